@@ -1,0 +1,1 @@
+"""The graph: thin Dagster assets that meet through argument names."""

@@ -1,0 +1,1 @@
+"""The domain: pure functions on polars frames and small frozen types."""

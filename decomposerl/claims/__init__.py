@@ -1,0 +1,1 @@
+"""Corpora and benchmarks: native rows in, claims out."""

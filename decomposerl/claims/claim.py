@@ -1,0 +1,80 @@
+"""A claim on its way in: what an adapter yields before ids, label rules and checks.
+
+Left out deliberately: anything about one corpus (``sources/``) and the order of the
+checks (``load.py``).
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+EvidenceKind = Literal["text", "table"]
+
+RejectReason = Literal[
+    "malformed_line",  # not JSON, wrong number of cells, unclosed quote
+    "broken_encoding",  # not UTF-8
+    "truncated_file",  # a compressed or structured file ends in the middle
+    "unreadable_file",  # nothing of the file could be read
+    "missing_field",  # absent, null or of the wrong type
+    "empty_claim",
+    "empty_evidence",  # the field is there and holds no text
+    "evidence_too_large",  # more bytes than the limit
+    "unknown_label",
+    "duplicate_id",  # the native id stood in an earlier row
+    "dangling_reference",  # points to a document or sentence that does not exist
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One native row: where it stood and what it held.
+
+    ``file`` is relative to the corpora folder; ``row`` counts from 1 (lines for JSONL and
+    delimited text, elements for JSON arrays and objects).
+    """
+
+    file: str
+    row: int
+    fields: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """One native row that cannot become a claim, with the field and the reason."""
+
+    file: str
+    row: int
+    field: str
+    reason: RejectReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One claim as its corpus states it, before label rule, id and hold-out.
+
+    ``passages`` is empty where the evidence text is not on this machine (a Wikipedia
+    database is absent, say): such rows are dropped as ``evidence_unavailable`` and are no
+    fault of the file. ``native_label`` is None in unlabelled claim lists. ``documents``
+    names every document behind the evidence; rows that share one never stand on both
+    sides of a hold-out split.
+    """
+
+    file: str
+    row: int
+    native_id: str
+    split: str
+    claim: str
+    passages: tuple[str, ...]
+    native_label: str | None
+    documents: tuple[str, ...] = ()
+    evidence_kind: EvidenceKind = "text"
+    subset: str | None = None
+    num_hops: int | None = None
+
+
+def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:
+    """16 hex digits of SHA-256 over the four parts, separated by the unit separator."""
+    parts = "\x1f".join((source, native_id, claim, evidence))
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]

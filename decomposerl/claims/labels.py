@@ -1,0 +1,47 @@
+"""Native labels to Supported, Refuted, or neither (paper, "Source Aggregation").
+
+Left out deliberately: the labels of one corpus; each ``Source`` carries its ``LabelMap``.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+LabelRule = Literal["drop_middle", "middle_is_refuted"]
+Side = Literal["Supported", "Refuted", "middle"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMap:
+    """Which native labels stand for which side; compared case-insensitively, trimmed.
+
+    ``middle`` holds the third class: not enough information, mixture, partly supported.
+    """
+
+    supported: frozenset[str]
+    refuted: frozenset[str]
+    middle: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, supported: str, refuted: str, middle: str = "") -> "LabelMap":
+        """Build from comma-separated native labels."""
+        sets = (
+            frozenset(part.strip().casefold() for part in text.split(",") if part.strip())
+            for text in (supported, refuted, middle)
+        )
+        return cls(*sets)
+
+    def side(self, native: str) -> Side | None:
+        """The side of one native label; None where the label is unknown."""
+        key = native.strip().casefold()
+        if key in self.supported:
+            return "Supported"
+        if key in self.refuted:
+            return "Refuted"
+        return "middle" if key in self.middle else None
+
+
+def apply_rule(side: Side, rule: LabelRule) -> str | None:
+    """The binary label of a side under a rule; None means the row is dropped."""
+    if side != "middle":
+        return side
+    return "Refuted" if rule == "middle_is_refuted" else None

@@ -1,0 +1,53 @@
+"""Every error this project raises on purpose.
+
+Left out deliberately: errors of rows. A bad row is quarantined as a ``Reject`` or
+dropped with a reason; only a condition that a person must act on is an exception.
+
+::
+
+    DecomposeRLError
+    ├── ConfigError            a setting or an environment variable is wrong
+    ├── SourceError            a corpus cannot be used
+    │   ├── SourceFileError    a file is unreadable as a whole
+    │   └── TooManyRejects     more rows were quarantined than the set share allows
+    ├── SchemaError            a frame does not have the columns its table promises
+    ├── ConservationError      a stage lost or duplicated a row
+    └── EngineError            an engine behind a port failed
+        └── EngineMissing      its package or model is not installed; says the command
+"""
+
+
+class DecomposeRLError(Exception):
+    """Base of all errors below; the command line prints its message without a traceback."""
+
+
+class ConfigError(DecomposeRLError):
+    """A setting or an environment variable is wrong."""
+
+
+class SourceError(DecomposeRLError):
+    """A corpus cannot be used."""
+
+
+class SourceFileError(SourceError):
+    """A native file is unreadable as a whole (for example a Parquet file cut in half)."""
+
+
+class TooManyRejects(SourceError):  # noqa: N818 - the name is the sentence a user reads
+    """More rows of one source were quarantined than ``max_reject_share`` allows."""
+
+
+class SchemaError(DecomposeRLError):
+    """A frame does not have the columns, types or unique keys that its table promises."""
+
+
+class ConservationError(DecomposeRLError):
+    """A stage lost a row or counted it twice."""
+
+
+class EngineError(DecomposeRLError):
+    """An engine behind a port failed."""
+
+
+class EngineMissing(EngineError):  # noqa: N818 - the name is the sentence a user reads
+    """An engine's package or model is not installed; the message gives the command."""

@@ -1,0 +1,1 @@
+"""The data-curation funnel: one step per file, stages in the catalogue."""

@@ -1,0 +1,81 @@
+"""Every threshold of the funnel, with the paper's value as its default.
+
+One frozen model a stage; the Dagster configuration classes inherit from these, so the UI,
+``--config`` files and the domain share one definition. Readings of the paper that have two
+sides are fields here.
+"""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Settings(BaseModel):
+    """A frozen group of settings; unknown fields are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class RuleSettings(Settings):
+    """Stage ``rule_filtered`` (paper, "Rule-Based Filtering" and "NER Grounding")."""
+
+    min_sentences: int = Field(3, ge=0, description="least evidence sentences; tables exempt")
+    min_tokens: int = Field(200, ge=0, description="least evidence tokens, inclusive")
+    max_tokens: int = Field(10_000, ge=1, description="most evidence tokens, inclusive")
+    overlap_filter: bool = Field(default=True, description="whether the overlap step drops")
+    max_overlap: float = Field(
+        0.9, ge=0, le=1, description="most overlap of the claim with one evidence sentence"
+    )
+    min_entities: int = Field(2, ge=0, description="least distinct entities in the claim")
+
+
+class DifficultySettings(Settings):
+    """Stage ``difficulty_band`` (paper, "Difficulty-Based Filtering")."""
+
+    low: float = Field(0.3, ge=0, le=1, description="least label-aligned confidence, inclusive")
+    high: float = Field(0.8, ge=0, le=1, description="most label-aligned confidence, inclusive")
+
+
+class DedupSettings(Settings):
+    """Stage ``deduplicated`` (paper, "Deduplication and Decontamination")."""
+
+    lexical_engine: Literal["exact", "minhash_verified", "minhash"] = Field(
+        "exact",
+        description="exact join, MinHash candidates verified exactly, or plain MinHash LSH",
+    )
+    jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a lexical duplicate")
+    shingle: Literal["word"] = Field("word", description="unit of the sets compared")
+    num_perm: int = Field(128, ge=16, description="MinHash permutations")
+    cosine: float = Field(0.70, gt=0, le=1, description="least cosine of a semantic duplicate")
+
+
+class DecontaminationSettings(Settings):
+    """Stage ``decontaminated`` (paper, "Deduplication and Decontamination")."""
+
+    jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a lexical leak")
+    cosine: float = Field(0.90, gt=0, le=1, description="least cosine of a semantic leak")
+
+
+class SilverSettings(Settings):
+    """Stage ``silver_decomposed`` (paper, "Silver Decomposition")."""
+
+    min_questions: int = Field(2, ge=1, description="least distinct sub-questions")
+    max_questions: int = Field(20, ge=1, description="sub-questions beyond this are cut")
+
+
+class SelectionSettings(Settings):
+    """Stage ``diversity_selected`` (paper, "Diversity Selection")."""
+
+    budget_per_label: int = Field(2_500, ge=0, description="claims selected per label")
+    selector: Literal["facility_location", "k_means", "farthest_point", "random"] = Field(
+        "facility_location", description="how a cell's claims are chosen"
+    )
+    seed: int = Field(42, ge=0, description="seed of the k-means and random selectors")
+
+
+class TrainingSettings(Settings):
+    """Stage ``training_claims`` (paper, "Long-Evidence Augmentation")."""
+
+    long_evidence_tokens: int = Field(
+        3_000, ge=0, description="least evidence tokens of an unselected claim that is added"
+    )

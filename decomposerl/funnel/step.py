@@ -1,0 +1,97 @@
+"""A funnel step and how a stage runs its steps: every row out once, with its reason.
+
+A step sees the rows still alive, may add columns, and says which rows leave. A stage is
+an ordered list of steps. Because a later step sees survivors only, "unique" means unique
+among survivors and a dropped claim drops nobody.
+
+Left out deliberately: what any step tests. One step, one file.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from decomposerl.errors import ConservationError
+from decomposerl.schemas import DROPS
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """One step's word on the rows it saw (all series have one entry a row of ``frame``).
+
+    ``frame`` is the input with the step's new columns, rows unchanged in number and order.
+    ``drop`` is true where the row leaves. ``reason`` is one word for all or a series;
+    ``value`` and ``threshold`` are the number and the bound; ``matched_*`` name the claim
+    that a duplicate or a leak was matched with.
+    """
+
+    frame: pl.DataFrame
+    drop: pl.Series
+    reason: str | pl.Series
+    value: pl.Series | None = None
+    threshold: float | pl.Series | None = None
+    matched_claim_id: pl.Series | None = None
+    matched_source: pl.Series | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A named test over the rows still alive.
+
+    ``reasons`` is the closed list of drop reasons the step may give; ``idempotent`` says
+    whether running it on its own survivors drops nothing (a law of every rule step).
+    """
+
+    name: str
+    judge: Callable[[pl.DataFrame], Judgement]
+    reasons: tuple[str, ...]
+    idempotent: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StageResult:
+    """What a stage gives: survivors with their new columns, and the drops (``DROPS``)."""
+
+    kept: pl.DataFrame
+    drops: pl.DataFrame
+
+
+def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageResult:
+    """Run ``steps`` in order over ``frame`` (unique ``claim_id``, ``source``, ``label``).
+
+    Raises:
+        ConservationError: a step changed the number or the order of its rows, or gave a
+            reason outside its closed list.
+    """
+    alive, left = frame, [DROPS.empty()]
+    for step in steps:
+        judged = step.judge(alive)
+        if not judged.frame["claim_id"].equals(alive["claim_id"]):
+            raise ConservationError(f"stage '{stage}', step '{step.name}': rows changed places")
+        drop = judged.drop.fill_null(value=False)
+        drops = _drops(stage, step, judged).filter(drop)
+        unknown = set(drops["reason"].unique()) - set(step.reasons)
+        if unknown:
+            raise ConservationError(f"step '{step.name}' gave unlisted reasons {sorted(unknown)}")
+        left.append(drops)
+        alive = judged.frame.filter(~drop)
+    return StageResult(alive, pl.concat(left))
+
+
+def _drops(stage: str, step: Step, judged: Judgement) -> pl.DataFrame:
+    def column(value: object, dtype: pl.DataType) -> pl.Expr:
+        return pl.lit(value, dtype=dtype) if not isinstance(value, pl.Series) else pl.lit(
+            value.cast(dtype)
+        )
+
+    frame = judged.frame.select("claim_id", "source", "label").with_columns(
+        stage=pl.lit(stage),
+        step=pl.lit(step.name),
+        reason=column(judged.reason, pl.String()),
+        value=column(judged.value, pl.Float64()),
+        threshold=column(judged.threshold, pl.Float64()),
+        matched_claim_id=column(judged.matched_claim_id, pl.String()),
+        matched_source=column(judged.matched_source, pl.String()),
+    )
+    return frame.select(list(DROPS.schema))

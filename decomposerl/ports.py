@@ -1,0 +1,79 @@
+"""The outside services of the funnel as Protocols: what an engine must answer.
+
+Each port takes plain sequences and gives plain arrays or lists, in the order asked, one
+answer an item. ``engine`` names the program behind it and is written into every table it
+touches. Engines live in ``resources``; tests bring fakes.
+
+Left out deliberately: batching, caching, retries and devices. They belong to the engine.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class TokenCounter(Protocol):
+    """Counts how long a text is for the policy."""
+
+    @property
+    def unit(self) -> str:
+        """What is counted, recorded as ``token_unit`` (for example ``words_x1.3``)."""
+        ...
+
+    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Length of each text in ``unit``, shape (n,)."""
+        ...
+
+
+class EntityRecogniser(Protocol):
+    """Finds named entities (paper, appendix "NER Grounding")."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the program behind the port."""
+        ...
+
+    def entities(self, texts: Sequence[str]) -> list[list[str]]:
+        """Per text its distinct normalised surface forms, in order of first appearance."""
+        ...
+
+
+class Verifier(Protocol):
+    """Scores how well evidence supports a claim (paper, "Difficulty-Based Filtering")."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the program behind the port."""
+        ...
+
+    def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """P(supported) of each ``(evidence, claim)`` pair, shape (n,), range 0..1."""
+        ...
+
+
+class Embedder(Protocol):
+    """Maps claims or questions to unit vectors."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the program and model behind the port."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit-normalised vectors, shape (n, d)."""
+        ...
+
+
+class Decomposer(Protocol):
+    """Writes the silver sub-questions of a claim (paper, "Silver Decomposition")."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the program and model behind the port."""
+        ...
+
+    def decompose(self, pairs: Sequence[tuple[str, str]]) -> list[list[str] | None]:
+        """Sub-questions of each ``(evidence, claim)`` pair; null where no answer came."""
+        ...

@@ -1,0 +1,1 @@
+"""The synthetic world that the bundled sample is generated from."""

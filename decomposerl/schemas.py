@@ -1,0 +1,197 @@
+"""Names, types and meaning of every frame that crosses a border of the system.
+
+Takes nothing, gives ``Table`` constants. The IO manager checks each frame against its
+table on the way to and from Parquet, so a column exists here or nowhere.
+
+Left out deliberately: any computation on frames.
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from decomposerl.errors import SchemaError
+
+LABELS = ("Supported", "Refuted")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, polars type, meaning, and whether it may be null."""
+
+    name: str
+    dtype: pl.DataType
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A named set of columns in a fixed order, with the columns that identify a row."""
+
+    name: str
+    columns: tuple[Column, ...]
+    unique: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Column name to polars type, in order."""
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    def empty(self) -> pl.DataFrame:
+        """A frame with this table's columns and no row."""
+        return pl.DataFrame(schema=self.schema)
+
+    def extended(self, name: str, *columns: Column) -> "Table":
+        """The same table under another name, with further columns at the end."""
+        return Table(name, (*self.columns, *columns), self.unique)
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return ``frame`` with this table's column order after checking it.
+
+        Raises:
+            SchemaError: a column is missing, unknown, of another type, null where it may
+                not be, or two rows share the identifying columns.
+        """
+        expected = self.schema
+        problems = [f"column '{n}' is missing" for n in expected if n not in frame.columns]
+        problems += [f"column '{n}' is not in the table" for n in frame.columns if n not in expected]
+        problems += [
+            f"column '{n}' is {frame.schema[n]}, expected {dtype}"
+            for n, dtype in expected.items()
+            if n in frame.columns and frame.schema[n] != dtype
+        ]
+        problems += [
+            f"column '{c.name}' has {frame[c.name].null_count()} nulls"
+            for c in self.columns
+            if not c.nullable and c.name in frame.columns and frame[c.name].null_count()
+        ]
+        if not problems and self.unique:
+            duplicated = frame.height - frame.select(self.unique).n_unique()
+            if duplicated:
+                problems.append(f"{duplicated} rows repeat {', '.join(self.unique)}")
+        if problems:
+            raise SchemaError(f"table '{self.name}': " + "; ".join(problems))
+        return frame.select(list(expected))
+
+
+_S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
+_LIST = pl.List(pl.String())
+
+CLAIM_COLUMNS = (
+    Column("claim_id", _S, "16 hex digits of SHA-256 over source, native id, claim, evidence"),
+    Column("source", _S, "catalogue name of the corpus"),
+    Column("native_id", _S, "the corpus's own id of the row"),
+    Column("split", _S, "the corpus's own split: train, dev or test"),
+    Column("claim", _S, "the statement to verify"),
+    Column("evidence", _S, "the passages joined by line breaks"),
+    Column("passages", _LIST, "evidence units: paragraphs, sentences or table rows"),
+    Column("evidence_kind", _S, "text or table"),
+    Column("label", _S, "Supported or Refuted"),
+    Column("native_label", _S, "the corpus's own label"),
+    Column("label_rule", _S, "drop_middle or middle_is_refuted"),
+    Column("document_id", _S, "the document(s) behind the evidence", nullable=True),
+    Column("subset", _S, "part of the corpus, where it has parts", nullable=True),
+    Column("num_hops", _I, "reasoning hops, where the corpus states them", nullable=True),
+)
+CLAIMS = Table("claims", CLAIM_COLUMNS, unique=("claim_id",))
+
+_NULLABLE_IN_BENCHMARK = {"label", "native_label", "evidence"}
+BENCHMARK_CLAIMS = Table(
+    "benchmark_claims",
+    tuple(
+        Column(c.name, c.dtype, c.meaning, c.nullable or c.name in _NULLABLE_IN_BENCHMARK)
+        for c in CLAIM_COLUMNS
+    ),
+    unique=("claim_id",),
+)
+
+RULE_FILTERED = CLAIMS.extended(
+    "rule_filtered",
+    Column("evidence_tokens", _I, "length of the evidence in token_unit"),
+    Column("token_unit", _S, "which counter measured evidence_tokens"),
+    Column("overlap", _F, "share of the claim's content words in its best evidence sentence"),
+    Column("entities", _LIST, "distinct normalised entity surface forms of the claim"),
+)
+DIFFICULTY_BAND = RULE_FILTERED.extended(
+    "difficulty_band",
+    Column("support_probability", _F, "verifier's P(supported), 0..1"),
+    Column("label_confidence", _F, "P if the label is Supported, else 1 - P"),
+)
+DEDUPLICATED = DIFFICULTY_BAND.extended("deduplicated")
+DECONTAMINATED = DIFFICULTY_BAND.extended("decontaminated")
+SILVER_DECOMPOSED = DECONTAMINATED.extended(
+    "silver_decomposed",
+    Column("questions", _LIST, "distinct non-empty silver sub-questions"),
+    Column("n_star", _I, "number of silver sub-questions, 2..20"),
+)
+DIVERSITY_SELECTED = SILVER_DECOMPOSED.extended(
+    "diversity_selected",
+    Column("bucket", _S, "selection cell: label|source"),
+    Column("selection_rank", _I, "position in its cell's greedy order, from 0", nullable=True),
+    Column("selection_gain", _F, "what the row added to f(S) of its cell", nullable=True),
+)
+TRAINING_CLAIMS = DIVERSITY_SELECTED.extended(
+    "training_claims", Column("origin", _S, "selected or long_evidence")
+)
+
+DROPS = Table(
+    "drops",
+    (
+        Column("claim_id", _S, "the claim that left"),
+        Column("source", _S, "its corpus"),
+        Column("label", _S, "its label, null where the corpus gives none of the two", nullable=True),
+        Column("stage", _S, "asset that dropped it"),
+        Column("step", _S, "step inside the stage"),
+        Column("reason", _S, "why, from the step's closed list"),
+        Column("value", _F, "the number it was judged by", nullable=True),
+        Column("threshold", _F, "the bound the number was held against", nullable=True),
+        Column("matched_claim_id", _S, "the claim it duplicates or leaks", nullable=True),
+        Column("matched_source", _S, "corpus or benchmark of that claim", nullable=True),
+    ),
+    unique=("claim_id",),
+)
+REJECTS = Table(
+    "rejects",
+    (
+        Column("source", _S, "corpus or benchmark being read"),
+        Column("file", _S, "native file, relative to the corpora folder"),
+        Column("row", _I, "1-based row or line; 0 where the file as a whole is meant"),
+        Column("field", _S, "native field, empty where the row as a whole is meant"),
+        Column("reason", _S, "one of the closed list in claims/source.py"),
+        Column("detail", _S, "short excerpt or message"),
+    ),
+)
+ATTRITION = Table(
+    "attrition",
+    (
+        Column("stage", _S, "asset"),
+        Column("stage_order", _I, "position in the funnel, 0 is the sources"),
+        Column("source", _S, "corpus"),
+        Column("label", _S, "Supported, Refuted, or none"),
+        Column("outcome", _S, "kept, dropped or rejected"),
+        Column("step", _S, "step that dropped the rows, empty where kept"),
+        Column("reason", _S, "drop reason, empty where kept"),
+        Column("rows", _I, "number of claims"),
+    ),
+)
+STAGE_RUNS = Table(
+    "stage_runs",
+    (
+        Column("stage", _S, "asset key with slashes"),
+        Column("run_id", _S, "Dagster run that wrote the current data"),
+        Column("finished_at", _S, "UTC, ISO 8601"),
+        Column("seconds", _F, "wall time of the stage"),
+        Column("rows_in", _I, "rows that entered (records read, for a source)"),
+        Column("rows_kept", _I, "rows that stayed"),
+        Column("rows_dropped", _I, "rows that left with a reason"),
+        Column("rows_rejected", _I, "rows quarantined while reading"),
+        Column("engine", _S, "engines used, empty where none", nullable=True),
+        Column("engine_calls", _I, "items sent to an engine in this run"),
+        Column("engine_hits", _I, "items answered from stored results"),
+        Column("config", _S, "the resolved configuration as JSON"),
+        Column("data_version", _S, "content hash of the stage's frame"),
+        Column("status", _S, "ok, not_available or off_by_terms"),
+    ),
+    unique=("stage",),
+)

@@ -1,0 +1,1 @@
+"""Measurements: fits and speed benchmarks."""

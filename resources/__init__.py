@@ -1,0 +1,1 @@
+"""The world: the only code that touches services, disks, devices and clocks."""

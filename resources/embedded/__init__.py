@@ -1,0 +1,1 @@
+"""Engines that need no key, no hub and no GPU."""
