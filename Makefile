@@ -1,0 +1,94 @@
+# The commands of this project. Each makes its own .venv; nothing is installed outside it.
+#   make demo     the funnel on the bundled sample: attrition table, DuckDB path, the UI line
+#   make test     every check, in the order named below
+#   make ui       the Dagster UI on this project's instance
+#   make format   format and apply the safe lint fixes
+#   make clean    remove what the commands above made, except the data
+# On a stock Linux machine plain PyPI gives the CUDA build of torch; for the CPU build:
+#   make demo PIP_ARGS="--extra-index-url https://download.pytorch.org/whl/cpu"
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PIP_ARGS ?=
+PYTEST_ARGS ?= -q -n 2
+BIN := .venv/bin
+STAMPS := .venv/stamps
+
+# The first interpreter that really starts and is new enough (a version manager's shim may not).
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3.11 python3 python3.12 python3.13)
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+find_python = for p in $(CANDIDATES); do \
+	if "$$p" -c '$(NEW_ENOUGH)' 2>/dev/null; then echo "$$p"; break; fi; done
+
+export DAGSTER_HOME := $(CURDIR)/.dagster_home
+export DAGSTER_MODULE_NAME := dagster_project.definitions
+export HF_HUB_OFFLINE ?= 1
+# One torch thread: on small machines more threads only fight each other.
+export OMP_NUM_THREADS ?= 1
+
+# Tests describe the project, not this shell: they start without its settings.
+HERMETIC := env -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
+step = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help demo test ui format clean
+
+help:
+	@sed -n 's/^#   make/  make/p' Makefile
+
+demo: $(STAMPS)/demo .dagster_home/dagster.yaml
+	@$(BIN)/python -m dagster_project.demo
+
+ui: $(STAMPS)/demo .dagster_home/dagster.yaml
+	@$(BIN)/dagster dev -w workspace.yaml
+
+test: $(STAMPS)/dev .dagster_home/dagster.yaml
+	$(call step,format)
+	@$(BIN)/ruff format --check .
+	$(call step,lint)
+	@$(BIN)/ruff check .
+	$(call step,types)
+	@$(BIN)/mypy
+	$(call step,import contracts)
+	@$(BIN)/lint-imports --no-logo
+	$(call step,definitions)
+	@$(BIN)/dagster definitions validate -w workspace.yaml
+	$(call step,tests)
+	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+format: $(STAMPS)/dev
+	@$(BIN)/ruff check --fix --exit-zero --quiet .
+	@$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .dagster_home .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+		.import_linter_cache *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than the files that decide what is installed; a change there installs again.
+$(STAMPS)/venv:
+	@python="$$($(find_python))"; \
+	if [ -z "$$python" ]; then \
+		echo "Python 3.11 or newer is needed; none of these is: $(CANDIDATES)." >&2; \
+		echo "Install one, or name one: make demo PYTHON=/path/to/python3.11" >&2; \
+		exit 1; \
+	fi; \
+	echo "making .venv with $$("$$python" --version)"; \
+	"$$python" -m venv .venv
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
+	@echo "installing the project into .venv (the first time takes some minutes)"
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[web,embed,science]'
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
+	@echo "installing the project with its checks into .venv (the first time takes some minutes)"
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[dev]'
+	@touch $(STAMPS)/demo $@
+
+.dagster_home/dagster.yaml: dagster.yaml
+	@mkdir -p .dagster_home
+	@cp dagster.yaml $@
