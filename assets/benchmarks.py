@@ -1,0 +1,49 @@
+"""``benchmark/<name>``: one asset a test set, from the catalogue.
+
+Each gives the ``BENCHMARK_CLAIMS`` table: labelled claims with evidence where the files
+have them, bare claims otherwise. Decontamination reads them all; evaluation will read
+those with a label and evidence.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from decomposerl.claims.catalogue import source_of
+from decomposerl.claims.load import load_benchmark
+from decomposerl.claims.source import Benchmark
+from resources.reading import CorporaResource
+from resources.recording import StageRecorder
+from resources.tables import StageOutput
+
+
+def benchmark_assets(benchmarks: Sequence[Benchmark]) -> list[dg.AssetsDefinition]:
+    """One asset a benchmark, in catalogue order."""
+    return [_benchmark_asset(benchmark) for benchmark in benchmarks]
+
+
+def _benchmark_asset(benchmark: Benchmark) -> dg.AssetsDefinition:
+    place = "in-domain" if benchmark.in_domain else "out-of-domain"
+
+    @dg.asset(
+        key=["benchmark", benchmark.name],
+        group_name="benchmarks",
+        kinds={"parquet"},
+        description=f"Test claims of {benchmark.title} ({benchmark.domain}, {place}).",
+        metadata={
+            "license": benchmark.license,
+            "terms of use": benchmark.terms,
+            "homepage": dg.MetadataValue.url(benchmark.homepage),
+            "notes": "; ".join(benchmark.notes) or "none",
+        },
+    )
+    def claims(
+        context: dg.AssetExecutionContext, corpora: CorporaResource
+    ) -> dg.MaterializeResult[StageOutput]:
+        stage = StageRecorder(context, corpora.settings)
+        loaded = load_benchmark(benchmark, source_of(benchmark), corpora.files(), corpora.settings)
+        return stage.loaded(
+            loaded, {"terms of use": benchmark.terms, "license": benchmark.license}
+        )
+
+    return claims

@@ -1,0 +1,81 @@
+"""``attrition``, the whole funnel as one table and one picture, and the DuckDB catalogue."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+import polars as pl
+
+from decomposerl.claims.catalogue import SOURCES
+from decomposerl.funnel.catalogue import STAGES
+from decomposerl.reports import figures
+from decomposerl.reports.attrition import (
+    StageFrames,
+    attrition_markdown,
+    attrition_wide,
+)
+from decomposerl.reports.attrition import attrition as attrition_table
+from resources.duckdb_catalogue import build_catalogue
+from resources.recording import StageRecorder
+from resources.tables import DataFolder, StageOutput
+
+_KEPT = ["claim_id", "source", "label"]
+
+
+def attrition_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
+    """The attrition of every stage over the named sources."""
+    deps = [dg.AssetKey(["claims", name]) for name in source_names] + [*STAGES]
+
+    @dg.asset(deps=deps, group_name="catalog", kinds={"parquet"})
+    def attrition(
+        context: dg.AssetExecutionContext, data_folder: DataFolder
+    ) -> dg.MaterializeResult[StageOutput]:
+        """Rows kept, dropped by reason and rejected, per stage, source and label."""
+        recorder = StageRecorder(context)
+        stages = [_sources(data_folder, source_names), *_stages(data_folder)]
+        frame = attrition_table(stages)
+        raw = {s.name: s.paper_raw for s in SOURCES if s.paper_raw is not None}
+        wide = attrition_wide(frame, raw, {s.name: s.title for s in SOURCES})
+        final = frame.filter(stage="training_claims", outcome="kept")["rows"].sum()
+        metadata = {
+            "funnel": dg.MetadataValue.md(figures.data_uri(figures.funnel_png(frame))),
+            "attrition": dg.MetadataValue.md(attrition_markdown(wide)),
+            "training claims": int(final),
+        }
+        return recorder.table(frame, metadata)
+
+    return attrition
+
+
+def _sources(folder: DataFolder, names: Sequence[str]) -> StageFrames:
+    def pooled(prefix: str, columns: list[str] | None = None) -> pl.DataFrame:
+        return pl.concat([folder.read(f"{prefix}{name}", columns) for name in names])
+
+    return StageFrames(
+        "claims", 0, pooled("claims/", _KEPT), pooled("drops/claims/"), pooled("rejects/")
+    )
+
+
+def _stages(folder: DataFolder) -> list[StageFrames]:
+    empty = folder.read(f"drops/{STAGES[0]}").clear()
+    return [
+        StageFrames(
+            stage,
+            order,
+            folder.read(stage, _KEPT),
+            folder.read(f"drops/{stage}") if folder.exists(f"drops/{stage}") else empty,
+            None,
+        )
+        for order, stage in enumerate(STAGES, start=1)
+    ]
+
+
+@dg.asset(deps=["attrition"], group_name="catalog", kinds={"duckdb"})
+def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
+    """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""
+    path = build_catalogue(data_folder.path)
+    return dg.MaterializeResult(
+        metadata={
+            "path": dg.MetadataValue.path(str(path)),
+            "browse": f"cd {data_folder.path} && duckdb -readonly {path.name}",
+        }
+    )

@@ -1,0 +1,113 @@
+"""Asset checks: the law of conservation (blocking), leakage (blocking), label balance.
+
+Checks read what lies on disk, not what a stage says of itself.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+import polars as pl
+
+from decomposerl.funnel.catalogue import STAGES
+from decomposerl.funnel.conservation import broken_rules, conserved_counts
+from decomposerl.kernels.set_join import cross_matches
+from decomposerl.kernels.text_scan import normalise_claim
+from resources.recording import markdown_table
+from resources.tables import DataFolder
+
+_IDS = ["claim_id", "source"]
+
+
+def source_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
+    """Per source: every native row is a claim, a drop or a reject."""
+    return [_source_conservation(name) for name in source_names]
+
+
+def _source_conservation(name: str) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=dg.AssetKey(["claims", name]), name="conservation", blocking=True)
+    def conservation(data_folder: DataFolder) -> dg.AssetCheckResult:
+        """Rows read = claims + drops + rejected rows."""
+        read = data_folder.run(f"claims/{name}")["rows_in"]
+        counted = {
+            "claims": data_folder.read(f"claims/{name}", _IDS).height,
+            "drops": data_folder.read(f"drops/claims/{name}", _IDS).height,
+            "rejected rows": data_folder.read(f"rejects/{name}").filter(pl.col("row") > 0).height,
+        }
+        return dg.AssetCheckResult(
+            passed=read == sum(counted.values()), metadata={"rows read": read, **counted}
+        )
+
+    return conservation
+
+
+def stage_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
+    """Per stage that drops rows: rows in = rows kept + rows dropped, per source."""
+    first = [f"claims/{name}" for name in source_names]
+    inputs = {STAGES[0]: first} | {after: [before] for before, after in zip(STAGES, STAGES[1:])}
+    inputs["training_claims"] = ["silver_decomposed"]
+    return [_stage_conservation(stage, upstream) for stage, upstream in inputs.items()]
+
+
+def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=dg.AssetKey(stage), name="conservation", blocking=True)
+    def conservation(data_folder: DataFolder) -> dg.AssetCheckResult:
+        """Every row that came in was kept or dropped with a reason, once."""
+        rows_in = pl.concat([data_folder.read(key, _IDS) for key in upstream])
+        kept = data_folder.read(stage, _IDS)
+        if data_folder.exists(f"drops/{stage}"):
+            drops = data_folder.read(f"drops/{stage}", _IDS)
+        else:
+            # The selection itself drops nothing: its rest waits for the long-evidence rule.
+            drops = rows_in.join(kept, on="claim_id", how="anti").select(_IDS)
+        broken = broken_rules(rows_in, kept, drops)
+        counts = markdown_table(conserved_counts(rows_in, kept, drops))
+        return dg.AssetCheckResult(
+            passed=not broken,
+            metadata={"broken": broken, "per source": dg.MetadataValue.md(counts)},
+        )
+
+    return conservation
+
+
+def leakage_check(benchmark_names: Sequence[str]) -> dg.AssetChecksDefinition:
+    """No test claim survives in the training set, tested afresh on the final table."""
+
+    @dg.asset_check(asset=dg.AssetKey("training_claims"), name="no_leakage", blocking=True)
+    def no_leakage(data_folder: DataFolder) -> dg.AssetCheckResult:
+        """No training claim equals a test claim, or shares 0.7 of its words."""
+        claims = data_folder.read("training_claims", ["claim_id", "claim"])
+        tests = pl.concat([data_folder.read(f"benchmark/{n}", ["claim"]) for n in benchmark_names])
+        known = {normalise_claim(text) for text in tests["claim"]}
+        exact = [text for text in claims["claim"] if normalise_claim(text) in known]
+        near = cross_matches(claims["claim"].to_list(), tests["claim"].to_list(), 0.7)
+        lexical = int((near.matched >= 0).sum())
+        return dg.AssetCheckResult(
+            passed=not exact and lexical == 0,
+            metadata={"exact": len(exact), "lexical": lexical, "test claims": tests.height},
+        )
+
+    return no_leakage
+
+
+@dg.asset_check(asset=dg.AssetKey("training_claims"), name="label_balance")
+def label_balance(data_folder: DataFolder) -> dg.AssetCheckResult:
+    """Neither label holds more than 60 % of the training set (a warning, not a stop)."""
+    labels = data_folder.read("training_claims", ["label"])["label"]
+    share = float((labels == "Supported").mean() or 0.0) if len(labels) else 0.0
+    return dg.AssetCheckResult(
+        passed=0.4 <= share <= 0.6,  # noqa: PLR2004 - the bound stands in the docstring
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata={"supported share": share, "rows": len(labels)},
+    )
+
+
+def all_checks(
+    source_names: Sequence[str], benchmark_names: Sequence[str]
+) -> list[dg.AssetChecksDefinition]:
+    """Every check of the funnel."""
+    return [
+        *source_checks(source_names),
+        *stage_checks(source_names),
+        leakage_check(benchmark_names),
+        label_balance,
+    ]

@@ -1,0 +1,197 @@
+"""The data-curation funnel (paper, "Data Curation Funnel"): seven stages, one asset each.
+
+Every asset takes the frame of the stage before it, gives survivors with further columns,
+and writes one row to its drops for each claim that left. What a stage decides stands in
+``decomposerl/funnel``; here stand only names, settings and engines.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+import polars as pl
+
+from decomposerl.funnel import catalogue, settings
+from resources.engines import (
+    DecomposerResource,
+    EmbedderResource,
+    EntitiesResource,
+    TokensResource,
+    VerifierResource,
+)
+from resources.recording import StageRecorder, markdown_table
+from resources.tables import StageOutput
+
+Result = dg.MaterializeResult[StageOutput]
+_FUNNEL = {"group_name": "funnel", "kinds": {"parquet"}}
+
+
+class RuleConfig(settings.RuleSettings, dg.Config):
+    """``RuleSettings`` as Dagster configuration."""
+
+
+class DifficultyConfig(settings.DifficultySettings, dg.Config):
+    """``DifficultySettings`` as Dagster configuration."""
+
+
+class DedupConfig(settings.DedupSettings, dg.Config):
+    """``DedupSettings`` as Dagster configuration."""
+
+
+class DecontaminationConfig(settings.DecontaminationSettings, dg.Config):
+    """``DecontaminationSettings`` as Dagster configuration."""
+
+
+class SilverConfig(settings.SilverSettings, dg.Config):
+    """``SilverSettings`` as Dagster configuration."""
+
+
+class SelectionConfig(settings.SelectionSettings, dg.Config):
+    """``SelectionSettings`` as Dagster configuration."""
+
+
+class TrainingConfig(settings.TrainingSettings, dg.Config):
+    """``TrainingSettings`` as Dagster configuration."""
+
+
+def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
+    """The first stage, which pools the claims of all sources in catalogue order."""
+    ins = {name: dg.AssetIn(key=["claims", name]) for name in source_names}
+
+    @dg.asset(ins=ins, **_FUNNEL)
+    def rule_filtered(
+        context: dg.AssetExecutionContext,
+        config: RuleConfig,
+        tokens: TokensResource,
+        entities: EntitiesResource,
+        **claims: pl.DataFrame,
+    ) -> Result:
+        """Claims with enough evidence, little lexical overlap and at least two entities."""
+        recogniser = entities.open()
+        stage = StageRecorder(context, config, recogniser)
+        pool = pl.concat([claims[name] for name in source_names])
+        done = catalogue.rule_filter(pool, config, tokens.open(), recogniser)
+        return stage.result(pool, done.kept, done.drops)
+
+    return rule_filtered
+
+
+@dg.asset(**_FUNNEL)
+def difficulty_band(
+    context: dg.AssetExecutionContext,
+    config: DifficultyConfig,
+    rule_filtered: pl.DataFrame,
+    verifier: VerifierResource,
+) -> Result:
+    """Claims that a verifier neither settles with ease nor contradicts with confidence."""
+    scorer = verifier.open()
+    stage = StageRecorder(context, config, scorer)
+    done = catalogue.difficulty_band(rule_filtered, config, scorer)
+    return stage.result(rule_filtered, done.kept, done.drops)
+
+
+@dg.asset(**_FUNNEL)
+def deduplicated(
+    context: dg.AssetExecutionContext,
+    config: DedupConfig,
+    difficulty_band: pl.DataFrame,
+    embedder: EmbedderResource,
+) -> Result:
+    """First of each group of lexical, then semantic, duplicates among the pool's claims."""
+    vectors = embedder.open()
+    stage = StageRecorder(context, config, vectors)
+    done = catalogue.deduplicate(difficulty_band, config, vectors)
+    return stage.result(difficulty_band, done.kept, done.drops)
+
+
+def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
+    """The stage that holds every claim against all benchmarks."""
+    ins = {name: dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
+
+    @dg.asset(ins=ins, **_FUNNEL)
+    def decontaminated(
+        context: dg.AssetExecutionContext,
+        config: DecontaminationConfig,
+        deduplicated: pl.DataFrame,
+        embedder: EmbedderResource,
+        **benchmarks: pl.DataFrame,
+    ) -> Result:
+        """Claims that match no test claim exactly, lexically or semantically."""
+        vectors = embedder.open()
+        stage = StageRecorder(context, config, vectors)
+        holdouts = pl.concat([benchmarks[name] for name in benchmark_names])
+        missing = [name for name in benchmark_names if benchmarks[name].is_empty()]
+        if missing:
+            context.log.warning(f"not checked against, because not on disk: {', '.join(missing)}")
+        done = catalogue.decontaminate(deduplicated, holdouts, config, vectors)
+        extra = {
+            "test claims checked against": holdouts.height,
+            "benchmarks not checked against": dg.MetadataValue.json(missing),
+        }
+        return stage.result(deduplicated, done.kept, done.drops, extra)
+
+    return decontaminated
+
+
+@dg.asset(**_FUNNEL)
+def silver_decomposed(
+    context: dg.AssetExecutionContext,
+    config: SilverConfig,
+    decontaminated: pl.DataFrame,
+    decomposer: DecomposerResource,
+) -> Result:
+    """Claims with at least two silver sub-questions, and those questions."""
+    writer = decomposer.open()
+    stage = StageRecorder(context, config, writer)
+    done = catalogue.silver_decompose(decontaminated, config, writer)
+    return stage.result(decontaminated, done.kept, done.drops)
+
+
+@dg.asset(**_FUNNEL)
+def diversity_selected(
+    context: dg.AssetExecutionContext,
+    config: SelectionConfig,
+    silver_decomposed: pl.DataFrame,
+    embedder: EmbedderResource,
+) -> Result:
+    """A diverse, label-balanced subset under square-root source budgets.
+
+    Claims left unselected are dropped by ``training_claims``, which may still take them
+    for their long evidence.
+    """
+    vectors = embedder.open()
+    stage = StageRecorder(context, config, vectors)
+    chosen = catalogue.select_diverse(silver_decomposed, config, vectors)
+    cells = dg.MetadataValue.md(markdown_table(chosen.cells))
+    return stage.result(silver_decomposed, chosen.kept, None, {"selection cells": cells})
+
+
+@dg.asset(**_FUNNEL)
+def training_claims(
+    context: dg.AssetExecutionContext,
+    config: TrainingConfig,
+    silver_decomposed: pl.DataFrame,
+    diversity_selected: pl.DataFrame,
+) -> Result:
+    """The curated training set: the selection plus every further long-evidence claim."""
+    stage = StageRecorder(context, config)
+    done = catalogue.assemble_training(silver_decomposed, diversity_selected, config)
+    origins = {
+        f"rows {origin}": done.kept.filter(pl.col("origin") == origin).height
+        for origin in ("selected", "long_evidence")
+    }
+    return stage.result(silver_decomposed, done.kept, done.drops, origins)
+
+
+def funnel_assets(
+    source_names: Sequence[str], benchmark_names: Sequence[str]
+) -> list[dg.AssetsDefinition]:
+    """All stages in order, pooled over the named sources, checked against the benchmarks."""
+    return [
+        rule_filtered_asset(source_names),
+        difficulty_band,
+        deduplicated,
+        decontaminated_asset(benchmark_names),
+        silver_decomposed,
+        diversity_selected,
+        training_claims,
+    ]

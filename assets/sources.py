@@ -1,0 +1,50 @@
+"""``claims/<source>``: one asset a training corpus, from the catalogue.
+
+Each reads its native files and gives the ``CLAIMS`` table; what it left out stands in
+``drops/claims/<source>`` and ``rejects/<source>``.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+
+from decomposerl.claims.catalogue import benchmark_of
+from decomposerl.claims.load import load_source
+from decomposerl.claims.source import Source
+from resources.reading import CorporaResource
+from resources.recording import StageRecorder
+from resources.tables import StageOutput
+
+
+def source_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
+    """One asset a source, in catalogue order."""
+    return [_source_asset(source) for source in sources]
+
+
+def _source_asset(source: Source) -> dg.AssetsDefinition:
+    @dg.asset(
+        key=["claims", source.name],
+        group_name="sources",
+        kinds={"parquet"},
+        description=f"Claims of {source.title} ({source.domain}), read from its native files.",
+        metadata={
+            "license": source.license,
+            "terms of use": source.terms,
+            "homepage": dg.MetadataValue.url(source.homepage),
+            "used for training": source.training_off or "yes",
+            "rows in the paper's table": source.paper_raw or 0,
+        },
+        tags={"domain": _tag(source.domain)},
+    )
+    def claims(
+        context: dg.AssetExecutionContext, corpora: CorporaResource
+    ) -> dg.MaterializeResult[StageOutput]:
+        stage = StageRecorder(context, corpora.settings)
+        loaded = load_source(source, benchmark_of(source), corpora.files(), corpora.settings)
+        return stage.loaded(loaded, {"terms of use": source.terms, "license": source.license})
+
+    return claims
+
+
+def _tag(text: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in text.casefold()).strip("_")

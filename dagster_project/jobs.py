@@ -1,0 +1,11 @@
+"""Named selections: what a user runs without knowing the graph."""
+
+import dagster as dg
+
+funnel = dg.define_asset_job(
+    "funnel",
+    selection=dg.AssetSelection.groups("sources", "benchmarks", "funnel", "catalog"),
+    description="Raw corpora in, curated training claims out, attrition and catalogue built.",
+)
+
+JOBS = [funnel]

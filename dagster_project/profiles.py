@@ -1,0 +1,105 @@
+"""Profile to resources: the only module that reads the environment.
+
+Takes the environment variables documented in ``.env.example`` and gives a ``Profile`` of
+plain values; ``resources_for`` turns a profile into Dagster resources. A profile is a
+choice of engines behind the same ports, nothing else changes.
+
+Left out deliberately: keys. An engine that needs one reads it from the variable whose
+*name* the profile carries, so no key ever stands in a configuration.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from decomposerl.claims.catalogue import SOURCES
+from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.source import Source
+from decomposerl.errors import ConfigError
+
+ProfileName = Literal["embedded", "local", "paper"]
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where data lies and which engines run.
+
+    ``corpora`` is the folder of raw corpora, None for the bundled sample. ``data`` is the
+    folder for Parquet, DuckDB and stored engine results.
+    """
+
+    name: ProfileName
+    corpora: Path | None
+    data: Path
+
+
+def profile_from_environment(environment: Mapping[str, str] | None = None) -> Profile:
+    """Read the profile; relative folders are taken from the working directory.
+
+    Raises:
+        ConfigError: the profile is unknown or the corpora folder does not exist.
+    """
+    env = os.environ if environment is None else environment
+    name = env.get("DECOMPOSERL_PROFILE") or "embedded"
+    if name not in get_args(ProfileName):
+        choices = ", ".join(get_args(ProfileName))
+        raise ConfigError(f"DECOMPOSERL_PROFILE is '{name}'; it must be one of {choices}")
+    corpora = Path(env["DECOMPOSERL_CORPORA"]).resolve() if env.get("DECOMPOSERL_CORPORA") else None
+    if corpora is not None and not corpora.is_dir():
+        raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
+    data = Path(env.get("DECOMPOSERL_DATA") or _ROOT / "data").resolve()
+    return Profile(name=name, corpora=corpora, data=data)
+
+
+def resources_for(profile: Profile) -> dict[str, Any]:
+    """The Dagster resources of a profile, by the names that assets ask for.
+
+    Raises:
+        ConfigError: the profile's engines are not part of this version.
+    """
+    from resources.engines import (
+        DecomposerResource,
+        EmbedderResource,
+        EntitiesResource,
+        TokensResource,
+        VerifierResource,
+    )
+    from resources.reading import CorporaResource
+    from resources.tables import DataFolder, ParquetTables
+
+    if profile.name != "embedded":
+        raise ConfigError(
+            f"profile '{profile.name}' is not available in this version: only the engines of "
+            "the embedded profile are built so far. Unset DECOMPOSERL_PROFILE."
+        )
+    results = str(profile.data / "engine_results")
+    return {
+        "io_manager": ParquetTables(base_dir=str(profile.data)),
+        "data_folder": DataFolder(base_dir=str(profile.data)),
+        "corpora": CorporaResource(
+            root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
+        ),
+        "tokens": TokensResource(),
+        "entities": EntitiesResource(results_dir=results),
+        "verifier": VerifierResource(results_dir=results),
+        "embedder": EmbedderResource(results_dir=results),
+        "decomposer": DecomposerResource(results_dir=results),
+    }
+
+
+def sources_for(profile: Profile) -> tuple[Source, ...]:
+    """The catalogue's sources, then the user's own from ``<corpora>/*/source.toml``.
+
+    Raises:
+        ConfigError: a file is malformed, or a name is taken.
+    """
+    paths = sorted(profile.corpora.glob("*/source.toml")) if profile.corpora else []
+    own = tuple(parse_source_toml(path.read_text("utf-8"), str(path)) for path in paths)
+    names = [source.name for source in (*SOURCES, *own)]
+    for source, path in zip(own, paths, strict=True):
+        if names.count(source.name) > 1:
+            raise ConfigError(f"{path}: the source name '{source.name}' is taken")
+    return (*SOURCES, *own)

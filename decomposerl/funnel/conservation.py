@@ -1,0 +1,46 @@
+"""The law of the funnel: rows in = rows kept + rows dropped, each dropped row once.
+
+Takes id frames of one stage and gives sentences about what broke; an empty list is a pass.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+
+def broken_rules(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> list[str]:
+    """What is wrong with one stage, per source; all frames need ``claim_id`` and ``source``.
+
+    A stage may only keep or drop what it was given, may do each once, and must do one of
+    the two with every row.
+    """
+    out = pl.concat([kept.select("claim_id", "source"), drops.select("claim_id", "source")])
+    twice = out.filter(pl.col("claim_id").is_duplicated())
+    lost = rows_in.join(out, on="claim_id", how="anti")
+    invented = out.join(rows_in, on="claim_id", how="anti")
+    return [
+        *_sentences("lost", lost),
+        *_sentences("kept and dropped, or dropped twice", twice.unique()),
+        *_sentences("not among the rows that came in", invented),
+    ]
+
+
+def conserved_counts(
+    rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame
+) -> pl.DataFrame:
+    """Per source the rows in, kept and dropped, and whether they add up."""
+    counts = rows_in.group_by("source").len("rows_in")
+    for name, frame in (("kept", kept), ("dropped", drops)):
+        counts = counts.join(frame.group_by("source").len(name), on="source", how="full", coalesce=True)
+    return (
+        counts.with_columns(pl.exclude("source").fill_null(0).cast(pl.Int64))
+        .with_columns(conserved=pl.col("rows_in") == pl.col("kept") + pl.col("dropped"))
+        .sort("source")
+    )
+
+
+def _sentences(what: str, rows: pl.DataFrame, examples: int = 3) -> Sequence[str]:
+    return [
+        f"{source}: {part.height} rows {what}, e.g. {', '.join(part['claim_id'].head(examples))}"
+        for (source,), part in rows.sort("claim_id").group_by("source", maintain_order=True)
+    ]

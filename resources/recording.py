@@ -1,0 +1,196 @@
+"""One stage's result as a materialization: timed, counted, drawn, ready for the UI.
+
+Takes what a stage computed (frames of ``decomposerl.schemas``) and gives a
+``MaterializeResult`` whose metadata shows rows in, kept and dropped by reason and source,
+label balance, token histogram, configuration and a truncated sample.
+
+Left out deliberately: any decision. Tables and pictures come from ``decomposerl.reports``.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import dagster as dg
+import polars as pl
+from pydantic import BaseModel
+
+from decomposerl.claims.load import Loaded
+from decomposerl.reports import figures
+from decomposerl.reports.stage_page import StagePage, stage_page
+from resources.tables import StageOutput, StageRun
+
+_KEYS = ["claim_id", "source", "label"]
+
+
+class Counted(Protocol):
+    """An engine behind a result store: its name and what this run asked of it."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the program behind the port."""
+        ...
+
+    @property
+    def calls(self) -> int:
+        """Items sent to the engine."""
+        ...
+
+    @property
+    def hits(self) -> int:
+        """Items answered from stored results."""
+        ...
+
+
+class StageRecorder:
+    """Started at the top of an asset; ``result`` ends the clock and builds the output."""
+
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        settings: BaseModel | None = None,
+        *engines: Counted,
+    ) -> None:
+        """``settings`` is echoed into the metadata, ``engines`` are counted."""
+        self._context, self._engines = context, engines
+        self._settings: dict[str, Any] = {} if settings is None else settings.model_dump()
+        self._key = "/".join(context.asset_key.path)
+        self._started = time.perf_counter()
+
+    def result(
+        self,
+        rows_in: pl.DataFrame,
+        kept: pl.DataFrame,
+        drops: pl.DataFrame | None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of a funnel stage.
+
+        ``rows_in`` needs ``claim_id``, ``source``, ``label``; ``kept`` is the stage's
+        table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing itself.
+        """
+        keys = rows_in.select(_KEYS)
+        page = stage_page(self._key, keys, kept, _or_empty(drops), self._settings)
+        output = StageOutput(kept, self._run(rows_in.height, kept, drops), drops)
+        metadata = self._metadata(page, output.run) | dict(extra or {})
+        metadata["rows by source"] = _picture(
+            figures.drops_by_source_png(keys, kept, _or_empty(drops))
+        )
+        if "evidence_tokens" in kept.columns and kept.height:
+            metadata["evidence tokens"] = _picture(figures.token_histogram_png(kept))
+        return dg.MaterializeResult(value=output, metadata=metadata)
+
+    def loaded(
+        self, loaded: Loaded, extra: Mapping[str, Any] | None = None
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of a source or benchmark that was read from native files."""
+        keys = pl.concat([loaded.claims.select(_KEYS), loaded.drops.select(_KEYS)])
+        page = stage_page(self._key, keys, loaded.claims, loaded.drops, self._settings)
+        run = self._run(
+            loaded.rows_read, loaded.claims, loaded.drops, loaded.rejects, loaded.status
+        )
+        metadata = self._metadata(page, run) | dict(extra or {})
+        metadata |= {
+            "status": loaded.status,
+            "rows rejected": loaded.rejects.height,
+            "rejects": dg.MetadataValue.md(_rejects_md(loaded.rejects)),
+            "native files": dg.MetadataValue.json(list(loaded.files)),
+        }
+        if loaded.status == "not_available":
+            self._context.log.warning(
+                f"{self._key}: none of its files is in the corpora folder; the frame is empty"
+            )
+        output = StageOutput(loaded.claims, run, loaded.drops, loaded.rejects)
+        return dg.MaterializeResult(value=output, metadata=metadata)
+
+    def table(
+        self, frame: pl.DataFrame, metadata: Mapping[str, Any]
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of a report table, which keeps and drops no claims."""
+        output = StageOutput(frame, self._run(frame.height, frame, None))
+        return dg.MaterializeResult(value=output, metadata=metadata)
+
+    def _run(
+        self,
+        rows_in: int,
+        kept: pl.DataFrame,
+        drops: pl.DataFrame | None,
+        rejects: pl.DataFrame | None = None,
+        status: str = "ok",
+    ) -> StageRun:
+        run = StageRun(
+            stage=self._key,
+            run_id=self._context.run_id,
+            finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=round(time.perf_counter() - self._started, 3),
+            rows_in=rows_in,
+            rows_kept=kept.height,
+            rows_dropped=_height(drops),
+            rows_rejected=_height(rejects),
+            engine=", ".join(sorted({engine.engine for engine in self._engines})) or None,
+            engine_calls=sum(engine.calls for engine in self._engines),
+            engine_hits=sum(engine.hits for engine in self._engines),
+            config=json.dumps(self._settings, sort_keys=True),
+            status=status,
+        )
+        self._context.log.info(
+            f"{self._key}: {run.rows_in:,} in, {run.rows_kept:,} kept, {run.rows_dropped:,} "
+            f"dropped, {run.rows_rejected:,} rejected, {run.seconds:.1f} s, "
+            f"{run.engine_calls:,} engine calls"
+        )
+        return run
+
+    def _metadata(self, page: StagePage, run: StageRun) -> dict[str, Any]:
+        return {
+            "dagster/row_count": page.rows_kept,
+            **page.numeric,
+            "drops by reason": dg.MetadataValue.md(page.by_reason_md),
+            "by source": dg.MetadataValue.md(page.by_source_md),
+            "label balance": dg.MetadataValue.md(page.label_balance_md),
+            "sample": dg.MetadataValue.md(page.sample_md),
+            "guard": dg.MetadataValue.md(page.guard_md),
+            "settings": dg.MetadataValue.json(self._settings),
+            "engine": run.engine or "none",
+            "engine calls": run.engine_calls,
+            "engine results reused": run.engine_hits,
+            "seconds": run.seconds,
+        }
+
+
+def _picture(png: bytes) -> dg.MarkdownMetadataValue:
+    return dg.MetadataValue.md(figures.data_uri(png))
+
+
+def _height(frame: pl.DataFrame | None) -> int:
+    return 0 if frame is None else frame.height
+
+
+def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
+    from decomposerl.schemas import DROPS
+
+    return DROPS.empty() if drops is None else drops
+
+
+def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
+    if rejects.is_empty():
+        return "none"
+    rows: Sequence[dict[str, Any]] = rejects.head(most).to_dicts()
+    lines = [
+        f"| `{r['file']}` | {r['row']} | {r['field'] or '(row)'} | {r['reason']} |" for r in rows
+    ]
+    head = f"{rejects.height} rows; the first {len(lines)}:\n\n"
+    return head + "| file | row | field | reason |\n|---|---|---|---|\n" + "\n".join(lines)
+
+
+def markdown_table(frame: pl.DataFrame) -> str:
+    """A small frame as a Markdown table, floats to four digits, bars escaped."""
+
+    def cell(value: object) -> str:
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        return text.replace("|", "\\|").replace("\n", " ")
+
+    head = "| " + " | ".join(frame.columns) + " |\n|" + "---|" * frame.width
+    rows = ("| " + " | ".join(cell(v) for v in row) + " |" for row in frame.iter_rows())
+    return "\n".join([head, *rows])

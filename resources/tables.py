@@ -1,0 +1,182 @@
+"""Frames to Parquet and back: atomic, schema-checked, content-hashed.
+
+An asset's value is a ``StageOutput``; it lands as ``<key>.parquet`` with its drops,
+rejects and run record beside it (DESIGN: where things lie). Each file is written to a
+temporary name in the same folder and renamed, the asset's own file after its side tables
+and the run record last, so a killed run leaves the previous data or the new data, never
+half of either. The SHA-256 of the Parquet file is the asset's data version.
+
+Left out deliberately: partitions inside a file and any knowledge of what a stage does.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import dagster as dg
+import polars as pl
+from pydantic import PrivateAttr
+from upath import UPath
+
+from decomposerl import schemas
+from decomposerl.errors import SchemaError
+
+_TABLES = {
+    "rule_filtered": schemas.RULE_FILTERED,
+    "difficulty_band": schemas.DIFFICULTY_BAND,
+    "deduplicated": schemas.DEDUPLICATED,
+    "decontaminated": schemas.DECONTAMINATED,
+    "silver_decomposed": schemas.SILVER_DECOMPOSED,
+    "diversity_selected": schemas.DIVERSITY_SELECTED,
+    "training_claims": schemas.TRAINING_CLAIMS,
+    "attrition": schemas.ATTRITION,
+}
+
+
+def table_of(key: str) -> schemas.Table:
+    """The table that an asset's frame must conform to (``key`` has slashes).
+
+    Raises:
+        SchemaError: no table is declared for the key.
+    """
+    if key.startswith("claims/"):
+        return schemas.CLAIMS
+    if key.startswith("benchmark/"):
+        return schemas.BENCHMARK_CLAIMS
+    if key not in _TABLES:
+        raise SchemaError(f"no table is declared for asset '{key}'")
+    return _TABLES[key]
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """What one materialization did; the columns of ``schemas.STAGE_RUNS``."""
+
+    stage: str
+    run_id: str
+    finished_at: str
+    seconds: float
+    rows_in: int
+    rows_kept: int
+    rows_dropped: int
+    rows_rejected: int
+    engine: str | None
+    engine_calls: int
+    engine_hits: int
+    config: str
+    status: str = "ok"
+    data_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutput:
+    """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record."""
+
+    kept: pl.DataFrame
+    run: StageRun
+    drops: pl.DataFrame | None = None
+    rejects: pl.DataFrame | None = None
+
+
+def replace_file(target: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        write(temporary)
+        with temporary.open("rb") as handle:
+            os.fsync(handle.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_parquet(frame: pl.DataFrame, target: Path) -> None:
+    """Write one frame atomically: zstd, with statistics, rows in the order given."""
+    replace_file(
+        target,
+        lambda path: frame.rechunk().write_parquet(path, compression="zstd", statistics=True),
+    )
+
+
+def file_sha256(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Reads what lies under ``DECOMPOSERL_DATA``; the IO manager writes it."""
+
+    base_dir: str
+
+    @property
+    def path(self) -> Path:
+        """The folder itself."""
+        return Path(self.base_dir)
+
+    def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
+        """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
+        return pl.read_parquet(self.path / f"{key}.parquet", columns=columns)
+
+    def exists(self, key: str) -> bool:
+        """Whether the Parquet file of a key is there."""
+        return (self.path / f"{key}.parquet").is_file()
+
+    def run(self, key: str) -> dict[str, Any]:
+        """The run record of an asset (``schemas.STAGE_RUNS``)."""
+        record: dict[str, Any] = json.loads(run_path(self.path, key).read_text("utf-8"))
+        return record
+
+
+def run_path(base: Path, key: str) -> Path:
+    """Where the run record of an asset lies."""
+    return base / "stage_runs" / f"{key.replace('/', '__')}.json"
+
+
+class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
+    """Stores each asset's ``StageOutput`` under ``base_dir`` and loads frames back."""
+
+    base_dir: str
+    extension: ClassVar[str | None] = ".parquet"
+    _base_path: UPath = PrivateAttr()
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
+        """Resolve the base folder once a run."""
+        self._base_path = UPath(self.base_dir)
+
+    def dump_to_path(self, context: dg.OutputContext, obj: StageOutput, path: UPath) -> None:
+        """Write side tables, then the frame, then the run record, each atomically.
+
+        Raises:
+            SchemaError: a frame does not conform to its table.
+        """
+        base, key = Path(self.base_dir), "/".join(context.asset_key.path)
+        kept = table_of(key).conform(obj.kept)
+        for folder, frame, table in (
+            ("drops", obj.drops, schemas.DROPS),
+            ("rejects", obj.rejects, schemas.REJECTS),
+        ):
+            if frame is not None:
+                side = key.removeprefix("claims/") if folder == "rejects" else key
+                write_parquet(table.conform(frame), base / folder / f"{side}.parquet")
+        target = Path(str(path))
+        write_parquet(kept, target)
+        version = file_sha256(target)
+        context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
+        record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
+        replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8") and None)
+        context.add_output_metadata({"path": dg.MetadataValue.path(str(target))})
+
+    def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame:
+        """Read one asset's frame and check it against its table.
+
+        Raises:
+            SchemaError: the file holds another table than its key promises.
+        """
+        return table_of("/".join(context.asset_key.path)).conform(pl.read_parquet(str(path)))
