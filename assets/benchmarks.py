@@ -42,8 +42,6 @@ def _benchmark_asset(benchmark: Benchmark) -> dg.AssetsDefinition:
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.settings)
         loaded = load_benchmark(benchmark, source_of(benchmark), corpora.files(), corpora.settings)
-        return stage.loaded(
-            loaded, {"terms of use": benchmark.terms, "license": benchmark.license}
-        )
+        return stage.loaded(loaded, {"terms of use": benchmark.terms, "license": benchmark.license})
 
     return claims

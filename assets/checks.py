@@ -3,6 +3,7 @@
 Checks read what lies on disk, not what a stage says of itself.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import dagster as dg
@@ -43,7 +44,7 @@ def _source_conservation(name: str) -> dg.AssetChecksDefinition:
 def stage_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
     """Per stage that drops rows: rows in = rows kept + rows dropped, per source."""
     first = [f"claims/{name}" for name in source_names]
-    inputs = {STAGES[0]: first} | {after: [before] for before, after in zip(STAGES, STAGES[1:])}
+    inputs = {STAGES[0]: first} | {after: [before] for before, after in itertools.pairwise(STAGES)}
     inputs["training_claims"] = ["silver_decomposed"]
     return [_stage_conservation(stage, upstream) for stage, upstream in inputs.items()]
 

@@ -30,9 +30,7 @@ def main() -> int:
     started = time.perf_counter()
     with dg.DagsterInstance.get() as instance:
         job = defs.resolve_job_def("funnel")
-        result = job.execute_in_process(
-            run_config=config, instance=instance, raise_on_error=False
-        )
+        result = job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
     if not result.success:
         console.print("[red]the run failed; its log is above and in the UI (make ui)[/red]")
         return 1

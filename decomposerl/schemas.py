@@ -55,7 +55,9 @@ class Table:
         """
         expected = self.schema
         problems = [f"column '{n}' is missing" for n in expected if n not in frame.columns]
-        problems += [f"column '{n}' is not in the table" for n in frame.columns if n not in expected]
+        problems += [
+            f"column '{n}' is not in the table" for n in frame.columns if n not in expected
+        ]
         problems += [
             f"column '{n}' is {frame.schema[n]}, expected {dtype}"
             for n, dtype in expected.items()
@@ -140,7 +142,9 @@ DROPS = Table(
     (
         Column("claim_id", _S, "the claim that left"),
         Column("source", _S, "its corpus"),
-        Column("label", _S, "its label, null where the corpus gives none of the two", nullable=True),
+        Column(
+            "label", _S, "its label, null where the corpus gives none of the two", nullable=True
+        ),
         Column("stage", _S, "asset that dropped it"),
         Column("step", _S, "step inside the stage"),
         Column("reason", _S, "why, from the step's closed list"),

@@ -171,7 +171,6 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
         context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
         record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
         replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8") and None)
-        context.add_output_metadata({"path": dg.MetadataValue.path(str(target))})
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame:
         """Read one asset's frame and check it against its table.

@@ -76,5 +76,5 @@ class Draft:
 
 def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:
     """16 hex digits of SHA-256 over the four parts, separated by the unit separator."""
-    parts = "\x1f".join((source, native_id, claim, evidence))
+    parts = f"{source}\x1f{native_id}\x1f{claim}\x1f{evidence}"
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -31,7 +31,9 @@ def conserved_counts(
     """Per source the rows in, kept and dropped, and whether they add up."""
     counts = rows_in.group_by("source").len("rows_in")
     for name, frame in (("kept", kept), ("dropped", drops)):
-        counts = counts.join(frame.group_by("source").len(name), on="source", how="full", coalesce=True)
+        counts = counts.join(
+            frame.group_by("source").len(name), on="source", how="full", coalesce=True
+        )
     return (
         counts.with_columns(pl.exclude("source").fill_null(0).cast(pl.Int64))
         .with_columns(conserved=pl.col("rows_in") == pl.col("kept") + pl.col("dropped"))

@@ -81,8 +81,10 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
 
 def _drops(stage: str, step: Step, judged: Judgement) -> pl.DataFrame:
     def column(value: object, dtype: pl.DataType) -> pl.Expr:
-        return pl.lit(value, dtype=dtype) if not isinstance(value, pl.Series) else pl.lit(
-            value.cast(dtype)
+        return (
+            pl.lit(value, dtype=dtype)
+            if not isinstance(value, pl.Series)
+            else pl.lit(value.cast(dtype))
         )
 
     frame = judged.frame.select("claim_id", "source", "label").with_columns(
