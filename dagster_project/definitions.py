@@ -12,24 +12,33 @@ from assets.checks import all_checks
 from assets.funnel import funnel_assets
 from assets.sources import source_assets
 from dagster_project.jobs import JOBS
-from dagster_project.profiles import profile_from_environment, resources_for, sources_for
+from dagster_project.profiles import (
+    Profile,
+    profile_from_environment,
+    resources_for,
+    sources_for,
+)
 from decomposerl.claims.catalogue import BENCHMARKS
 
-_PROFILE = profile_from_environment()
-_SOURCES = sources_for(_PROFILE)
-_SOURCE_NAMES = [source.name for source in _SOURCES]
-_BENCHMARK_NAMES = [benchmark.name for benchmark in BENCHMARKS]
 
-defs = dg.Definitions(
-    assets=[
-        *source_assets(_SOURCES),
-        *benchmark_assets(BENCHMARKS),
-        *funnel_assets(_SOURCE_NAMES, _BENCHMARK_NAMES),
-        attrition_asset(_SOURCE_NAMES),
-        catalog,
-    ],
-    asset_checks=all_checks(_SOURCE_NAMES, _BENCHMARK_NAMES),
-    jobs=JOBS,
-    resources=resources_for(_PROFILE),
-    executor=dg.in_process_executor,
-)
+def build_definitions(profile: Profile) -> dg.Definitions:
+    """The whole project for one profile: its corpora folder, data folder and engines."""
+    sources = sources_for(profile)
+    source_names = [source.name for source in sources]
+    benchmark_names = [benchmark.name for benchmark in BENCHMARKS]
+    return dg.Definitions(
+        assets=[
+            *source_assets(sources),
+            *benchmark_assets(BENCHMARKS),
+            *funnel_assets(source_names, benchmark_names),
+            attrition_asset(source_names),
+            catalog,
+        ],
+        asset_checks=all_checks(source_names, benchmark_names),
+        jobs=JOBS,
+        resources=resources_for(profile),
+        executor=dg.in_process_executor,
+    )
+
+
+defs = build_definitions(profile_from_environment())

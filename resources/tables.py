@@ -83,7 +83,7 @@ class StageOutput:
     rejects: pl.DataFrame | None = None
 
 
-def replace_file(target: Path, write: Callable[[Path], None]) -> None:
+def replace_file(target: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
@@ -143,7 +143,8 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
     """Stores each asset's ``StageOutput`` under ``base_dir`` and loads frames back."""
 
     base_dir: str
-    extension: ClassVar[str | None] = ".parquet"
+    # Pydantic takes an unannotated class attribute for a field.
+    extension: ClassVar[str | None] = ".parquet"  # type: ignore[misc]
     _base_path: UPath = PrivateAttr()
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
@@ -170,7 +171,7 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
         version = file_sha256(target)
         context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
         record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
-        replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8") and None)
+        replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8"))
 
     def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame:
         """Read one asset's frame and check it against its table.
