@@ -1,0 +1,89 @@
+"""Each import contract of ``pyproject.toml`` holds, and is alive: a planted breach breaks it."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+SEEDS = {
+    "an undeclared folder": ("decomposerl/utils/__init__.py", '"""Odds."""\n', "top to bottom"),
+    "an undeclared step": ("decomposerl/funnel/stray.py", '"""Odd."""\n', "funnel step"),
+    "a source that knows a sibling": (
+        "decomposerl/claims/sources/hover.py",
+        "import decomposerl.claims.sources.wice\n",
+        "Sources do not know each other",
+    ),
+    "a benchmark that knows a sibling": (
+        "decomposerl/claims/benchmarks/hover.py",
+        "import decomposerl.claims.benchmarks.wice\n",
+        "Benchmarks do not know each other",
+    ),
+    "an asset that imports an asset": (
+        "assets/funnel.py",
+        "import assets.sources\n",
+        "Assets meet through argument names",
+    ),
+    "the domain reaching up": (
+        "decomposerl/claims/load.py",
+        "def late():\n    import resources.tables\n",
+        "never back",
+    ),
+    "dagster in the domain": ("decomposerl/claims/load.py", "import dagster\n", "no service"),
+    "a clock in the domain": ("decomposerl/funnel/step.py", "import time\n", "no service"),
+    "a late torch outside the kernels": (
+        "decomposerl/funnel/catalogue.py",
+        "def late():\n    import torch\n",
+        "kernels load torch",
+    ),
+    "a network client in an asset": ("assets/funnel.py", "import requests\n", "through a resource"),
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("tree")
+    for package in ("dagster_project", "assets", "resources", "decomposerl"):
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, copy / package, ignore=skipped)
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+def broken_contracts(tree: Path) -> set[str]:
+    """Names of the import contracts that ``lint-imports`` finds broken in a tree."""
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--no-logo"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    broken = set(re.findall(r"^(.+) BROKEN", done.stdout, re.MULTILINE))
+    assert (done.returncode == 0) == (not broken), done.stdout + done.stderr
+    assert "KEPT" in done.stdout, done.stdout + done.stderr
+    return broken
+
+
+def test_the_import_contracts_hold(tree: Path):
+    """The house as it stands breaks no contract."""
+    assert set() == broken_contracts(tree)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seeded_violation_breaks_its_contract(tree: Path, seed: str):
+    """Each contract is alive: a planted violation breaks the contract that forbids it."""
+    name, text, fragment = SEEDS[seed]
+    target = tree / name
+    before = target.read_text("utf-8") if target.exists() else None
+    target.parent.mkdir(exist_ok=True)
+    target.write_text((before or "") + text, "utf-8")
+    try:
+        assert any(fragment in contract for contract in broken_contracts(tree))
+    finally:
+        if before is None:
+            target.unlink()
+        else:
+            target.write_text(before, "utf-8")
+        if not any(target.parent.iterdir()):
+            target.parent.rmdir()
