@@ -1,0 +1,234 @@
+"""The funnel's attrition: how many claims each stage kept, dropped and why, per source.
+
+Takes the frames of each stage and gives the long ``ATTRITION`` table, the paper's table
+"Per-source training counts" in wide form, and both as text and Markdown.
+
+Left out deliberately: reading Parquet (``resources``) and pictures (``figures.py``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from decomposerl.reports.escape import count, markdown_table, one_line
+from decomposerl.schemas import ATTRITION
+
+STAGES = (
+    "claims",
+    "rule_filtered",
+    "difficulty_band",
+    "deduplicated",
+    "decontaminated",
+    "silver_decomposed",
+    "diversity_selected",
+    "training_claims",
+)
+"""The funnel in order; ``claims`` stands for all sources together."""
+
+WIDE_STAGES = {
+    "raw": "claims",
+    "rules": "rule_filtered",
+    "difficulty": "difficulty_band",
+    "deduplicated": "deduplicated",
+    "decontaminated": "decontaminated",
+    "silver": "silver_decomposed",
+    "final": "training_claims",
+}
+"""Column of the wide table to its stage; ``diversity_selected`` only marks rows."""
+
+WIDE_SCHEMA = pl.Schema(
+    {"source": pl.String(), "title": pl.String()}
+    | dict.fromkeys(("paper_raw", "read", *WIDE_STAGES), pl.Int64())
+)
+_HEADERS = {
+    "title": "Source",
+    "paper_raw": "Paper raw",
+    "read": "Read",
+    "raw": "Raw",
+    "rules": "Rules",
+    "difficulty": "Diff.",
+    "deduplicated": "Dedup.",
+    "decontaminated": "Decont.",
+    "silver": "Silver",
+    "final": "Final",
+}
+TOTAL = "total"
+NOTE = (
+    "Read: rows of the native files. Paper's columns: Raw = Raw, Diff. = Diff., "
+    "Dedup = Silver, Final = Final."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StageFrames:
+    """What one stage left behind.
+
+    ``kept`` needs the columns ``source`` and ``label``; ``drops`` is ``DROPS``;
+    ``rejects`` is ``REJECTS`` (only the sources reject rows). ``order`` is the place in
+    the funnel, 0 for all sources together.
+    """
+
+    stage: str
+    order: int
+    kept: pl.DataFrame
+    drops: pl.DataFrame
+    rejects: pl.DataFrame | None = None
+
+
+def attrition(stages: Sequence[StageFrames]) -> pl.DataFrame:
+    """Count every row of every stage once: ``ATTRITION``, in a stable order.
+
+    A label that is null counts as ``none``; rejected rows have no label and the step
+    ``reading``. A file that was rejected as a whole counts as one row.
+    """
+    parts = [ATTRITION.empty()]
+    for stage in stages:
+        parts.append(_counted(stage, stage.kept, "kept", pl.lit(""), pl.lit("")))
+        parts.append(_counted(stage, stage.drops, "dropped", pl.col("step"), pl.col("reason")))
+        if stage.rejects is not None:
+            rejects = stage.rejects.with_columns(label=pl.lit(None, dtype=pl.String()))
+            parts.append(_counted(stage, rejects, "rejected", pl.lit("reading"), pl.col("reason")))
+    keys = ["stage_order", "source", "label", "outcome", "step", "reason"]
+    return ATTRITION.conform(pl.concat(parts).sort(keys))
+
+
+def attrition_wide(
+    attrition: pl.DataFrame, paper_raw: Mapping[str, int], titles: Mapping[str, str]
+) -> pl.DataFrame:
+    """The paper's table: one row a source in the order of ``titles``, then ``total``.
+
+    Columns: ``source``, ``title``, ``paper_raw`` (the paper's count, null where it has
+    none), ``read`` (rows of the native files), then the rows kept by the sources
+    (``raw``) and by each stage up to ``final``. A stage that has not run is null, not 0.
+    """
+    seen = attrition["source"].unique().sort().to_list()
+    sources = [*titles, *(name for name in seen if name not in titles)]
+    columns: dict[str, list[int | None]] = {
+        "paper_raw": [paper_raw.get(name) for name in sources],
+        "read": _per_source(attrition.filter(pl.col("stage") == STAGES[0]), sources),
+    }
+    kept = attrition.filter(pl.col("outcome") == "kept")
+    ran = set(attrition["stage"])
+    before: list[int | None] = [None]
+    for column, stage in WIDE_STAGES.items():
+        # A stage after one that kept nothing has no row to count, yet it has run.
+        has_run = stage in ran or (None not in before and not any(before))
+        rows = _per_source(kept.filter(pl.col("stage") == stage), sources)
+        columns[column] = before = rows if has_run else [None] * max(len(sources), 1)
+    frame = pl.DataFrame(
+        {
+            "source": sources,
+            "title": [titles.get(name, name) for name in sources],
+            **{name: values[: len(sources)] for name, values in columns.items()},
+        },
+        schema=WIDE_SCHEMA,
+    )
+    return pl.concat([frame, _total(frame)])
+
+
+def kept_by_source(attrition: pl.DataFrame) -> pl.DataFrame:
+    """Rows kept: ``source``, one column a stage in funnel order; last row ``total``."""
+    kept = attrition.filter(pl.col("outcome") == "kept")
+    stages = [stage for stage in STAGES if stage in set(kept["stage"])]
+    sources = kept["source"].unique().sort().to_list()
+    frame = pl.DataFrame(
+        {
+            "source": sources,
+            **{s: _per_source(kept.filter(pl.col("stage") == s), sources) for s in stages},
+        },
+        schema={"source": pl.String(), **dict.fromkeys(stages, pl.Int64())},
+    )
+    total = frame.select(pl.lit(TOTAL).alias("source"), pl.col(stages).sum())
+    return pl.concat([frame, total])
+
+
+def drops_by_reason(attrition: pl.DataFrame) -> pl.DataFrame:
+    """Rows that left: ``stage``, ``step``, ``reason``, one column a source, ``total``.
+
+    Funnel order, then the most frequent reason first; rejected rows stand under
+    ``claims`` / ``reading``.
+    """
+    left = attrition.filter(pl.col("outcome") != "kept")
+    sources = left["source"].unique().sort().to_list()
+    counts = [
+        pl.col("rows").filter(pl.col("source") == name).sum().cast(pl.Int64()).alias(name)
+        for name in sources
+    ]
+    return (
+        left.group_by("stage_order", "stage", "step", "reason")
+        .agg(*counts, pl.col("rows").sum().cast(pl.Int64()).alias(TOTAL))
+        .sort(["stage_order", TOTAL, "step", "reason"], descending=[False, True, False, False])
+        .drop("stage_order")
+    )
+
+
+def attrition_text(wide: pl.DataFrame) -> str:
+    """The wide table for a terminal: aligned columns, a rule above the total, a note."""
+    return f"{aligned(wide.rename(_HEADERS).drop('source'), last_is_total=True)}\n\n{NOTE}"
+
+
+def attrition_markdown(wide: pl.DataFrame) -> str:
+    """The wide table as Markdown, followed by the note on the paper's columns."""
+    return f"{frame_markdown(wide.rename(_HEADERS).drop('source'))}\n\n{NOTE}"
+
+
+def frame_markdown(frame: pl.DataFrame) -> str:
+    """Any small frame of strings and counts as a Markdown table."""
+    return markdown_table(frame.columns, frame.rows())
+
+
+def aligned(frame: pl.DataFrame, *, last_is_total: bool = False) -> str:
+    """Any small frame of strings and counts as aligned text, numbers to the right."""
+    numbers = [dtype.is_integer() for dtype in frame.dtypes]
+    cells = [frame.columns, *([_cell(value) for value in row] for row in frame.iter_rows())]
+    widths = [max(len(row[i]) for row in cells) for i in range(frame.width)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(row, widths, numbers, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    lines.insert(1, rule)
+    if last_is_total:
+        lines.insert(len(lines) - 1, rule)
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    return count(value) if isinstance(value, int | None) else one_line(str(value))
+
+
+def _counted(
+    stage: StageFrames, rows: pl.DataFrame, outcome: str, step: pl.Expr, reason: pl.Expr
+) -> pl.DataFrame:
+    return (
+        rows.select(
+            pl.lit(stage.stage).alias("stage"),
+            pl.lit(stage.order, dtype=pl.Int64()).alias("stage_order"),
+            "source",
+            pl.col("label").fill_null("none"),
+            pl.lit(outcome).alias("outcome"),
+            step.alias("step"),
+            reason.alias("reason"),
+        )
+        .group_by(pl.all())
+        .agg(pl.len().cast(pl.Int64()).alias("rows"))
+    )
+
+
+def _per_source(rows: pl.DataFrame, sources: Sequence[str]) -> list[int | None]:
+    totals = dict(rows.group_by("source").agg(pl.col("rows").sum()).iter_rows())
+    return [int(totals.get(name, 0)) for name in sources]
+
+
+def _total(wide: pl.DataFrame) -> pl.DataFrame:
+    numbers = [name for name, dtype in wide.schema.items() if dtype.is_integer()]
+    sums = [
+        pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name) for name in numbers
+    ]
+    return wide.select(pl.lit(TOTAL).alias("source"), pl.lit("Total").alias("title"), *sums).cast(
+        dict.fromkeys(numbers, pl.Int64())
+    )

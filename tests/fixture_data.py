@@ -1,0 +1,249 @@
+"""A tiny complete data folder of invented claims, every table conforming to its schema.
+
+Each claim has a fate: the stage and step that dropped it, or its way into the training
+set. Nothing here runs the funnel; the tables are what a run would have left.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl import schemas
+from decomposerl.claims.claim import claim_id
+from decomposerl.reports.attrition import STAGES, StageFrames, attrition
+
+HOSTILE = "a|b **bold** <img src=x onerror=alert(1)> [x](javascript:1)\n# head \x1b[31m\u202e"
+TABLES = {
+    "rule_filtered": schemas.RULE_FILTERED,
+    "difficulty_band": schemas.DIFFICULTY_BAND,
+    "deduplicated": schemas.DEDUPLICATED,
+    "decontaminated": schemas.DECONTAMINATED,
+    "silver_decomposed": schemas.SILVER_DECOMPOSED,
+    "diversity_selected": schemas.DIVERSITY_SELECTED,
+    "training_claims": schemas.TRAINING_CLAIMS,
+}
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How one claim leaves: stage, step, reason, number and bound; matched by kind."""
+
+    stage: str
+    step: str = ""
+    reason: str = ""
+    value: float | None = None
+    threshold: float | None = None
+    matched: str = ""
+
+
+SELECTED = Fate("selected")
+LONG = Fate("long_evidence")
+FATES = (
+    SELECTED,
+    SELECTED,
+    Fate("rule_filtered", "tokens", "too_few_tokens", 120.0, 200.0),
+    Fate("rule_filtered", "passages", "too_few_passages", 1.0, 3.0),
+    Fate("rule_filtered", "overlap", "paraphrased_evidence", 0.95, 0.9),
+    SELECTED,
+    Fate("rule_filtered", "entities", "too_few_entities", 1.0, 2.0),
+    Fate("difficulty_band", "difficulty", "too_easy", 0.91, 0.8),
+    Fate("difficulty_band", "difficulty", "too_hard", 0.12, 0.3),
+    Fate("deduplicated", "lexical", "lexical_duplicate", 0.84, 0.7, "claim"),
+    LONG,
+    Fate("decontaminated", "semantic", "semantic_leak", 0.95, 0.9, "benchmark"),
+    Fate("silver_decomposed", "silver", "too_few_questions", 1.0, 2.0),
+    Fate("training_claims", "diversity_selection", "not_selected", 812.0, 3000.0),
+)
+SIZES = {"hover": 28, "scitab": 17, "wice": 14}
+BENCHMARK = "fever"
+
+
+@dataclass(frozen=True)
+class World:
+    """The frames that were written: ``claims`` with each row's fate, and the benchmark."""
+
+    data: Path
+    claims: pl.DataFrame
+    fates: dict[str, Fate]
+    benchmark: pl.DataFrame
+    attrition: pl.DataFrame
+
+    def dropped(self, reason: str) -> str:
+        """The id of the first claim that left for ``reason``."""
+        return next(i for i, fate in self.fates.items() if fate.reason == reason)
+
+    def with_fate(self, fate: Fate) -> str:
+        """The id of the first claim with this fate."""
+        return next(i for i, f in self.fates.items() if f == fate)
+
+
+def _claim(source: str, index: int) -> dict[str, object]:
+    claim = f"Ilva Marrek no. {index} was born in Torbeck before {source} bridge {index} opened"
+    passages = [f"Passage {n} of {source} {index}: {HOSTILE}" for n in range(3 + index % 4)]
+    evidence = "\n".join(passages)
+    return {
+        "claim_id": claim_id(source, str(index), claim, evidence),
+        "source": source,
+        "native_id": str(index),
+        "split": "dev",
+        "claim": claim,
+        "evidence": evidence,
+        "passages": passages,
+        "evidence_kind": "table" if source == "scitab" else "text",
+        "label": ("Supported", "Refuted", "Supported")[index % 3],
+        "native_label": "S",
+        "label_rule": "drop_middle",
+        "document_id": f"doc-{index}",
+        "subset": None,
+        "num_hops": 2,
+    }
+
+
+def _with_columns(frame: pl.DataFrame, fates: dict[str, Fate]) -> pl.DataFrame:
+    rank = pl.int_range(pl.len()).over("bucket").cast(pl.Int64())
+    picked = pl.Series([fates[i] == SELECTED for i in frame["claim_id"]], dtype=pl.Boolean())
+    long = pl.Series([fates[i] == LONG for i in frame["claim_id"]], dtype=pl.Boolean())
+    return (
+        frame.with_columns(
+            evidence_tokens=pl.when(long)
+            .then(3200)
+            .otherwise(200 + pl.col("native_id").cast(pl.Int64()) * 50)
+            .cast(pl.Int64()),
+            token_unit=pl.lit("words_x1.3"),
+            overlap=pl.lit(0.4),
+            entities=pl.lit(["ilva marrek", "torbeck"]),
+            support_probability=pl.lit(0.55),
+            label_confidence=pl.when(pl.col("label") == "Supported").then(0.55).otherwise(0.45),
+            questions=pl.lit(["Where was Ilva Marrek born?", "When did the bridge open?"]),
+            n_star=pl.lit(2, dtype=pl.Int64()),
+            bucket=pl.col("label") + "|" + pl.col("source"),
+            _picked=picked,
+        )
+        .with_columns(
+            selection_rank=pl.when("_picked").then(rank),
+            selection_gain=pl.when("_picked").then(3.0 / (1 + rank)),
+            origin=pl.when("_picked").then(pl.lit("selected")).otherwise(pl.lit("long_evidence")),
+        )
+        .drop("_picked")
+    )
+
+
+def _drops(stage: str, rows: pl.DataFrame, world: "World") -> pl.DataFrame:
+    found = []
+    for row in rows.iter_rows(named=True):
+        fate = world.fates[row["claim_id"]]
+        other = {"claim": world.claims, "benchmark": world.benchmark}.get(fate.matched)
+        found.append(
+            {
+                "claim_id": row["claim_id"],
+                "source": row["source"],
+                "label": row["label"],
+                "stage": stage,
+                "step": fate.step,
+                "reason": fate.reason,
+                "value": fate.value,
+                "threshold": fate.threshold,
+                "matched_claim_id": None if other is None else other["claim_id"][0],
+                "matched_source": None if other is None else other["source"][0],
+            }
+        )
+    return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
+
+
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.write_parquet(path)
+
+
+def _loading_drops(source: str) -> pl.DataFrame:
+    row = {
+        "claim_id": claim_id(source, "middle", "x", "y"),
+        "source": source,
+        "label": None,
+        "stage": f"claims/{source}",
+        "step": "label_rule",
+        "reason": "middle_class",
+    }
+    return schemas.DROPS.conform(pl.DataFrame([row], schema=schemas.DROPS.schema))
+
+
+def _rejects(source: str) -> pl.DataFrame:
+    row = {
+        "source": source,
+        "file": f"{source}/dev.json",
+        "row": 7,
+        "field": "label",
+        "reason": "unknown_label",
+        "detail": "'perhaps'",
+    }
+    return schemas.REJECTS.conform(pl.DataFrame([row], schema=schemas.REJECTS.schema))
+
+
+def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) -> None:
+    run = {
+        "stage": stage,
+        "run_id": "run-1",
+        "finished_at": "2026-01-02T03:04:05Z",
+        "seconds": 1.5,
+        "rows_in": rows_in,
+        "rows_kept": kept,
+        "rows_dropped": dropped,
+        "rows_rejected": 1 if "/" in stage else 0,
+        "engine": "verifier=lexical" if stage == "difficulty_band" else None,
+        "engine_calls": 0,
+        "engine_hits": 0,
+        "config": "{}",
+        "data_version": "abc",
+        "status": "ok",
+    }
+    path = data / "stage_runs" / (stage.replace("/", "__") + ".json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(run), "utf-8")
+
+
+def build(data: Path) -> World:
+    """Write the whole folder beneath ``data`` and return what was written."""
+    rows = [_claim(source, i) for source, size in SIZES.items() for i in range(size)]
+    claims = pl.DataFrame(rows, schema=schemas.CLAIMS.schema)
+    fates = {row["claim_id"]: FATES[int(str(row["native_id"])) % len(FATES)] for row in rows}
+    benchmark = pl.DataFrame(
+        [_claim(BENCHMARK, i) for i in range(5)], schema=schemas.BENCHMARK_CLAIMS.schema
+    )
+    world = World(data, claims, fates, benchmark, pl.DataFrame())
+    _write(schemas.BENCHMARK_CLAIMS.conform(benchmark), data / f"benchmark/{BENCHMARK}.parquet")
+    _write(schemas.DROPS.empty(), data / f"drops/benchmark/{BENCHMARK}.parquet")
+    _write(_rejects(BENCHMARK), data / f"rejects/benchmark/{BENCHMARK}.parquet")
+    frames = [_write_sources(world), *_write_stages(world)]
+    counted = attrition(frames)
+    _write(counted, data / "attrition.parquet")
+    return World(data, claims, fates, benchmark, counted)
+
+
+def _write_sources(world: World) -> StageFrames:
+    data, drops, rejects = world.data, [], []
+    for source, size in SIZES.items():
+        kept = schemas.CLAIMS.conform(world.claims.filter(pl.col("source") == source))
+        drops.append(_loading_drops(source))
+        rejects.append(_rejects(source))
+        _write(kept, data / f"claims/{source}.parquet")
+        _write(drops[-1], data / f"drops/claims/{source}.parquet")
+        _write(rejects[-1], data / f"rejects/{source}.parquet")
+        _stage_run(data, f"claims/{source}", size + 2, size, 1)
+    _write(schemas.CLAIMS.empty(), data / "claims/ex_fever.parquet")
+    return StageFrames("claims", 0, world.claims, pl.concat(drops), pl.concat(rejects))
+
+
+def _write_stages(world: World) -> list[StageFrames]:
+    found, alive = [], _with_columns(world.claims, world.fates)
+    for order, stage in enumerate(STAGES[1:], start=1):
+        leaves = pl.Series([world.fates[i].stage == stage for i in alive["claim_id"]])
+        drops, kept = _drops(stage, alive.filter(leaves), world), alive.filter(~leaves)
+        stored = TABLES[stage].conform(kept.select(list(TABLES[stage].schema)))
+        _write(stored, world.data / f"{stage}.parquet")
+        _write(drops, world.data / f"drops/{stage}.parquet")
+        _stage_run(world.data, stage, alive.height, kept.height, drops.height)
+        found.append(StageFrames(stage, order, stored, drops))
+        alive = kept
+    return found
