@@ -9,10 +9,13 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 from toy_corpus import corpus
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -81,7 +84,7 @@ def wait_until_served(address: str) -> None:
 
 
 @pytest.fixture
-def page(ui: str) -> Iterator[Any]:
+def page(ui: str) -> Iterator["Page"]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -91,13 +94,13 @@ def page(ui: str) -> Iterator[Any]:
         browser.close()
 
 
-def keep(page: Any, name: str) -> None:
+def keep(page: "Page", name: str) -> None:
     """Save a screenshot where DECOMPOSERL_SCREENSHOTS names a folder."""
     if folder := os.environ.get("DECOMPOSERL_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 
-def test_the_asset_graph_shows_every_group_of_the_funnel(page: Any):
+def test_the_asset_graph_shows_every_group_of_the_funnel(page: "Page"):
     """A newcomer finds sources, benchmarks, funnel and catalogue on the graph."""
     page.goto("/asset-groups")
     page.get_by_text("funnel", exact=True).first.wait_for(timeout=30_000)
@@ -106,7 +109,7 @@ def test_the_asset_graph_shows_every_group_of_the_funnel(page: Any):
     keep(page, "graph")
 
 
-def test_a_stage_page_shows_its_drops_and_pictures(page: Any):
+def test_a_stage_page_shows_its_drops_and_pictures(page: "Page"):
     """The page of a stage lists drops by reason and draws rows by source."""
     page.goto("/assets/rule_filtered?view=overview")
     page.get_by_text("drops by reason").first.wait_for(timeout=30_000)
