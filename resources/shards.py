@@ -1,0 +1,179 @@
+"""Append-only Parquet shards of one engine's answers: the disk side of ``results``.
+
+A ``Shelf`` is one folder of shards with a ``key`` (32 hex digits of SHA-256 over the
+inputs) and a typed ``value``. A shard is written beside its target and renamed, so a
+killed run leaves only whole shards. A shard that cannot be read, fails its checksums or
+names another engine is moved aside with a warning that names it, never trusted.
+
+Left out deliberately: what is asked and when (``resources.results``), and any expiry; an
+engine whose answers change must change its name.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ENGINE = b"engine"
+SMALL_ROWS = 16_384
+"""Shards below this are merged, up to about this size, once there are many of them."""
+MANY_SHARDS = 8
+_STALE_S = 3_600.0
+
+
+class UnreadableShardWarning(UserWarning):
+    """A stored shard was not trusted; it was moved aside and its items are asked again."""
+
+
+def key_of(*parts: str) -> str:
+    """32 hex digits of SHA-256 over the parts, each preceded by its length in bytes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:32]
+
+
+def slug(engine: str) -> str:
+    """A folder name for an engine; the hash keeps engines apart that only look alike."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", engine)[:80]
+    return f"{plain}-{hashlib.sha256(engine.encode()).hexdigest()[:8]}"
+
+
+class Shelf:
+    """The shards of one engine. One writer at a time is enough, several do no harm."""
+
+    def __init__(self, folder: Path, engine: str) -> None:
+        """``engine`` is written into every shard and checked when one is read."""
+        self._folder, self._engine = folder, engine
+        self._index: dict[Path, frozenset[str]] = {}
+
+    def read(
+        self, wanted: Mapping[str, int]
+    ) -> Iterator[tuple[NDArray[np.int64], "pa.Array[Any]"]]:
+        """Stored values of ``wanted`` keys, one shard at a time.
+
+        ``wanted`` maps a key to the caller's position; yields positions, shape (m,), and
+        the m values. A key stored twice is yielded twice, with equal values.
+        """
+        self._refresh()
+        for path in sorted(self._index):
+            if self._index[path].isdisjoint(wanted):
+                continue
+            table = self._load(path, ["key", "value"])
+            if table is None:
+                del self._index[path]
+                continue
+            keys = table.column("key").to_pylist()
+            rows = [row for row, key in enumerate(keys) if key in wanted]
+            positions = np.array([wanted[keys[row]] for row in rows], dtype=np.int64)
+            yield positions, table.column("value").take(rows).combine_chunks()
+
+    def write(self, keys: Sequence[str], values: "pa.Array[Any]") -> None:
+        """Add one shard, whole or not at all; ``values`` has one entry a key."""
+        import pyarrow as pa
+
+        if not keys:
+            return
+        self._put(pa.table({"key": pa.array(keys, pa.string()), "value": values}))
+
+    def compact(self) -> None:
+        """Merge small shards once there are more than ``MANY_SHARDS`` of them."""
+        self._remove_stale()
+        small = [path for path, keys in sorted(self._index.items()) if len(keys) < SMALL_ROWS]
+        if len(small) <= MANY_SHARDS:
+            return
+        group: list[Path] = []
+        for path in small:
+            group.append(path)
+            if sum(len(self._index[member]) for member in group) >= SMALL_ROWS:
+                self._merge(group)
+                group = []
+        self._merge(group)
+
+    def _merge(self, paths: Sequence[Path]) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        loaded = {path: self._load(path, ["key", "value"]) for path in paths}
+        tables = [table for table in loaded.values() if table is not None]
+        if len(tables) > 1:
+            table = pa.concat_tables(tables)
+            first = pc.index_in(pc.unique(table["key"]), table["key"].combine_chunks())
+            kept = self._put(table.take(first))
+            for path in loaded:
+                if path != kept:
+                    path.unlink(missing_ok=True)
+        self._index = {p: k for p, k in self._index.items() if p.exists()}
+
+    def _put(self, table: "pa.Table") -> Path:
+        import pyarrow.parquet as pq
+
+        keys = table.column("key").to_pylist()
+        target = self._folder / f"{key_of(*keys)[:16]}.parquet"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
+        os.close(handle)
+        named = table.replace_schema_metadata({_ENGINE: self._engine.encode()})
+        try:
+            pq.write_table(named, name, compression="zstd", write_page_checksum=True)
+            Path(name).replace(target)
+        finally:
+            Path(name).unlink(missing_ok=True)
+        self._index[target] = frozenset(keys)
+        return target
+
+    def _refresh(self) -> None:
+        paths = set(self._folder.glob("*.parquet"))
+        for path in [known for known in self._index if known not in paths]:
+            del self._index[path]
+        for path in sorted(paths - set(self._index)):
+            table = self._load(path, ["key"])
+            if table is not None:
+                self._index[path] = frozenset(table.column("key").to_pylist())
+
+    def _load(self, path: Path, columns: list[str]) -> "pa.Table | None":
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                metadata = file.schema_arrow.metadata or {}
+                if metadata.get(_ENGINE) != self._engine.encode():
+                    reason = "it is not marked as a result of this engine"
+                elif file.schema_arrow.names != ["key", "value"]:
+                    reason = f"its columns are {file.schema_arrow.names}"
+                else:
+                    return file.read(columns)
+        except FileNotFoundError:
+            return None  # another run has just merged it into a larger shard
+        except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        aside = path.with_suffix(".unreadable")
+        with contextlib.suppress(FileNotFoundError):
+            path.replace(aside)
+        warnings.warn(
+            f"stored engine results are ignored: {path} ({reason}); moved to {aside.name}",
+            UnreadableShardWarning,
+            stacklevel=2,
+        )
+        return None
+
+    def _remove_stale(self) -> None:
+        for path in self._folder.glob("*.tmp"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > _STALE_S:
+                    path.unlink()
