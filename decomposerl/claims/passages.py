@@ -1,0 +1,66 @@
+"""Native evidence text to passages: sentences, table rows, wiki marks, treebank brackets.
+
+Takes strings and lists as they stand in native files, gives plain strings. A passage is
+the unit that the funnel counts (paper, "Rule-Based Filtering": evidence passages).
+
+Left out deliberately: any knowledge of one corpus, and sentence splitting by a model;
+text that arrives unsplit is cut at white space after a full stop, ``!`` or ``?``.
+"""
+
+import re
+from collections.abc import Sequence
+
+CELL_BAR = " | "
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
+# The page name of a link holds no bracket; the anchor may (phonetic spelling in "[...]").
+_LINK = re.compile(r"\[\[([^\[\]|]*)\|(.*?)\]\]|\[\[([^\[\]|]+)\]\]")
+_TREEBANK = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+    "-COLON-": ":",
+}
+_TREEBANK_MARK = re.compile("|".join(_TREEBANK))
+
+
+def sentences(text: str) -> tuple[str, ...]:
+    """The non-blank sentences of ``text``, cut after ``.``, ``!``, ``?`` and at line breaks."""
+    parts = (part.strip() for part in _SENTENCE_END.split(text))
+    return tuple(part for part in parts if part)
+
+
+def table_passages(
+    caption: str | None, header: Sequence[object], rows: Sequence[Sequence[object]]
+) -> tuple[str, ...]:
+    """One passage for the caption, one for the header, one a row; cells joined by bars.
+
+    A null cell is blank. A blank caption and a header without cells give no passage. A
+    table without any text gives no passage at all.
+    """
+    lines = [caption.strip()] if caption and caption.strip() else []
+    lines += [_cells(header)] if header else []
+    lines += [_cells(row) for row in rows]
+    return tuple(lines) if any(line.strip(" |") for line in lines) else ()
+
+
+def without_links(text: str) -> str:
+    """``[[Page|anchor]]`` becomes its anchor, ``[[Some_page]]`` its page name with spaces."""
+    return _LINK.sub(lambda m: m[2] if m[2] is not None else m[3].replace("_", " "), text)
+
+
+def without_treebank(text: str) -> str:
+    """Penn-treebank bracket codes (``-LRB-`` …) and FEVER's ``-COLON-`` as their characters."""
+    return _TREEBANK_MARK.sub(lambda m: _TREEBANK[m[0]], text)
+
+
+def page_title(name: str) -> str:
+    """A wiki page name as a reader writes it: brackets decoded, underscores as spaces."""
+    return without_treebank(name).replace("_", " ").strip()
+
+
+def _cells(row: Sequence[object]) -> str:
+    return CELL_BAR.join("" if cell is None else str(cell) for cell in row)
