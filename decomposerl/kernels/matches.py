@@ -1,0 +1,51 @@
+"""What a duplicate or leak search answers, whichever engine ran it.
+
+Takes nothing, gives ``Matches`` and the exact reading of a threshold as a fraction.
+
+Left out deliberately: the searches (``set_join``, ``minhash_join``, ``cosine_filter``).
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST_DENOMINATOR = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Per row the row it was matched with and how similar the two are.
+
+    ``matched`` is int64, shape (n,): -1 where the row has no match, else an index into the
+    rows searched (for a keep-first search: of an earlier, kept row). ``similarity`` is
+    float64, shape (n,), 0 where there is no match.
+    """
+
+    matched: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+
+    @classmethod
+    def none(cls, rows: int) -> "Matches":
+        """The answer in which no row has a match."""
+        return cls(np.full(rows, -1, np.int64), np.zeros(rows, np.float64))
+
+    @property
+    def found(self) -> NDArray[np.bool_]:
+        """Whether each row has a match, shape (n,)."""
+        return self.matched >= 0
+
+
+def exact_threshold(threshold: float) -> Fraction:
+    """The fraction a person means by ``threshold``: 0.7 is 7/10, not the binary nearby.
+
+    Six decimals are read exactly. Comparing sizes of sets with it needs integers alone.
+
+    Raises:
+        ValueError: the threshold is not in (0, 1].
+    """
+    if not 0 < threshold <= 1:
+        raise ValueError(f"threshold {threshold} is not in (0, 1]")
+    fraction = Fraction(repr(float(threshold))).limit_denominator(LARGEST_DENOMINATOR)
+    return max(fraction, Fraction(1, LARGEST_DENOMINATOR))

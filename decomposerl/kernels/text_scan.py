@@ -1,0 +1,157 @@
+"""Sentences, words and the lexical overlap of a claim with its evidence.
+
+Takes strings, gives lists, sets and arrays. Written for English prose and table rows as
+the corpora hold them; other scripts pass through as Unicode words.
+
+Left out deliberately: policy tokens (a port) and any threshold (``funnel/``).
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_TERMINATOR = re.compile(r"[.!?…]+[\"'”’)\]»]*\s+(?=\S)")
+_QUOTES = "\"'“‘«"
+_OPENING = _QUOTES + "([{—–-"
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_NON_WORD = re.compile(r"\W+")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\Z")
+_MARKER = re.compile(r"\W*(?:\d+|[^\W\d_])\.\Z")
+
+_ALWAYS_SHORT_TEXT = """
+mr mrs ms mx dr prof st jr sr messrs mme mlle gen col lt sgt capt cmdr adm maj rep sen gov pres
+hon rev fr supt det insp vs etc cf al viz approx est dept univ inc ltd co corp bros mt ft ave
+blvd rd jan feb mar apr jun jul aug sep sept oct nov dec ph.d phd m.d b.a m.a
+"""
+_SHORT_BEFORE_DIGIT_TEXT = """
+no nos fig figs eq eqs p pp vol vols ch sec art ca c ed eds ref refs tab
+"""
+_STOP_TEXT = """
+a an the this that these those it its he him his she her hers they them their theirs we us our
+ours you your yours i me my mine who whom whose which what when where why how there here is are
+was were be been being am do does did doing done has have had having will would shall should can
+could may might must of in on at by for from to into onto with within without about as and or
+but if than then so such also too very just both each any all some more most over under up down
+out off again during between among through after before since until while because against
+himself herself itself themselves own same other another
+"""
+_ALWAYS_SHORT = frozenset(_ALWAYS_SHORT_TEXT.split())
+_SHORT_BEFORE_DIGIT = frozenset(_SHORT_BEFORE_DIGIT_TEXT.split())
+_STOP_WORDS = frozenset(_STOP_TEXT.split())
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences of ``text`` in order, trimmed, none empty.
+
+    A sentence ends at ``.``, ``!``, ``?`` or ``…`` (with closing quotes and brackets)
+    before white space and an upper-case letter, a digit or an opening quote, and always at
+    a line break. It does not end after an abbreviation (Mr., U.S., e.g.), an initial, or a
+    list marker that opens it. An abbreviation that happens to close a sentence therefore
+    joins it to the next: the count errs low, never high. No character but white space is
+    lost.
+    """
+    found: list[str] = []
+    for line in text.splitlines():
+        start = 0
+        for match in _TERMINATOR.finditer(line):
+            if _ends_sentence(line, start, match):
+                found.append(line[start : match.end()].strip())
+                start = match.end()
+        if rest := line[start:].strip():
+            found.append(rest)
+    return found
+
+
+def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
+    following = line[match.end() : match.end() + 2]
+    first = following.lstrip(_OPENING)[:1]
+    if not (first.isupper() or first.isdigit() or following[0] in _QUOTES):
+        return False
+    mark = match.group().rstrip()
+    if mark != ".":
+        return True
+    before = line[start : match.start()]
+    if _MARKER.match(before + "."):
+        return False
+    token = before.split()[-1].lstrip(_OPENING) if before.split() else ""
+    if _DOTTED.match(token) or token.lower() in _ALWAYS_SHORT:
+        return False
+    return not (first.isdigit() and token.lower() in _SHORT_BEFORE_DIGIT)
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words of ``text`` in order: runs of Unicode word characters.
+
+    An apostrophe inside a word stays (``don't``, ``o'neill``) and is written straight; a
+    possessive ``'s`` goes. Composed and decomposed accents give the same word.
+    """
+    plain = text if text.isascii() else unicodedata.normalize("NFC", text).replace("’", "'")
+    return [word.removesuffix("'s") for word in _WORD.findall(plain.lower())]
+
+
+def content_words(text: str) -> frozenset[str]:
+    """The distinct words of ``text`` without function words.
+
+    Negations count as content: a claim that denies its evidence is no copy of it.
+    """
+    return frozenset(words(text)) - _STOP_WORDS
+
+
+def sentence_counts(
+    passages: Sequence[Sequence[str]], tables: Sequence[bool] | None = None
+) -> NDArray[np.int64]:
+    """Number of evidence sentences per row, shape (n,).
+
+    Each passage is split by itself. Where ``tables`` is true the non-empty lines of the
+    passages (rows of the table) are counted instead.
+    """
+    flags = tables if tables is not None else [False] * len(passages)
+    counts = [len(_units(row, table=flag)) for row, flag in zip(passages, flags, strict=True)]
+    return np.array(counts, dtype=np.int64)
+
+
+def best_overlap(
+    claims: Sequence[str],
+    passages: Sequence[Sequence[str]],
+    tables: Sequence[bool] | None = None,
+) -> NDArray[np.float64]:
+    """Share of each claim's content words inside its best single evidence sentence.
+
+    Shape (n,), range 0..1 (paper, "Rule-Based Filtering"; lines of a table are its
+    sentences). A claim without content words scores 0: it copies nothing, and the entity
+    rule judges it by what it lacks.
+    """
+    flags = tables if tables is not None else [False] * len(passages)
+    shares = [
+        _best_share(content_words(claim), row, table=flag)
+        for claim, row, flag in zip(claims, passages, flags, strict=True)
+    ]
+    return np.array(shares, dtype=np.float64)
+
+
+def _best_share(wanted: frozenset[str], passages: Sequence[str], *, table: bool) -> float:
+    best = 0
+    for passage in passages:
+        # A passage that holds no more than the best sentence so far cannot beat it.
+        if len(wanted.intersection(words(passage))) > best:
+            units = _units([passage], table=table)
+            best = max(best, *(len(wanted.intersection(words(unit))) for unit in units))
+    return best / len(wanted) if wanted else 0.0
+
+
+def _units(passages: Sequence[str], *, table: bool) -> list[str]:
+    if table:
+        return [line for passage in passages for line in passage.splitlines() if line.strip()]
+    return [sentence for passage in passages for sentence in sentences(passage)]
+
+
+def normalise_claim(text: str) -> str:
+    """``text`` for exact comparison: NFKC, case folded, non-word runs as one space, trimmed.
+
+    Normalising twice changes nothing. Two texts without any word character are equal.
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return _NON_WORD.sub(" ", folded).strip()
