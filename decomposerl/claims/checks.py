@@ -1,0 +1,90 @@
+"""What every draft must satisfy before it becomes a claim, whichever corpus it is from.
+
+Takes a ``Draft``, gives its ``Reject`` or the cleaned ``Candidate``.
+
+Left out deliberately: drops (label rule, evidence, hold-out, repeats): a dropped row is
+sound and merely unwanted.
+"""
+
+from dataclasses import dataclass
+
+from decomposerl.claims.claim import Draft, Reject, RejectReason, claim_id
+from decomposerl.claims.labels import LabelMap, Side
+from decomposerl.claims.records import excerpt
+
+Fault = tuple[str, RejectReason, str]
+"""Field, reason, detail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A sound row: trimmed claim, passages without blanks, and the side of its label.
+
+    ``side`` is None where the corpus gives no label.
+    """
+
+    draft: Draft
+    native_id: str
+    claim: str
+    passages: tuple[str, ...]
+    evidence: str
+    side: Side | None
+
+    def claim_id(self, source: str, suffix: str = "") -> str:
+        """The row's id in ``source``; ``suffix`` tells apart a repeat that was dropped."""
+        return claim_id(source, self.native_id + suffix, self.claim, self.evidence)
+
+
+def examine(
+    draft: Draft, labels: LabelMap, *, label_needed: bool, max_evidence_bytes: int
+) -> Candidate | Reject:
+    """Clean one draft or say why it cannot become a claim."""
+    passages = tuple(text for text in map(str.strip, draft.passages) if text)
+    evidence = "\n".join(passages)
+    native = draft.native_label
+    side = labels.side(native) if native is not None else None
+    fault = _text_fault(draft, evidence, max_evidence_bytes)
+    if fault is None and native is None and label_needed:
+        fault = ("label", "missing_field", "the row has no label")
+    if fault is None and native is not None and side is None:
+        fault = ("label", "unknown_label", native)
+    if fault is not None:
+        field, reason, detail = fault
+        return Reject(draft.file, draft.row, field, reason, excerpt(detail))
+    return Candidate(draft, draft.native_id.strip(), draft.claim.strip(), passages, evidence, side)
+
+
+def _text_fault(draft: Draft, evidence: str, max_bytes: int) -> Fault | None:
+    if not draft.native_id.strip():
+        return "id", "missing_field", "the id is blank"
+    if not draft.claim.strip():
+        return "claim", "empty_claim", ""
+    if draft.passages and not evidence:
+        return "evidence", "empty_evidence", ""
+    broken = _broken_text(draft, evidence)
+    if broken is not None:
+        return broken, "broken_encoding", "lone surrogate"
+    size = len(evidence.encode("utf-8"))
+    if size > max_bytes:
+        return "evidence", "evidence_too_large", f"{size} bytes, at most {max_bytes}"
+    return None
+
+
+def _broken_text(draft: Draft, evidence: str) -> str | None:
+    """The first field that UTF-8 cannot hold; None if all can."""
+    fields = (
+        ("id", draft.native_id),
+        ("claim", draft.claim),
+        ("evidence", evidence),
+        ("label", draft.native_label or ""),
+        ("document", "".join(draft.documents)),
+        ("subset", draft.subset or ""),
+    )
+    for name, text in fields:
+        if text.isascii():
+            continue
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            return name
+    return None

@@ -1,0 +1,192 @@
+"""Rows of comma- or tab-separated text with quoted cells.
+
+Takes physical lines, gives ``Record | Reject``; ``row`` is the number of the physical line
+on which a row begins, so the header is row 1. Quotes count only at the start of a cell and
+are doubled inside it. A row whose quotes do not work out is rejected alone: reading resumes
+on the physical line after the one that opened it.
+
+Left out deliberately: the standard library's reader, which swallows all the rows after an
+unclosed quote into one cell and knows no physical lines; and type guesses, every cell is text.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.records import Cut, Line, broken_field, excerpt
+
+MAX_ROW_CHARS = 64_000_000
+"""A row longer than this has lost its closing quote."""
+
+Numbered = tuple[int, Line]
+
+
+def delimited_records(
+    path: str, lines: Iterable[Line], delimiter: str
+) -> Iterator[Record | Reject]:
+    """One record a row, keyed by the header's names; blank lines are no rows."""
+    reader = _Reader(path, lines, delimiter)
+    header = reader.header()
+    if isinstance(header, Reject):
+        yield header
+        return
+    while (outcome := reader.next_row(header)) is not None:
+        yield outcome
+
+
+class _StrayQuoteError(ValueError):
+    """Text follows a closing quote before the next delimiter."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """One row being put together from physical lines."""
+
+    delimiter: str
+    cells: list[str] = field(default_factory=list)
+    inside: list[str] | None = None  # the pieces of a quoted cell that is still open
+
+    def take(self, line: str) -> bool:
+        """Add one physical line with its line break; true when the row is complete."""
+        body = line.rstrip("\r\n")
+        if self.inside is None and '"' not in body:
+            self.cells.extend(body.split(self.delimiter))
+            return True
+        position = 0
+        while True:
+            if self.inside is not None:
+                position = self._quoted(line, position)
+                if position < 0 or position >= len(body):
+                    return position >= 0
+                if body[position] != self.delimiter:
+                    raise _StrayQuoteError
+                position += 1
+            elif body.startswith('"', position):
+                self.inside, position = [], position + 1
+            else:
+                end = body.find(self.delimiter, position)
+                self.cells.append(body[position:] if end < 0 else body[position:end])
+                if end < 0:
+                    return True
+                position = end + 1
+
+    def _quoted(self, line: str, position: int) -> int:
+        """Read on inside quotes; the index after the closing one, or -1 if still open."""
+        pieces = self.inside if self.inside is not None else []
+        while True:
+            quote = line.find('"', position)
+            if quote < 0:
+                pieces.append(line[position:])
+                return -1
+            if not line.startswith('""', quote):
+                pieces.append(line[position:quote])
+                self.cells.append("".join(pieces))
+                self.inside = None
+                return quote + 1
+            pieces.append(line[position : quote + 1])
+            position = quote + 2
+
+
+class _Reader:
+    """Physical lines in, rows out, with lines given back after a broken row."""
+
+    def __init__(self, path: str, lines: Iterable[Line], delimiter: str) -> None:
+        self._path, self._delimiter = path, delimiter
+        self._lines: Iterator[Numbered] = iter(enumerate(lines, start=1))
+        self._given_back: deque[Numbered] = deque()
+
+    def header(self) -> list[str] | Reject:
+        """The column names, or the reject of the file as a whole."""
+        outcome = self._cells(width=None)
+        if outcome is None or isinstance(outcome, Reject):
+            why = "no header" if outcome is None else f"header: {outcome.detail}"
+            return Reject(self._path, 0, "", "unreadable_file", why)
+        names = [name.removeprefix("\ufeff") for name in outcome[1]]
+        if broken_field(dict.fromkeys(names)) is not None:
+            return Reject(self._path, 0, "", "unreadable_file", "header: not UTF-8")
+        return names
+
+    def next_row(self, header: Sequence[str]) -> Record | Reject | None:
+        """The next row; None at the end of the file."""
+        outcome = self._cells(width=len(header))
+        if outcome is None or isinstance(outcome, Reject):
+            return outcome
+        number, cells = outcome
+        fields = dict(zip(header, cells, strict=True))
+        if not all(cell.isascii() for cell in cells):
+            name = broken_field(fields)
+            if name is not None:
+                return Reject(self._path, number, name, "broken_encoding", excerpt(str(cells)))
+        return Record(self._path, number, fields)
+
+    def _cells(self, width: int | None) -> tuple[int, list[str]] | Reject | None:
+        row, taken, chars = _Row(self._delimiter), list[tuple[int, bytes]](), 0
+        while True:
+            numbered = self._next_line(inside=bool(taken))
+            if numbered is None or isinstance(numbered[1], Cut):
+                return self._ended(taken, numbered, width)
+            number, line = numbered[0], numbered[1]
+            taken.append((number, line))
+            chars += len(line)
+            try:
+                complete = row.take(_text(number, line))
+            except _StrayQuoteError:
+                return self._rejected(taken, "text after a closing quote", resume=True)
+            if chars > MAX_ROW_CHARS:
+                return self._rejected(taken, "unclosed quote", resume=True)
+            if complete:
+                break
+        if width is not None and len(row.cells) != width:
+            resume = self._row_among(taken[1:], width)
+            return self._rejected(taken, f"{len(row.cells)} cells, not {width}", resume=resume)
+        return taken[0][0], row.cells
+
+    def _next_line(self, *, inside: bool) -> Numbered | None:
+        while True:
+            if self._given_back:
+                numbered: Numbered | None = self._given_back.popleft()
+            else:
+                numbered = next(self._lines, None)
+            blank = numbered is not None and numbered[1] in {b"\n", b"\r\n", b""}
+            if inside or not blank:
+                return numbered
+
+    def _ended(
+        self, taken: list[tuple[int, bytes]], last: Numbered | None, width: int | None
+    ) -> Reject | None:
+        cut = last[1] if last is not None and isinstance(last[1], Cut) else None
+        if last is not None and cut is not None and not taken:
+            return Reject(self._path, last[0], "", "truncated_file", cut.detail)
+        if not taken:
+            return None
+        resume = width is not None and self._row_among(taken[1:], width)
+        if last is not None and cut is not None:
+            if not resume:
+                return Reject(self._path, taken[0][0], "", "truncated_file", cut.detail)
+            self._given_back.append(last)
+        return self._rejected(taken, "unclosed quote", resume=resume)
+
+    def _row_among(self, lines: Sequence[tuple[int, bytes]], width: int) -> bool:
+        """Whether a line is a whole row on its own: then a quote was left open before it."""
+        return any(_stands_alone(_text(*line), self._delimiter, width) for line in lines)
+
+    def _rejected(self, taken: list[tuple[int, bytes]], why: str, *, resume: bool) -> Reject:
+        if resume:
+            self._given_back.extendleft(reversed(taken[1:]))
+        number, line = taken[0]
+        detail = f"{why}: {excerpt(_text(number, line))}"
+        return Reject(self._path, number, "", "malformed_line", detail)
+
+
+def _text(number: int, line: bytes) -> str:
+    text = line.decode("utf-8", "surrogateescape")
+    return text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _stands_alone(line: str, delimiter: str, width: int) -> bool:
+    row = _Row(delimiter)
+    try:
+        return row.take(line) and len(row.cells) == width
+    except _StrayQuoteError:
+        return False

@@ -1,0 +1,194 @@
+"""Rows of a user's own corpus to drafts, by the column map of its TOML file.
+
+Takes ``Columns`` and ``EvidenceShape``, gives a ``Reader``. Columns may be dotted paths into
+nested objects; evidence may be text, a list of texts, or a list of table rows.
+
+Left out deliberately: the TOML file (``generic.py``) and every check that all corpora share
+(``checks.py``).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject
+from decomposerl.claims.source import CorpusFiles, NativeFile
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_SEPARATOR = "separator:"
+Name = Annotated[str, Field(min_length=1)]
+
+
+def _columns(value: object) -> object:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _split(value: str) -> str:
+    named = value in {"none", "lines", "sentences"}
+    if not named and not (value.startswith(_SEPARATOR) and len(value) > len(_SEPARATOR)):
+        raise ValueError("must be none, lines, sentences or separator:<text>")
+    return value
+
+
+class Section(BaseModel):
+    """One table of the TOML file: frozen, unknown keys are errors, no silent conversions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Columns(Section):
+    """Table ``[columns]``: which native column holds what."""
+
+    claim: Name
+    evidence: Annotated[tuple[Name, ...], BeforeValidator(_columns), Field(min_length=1)]
+    label: Name
+    id: Name | None = None
+    document: Name | None = None
+    subset: Name | None = None
+    num_hops: Name | None = None
+
+
+class EvidenceShape(Section):
+    """Table ``[evidence]``: text or table, and how a text is cut into passages."""
+
+    kind: EvidenceKind = "text"
+    split: Annotated[str, BeforeValidator(lambda v: _split(v) if isinstance(v, str) else v)] = (
+        "none"
+    )
+
+
+def native_text(value: object) -> str | None:
+    """A scalar as the label and id columns compare it: ``true``, ``1``, ``text``; else None.
+
+    ``1`` and ``1.0`` are the same, since Parquet and CSV writers turn one into the other.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value) if isinstance(value, str | int | float) else None
+
+
+class _FieldError(Exception):
+    """A field of a row is absent or of the wrong type."""
+
+    def __init__(self, field: str, why: str) -> None:
+        super().__init__(why)
+        self.field, self.why = field, why
+
+
+@dataclass(frozen=True, slots=True)
+class RowReader:
+    """The ``read`` function of a generic corpus."""
+
+    columns: Columns
+    evidence: EvidenceShape
+
+    def __call__(self, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+        """Every row of ``file`` as a draft; a row with a missing field as a reject."""
+        for item in files.records(file):
+            yield item if isinstance(item, Reject) else self._row(item, file)
+
+    def _row(self, record: Record, file: NativeFile) -> Draft | Reject:
+        try:
+            return self._draft(record, file)
+        except _FieldError as error:
+            return Reject(record.file, record.row, error.field, "missing_field", error.why)
+
+    def _draft(self, record: Record, file: NativeFile) -> Draft:
+        columns = self.columns
+        claim = _value(record, columns.claim)
+        if not isinstance(claim, str):
+            raise _FieldError(columns.claim, "is not text")
+        # Without an id column the place in the files is the id, unique over all of them.
+        own = f"{record.file}:{record.row}"
+        document = _optional(record, columns.document)
+        return Draft(
+            file=record.file,
+            row=record.row,
+            native_id=own if columns.id is None else _scalar(record, columns.id),
+            split=file.split,
+            claim=claim,
+            passages=tuple(self._passages(record)) or ("",),
+            native_label=_scalar(record, columns.label),
+            documents=(document,) if document else (),
+            evidence_kind=self.evidence.kind,
+            subset=_optional(record, columns.subset),
+            num_hops=_number(record, columns.num_hops),
+        )
+
+    def _passages(self, record: Record) -> Iterator[str]:
+        for column in self.columns.evidence:
+            value = _value(record, column)
+            if isinstance(value, str):
+                yield from self._cut(value)
+            elif isinstance(value, list):
+                for item in value:
+                    yield from self._cut(_unit(item, column))
+            else:
+                raise _FieldError(column, "is neither text nor a list")
+
+    def _cut(self, text: str) -> list[str]:
+        how = self.evidence.split
+        if how == "none":
+            return [text]
+        if how == "lines":
+            return text.splitlines()
+        if how == "sentences":
+            return _SENTENCE_END.split(text)
+        return text.split(how.removeprefix(_SEPARATOR))
+
+
+def _unit(item: object, column: str) -> str:
+    """One entry of an evidence list: text, or a table row whose cells are joined."""
+    if isinstance(item, str):
+        return item
+    cells = list(item.values()) if isinstance(item, dict) else item
+    if not isinstance(cells, list):
+        raise _FieldError(column, "holds an entry that is neither text nor a row of cells")
+    return " | ".join(native_text(cell) or "" for cell in cells)
+
+
+def _found(record: Record, column: str) -> object:
+    """The value of a column, a dotted name walking nested objects; None if absent."""
+    if column in record.fields:
+        return record.fields[column]
+    value: object = record.fields
+    for part in column.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _value(record: Record, column: str) -> object:
+    value = _found(record, column)
+    if value is None:
+        raise _FieldError(column, "is absent or null")
+    return value
+
+
+def _scalar(record: Record, column: str) -> str:
+    text = native_text(_value(record, column))
+    if text is None:
+        raise _FieldError(column, "is neither text nor a number")
+    return text
+
+
+def _optional(record: Record, column: str | None) -> str | None:
+    """A column that the TOML file need not name and a row need not fill."""
+    if column is None or _found(record, column) is None:
+        return None
+    return _scalar(record, column) or None
+
+
+def _number(record: Record, column: str | None) -> int | None:
+    text = _optional(record, column)
+    if text is None or column is None:
+        return None
+    if not text.strip().isdecimal():
+        raise _FieldError(column, "is not a whole number")
+    return int(text)

@@ -1,0 +1,202 @@
+"""Rows of one big JSON array or object, where one broken element costs only itself.
+
+Takes the bytes of a file, gives ``Record | Reject``. Elements are decoded one by one, so
+nothing is parsed twice on a sound file and a repeated key of an object stays visible as a
+second row. Where an element does not parse, the scanner looks for the next one: at the
+balanced end of the broken element, or at the next place that opens an object with the
+first key that its siblings open with. Such a place cannot stand inside a sound string,
+because a quote there would be escaped.
+
+Left out deliberately: JSON lines (``records.py``), except that an array file that holds
+JSON lines is handed there.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.records import broken_field, excerpt, jsonl_records, may_hold_surrogates
+
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"[ \t\r\n]*")
+_STRING = r'"(?:[^"\\]++|\\.)*+"'
+_TOKEN = re.compile(_STRING + r"|[{}\[\],]", re.DOTALL)
+_KEY_NEXT = re.compile(r",\s*" + _STRING + r"\s*:", re.DOTALL)
+_FIRST_KEY = re.compile(r'\{\s*("(?:[^"\\]++|\\.)*+")\s*:', re.DOTALL)
+_CLOSER = {"{": "}", "[": "]"}
+
+
+def array_records(path: str, data: bytes, cut: str | None = None) -> Iterator[Record | Reject]:
+    """The elements of a JSON array; ``row`` counts elements from 1.
+
+    ``cut`` says what ended the stream early, if anything did. A file that opens with a
+    brace is read as JSON lines, because some corpora are published both ways.
+    """
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return jsonl_records(path, data.split(b"\n"))
+    return _whole(path, data, cut, keyed=False)
+
+
+def object_records(path: str, data: bytes, cut: str | None = None) -> Iterator[Record | Reject]:
+    """The values of a JSON object; each record gains ``_key``, its key in the object.
+
+    A value that is a plain string stands in ``_value``.
+    """
+    return _whole(path, data, cut, keyed=True)
+
+
+def _whole(path: str, data: bytes, cut: str | None, *, keyed: bool) -> Iterator[Record | Reject]:
+    try:
+        text, broken = data.decode("utf-8-sig"), False
+    except UnicodeDecodeError:
+        text, broken = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff"), True
+    scanner = _Scanner(path, text, keyed=keyed, suspicious=broken or may_hold_surrogates(text))
+    last: Record | Reject | None = None
+    for last in scanner.elements():
+        yield last
+    told = isinstance(last, Reject) and last.reason in {"truncated_file", "unreadable_file"}
+    if cut is not None and not told:
+        yield Reject(path, last.row + 1 if last else 1, "", "truncated_file", cut)
+
+
+class _Scanner:
+    """Walks one decoded text element by element."""
+
+    def __init__(self, path: str, text: str, *, keyed: bool, suspicious: bool) -> None:
+        self._path, self._text, self._keyed, self._suspicious = path, text, keyed, suspicious
+        self._open, self._close = ("{", "}") if keyed else ("[", "]")
+        self._first_keys: set[str] = set()
+
+    def elements(self) -> Iterator[Record | Reject]:
+        """Every element in order, sound or not."""
+        position, row = self._skip(0), 0
+        if not self._text.startswith(self._open, position):
+            what = "an object" if self._keyed else "an array"
+            yield Reject(self._path, 0, "", "unreadable_file", f"not {what} of JSON")
+            return
+        found: int | None = position + 1
+        while found is not None:
+            position = self._skip(found)
+            if position >= len(self._text):
+                yield Reject(self._path, row + 1, "", "truncated_file", "the end is missing")
+                return
+            if self._text[position] == self._close:
+                if self._skip(position + 1) == len(self._text):
+                    return
+                found = self._sibling(position)
+                if found is None:
+                    yield self._malformed(row + 1, position, "text after the end")
+                continue
+            row += 1
+            outcome, found = self._element(row, position)
+            yield outcome
+
+    def _element(self, row: int, position: int) -> tuple[Record | Reject, int | None]:
+        """One element and where the next begins; None where nothing follows."""
+        parsed = self._parse(position)
+        if parsed is not None:
+            key, value, end = parsed
+            following = self._after(end)
+            if following is not None:
+                return self._judge(row, position, end, key, value), following
+        following = self._resume(position)
+        if following is None and not self._text.rstrip().endswith(self._close):
+            reject = Reject(self._path, row, "", "truncated_file", "ends inside an element")
+            return reject, None
+        return self._malformed(row, position, "not JSON"), following
+
+    def _parse(self, position: int) -> tuple[str | None, object, int] | None:
+        key: object = None
+        try:
+            if self._keyed:
+                key, position = _DECODER.raw_decode(self._text, position)
+                position = self._skip(position)
+                if not isinstance(key, str) or not self._text.startswith(":", position):
+                    return None
+                position = self._skip(position + 1)
+            value, end = _DECODER.raw_decode(self._text, position)
+        except (ValueError, RecursionError):
+            return None
+        return key if isinstance(key, str) else None, value, end
+
+    def _after(self, end: int) -> int | None:
+        """Where the next element begins after a sound one; None if this was no clean end."""
+        position = self._skip(end)
+        mark = self._text[position : position + 1]
+        if mark == ",":
+            # In an array a key cannot follow: the element was closed too early.
+            early = not self._keyed and _KEY_NEXT.match(self._text, position)
+            return None if early else position + 1
+        # Also a missing comma: the element itself is whole.
+        return position if mark in {"", self._close, "{"} else None
+
+    def _judge(
+        self, row: int, start: int, end: int, key: str | None, value: object
+    ) -> Record | Reject:
+        if key is not None and isinstance(value, str):  # a word a key, as in answer files
+            value = {"_value": value}
+        elif not isinstance(value, dict):
+            return self._malformed(row, start, "not an object")
+        elif value:
+            self._first_keys.add(next(iter(value)))
+        fields = value if key is None else {**value, "_key": key}
+        field = broken_field(fields) if self._suspicious else None
+        if field is not None:
+            detail = excerpt(self._text[start:end])
+            return Reject(self._path, row, field, "broken_encoding", detail)
+        return Record(self._path, row, fields)
+
+    def _resume(self, start: int) -> int | None:
+        """Where the element after a broken one begins, or the closing bracket."""
+        sibling, end = self._sibling(start), self._balanced_end(start)
+        if end is None:
+            return sibling
+        following = end + 1 if self._text[end] == "," else end
+        if sibling is None or self._sound_next(end):
+            return following
+        opens = '"' if self._keyed else "{"
+        plausible = self._text[end] == "," and self._text.startswith(opens, self._skip(end + 1))
+        return following if following <= sibling and plausible else sibling
+
+    def _sibling(self, start: int) -> int | None:
+        own = _FIRST_KEY.search(self._text, start)
+        keys = {
+            json.dumps(key, ensure_ascii=flag) for key in self._first_keys for flag in (False, True)
+        }
+        if own is not None:
+            keys.add(own.group(1))
+        if not keys:
+            return None
+        prefix = _STRING + r"\s*:\s*" if self._keyed else ""
+        first = "|".join(re.escape(key) for key in sorted(keys))
+        pattern = re.compile(rf",\s*(?={prefix}\{{\s*(?:{first})\s*:)", re.DOTALL)
+        match = pattern.search(self._text, start)
+        return match.end() if match else None
+
+    def _sound_next(self, end: int) -> bool:
+        if self._text[end] == self._close:
+            return self._skip(end + 1) == len(self._text)
+        parsed = self._parse(self._skip(end + 1))
+        return parsed is not None and isinstance(parsed[1], dict)
+
+    def _balanced_end(self, start: int) -> int | None:
+        """Index of the comma or closing bracket that ends the element by bracket count."""
+        stack: list[str] = []
+        for token in _TOKEN.finditer(self._text, start):
+            mark = token.group()[0]
+            if mark in _CLOSER:
+                stack.append(_CLOSER[mark])
+            elif stack and mark == stack[-1]:
+                stack.pop()
+            elif not stack and mark in {",", self._close}:
+                return token.start()
+        return None
+
+    def _skip(self, position: int) -> int:
+        match = _SPACE.match(self._text, position)
+        return match.end() if match else position
+
+    def _malformed(self, row: int, position: int, why: str) -> Reject:
+        detail = f"{why}: {excerpt(self._text[position : position + 200])}"
+        return Reject(self._path, row, "", "malformed_line", detail)

@@ -1,0 +1,163 @@
+"""The book of one corpus being read: claims, drops and rejects, each row entered once.
+
+Takes ``Candidate`` and ``Reject`` rows one by one, gives the three frames at the end.
+Columns are plain lists until then, because a frame per row would cost minutes.
+
+Left out deliberately: the judgement on a row; the ledger only finds repeats, since it alone
+remembers what came before.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from decomposerl.claims.checks import Candidate
+from decomposerl.claims.claim import Reject
+from decomposerl.claims.labels import LabelRule, apply_rule
+from decomposerl.claims.records import excerpt
+from decomposerl.errors import TooManyRejects
+from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Why a sound row is not used, and the claim that it repeats, if it does."""
+
+    step: str
+    reason: str
+    matched_claim_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    file: int
+    claim_id: str
+    has_text: bool
+
+
+class Ledger:
+    """Rows of one corpus; ``stage`` is the asset, ``name`` the corpus."""
+
+    def __init__(self, name: str, stage: str, label_rule: LabelRule) -> None:
+        self.name, self.stage, self._rule = name, stage, label_rule
+        self._claims: list[tuple[object, ...]] = []
+        self._drops: list[tuple[object, ...]] = []
+        self._rejects: dict[Reject, None] = {}
+        self._file = 0
+        self._rows_of_id: dict[str, int] = {}
+        self._seen: dict[tuple[str | None, str, str], _Seen] = {}
+        self._claim_ids: dict[str, int] = {}
+
+    @property
+    def rows_read(self) -> int:
+        """Rows entered: claims, drops, and rejects that stand for a row."""
+        standing = sum(reject.row > 0 for reject in self._rejects)
+        return len(self._claims) + len(self._drops) + standing
+
+    def open_file(self, path: str) -> None:
+        """Begin a native file: ids must be unique within it."""
+        self._file += 1
+        self._path = path
+        self._rows_of_id = {}
+
+    def reject(self, reject: Reject) -> None:
+        """Quarantine a row; a fault of a support file counts once however often it is met."""
+        safe = replace(reject, field=excerpt(reject.field), detail=excerpt(reject.detail))
+        self._rejects[safe] = None
+
+    def record(self, row: Candidate, drop: Drop | None) -> None:
+        """Enter a sound row as a claim or a drop, or reject it as a duplicate.
+
+        A native id may stand once in a file, though one native row may give several claims
+        under it. A row of a later file with the id, claim and subset of an earlier one is a
+        repeat, unless the earlier one had no evidence text and this one has.
+        """
+        draft, identity = row.draft, row.claim_id(self.name)
+        earlier_row = self._rows_of_id.setdefault(row.native_id, draft.row)
+        if earlier_row != draft.row or self._claim_ids.get(identity) == self._file:
+            detail = f"{row.native_id} stood in row {earlier_row}"
+            self.reject(Reject(draft.file, draft.row, "id", "duplicate_id", detail))
+            return
+        key = (draft.subset, row.native_id, " ".join(row.claim.casefold().split()))
+        seen = self._seen.get(key)
+        repeated = seen is not None and seen.file != self._file
+        covered = seen is not None and repeated and (seen.has_text or not row.passages)
+        if covered or identity in self._claim_ids:
+            matched = seen.claim_id if seen is not None and covered else identity
+            drop = Drop("repeated_row", "repeated_across_files", matched)
+            # The repeat keeps an id of its own, so that every drop is one row of the table.
+            identity = row.claim_id(self.name, f"@{self._file}")
+        else:
+            self._seen[key] = _Seen(self._file, identity, bool(row.passages))
+        self._claim_ids[identity] = self._file
+        label = apply_rule(row.side, self._rule) if row.side is not None else None
+        if drop is not None:
+            self._drops.append(self._drop_row(identity, label, drop))
+        else:
+            self._claims.append(self._claim_row(identity, label, row))
+
+    def check_rejects(self, max_share: float) -> None:
+        """Refuse a corpus with too many bad rows.
+
+        Raises:
+            TooManyRejects: the share of rejects is above ``max_share``; a file that cannot
+                be read at all counts as a share of 1.
+        """
+        unreadable = any(reject.reason == "unreadable_file" for reject in self._rejects)
+        standing = sum(reject.row > 0 for reject in self._rejects)
+        share = 1.0 if unreadable else standing / max(1, self.rows_read)
+        if share <= max_share:
+            return
+        counts = Counter(reject.reason for reject in self._rejects).most_common(3)
+        examples = "; ".join(
+            f"{reason} ({count}, e.g. {self._example(reason)})" for reason, count in counts
+        )
+        raise TooManyRejects(
+            f"{self.name}: {share:.1%} of {self.rows_read} rows were rejected, "
+            f"at most {max_share:.1%} may be (max_reject_share): {examples}"
+        )
+
+    def frames(self, *, nullable: bool) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+        """Claims, drops and rejects; ``nullable`` chooses the benchmark's table of claims."""
+        table = BENCHMARK_CLAIMS if nullable else CLAIMS
+        claims = pl.DataFrame(self._claims, schema=table.schema, orient="row")
+        drops = pl.DataFrame(self._drops, schema=DROPS.schema, orient="row")
+        rejects = pl.DataFrame(
+            [(self.name, r.file, r.row, r.field, r.reason, r.detail) for r in self._rejects],
+            schema=REJECTS.schema,
+            orient="row",
+        )
+        return table.conform(claims), DROPS.conform(drops), REJECTS.conform(rejects)
+
+    def _example(self, reason: str) -> str:
+        first = next(reject for reject in self._rejects if reject.reason == reason)
+        place = f"{first.file}:{first.row}:{first.field}"
+        return f"{place} {first.detail}" if first.reason == "unreadable_file" else place
+
+    def _claim_row(self, identity: str, label: str | None, row: Candidate) -> tuple[object, ...]:
+        draft = row.draft
+        return (
+            identity,
+            self.name,
+            row.native_id,
+            draft.split,
+            row.claim,
+            row.evidence if row.passages else None,
+            list(row.passages),
+            draft.evidence_kind,
+            label,
+            draft.native_label,
+            self._rule,
+            " | ".join(draft.documents) or None,
+            draft.subset,
+            draft.num_hops,
+        )
+
+    def _drop_row(self, identity: str, label: str | None, drop: Drop) -> tuple[object, ...]:
+        matched = drop.matched_claim_id
+        source = self.name if matched is not None else None
+        return (
+            identity, self.name, label, self.stage, drop.step, drop.reason,
+            None, None, matched, source,
+        )  # fmt: skip

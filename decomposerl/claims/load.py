@@ -1,0 +1,209 @@
+"""A corpus or a benchmark as a frame of claims, with every row accounted for.
+
+Takes a ``Source`` or ``Benchmark``, the other one where they share files, the files on disk
+and ``LoadSettings``; gives ``Loaded``. Paper, "Source Aggregation" and "Evaluation
+Benchmarks".
+
+Law: ``rows_read == claims.height + drops.height + rejects with row > 0``.
+
+Left out deliberately: formats (``records.py``), the checks of one row (``checks.py``), the
+file roles (``split_plan.py``), the split (``holdout.py``), frames (``ledger.py``).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import polars as pl
+from pydantic import Field
+
+from decomposerl.claims.checks import Candidate, examine
+from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.holdout import Holdout, split_by_document
+from decomposerl.claims.labels import LabelRule, apply_rule
+from decomposerl.claims.ledger import Drop, Ledger
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.split_plan import SplitPlan, plan_split
+from decomposerl.funnel.settings import Settings
+
+Rows = Iterable[Draft | Reject]
+Batch = tuple[NativeFile, Rows]
+Corpus = Source | Benchmark
+
+
+class LoadSettings(Settings):
+    """How corpora are read (paper, "Source Aggregation")."""
+
+    label_rule: LabelRule = Field(
+        "drop_middle", description="what happens to the third class of labels"
+    )
+    holdout_share: float = Field(
+        0.2, ge=0, le=1, description="share of documents kept for a benchmark without own files"
+    )
+    max_reject_share: float = Field(
+        0.05, ge=0, le=1, description="most quarantined rows of a corpus, as a share of its rows"
+    )
+    max_evidence_bytes: int = Field(
+        2_000_000, ge=1, description="most bytes of one evidence text in UTF-8"
+    )
+    allow_training_off: bool = Field(
+        default=False, description="use corpora whose terms keep them out of training"
+    )
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What reading a corpus gave.
+
+    ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
+    ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``status`` is ok, not_available or
+    off_by_terms; ``files`` are the native files that gave rows.
+    """
+
+    claims: pl.DataFrame
+    drops: pl.DataFrame
+    rejects: pl.DataFrame
+    rows_read: int
+    status: str
+    files: tuple[str, ...]
+
+
+def load_source(
+    source: Source, benchmark: Benchmark | None, files: CorpusFiles, settings: LoadSettings
+) -> Loaded:
+    """Read a training corpus; ``benchmark`` is the test set drawn from it, if there is one.
+
+    Raises:
+        TooManyRejects: more rows were quarantined than ``max_reject_share``, or a file
+            could not be read at all.
+    """
+    ledger = Ledger(source.name, f"claims/{source.name}", settings.label_rule)
+    if not _training_on(source, settings):
+        return _loaded(ledger, (), "off_by_terms", settings)
+    plan = plan_split(source, benchmark, files, training_on=True)
+    rows = _Rows(files)
+    holdout = _holdout(plan, source, benchmark, rows, settings)
+    split = {*plan.extra, *(plan.training if plan.mode == "split" else ())}
+
+    def drop(file: NativeFile, row: Candidate) -> Drop | None:
+        if apply_rule(row.side or "middle", settings.label_rule) is None:
+            return Drop("label_rule", "middle_class")
+        if not row.passages:
+            return Drop("evidence", "evidence_unavailable")
+        held = holdout is not None and file in split and holdout.is_held(row.draft)
+        return Drop("holdout", "held_out_document") if held else None
+
+    batches = [(file, rows.of(source, file)) for file in (*plan.training, *plan.extra)]
+    _record_all(ledger, source, batches, drop, settings, label_needed=True)
+    return _loaded(ledger, batches, "ok" if batches else "not_available", settings)
+
+
+def load_benchmark(
+    benchmark: Benchmark, source: Source | None, files: CorpusFiles, settings: LoadSettings
+) -> Loaded:
+    """Read a test set; ``source`` is the training corpus it shares files with, if any.
+
+    Rows of the middle class and rows without a label keep a null ``label``, rows without
+    evidence text a null ``evidence``: they still count for decontamination.
+
+    Raises:
+        TooManyRejects: as for ``load_source``.
+    """
+    ledger = Ledger(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
+    on = source is not None and _training_on(source, settings)
+    plan = plan_split(source, benchmark, files, training_on=on)
+    rows = _Rows(files)
+    holdout = (
+        _holdout(plan, source, benchmark, rows, settings)
+        if source is not None and plan.mode == "split"
+        else None
+    )
+
+    def drop(file: NativeFile, row: Candidate) -> Drop | None:
+        trained = holdout is not None and file in plan.shared and not holdout.is_held(row.draft)
+        return Drop("holdout", "training_document") if trained else None
+
+    wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
+    batches = [(file, rows.of(benchmark, file)) for file in wanted]
+    _record_all(ledger, benchmark, batches, drop, settings, label_needed=False)
+    return _loaded(ledger, batches, "ok" if batches else "not_available", settings)
+
+
+def _training_on(source: Source, settings: LoadSettings) -> bool:
+    return source.training_off is None or settings.allow_training_off
+
+
+class _Rows:
+    """Rows of native files; those that a split looks at first are read once and kept."""
+
+    def __init__(self, files: CorpusFiles) -> None:
+        self._files = files
+        self._kept: dict[tuple[object, NativeFile], list[Draft | Reject]] = {}
+
+    def of(self, corpus: Corpus, file: NativeFile) -> Rows:
+        kept = self._kept.pop((corpus.read, file), None)
+        return kept if kept is not None else corpus.read(self._files, file)
+
+    def drafts(self, corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
+        for file in wanted:
+            key = (corpus.read, file)
+            if key not in self._kept:
+                self._kept[key] = list(corpus.read(self._files, file))
+            yield from (row for row in self._kept[key] if isinstance(row, Draft))
+
+
+def _holdout(
+    plan: SplitPlan,
+    source: Source,
+    benchmark: Benchmark | None,
+    rows: _Rows,
+    settings: LoadSettings,
+) -> Holdout | None:
+    """The split that source and benchmark agree on; None where no file is divided.
+
+    Both readers see the shared files, so that a document named by either one counts.
+    """
+    if benchmark is None or not plan.shared:
+        return None
+    shared = [*rows.drafts(benchmark, plan.shared)]
+    if plan.mode == "split":
+        shared += rows.drafts(source, plan.training)
+    share = settings.holdout_share if plan.mode == "split" else None
+    return split_by_document(shared, rows.drafts(source, plan.extra), share)
+
+
+def _record_all(  # noqa: PLR0913 - the parts of one job
+    ledger: Ledger,
+    corpus: Corpus,
+    batches: Iterable[Batch],
+    drop: Callable[[NativeFile, Candidate], Drop | None],
+    settings: LoadSettings,
+    *,
+    label_needed: bool,
+) -> None:
+    for file, rows in batches:
+        ledger.open_file(file.path)
+        for row in rows:
+            outcome = (
+                row
+                if isinstance(row, Reject)
+                else examine(
+                    row,
+                    corpus.labels,
+                    label_needed=label_needed,
+                    max_evidence_bytes=settings.max_evidence_bytes,
+                )
+            )
+            if isinstance(outcome, Reject):
+                ledger.reject(outcome)
+            else:
+                ledger.record(outcome, drop(file, outcome))
+
+
+def _loaded(
+    ledger: Ledger, batches: Iterable[Batch], status: str, settings: LoadSettings
+) -> Loaded:
+    ledger.check_rejects(settings.max_reject_share)
+    names = tuple(dict.fromkeys(file.path for file, _ in batches))
+    benchmark = ledger.stage.startswith("benchmark/")
+    claims, drops, rejects = ledger.frames(nullable=benchmark)
+    return Loaded(claims, drops, rejects, ledger.rows_read, status, names)

@@ -1,0 +1,195 @@
+"""The corpora folder: opens native files, plain or gzipped, and hands out their rows.
+
+``FolderCorpora`` is the ``CorpusFiles`` of the readers in ``decomposerl/claims``. JSON lines
+and delimited text stream; a JSON array or object is held in memory while its elements are
+read; Parquet is read batch by batch.
+
+Left out deliberately: parsing (``decomposerl/claims/records.py`` and its neighbours), and
+fetching (``hub.py``): this module opens what is on disk and nothing else.
+"""
+
+import io
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.delimited import delimited_records
+from decomposerl.claims.json_elements import array_records, object_records
+from decomposerl.claims.records import Cut, Line, jsonl_records
+from decomposerl.claims.source import NativeFile
+from resources.pages import SqlitePages
+
+_CHUNK_BYTES = 1 << 18
+_BATCH_ROWS = 2048
+_GZIP = 31  # zlib's window setting that expects a gzip header
+
+
+@dataclass(frozen=True, slots=True)
+class FolderCorpora:
+    """Native files below ``root``; for every path a ``.gz`` beside it is as good."""
+
+    root: Path
+
+    def exists(self, path: str) -> bool:
+        """Whether the file or its ``.gz`` is there."""
+        return self._find(path) is not None
+
+    def records(self, file: NativeFile) -> Iterator[Record | Reject]:
+        """Rows in file order; nothing where the file is absent.
+
+        A file that the system cannot read gives one ``unreadable_file`` reject, row 0.
+        """
+        found = self._find(file.path)
+        if found is None:
+            return
+        try:
+            yield from _records(file, found)
+        except OSError as error:
+            detail = error.strerror or type(error).__name__
+            yield Reject(file.path, 0, "", "unreadable_file", detail)
+
+    def pages(self, path: str) -> SqlitePages | None:
+        """The page database at ``path``; None where it is absent.
+
+        Raises:
+            SourceFileError: the file is no SQLite database of a known layout.
+        """
+        found = self.root / path
+        return SqlitePages(found) if found.is_file() else None
+
+    def _find(self, path: str) -> Path | None:
+        plain = self.root / path
+        zipped = plain.with_name(plain.name + ".gz")
+        return next((found for found in (plain, zipped) if found.is_file()), None)
+
+
+def _records(file: NativeFile, found: Path) -> Iterator[Record | Reject]:
+    if file.format == "parquet":
+        yield from _parquet_records(file.path, found)
+    elif file.format == "jsonl":
+        yield from jsonl_records(file.path, _lines(found))
+    elif file.format in {"csv", "tsv"}:
+        delimiter = "," if file.format == "csv" else "\t"
+        yield from delimited_records(file.path, _lines(found), delimiter)
+    else:
+        data, cut = _content(found)
+        read = array_records if file.format == "json_array" else object_records
+        yield from read(file.path, data, cut)
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    """Physical lines with their line breaks, the last ``Cut`` where the file is cut short."""
+    if path.suffix != ".gz":
+        with path.open("rb") as stream:
+            yield from stream
+        return
+    pending: list[bytes] = []
+    for chunk in _inflated(path):
+        if isinstance(chunk, Cut):
+            yield Cut(b"".join(pending), chunk.detail)
+            return
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            yield b"".join((*pending, line, b"\n"))
+            pending.clear()
+        pending.append(rest)
+    if any(pending):
+        yield b"".join(pending)
+
+
+def _content(path: Path) -> tuple[bytes, str | None]:
+    """All the bytes that can be had, and what cut them short, if anything did."""
+    if path.suffix != ".gz":
+        return path.read_bytes(), None
+    chunks = list(_inflated(path))
+    cut = chunks[-1].detail if chunks and isinstance(chunks[-1], Cut) else None
+    return b"".join(chunk for chunk in chunks if isinstance(chunk, bytes)), cut
+
+
+def _inflated(path: Path) -> Iterator[Line]:
+    """Decompressed chunks; a last ``Cut`` where the stream ends early or turns to garbage.
+
+    Raises:
+        OSError: the file is no gzip stream at all.
+    """
+    inflate, first = zlib.decompressobj(_GZIP), True
+    with path.open("rb") as stream:
+        while data := stream.read(_CHUNK_BYTES):
+            while data:
+                if inflate.eof:  # another member follows; trailing zeros are padding
+                    data = data.lstrip(b"\0")
+                    inflate = zlib.decompressobj(_GZIP) if data else inflate
+                    continue
+                before = inflate.copy()
+                try:
+                    chunk = inflate.decompress(data)
+                except zlib.error as error:
+                    chunk = _salvaged(before, data)
+                    if first and not chunk:
+                        raise OSError(None, f"not gzip: {error}") from error
+                    yield chunk
+                    yield Cut(b"", f"damaged gzip: {error}")
+                    return
+                yield chunk
+                data, first = inflate.unused_data, False
+    if not inflate.eof:
+        yield inflate.flush()
+        yield Cut(b"", "the gzip stream ends in the middle")
+
+
+def _salvaged(inflate: Any, data: bytes) -> bytes:  # noqa: ANN401 - zlib names no type
+    """What decompresses before the damage, found byte by byte."""
+    out = bytearray()
+    try:
+        for index in range(len(data)):
+            out += inflate.decompress(data[index : index + 1])
+    except zlib.error:
+        return bytes(out)
+    return bytes(out)
+
+
+def _parquet_records(path: str, found: Path) -> Iterator[Record | Reject]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    row = 0
+    try:
+        content: Any = found
+        if found.suffix == ".gz":
+            data, _ = _content(found)
+            content = io.BytesIO(data)
+        with parquet.ParquetFile(content) as table:
+            for batch in table.iter_batches(_BATCH_ROWS):
+                yield from _batch_records(path, row, batch)
+                row += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        # Parquet keeps its index at the end: without it nothing of the file can be read.
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if row:
+            yield Reject(path, row + 1, "", "truncated_file", reason)
+        else:
+            yield Reject(path, 0, "", "unreadable_file", reason)
+
+
+def _batch_records(path: str, start: int, batch: Any) -> Iterator[Record | Reject]:  # noqa: ANN401
+    try:
+        rows = batch.to_pylist()
+    except UnicodeDecodeError:
+        for offset in range(batch.num_rows):
+            yield _single(path, start + offset + 1, batch.slice(offset, 1))
+        return
+    for row, fields in enumerate(rows, start=start + 1):
+        yield Record(path, row, fields)
+
+
+def _single(path: str, row: int, one: Any) -> Record | Reject:  # noqa: ANN401
+    fields: dict[str, object] = {}
+    for name in one.schema.names:
+        try:
+            fields[name] = one.column(name)[0].as_py()
+        except UnicodeDecodeError as error:
+            return Reject(path, row, name, "broken_encoding", error.reason)
+    return Record(path, row, fields)

@@ -1,0 +1,211 @@
+"""Wikipedia pages from the SQLite databases that are published with the corpora.
+
+Three layouts, told apart by their tables:
+
+- FEVER: ``documents(id, text, lines)``; ``lines`` holds one native sentence a line as
+  ``number<TAB>sentence<TAB>links``; titles carry ``-LRB-`` and underscores.
+- HoVer and Ex-FEVER: ``documents(id, text)``; no sentence marks, so each line of the text is
+  one entry (HoVer's text is one introductory paragraph a page; its native sentence numbers
+  come from a parser that the database does not hold).
+- FEVEROUS: ``wiki(id, data)``; ``data`` is the page as JSON with an ``order`` list and
+  ``sentence_N``, ``section_N``, ``table_N`` and ``list_N`` entries.
+
+A title is looked up as given, then with spaces for underscores and the other way round,
+with real brackets for FEVER's marks and the other way round, decomposed (NFD, as the
+databases were built) and composed (NFC).
+
+Left out deliberately: writing. Connections are read-only.
+"""
+
+import json
+import re
+import sqlite3
+import unicodedata
+import weakref
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from decomposerl.errors import SourceFileError
+
+Layout = Literal["fever", "text", "feverous"]
+
+_MARKS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
+_LINK = re.compile(r"\[\[[^\]|]*\|([^\]]*)\]\]")
+_FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
+_CACHED_PAGES = 512
+_MAX_SENTENCES = 20_000  # a damaged number must not blow a page up
+
+
+class SqlitePages:
+    """One page database; implements ``Pages`` of ``decomposerl/claims/source.py``."""
+
+    def __init__(self, path: Path) -> None:
+        """Open ``path`` read-only and recognise its layout.
+
+        Raises:
+            SourceFileError: the file is no SQLite database or has another layout.
+        """
+        self._path = path
+        try:
+            uri = f"{path.resolve().as_uri()}?mode=ro"
+            self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+            weakref.finalize(self, self._connection.close)
+            self._connection.text_factory = _lenient
+            self.layout: Layout = self._recognised()
+        except sqlite3.Error as error:
+            raise SourceFileError(f"page database {path.name}: {error}") from error
+        self._page = lru_cache(maxsize=_CACHED_PAGES)(self._looked_up)
+        self._json = lru_cache(maxsize=_CACHED_PAGES)(_parsed)
+
+    def sentences(self, title: str) -> tuple[str, ...] | None:
+        """The page's sentences, index = native sentence number; None if there is no page."""
+        page = self._page(title)
+        if page is None:
+            return None
+        if self.layout == "fever":
+            return _numbered_lines(page)
+        if self.layout == "text":
+            return tuple(line.strip() for line in page.splitlines())
+        return _feverous_sentences(self._json(page))
+
+    def element(self, title: str, element_id: str) -> str | None:
+        """The text of one FEVEROUS element of a page, links reduced to their anchor text.
+
+        Knows ``title``, ``sentence_N``, ``section_N``, ``table_caption_N``, ``table_N``,
+        ``list_N``, ``cell_T_R_C``, ``header_cell_T_R_C`` and ``item_L_N``. In the other two
+        layouts only ``title`` and ``sentence_N`` exist.
+        """
+        page = self._page(title)
+        if page is None:
+            return None
+        if element_id == "title":
+            return title
+        if self.layout == "feverous":
+            return _feverous_element(self._json(page), element_id)
+        kind, _, number = element_id.rpartition("_")
+        sentences = self.sentences(title) or ()
+        known = kind == "sentence" and number.isdecimal() and int(number) < len(sentences)
+        return sentences[int(number)] if known else None
+
+    def _recognised(self) -> Layout:
+        columns = {
+            table: {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
+            for table in ("wiki", "documents")
+        }
+        if {"id", "data"} <= columns["wiki"]:
+            return "feverous"
+        if {"id", "lines"} <= columns["documents"]:
+            return "fever"
+        if {"id", "text"} <= columns["documents"]:
+            return "text"
+        wanted = "documents(id, text[, lines]) or wiki(id, data)"
+        raise SourceFileError(f"page database {self._path.name}: no table {wanted}")
+
+    def _looked_up(self, title: str) -> str | None:
+        column = {"feverous": "data", "fever": "lines", "text": "text"}[self.layout]
+        table = "wiki" if self.layout == "feverous" else "documents"
+        query = f"SELECT {column} FROM {table} WHERE id = ?"  # noqa: S608 - constants above
+        try:
+            for spelling in spellings(title):
+                row = self._connection.execute(query, (spelling,)).fetchone()
+                if row is not None:
+                    return row[0] or ""
+        except sqlite3.Error as error:
+            raise SourceFileError(f"page database {self._path.name}: {error}") from error
+        return None
+
+
+def spellings(title: str) -> Iterator[str]:
+    """The ways a title may stand in a database, most literal first, each once."""
+    plain, marked = title, title
+    for mark, character in _MARKS.items():
+        plain, marked = plain.replace(mark, character), marked.replace(character, mark)
+    swapped = (text.replace(*swap) for text in (plain, marked) for swap in ("_ ", " _"))
+    forms = (
+        form
+        for text in (title, *swapped)
+        for form in (text, *(unicodedata.normalize(name, text) for name in _FORMS))
+    )
+    yield from dict.fromkeys(forms)
+
+
+def _lenient(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _numbered_lines(lines: str) -> tuple[str, ...]:
+    found: dict[int, str] = {}
+    for line in lines.split("\n"):
+        number, *rest = line.split("\t")
+        if number.isdecimal() and int(number) < _MAX_SENTENCES:
+            found.setdefault(int(number), rest[0].strip() if rest else "")
+    return tuple(found.get(index, "") for index in range(max(found, default=-1) + 1))
+
+
+def _parsed(data: str) -> dict[str, Any]:
+    # A damaged page is as good as a page without elements: the row is then without evidence.
+    try:
+        page = json.loads(data)
+    except ValueError:
+        return {}
+    return page if isinstance(page, dict) else {}
+
+
+def _clean(value: object) -> str:
+    text = _LINK.sub(r"\1", value) if isinstance(value, str) else ""
+    return text.encode("utf-8", "replace").decode("utf-8").strip()
+
+
+def _feverous_sentences(page: dict[str, Any]) -> tuple[str, ...]:
+    numbers = [
+        int(key.removeprefix("sentence_"))
+        for key in page
+        if key.startswith("sentence_") and key.removeprefix("sentence_").isdecimal()
+    ]
+    last = min(max(numbers, default=-1), _MAX_SENTENCES)
+    return tuple(_clean(page.get(f"sentence_{index}")) for index in range(last + 1))
+
+
+def _feverous_element(page: dict[str, Any], element_id: str) -> str | None:
+    kind, _, tail = element_id.partition("_")
+    number = tail.removeprefix("cell_").partition("_")[0]
+    if kind in {"cell", "header"}:
+        return _with_id(_cells(page, f"table_{number}"), element_id)
+    if kind == "item":
+        return _with_id(_items(page, f"list_{number}"), element_id)
+    if element_id.startswith("table_caption_"):
+        table = f"table_{tail.removeprefix('caption_')}"
+        return _clean(_entry(page, table).get("caption")) if table in page else None
+    return _whole_entry(page, kind, element_id) if element_id in page else None
+
+
+def _whole_entry(page: dict[str, Any], kind: str, key: str) -> str | None:
+    if kind == "sentence":
+        return _clean(page[key])
+    if kind == "section":
+        return _clean(_entry(page, key).get("value"))
+    if kind == "table":
+        rows = _entry(page, key).get("table", ())
+        return "\n".join(" | ".join(_clean(cell.get("value")) for cell in row) for row in rows)
+    if kind == "list":
+        return "\n".join(_clean(item.get("value")) for item in _items(page, key))
+    return None
+
+
+def _entry(page: dict[str, Any], key: str) -> dict[str, Any]:
+    entry = page.get(key)
+    return entry if isinstance(entry, dict) else {}
+
+
+def _cells(page: dict[str, Any], table: str) -> list[dict[str, Any]]:
+    return [cell for row in _entry(page, table).get("table", ()) for cell in row]
+
+
+def _items(page: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    return list(_entry(page, key).get("list", ()))
+
+
+def _with_id(entries: list[dict[str, Any]], element_id: str) -> str | None:
+    return next((_clean(e.get("value")) for e in entries if e.get("id") == element_id), None)
