@@ -23,7 +23,7 @@ from decomposerl.claims.labels import LabelRule, apply_rule
 from decomposerl.claims.ledger import Drop, Ledger
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.claims.split_plan import SplitPlan, plan_split
-from decomposerl.funnel.settings import Settings
+from decomposerl.settings import Settings
 
 Rows = Iterable[Draft | Reject]
 Batch = tuple[NativeFile, Rows]

@@ -7,13 +7,9 @@ sides are fields here.
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-
-class Settings(BaseModel):
-    """A frozen group of settings; unknown fields are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+from decomposerl.settings import Settings
 
 
 class RuleSettings(Settings):
