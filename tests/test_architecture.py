@@ -40,6 +40,7 @@ DOMAIN_IMPORTS = {
     "datasketch",
     "sklearn",
     "matplotlib",
+    "PIL",
     "numba",
     "torch",
 }
@@ -171,9 +172,24 @@ def test_the_domain_imports_only_what_is_listed(path: Path):
 def test_the_domain_asks_no_clock_and_opens_no_file(path: Path):
     """No ``now``, ``today``, ``open`` or ``print`` call: what a function needs is an argument."""
     calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
-    named = {f.attr for f in calls if isinstance(f, ast.Attribute)} & {"now", "today", "utcnow"}
-    plain = {f.id for f in calls if isinstance(f, ast.Name)} & {"open", "print", "input"}
-    assert set() == named | plain
+    named = {f.attr for f in calls if isinstance(f, ast.Attribute)}
+    plain = {f.id for f in calls if isinstance(f, ast.Name)}
+    reading = {"read_text", "read_bytes", "write_text", "write_bytes"}
+    assert set() == named & ({"now", "today", "utcnow"} | reading)
+    assert set() == plain & {"open", "print", "input", "Path"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)
+def test_the_domain_draws_from_seeded_generators_only(path: Path):
+    """Of ``random`` the domain uses the seedable ``Random`` and no function of the module."""
+    used = {
+        node.attr
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "random"
+    }
+    assert used <= {"Random"}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=in_repo)

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+CONTRACTS = [contract["name"] for contract in PYPROJECT["tool"]["importlinter"]["contracts"]]
 SEEDS = {
-    "an undeclared folder": ("decomposerl/utils/__init__.py", '"""Odds."""\n', "top to bottom"),
+    "an undeclared folder": ("decomposerl/utils/__init__.py", '"""Odds."""\n', "The domain reads"),
     "an undeclared step": ("decomposerl/funnel/stray.py", '"""Odd."""\n', "funnel step"),
     "a source that knows a sibling": (
         "decomposerl/claims/sources/hover.py",
@@ -41,6 +42,22 @@ SEEDS = {
         "def late():\n    import torch\n",
         "kernels load torch",
     ),
+    "a type that knows an adapter": (
+        "decomposerl/claims/labels.py",
+        "import decomposerl.claims.source\n",
+        "a corpus knows the types",
+    ),
+    "a kernel that reaches up": (
+        "decomposerl/kernels/matches.py",
+        "import decomposerl.kernels.set_join\n",
+        "Kernels build on each other",
+    ),
+    "a profile that knows the definitions": (
+        "dagster_project/jobs.py",
+        "def late():\n    import dagster_project.definitions\n",
+        "The wiring reads",
+    ),
+    "a second door to the hub": ("resources/pages.py", "import huggingface_hub\n", "One seam"),
     "a network client in an asset": ("assets/funnel.py", "import requests\n", "through a resource"),
 }
 
@@ -87,3 +104,9 @@ def test_a_seeded_violation_breaks_its_contract(tree: Path, seed: str):
             target.write_text(before, "utf-8")
         if not any(target.parent.iterdir()):
             target.parent.rmdir()
+
+
+def test_every_contract_has_a_seed():
+    """No contract is taken on trust: for each one there is a violation that must break it."""
+    fragments = [fragment for _, _, fragment in SEEDS.values()]
+    assert [] == [name for name in CONTRACTS if not any(part in name for part in fragments)]
