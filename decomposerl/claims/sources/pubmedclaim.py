@@ -34,15 +34,17 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         return
     test_ids = _test_ids(files)
     if not test_ids:
-        detail = f"{GROUND_TRUTH.path}, which names the test rows, is absent or empty"
+        detail = f"{GROUND_TRUTH.path}, which names the test rows, is absent, empty or damaged"
         yield Reject(file.path, 0, "", "dangling_reference", detail)
         return
     yield from read_each(files, file, partial(_draft_of_split, file, test_ids))
 
 
 def _test_ids(files: CorpusFiles) -> frozenset[str]:
-    records = files.records(GROUND_TRUTH)
-    return frozenset(text(one.fields, "_key") for one in records if isinstance(one, Record))
+    """The official test ids; none where one of them cannot be read, as it could then leak."""
+    records = list(files.records(GROUND_TRUTH))
+    keys = [one.fields.get("_key") for one in records if isinstance(one, Record)]
+    return frozenset(map(str, keys)) if len(keys) == len(records) else frozenset()
 
 
 def _draft_of_split(file: NativeFile, test_ids: frozenset[str], record: Record) -> Draft | None:

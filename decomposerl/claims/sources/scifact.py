@@ -99,7 +99,7 @@ def _abstract(abstracts: Abstracts, document: str, rationales: Sequence[Fields])
         raise FieldError("evidence", "dangling_reference", f"no abstract {document}")
     found = abstracts[document]
     for index in (index for one in rationales for index in items(one, "sentences")):
-        if not isinstance(index, int) or not 0 <= index < len(found):
+        if type(index) is not int or not 0 <= index < len(found):
             detail = f"abstract {document} has {len(found)} sentences, not number {index!r}"
             raise FieldError("evidence", "dangling_reference", detail[:100])
     return held(found, "evidence")
@@ -141,6 +141,8 @@ def _printed(record: Record) -> tuple[str, ...]:
 
 
 def _unescaped(literal: str) -> str:
+    if "\\" not in literal:
+        return literal[1:-1]
     # A printed string may run over a line's end, which a Python literal may not.
     one_line = literal.replace("\r", "\\r").replace("\n", "\\n")
     try:
