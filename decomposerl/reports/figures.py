@@ -1,31 +1,37 @@
-"""The funnel's pictures as PNG bytes: one house style, small, readable without colour.
+"""The funnel's pictures as PNG bytes, each small enough to live inside a page.
 
 Takes polars frames and gives bytes; the same frames give the same bytes with the same
-matplotlib. Colours are Okabe and Ito's, hatches tell reasons apart in grey.
+matplotlib. The look is ``figure_style.py``; the picture of the whole funnel is drawn in
+``funnel_figure.py`` and offered here with the others.
 
-Left out deliberately: files, and matplotlib's global state (no ``pyplot``), so pictures
-can be drawn from any thread. The funnel picture stands in ``funnel_figure.py``.
+Left out deliberately: files.
 """
 
 import base64
-import io
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from decomposerl.reports.figure_style import (
+    INK,
+    PALETTE,
+    legend,
+    new_figure,
+    png,
+    source_colours,
+    source_legend,
+)
+from decomposerl.reports.funnel_figure import funnel_png
 
-INK = "#222222"
-GREY = "#8A8A8A"
-KEPT = "#0072B2"
-PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7", "#0072B2")
-REST = "#B5B5B5"
+__all__ = [
+    "data_uri",
+    "drops_by_source_png",
+    "funnel_png",
+    "selection_curve_png",
+    "token_histogram_png",
+]
+
+_KEPT = PALETTE[-1]
 _HATCHES = ("", "///", "...", "\\\\\\", "xxx")
-_DPI = 100
-_COLOURS = 128
 
 
 def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> bytes:
@@ -41,7 +47,7 @@ def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.Dat
         rows = kept if part == "kept" else drops.filter(pl.col("reason") == part)
         counts = dict(rows.group_by("source").len().iter_rows())
         widths = [counts.get(source, 0) for source in sources]
-        colour = KEPT if part == "kept" else PALETTE[(index - 1) % 6]
+        colour = _KEPT if part == "kept" else PALETTE[(index - 1) % 6]
         hatch = "" if part == "kept" else _HATCHES[(index - 1) // 6 % len(_HATCHES)]
         axes.barh(
             sources,
@@ -72,7 +78,7 @@ def token_histogram_png(
     high = max(float(str(tokens.max() or bounds[1])), bounds[1]) * 1.25
     edges = [low * (high / low) ** (i / bins) for i in range(bins + 1)]
     figure, axes = new_figure(8.0, 3.2)
-    axes.hist(tokens.to_list(), bins=edges, color=KEPT, edgecolor="white", linewidth=0.5)
+    axes.hist(tokens.to_list(), bins=edges, color=_KEPT, edgecolor="white", linewidth=0.5)
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     for bound, side in zip(bounds, ("right", "left"), strict=True):
@@ -100,6 +106,8 @@ def selection_curve_png(selected: pl.DataFrame) -> bytes:
     ``selection_gain``; rows without a rank are left out. Colour is the source, a dashed
     line the Refuted cell.
     """
+    from matplotlib.ticker import MaxNLocator
+
     picks = selected.drop_nulls(["selection_rank", "selection_gain"]).select(
         label=pl.col("bucket").str.split("|").list.first(),
         source=pl.col("bucket").str.split("|").list.last(),
@@ -118,6 +126,7 @@ def selection_curve_png(selected: pl.DataFrame) -> bytes:
         axes.plot([], [], "-", color=colour, linewidth=3, label=name)
     axes.plot([], [], "-", color=INK, label="Supported")
     axes.plot([], [], "--", color=INK, label="Refuted")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("claims picked in the cell")
     axes.set_ylabel("cumulative gain f(S)")
     axes.set_xlim(left=0)
@@ -129,51 +138,6 @@ def selection_curve_png(selected: pl.DataFrame) -> bytes:
 def data_uri(picture: bytes, alt: str = "figure") -> str:
     """The picture as a Markdown image that needs no file."""
     return f"![{alt}](data:image/png;base64,{base64.b64encode(picture).decode('ascii')})"
-
-
-def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
-    """An empty figure in the house style, size in inches."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(GREY)
-    axes.tick_params(labelsize=10, colors=INK, length=3)
-    axes.xaxis.label.set(size=11, color=INK)
-    axes.yaxis.label.set(size=11, color=INK)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
-    return figure, axes
-
-
-def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
-    """The legend above the axes, where it never hides data."""
-    if axes.get_legend_handles_labels()[1]:
-        figure.legend(loc="outside upper left", ncols=columns, fontsize=9.5, frameon=False)
-
-
-def source_colours(sources: Sequence[str]) -> dict[str, str]:
-    """A colour for each source, by size; beyond the palette they share one grey."""
-    return {s: PALETTE[i] if i < len(PALETTE) else REST for i, s in enumerate(sources)}
-
-
-def source_legend(sources: Sequence[str]) -> dict[str, str]:
-    """What the legend says: a name and its colour, the grey ones counted together."""
-    named = dict(list(source_colours(sources).items())[: len(PALETTE)])
-    rest = len(sources) - len(named)
-    return named | ({f"{rest} smaller sources": REST} if rest > 0 else {})
-
-
-def png(figure: "Figure") -> bytes:
-    """The figure as PNG of few colours, without metadata that would change its bytes."""
-    from PIL import Image
-
-    drawn, packed = io.BytesIO(), io.BytesIO()
-    figure.savefig(drawn, format="png", metadata={"Software": None})
-    picture = Image.open(drawn).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
-    picture.save(packed, format="png", optimize=True)
-    return packed.getvalue()
 
 
 def _by_count(frame: pl.DataFrame, column: str) -> list[str]:

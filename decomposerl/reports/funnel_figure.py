@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from decomposerl.reports.escape import one_line
-from decomposerl.reports.figures import (
+from decomposerl.reports.figure_style import (
     INK,
     legend,
     new_figure,

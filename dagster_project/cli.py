@@ -1,0 +1,218 @@
+"""The ``decomposerl`` command: the funnel seen from a terminal.
+
+Takes the profile from the environment (or ``--data``) and prints; every error of this
+project is one red line and exit code 2. Dagster is never imported, so commands start fast;
+running the graph is Dagster's own command.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from decomposerl.errors import DecomposeRLError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from decomposerl.claims.source import Benchmark, Source
+
+_Params = ParamSpec("_Params")
+_Teller = Callable[["pl.DataFrame"], str]
+_STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
+
+
+def _in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
+    """Let the project's errors end the command with one red line and exit code 2."""
+
+    @functools.wraps(command)
+    def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except DecomposeRLError as error:
+            Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+            raise typer.Exit(2) from error
+
+    return guarded
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+
+
+app = typer.Typer(
+    help="Look at the claim-verification funnel: what stayed, what left, and why.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+@app.command()
+@_in_red
+def explain(
+    claim_id: Annotated[str, typer.Argument(help="A claim id, or its first 6 or more hex digits.")],
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell one claim's life: each stage, the numbers it was judged by, why it left."""
+    from decomposerl.reports.explain import life, life_text
+    from resources.claim_lookup import find_claim
+
+    story = life(find_claim(_data_folder(data), claim_id))
+    if as_json:
+        typer.echo(json.dumps(asdict(story), ensure_ascii=False, indent=2))
+        return
+    console = Console()
+    for line in life_text(story).split("\n"):
+        console.print(Text(line, style=_STYLES.get(line[:1], "")), soft_wrap=True)
+
+
+@app.command()
+@_in_red
+def attrition(
+    data: DataOption = None,
+    by_reason: Annotated[
+        bool, typer.Option("--by-reason", help="Rows that left, by reason and source.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+) -> None:
+    """Show how many claims each stage kept, per source, from the DuckDB catalogue."""
+    from decomposerl.reports import attrition as report
+    from resources.duckdb_catalogue import engines_of, read_table
+
+    folder = _data_folder(data)
+    texts: tuple[_Teller, _Teller]
+    if by_reason:
+        frame = report.drops_by_reason(read_table(folder, "attrition"))
+        texts = report.aligned, report.frame_markdown
+    else:
+        frame = read_table(folder, "attrition_wide")
+        texts = report.attrition_text, report.attrition_markdown
+    if output in {Format.TEXT, Format.MARKDOWN}:
+        tell = texts[0] if output is Format.TEXT else texts[1]
+        engines = ", ".join(engines_of(folder)) or "none"
+        typer.echo(f"{tell(frame)}\n\nengine={engines}")
+    else:
+        typer.echo(_raw(frame, output), nl=False)
+
+
+@app.command()
+@_in_red
+def sources(as_json: JsonOption = False) -> None:
+    """List the corpora: licence, terms, use, and what is on disk."""
+    from dagster_project.profiles import profile_from_environment, sources_for
+    from decomposerl.claims.catalogue import BENCHMARKS
+    from resources.corpora import FolderCorpora
+    from resources.corpora_status import corpora_status
+
+    profile = profile_from_environment()
+    folder = profile.corpora or profile.data / "sample"
+    rows = corpora_status(FolderCorpora(folder), sources_for(profile), BENCHMARKS)
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2))
+        return
+    table = Table("corpus", "use", "on disk", "licence", "terms", show_lines=False)
+    for row in rows:
+        files = f"{len(row.present)} of {len(row.present) + len(row.missing)} files"
+        table.add_row(*(Text(cell) for cell in (row.name, row.use, files, row.license, row.terms)))
+    console = Console()
+    console.print(table)
+    where = "corpora" if profile.corpora else "bundled sample"
+    console.print(Text(f"{where}: {folder}"), soft_wrap=True)
+
+
+@app.command()
+@_in_red
+def fetch(
+    source: Annotated[str, typer.Argument(help="Name of a corpus, as 'sources' lists it.")],
+    revision: Annotated[
+        str | None, typer.Option(help="Commit to pin; default: the locked one, else newest.")
+    ] = None,
+    corpora: Annotated[
+        Path | None, typer.Option(help="Folder to fetch into; default: DECOMPOSERL_CORPORA.")
+    ] = None,
+    endpoint: Annotated[
+        str | None, typer.Option(help="Another hub, or file:///folder laid out as one.")
+    ] = None,
+) -> None:
+    """Fetch a corpus from the Hugging Face hub at a pinned revision and check its hashes."""
+    from resources.hub import fetch as fetch_files
+
+    folder = _corpora_folder(corpora)
+    for corpus in _on_the_hub(source):
+        typer.echo(f"{corpus.title}: {corpus.license}. {corpus.terms}")
+        if corpus.hub is not None:
+            lock = folder / "corpora.lock.toml"
+            for path in fetch_files(
+                corpus.hub, folder, lock, revision=revision, endpoint=endpoint
+            ):
+                typer.echo(str(path))
+
+
+def _on_the_hub(name: str) -> "list[Source | Benchmark]":
+    from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+
+    named = [corpus for corpus in (*SOURCES, *BENCHMARKS) if corpus.name == name]
+    if not named:
+        known = ", ".join(sorted({corpus.name for corpus in (*SOURCES, *BENCHMARKS)}))
+        raise DecomposeRLError(f"there is no corpus '{name}'; there are {known}")
+    homes = {corpus.hub: corpus for corpus in named if corpus.hub is not None}
+    if not homes:
+        raise DecomposeRLError(
+            f"{named[0].title} is not on the hub; get it from {named[0].homepage} and lay it "
+            "out as docs/funnel.md says"
+        )
+    return list(homes.values())
+
+
+def _corpora_folder(corpora: Path | None) -> Path:
+    from dagster_project.profiles import profile_from_environment
+
+    folder = corpora or profile_from_environment().corpora
+    if folder is None:
+        raise DecomposeRLError("say where to: --corpora FOLDER, or set DECOMPOSERL_CORPORA")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def _data_folder(data: Path | None) -> Path:
+    if data is None:
+        from dagster_project.profiles import profile_from_environment
+
+        data = profile_from_environment().data
+    folder = data.resolve()
+    if not folder.is_dir():
+        raise DecomposeRLError(
+            f"the data folder {folder} does not exist; run 'make demo', or name another "
+            "with --data or DECOMPOSERL_DATA"
+        )
+    return folder
+
+
+def _raw(frame: "pl.DataFrame", output: Format) -> str:
+    if output is Format.CSV:
+        return frame.write_csv()
+    return json.dumps(frame.to_dicts(), ensure_ascii=False, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,232 @@
+"""One claim's life in the funnel, told in order: each stage, its numbers, its end.
+
+Takes what the tables hold of one claim (``Found``) and gives a ``Life``: data for
+``--json`` and lines for a terminal. Claims are untrusted text and come out on one line.
+
+Left out deliberately: finding the claim on disk (``resources/claim_lookup.py``).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from decomposerl.reports.attrition import STAGES
+from decomposerl.reports.escape import count, one_line
+
+Row = Mapping[str, object]
+Where = Literal["source", "benchmark", "unknown"]
+Outcome = Literal["passed", "unpicked", "dropped"]
+_MARKS: dict[Outcome, str] = {"passed": "✓", "unpicked": "·", "dropped": "✗"}
+_TEXT = 200
+_LISTED = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The claim that a duplicate or a leak was matched with, and where it lives."""
+
+    claim_id: str
+    name: str
+    where: Where
+    claim: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the tables hold of one claim.
+
+    ``rows`` maps each stage whose frame has the claim to its row (``claims``, or
+    ``benchmark`` for a test claim, first); ``ran`` names the stages that have been
+    materialized; ``drop`` is its row of ``DROPS``; ``displaced`` are the claims that left
+    because they match this one.
+    """
+
+    claim_id: str
+    where: Where
+    rows: Mapping[str, Row]
+    ran: frozenset[str]
+    drop: Row | None = None
+    matched: Match | None = None
+    displaced: tuple[Match, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What one stage did: ``passed`` with its numbers, or ``dropped`` and why in words.
+
+    ``unpicked``: the selection passed the claim by, and the next stage decides.
+    """
+
+    stage: str
+    outcome: Outcome
+    words: str
+    numbers: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One claim's life; ``claim`` is None where it left before its text was stored."""
+
+    claim_id: str
+    source: str
+    where: Where
+    label: str | None
+    claim: str | None
+    events: tuple[Event, ...]
+    matched: Match | None
+    displaced: tuple[Match, ...]
+    end: str
+
+
+def life(found: Found) -> Life:
+    """Tell the life of a claim from what the tables hold of it."""
+    first = next(iter(found.rows.values()), found.drop or {})
+    events = [_event(stage, found.rows[stage]) for stage in STAGES if stage in found.rows]
+    if found.drop is not None:
+        drop = found.drop
+        numbers = {name: drop[name] for name in ("step", "reason", "value", "threshold")}
+        events.append(Event(str(drop["stage"]), "dropped", drop_words(drop), numbers))
+    label = first.get("label")
+    claim = first.get("claim")
+    return Life(
+        claim_id=found.claim_id,
+        source=str(first.get("source")),
+        where=found.where,
+        label=None if label is None else str(label),
+        claim=None if claim is None else str(claim),
+        events=tuple(events),
+        matched=found.matched,
+        displaced=found.displaced,
+        end=_end(found),
+    )
+
+
+def life_text(story: Life) -> str:
+    """The life as lines for a terminal; ``✓`` and ``✗`` mark what passed and what left."""
+    place = "benchmark " if story.where == "benchmark" else ""
+    lines = [f"{story.claim_id}  {place}{story.source} · {story.label or 'no label'}"]
+    lines.append(f"“{one_line(story.claim, _TEXT)}”" if story.claim else "(its text is not stored)")
+    lines.append("")
+    lines += [f"{_MARKS[e.outcome]} {e.stage:<19} {e.words}" for e in story.events]
+    if story.matched is not None:
+        lines += ["", f"It matches {match_words(story.matched)}"]
+    if story.displaced:
+        rest = len(story.displaced) - _LISTED
+        lines += ["", f"{len(story.displaced)} claims left because they match this one:"]
+        lines += [f"  {match_words(match)}" for match in story.displaced[:_LISTED]]
+        lines += [f"  and {rest} more"] if rest > 0 else []
+    return "\n".join([*lines, "", story.end])
+
+
+def drop_words(drop: Row) -> str:
+    """Why a claim left, in words: ``too few tokens: 120, at least 200 (step tokens)``."""
+    reason = str(drop["reason"]).replace("_", " ")
+    value, threshold = drop["value"], drop["threshold"]
+    held = ""
+    if value is not None and threshold is not None:
+        side = "below" if float(str(value)) < float(str(threshold)) else "at or above"
+        held = f": {_number(value)} is {side} {_number(threshold)}"
+    elif value is not None:
+        held = f": {_number(value)}"
+    return f"{reason}{held} (step {drop['step']})"
+
+
+def match_words(match: Match) -> str:
+    """The matched claim in words: its id, where it lives, its text."""
+    lives = {"benchmark": "test claim of", "source": "claim of", "unknown": "claim of"}
+    text = f": “{one_line(match.claim, _TEXT)}”" if match.claim else " (its text is not stored)"
+    return f"{match.claim_id}, {lives[match.where]} {match.name}{text}"
+
+
+def _end(found: Found) -> str:
+    if found.where == "benchmark":
+        return "A test claim: it never enters training; training claims that match it leave."
+    if found.drop is not None:
+        return f"Dropped by {found.drop['stage']}."
+    if STAGES[-1] in found.rows:
+        origin = str(found.rows[STAGES[-1]]["origin"]).replace("_", " ")
+        return f"In the training set ({origin})."
+    last = max((i for i, stage in enumerate(STAGES) if stage in found.rows), default=0)
+    after = STAGES[last + 1]
+    if after in found.ran:
+        return f"Neither kept nor dropped by {after}: its data is older; materialize it again."
+    return f"Still in the funnel: {after} has not run."
+
+
+def _event(stage: str, row: Row) -> Event:
+    words, numbers = _TELLERS.get(stage, _kept)(row)
+    passed_by = "selection_rank" in numbers and numbers["selection_rank"] is None
+    return Event(stage, "unpicked" if passed_by else "passed", words, numbers)
+
+
+def _kept(_row: Row) -> tuple[str, dict[str, object]]:
+    return "kept", {}
+
+
+def _claims(row: Row) -> tuple[str, dict[str, object]]:
+    passages = len(_list(row["passages"]))
+    numbers = {"native_id": row["native_id"], "split": row["split"], "passages": passages}
+    words = f"row {row['native_id']} of split {row['split']}, {passages} passages"
+    return one_line(words), numbers
+
+
+def _rules(row: Row) -> tuple[str, dict[str, object]]:
+    names = ("evidence_tokens", "token_unit", "overlap", "entities")
+    entities = _list(row["entities"])
+    shown = ", ".join(one_line(name, 30) for name in entities[:_LISTED])
+    words = (
+        f"{_number(row['evidence_tokens'])} tokens ({row['token_unit']}), "
+        f"overlap {_number(row['overlap'])}, {len(entities)} entities: {shown}"
+    )
+    return words, {name: row[name] for name in names}
+
+
+def _difficulty(row: Row) -> tuple[str, dict[str, object]]:
+    names = ("support_probability", "label_confidence")
+    words = (
+        f"P(supported) {_number(row['support_probability'])}, "
+        f"confidence in its label {_number(row['label_confidence'])}"
+    )
+    return words, {name: row[name] for name in names}
+
+
+def _silver(row: Row) -> tuple[str, dict[str, object]]:
+    questions = _list(row["questions"])
+    indent = "\n" + " " * 22
+    listed = "".join(f"{indent}{i}. {one_line(q, 90)}" for i, q in enumerate(questions, 1))
+    return f"{row['n_star']} questions{listed}", {"n_star": row["n_star"], "questions": questions}
+
+
+def _selected(row: Row) -> tuple[str, dict[str, object]]:
+    cell, rank = str(row["bucket"]).replace("|", " of "), row["selection_rank"]
+    numbers = {name: row[name] for name in ("bucket", "selection_rank", "selection_gain")}
+    if rank is None:
+        return f"not among the picks of its cell ({cell})", numbers
+    gain = _number(row["selection_gain"])
+    return f"pick {int(str(rank)) + 1} of its cell ({cell}), gain {gain}", numbers
+
+
+def _training(row: Row) -> tuple[str, dict[str, object]]:
+    origin = str(row["origin"])
+    words = {"selected": "selected for diversity", "long_evidence": "added for long evidence"}
+    return words.get(origin, origin), {"origin": origin}
+
+
+_TELLERS: dict[str, Callable[[Row], tuple[str, dict[str, object]]]] = {
+    "claims": _claims,
+    "rule_filtered": _rules,
+    "difficulty_band": _difficulty,
+    "silver_decomposed": _silver,
+    "diversity_selected": _selected,
+    "training_claims": _training,
+}
+
+
+def _list(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:.3g}"
+    return count(int(str(value).removesuffix(".0"))) if value is not None else "–"

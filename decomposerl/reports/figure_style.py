@@ -1,0 +1,66 @@
+"""The house style of every picture: readable without colour vision, small, quiet.
+
+Gives an empty figure, the palette (Okabe and Ito's), a legend that never hides data, and
+PNG bytes of few colours. ``pyplot`` and its global state are left out deliberately, so
+pictures can be drawn from any thread.
+"""
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#222222"
+GREY = "#8A8A8A"
+PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7", "#0072B2")
+REST = "#B5B5B5"
+_DPI = 100
+_COLOURS = 128
+
+
+def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
+    """An empty figure in the house style, size in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(GREY)
+    axes.tick_params(labelsize=10, colors=INK, length=3)
+    axes.xaxis.label.set(size=11, color=INK)
+    axes.yaxis.label.set(size=11, color=INK)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    return figure, axes
+
+
+def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
+    """The legend above the axes, where it never hides data."""
+    if axes.get_legend_handles_labels()[1]:
+        figure.legend(loc="outside upper left", ncols=columns, fontsize=9.5, frameon=False)
+
+
+def source_colours(sources: Sequence[str]) -> dict[str, str]:
+    """A colour for each source, by size; beyond the palette they share one grey."""
+    return {s: PALETTE[i] if i < len(PALETTE) else REST for i, s in enumerate(sources)}
+
+
+def source_legend(sources: Sequence[str]) -> dict[str, str]:
+    """What the legend says: a name and its colour, the grey ones counted together."""
+    named = dict(list(source_colours(sources).items())[: len(PALETTE)])
+    rest = len(sources) - len(named)
+    return named | ({f"{rest} smaller sources": REST} if rest > 0 else {})
+
+
+def png(figure: "Figure") -> bytes:
+    """The figure as PNG of few colours, without metadata that would change its bytes."""
+    from PIL import Image
+
+    drawn, packed = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", metadata={"Software": None})
+    picture = Image.open(drawn).convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE)
+    picture.save(packed, format="png", optimize=True)
+    return packed.getvalue()

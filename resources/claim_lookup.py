@@ -1,0 +1,129 @@
+"""Finds one claim in the data folder by its id or a unique beginning of it.
+
+Takes the data folder and gives ``Found``, read straight from the Parquet files, so it is
+right even while the DuckDB catalogue is older.
+
+Left out deliberately: words (``decomposerl/reports/explain.py``).
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from decomposerl.errors import DecomposeRLError
+from decomposerl.reports.attrition import STAGES
+from decomposerl.reports.escape import one_line
+from decomposerl.reports.explain import Found, Match, Where
+
+SHORTEST_PREFIX = 6
+_LISTED = 8
+_ID = re.compile(r"[0-9a-f]+")
+
+
+def find_claim(data: Path, prefix: str) -> Found:
+    """Everything the tables of ``data`` hold of the one claim whose id begins so.
+
+    Raises:
+        DecomposeRLError: the id is malformed or too short, unknown, or not unique.
+    """
+    claim_id, where = _resolve(data, prefix.strip().lower())
+    drop = _first(_rows(data.glob("drops/**/*.parquet"), pl.col("claim_id") == claim_id))
+    return Found(
+        claim_id=claim_id,
+        where=where,
+        rows=_stage_rows(data, claim_id),
+        ran=frozenset(s for s in STAGES if (data / f"{s}.parquet").is_file()),
+        drop=drop,
+        matched=None if drop is None else _matched(data, drop),
+        displaced=_displaced(data, claim_id),
+    )
+
+
+def _resolve(data: Path, prefix: str) -> tuple[str, Where]:
+    if len(prefix) < SHORTEST_PREFIX or not _ID.fullmatch(prefix):
+        raise DecomposeRLError(
+            f"'{one_line(prefix, 40)}' is no claim id: give at least {SHORTEST_PREFIX} "
+            "of its 16 hex digits (0-9, a-f)"
+        )
+    begins = pl.col("claim_id").str.starts_with(prefix)
+    places: list[tuple[Where, str]] = [
+        ("source", "claims/*.parquet"),
+        ("benchmark", "benchmark/*.parquet"),
+        ("source", "drops/claims/*.parquet"),
+        ("benchmark", "drops/benchmark/*.parquet"),
+    ]
+    hits: dict[str, tuple[Where, dict[str, Any]]] = {}
+    for where, pattern in places:
+        for row in _rows(data.glob(pattern), begins):
+            hits.setdefault(row["claim_id"], (where, row))
+    if not hits:
+        raise DecomposeRLError(_unknown(data, prefix))
+    if len(hits) > 1:
+        raise DecomposeRLError(_ambiguous(prefix, [row for _, row in hits.values()]))
+    claim_id, (where, _) = next(iter(hits.items()))
+    return claim_id, where
+
+
+def _unknown(data: Path, prefix: str) -> str:
+    if not any(data.glob("claims/*.parquet")):
+        return (
+            f"there are no claims in {data}. Make them with: "
+            "dagster asset materialize -m dagster_project.definitions --select '*'"
+        )
+    return f"no claim in {data} has an id that begins with '{prefix}'"
+
+
+def _ambiguous(prefix: str, rows: list[dict[str, Any]]) -> str:
+    shown = [
+        f"  {row['claim_id']}  {row['source']}  {one_line(row.get('claim') or '', 70)}"
+        for row in rows[:_LISTED]
+    ]
+    more = [f"  and {len(rows) - _LISTED} more"] if len(rows) > _LISTED else []
+    head = f"'{prefix}' is the beginning of {len(rows)} claim ids; give more digits:"
+    return "\n".join([head, *shown, *more])
+
+
+def _stage_rows(data: Path, claim_id: str) -> dict[str, dict[str, Any]]:
+    patterns = {"benchmark": "benchmark/*.parquet", "claims": "claims/*.parquet"}
+    patterns |= {stage: f"{stage}.parquet" for stage in STAGES[1:]}
+    found = {}
+    for stage, pattern in patterns.items():
+        row = _first(_rows(data.glob(pattern), pl.col("claim_id") == claim_id))
+        if row is not None:
+            found[stage] = row
+    return found
+
+
+def _matched(data: Path, drop: dict[str, Any]) -> Match | None:
+    claim_id = drop["matched_claim_id"]
+    if claim_id is None:
+        return None
+    same = pl.col("claim_id") == claim_id
+    places: list[tuple[Where, str]] = [("source", "claims"), ("benchmark", "benchmark")]
+    for where, folder in places:
+        row = _first(_rows(data.glob(f"{folder}/*.parquet"), same))
+        if row is not None:
+            return Match(claim_id, row["source"], where, row["claim"])
+    return Match(claim_id, drop["matched_source"] or "a claim unknown here", "unknown", None)
+
+
+def _displaced(data: Path, claim_id: str) -> tuple[Match, ...]:
+    matching = pl.col("matched_claim_id") == claim_id
+    left = {row["claim_id"]: row for row in _rows(data.glob("drops/*.parquet"), matching)}
+    stored = _rows(data.glob("claims/*.parquet"), pl.col("claim_id").is_in(list(left)))
+    texts = {row["claim_id"]: row["claim"] for row in stored}
+    return tuple(Match(i, row["source"], "source", texts.get(i)) for i, row in left.items())
+
+
+def _rows(paths: Iterable[Path], condition: pl.Expr) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for path in sorted(paths):
+        rows += pl.scan_parquet(path).filter(condition).collect().to_dicts()
+    return rows
+
+
+def _first(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    return rows[0] if rows else None

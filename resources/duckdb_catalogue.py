@@ -1,0 +1,283 @@
+"""The DuckDB catalogue: one small file to browse the whole data folder with SQL.
+
+Takes the data folder and writes ``decomposerl.duckdb`` in it: views over the Parquet with
+paths relative to that folder, and small results as tables. The file is built under another
+name and renamed over the old one, so an open reader keeps what it has and nobody waits.
+What is not materialized yet is an empty view or table with the right columns.
+
+Left out deliberately: any change to the Parquet, and queries (``docs/browsing.md``).
+"""
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import polars as pl
+
+from decomposerl import schemas
+from decomposerl.claims.source import Source
+from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
+from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
+
+FILE = "decomposerl.duckdb"
+_ABANDONED_S = 3600.0
+_SQL_TYPES = {
+    pl.String(): "VARCHAR",
+    pl.Int64(): "BIGINT",
+    pl.Float64(): "DOUBLE",
+    pl.List(pl.String()): "VARCHAR[]",
+}
+_STAGE_TABLES = (
+    schemas.RULE_FILTERED,
+    schemas.DIFFICULTY_BAND,
+    schemas.DEDUPLICATED,
+    schemas.DECONTAMINATED,
+    schemas.SILVER_DECOMPOSED,
+    schemas.DIVERSITY_SELECTED,
+    schemas.TRAINING_CLAIMS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A view over every Parquet file that matches ``pattern``.
+
+    ``read_for`` adds a column of that name: ``source`` or ``benchmark``, by the folder.
+    """
+
+    name: str
+    pattern: str
+    table: schemas.Table
+    read_for: bool = False
+
+
+_VIEWS = (
+    _View("claims", "claims/*.parquet", schemas.CLAIMS),
+    _View("benchmarks", "benchmark/*.parquet", schemas.BENCHMARK_CLAIMS),
+    _View("drops", "drops/**/*.parquet", schemas.DROPS),
+    _View("rejects", "rejects/**/*.parquet", schemas.REJECTS, read_for=True),
+    *(_View(table.name, f"{table.name}.parquet", table) for table in _STAGE_TABLES),
+)
+
+_READ_FOR = (
+    "CASE WHEN regexp_matches(filename, 'benchmark/[^/]+$') THEN 'benchmark' ELSE 'source' END"
+)
+_EXPLAIN = """
+CREATE MACRO explain(id) AS TABLE
+SELECT j.*, m.claim AS matched_claim
+FROM journey j
+LEFT JOIN (
+    SELECT claim_id, claim FROM claims UNION SELECT claim_id, claim FROM benchmarks
+) m ON m.claim_id = j.matched_claim_id
+WHERE starts_with(j.claim_id, id)
+ORDER BY j.claim_id, j.stage_order
+"""
+
+
+def build_catalogue(data: Path, sources: Sequence[Source] | None = None) -> Path:
+    """Build the catalogue of ``data`` and swap it in; returns its path.
+
+    ``sources`` gives titles and the paper's raw counts (default: the built-in catalogue).
+
+    Raises:
+        ConfigError: the folder's path holds a character that DuckDB takes for a pattern.
+        SchemaError: a file of the folder is not what its place promises.
+    """
+    data = data.resolve()
+    unusable = sorted(set(str(data)) & set(",*?["))
+    if unusable:
+        raise ConfigError(f"DuckDB cannot take {unusable[0]!r} in the data folder's path: {data}")
+    data.mkdir(parents=True, exist_ok=True)
+    with _swapped_in(data / FILE) as building:
+        try:
+            connection = duckdb.connect(building, config={"file_search_path": str(data)})
+            with connection:
+                _fill(connection, data, _known_sources() if sources is None else sources)
+        except (duckdb.Error, pl.exceptions.PolarsError) as error:
+            raise SchemaError(f"the catalogue of {data} cannot be built: {error}") from error
+    return data / FILE
+
+
+def open_catalogue(data: Path) -> duckdb.DuckDBPyConnection:
+    """The catalogue of ``data``, read-only; its views find the Parquet wherever one stands.
+
+    Raises:
+        DecomposeRLError: there is no catalogue yet, or another program writes to it.
+    """
+    path = data.resolve() / FILE
+    if not path.is_file():
+        raise DecomposeRLError(
+            f"there is no catalogue in {data.resolve()}. Build it with: "
+            "dagster asset materialize -m dagster_project.definitions --select '*'"
+        )
+    try:
+        config = {"file_search_path": str(path.parent)}
+        return duckdb.connect(path, read_only=True, config=config)
+    except duckdb.IOException as error:
+        raise DecomposeRLError(
+            f"{path} cannot be opened; a program may have it open for writing "
+            f"(open it with 'duckdb -readonly {FILE}'): {error}"
+        ) from error
+
+
+def read_table(data: Path, name: str) -> pl.DataFrame:
+    """One of the catalogue's small tables as a frame.
+
+    Raises:
+        DecomposeRLError: as ``open_catalogue``; or the catalogue lacks the table.
+    """
+    with open_catalogue(data) as connection:
+        try:
+            frame: pl.DataFrame = connection.table(name).pl()
+        except duckdb.Error as error:
+            raise SchemaError(f"the catalogue of {data} has no table '{name}'") from error
+        return frame
+
+
+def engines_of(data: Path) -> list[str]:
+    """The engines that the current data was made with, each once, sorted.
+
+    Raises:
+        DecomposeRLError: as ``open_catalogue``.
+    """
+    engines = read_table(data, "stage_runs")["engine"].drop_nulls()
+    return sorted({name.strip() for joined in engines for name in joined.split(",")} - {""})
+
+
+def read_stages(data: Path) -> list[StageFrames]:
+    """The stages that have been materialized in ``data``, in funnel order.
+
+    ``kept`` has ``source`` and ``label`` only; the sources together are stage ``claims``.
+    """
+    found = []
+    if any(data.glob("claims/*.parquet")):
+        found.append(
+            StageFrames(
+                STAGES[0],
+                0,
+                _kept(data, "claims/*.parquet"),
+                _all(data, "drops/claims/*.parquet", schemas.DROPS),
+                _all(data, "rejects/*.parquet", schemas.REJECTS),
+            )
+        )
+    for order, stage in enumerate(STAGES[1:], start=1):
+        if (data / f"{stage}.parquet").is_file():
+            drops = _all(data, f"drops/{stage}.parquet", schemas.DROPS)
+            found.append(StageFrames(stage, order, _kept(data, f"{stage}.parquet"), drops))
+    return found
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, data: Path, sources: Sequence[Source]) -> None:
+    for view in _VIEWS:
+        connection.execute(f"CREATE VIEW {view.name} AS {_select(view, data)}")
+    counted = attrition(read_stages(data))
+    raw = {s.name: s.paper_raw for s in sources if s.paper_raw is not None}
+    tables = {
+        "attrition": counted,
+        "attrition_wide": attrition_wide(counted, raw, {s.name: s.title for s in sources}),
+        "drops_by_reason": _reasons(counted),
+        "stage_runs": _stage_runs(data),
+    }
+    for name, frame in tables.items():
+        connection.register("incoming", frame.to_arrow())
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")  # noqa: S608 - constants of this module
+        connection.unregister("incoming")
+    connection.execute(f"CREATE VIEW journey AS {_journey()}")
+    connection.execute(_EXPLAIN)
+    connection.execute("CHECKPOINT")
+
+
+def _select(view: _View, data: Path) -> str:
+    """The query behind a view; without a file, one that gives no row of the same types."""
+    if any(data.glob(view.pattern)):
+        columns = ", ".join(f'"{name}"' for name in view.table.schema)
+        side = f", {_READ_FOR} AS read_for" if view.read_for else ""
+        return (
+            f"SELECT {columns}{side} FROM "  # noqa: S608 - constants of this module
+            f"read_parquet('{view.pattern}', union_by_name = true, filename = true)"
+        )
+    names = {name: _SQL_TYPES[dtype] for name, dtype in view.table.schema.items()}
+    names |= {"read_for": "VARCHAR"} if view.read_for else {}
+    columns = ", ".join(f'NULL::{sql} AS "{name}"' for name, sql in names.items())
+    return f"SELECT {columns} WHERE false"
+
+
+def _journey() -> str:
+    """Every claim at every stage once: kept there, or dropped with its reason."""
+    head = "claim_id, source, label"
+    nothing = (
+        "'kept' AS outcome, '' AS step, '' AS reason, NULL::DOUBLE AS value, "
+        "NULL::DOUBLE AS threshold, NULL::VARCHAR AS matched_claim_id, "
+        "NULL::VARCHAR AS matched_source"
+    )
+    kept = [
+        f"SELECT {head}, {order} AS stage_order, '{stage}' AS stage, {nothing} FROM {stage}"  # noqa: S608 - constants of this module
+        for order, stage in enumerate(STAGES)
+    ]
+    orders = " ".join(f"WHEN '{stage}' THEN {i}" for i, stage in enumerate(STAGES))
+    dropped = (
+        f"SELECT {head}, CASE stage {orders} ELSE 0 END AS stage_order, stage, "  # noqa: S608 - constants of this module
+        "'dropped' AS outcome, step, reason, value, threshold, matched_claim_id, "
+        "matched_source FROM drops"
+    )
+    return " UNION ALL ".join([*kept, dropped])
+
+
+def _reasons(counted: pl.DataFrame) -> pl.DataFrame:
+    return (
+        counted.filter(pl.col("outcome") != "kept")
+        .group_by("stage_order", "stage", "outcome", "step", "reason", "source")
+        .agg(pl.col("rows").sum())
+        .sort(["stage_order", "rows", "reason", "source"], descending=[False, True, False, False])
+    )
+
+
+def _stage_runs(data: Path) -> pl.DataFrame:
+    rows = []
+    for path in sorted(data.glob("stage_runs/*.json")):
+        try:
+            rows.append(json.loads(path.read_text("utf-8")))
+        except ValueError as error:
+            raise SchemaError(f"{path} is not a run record: {error}") from error
+    frame = pl.DataFrame(rows, schema=schemas.STAGE_RUNS.schema)
+    return schemas.STAGE_RUNS.conform(frame)
+
+
+def _kept(data: Path, pattern: str) -> pl.DataFrame:
+    paths = sorted(data.glob(pattern))
+    return pl.concat([pl.read_parquet(path, columns=["source", "label"]) for path in paths])
+
+
+def _all(data: Path, pattern: str, table: schemas.Table) -> pl.DataFrame:
+    paths = sorted(data.glob(pattern))
+    return pl.concat([table.empty(), *(pl.read_parquet(path) for path in paths)])
+
+
+def _known_sources() -> Sequence[Source]:
+    from decomposerl.claims.catalogue import SOURCES
+
+    return SOURCES
+
+
+@contextmanager
+def _swapped_in(target: Path) -> Iterator[Path]:
+    """A name beside ``target`` to build under; renamed over it unless the body raises."""
+    pattern = f".{target.name}.*.building*"
+    for abandoned in target.parent.glob(pattern):  # builds that were killed
+        if time.time() - abandoned.stat().st_mtime > _ABANDONED_S:
+            abandoned.unlink(missing_ok=True)
+    building = target.with_name(f".{target.name}.{uuid.uuid4().hex}.building")
+    try:
+        yield building
+        # A log left by someone who wrote into the old file must not be replayed on the new.
+        target.with_name(f"{target.name}.wal").unlink(missing_ok=True)
+        os.replace(building, target)  # noqa: PTH105 - the atomic rename, by its usual name
+    finally:
+        for path in (building, building.with_name(f"{building.name}.wal")):
+            path.unlink(missing_ok=True)

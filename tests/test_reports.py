@@ -1,0 +1,304 @@
+import base64
+import re
+import struct
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decomposerl import schemas
+from decomposerl.reports import figures
+from decomposerl.reports.attrition import (
+    STAGES,
+    StageFrames,
+    attrition,
+    attrition_markdown,
+    attrition_text,
+    attrition_wide,
+    drops_by_reason,
+    kept_by_source,
+)
+from decomposerl.reports.escape import markdown_table, markdown_text, one_line
+from decomposerl.reports.explain import Found, drop_words, life, life_text
+from decomposerl.reports.stage_page import stage_page
+from tests.fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
+
+TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return build(tmp_path_factory.mktemp("data"))
+
+
+def read(world: World, key: str) -> pl.DataFrame:
+    return pl.read_parquet(world.data / f"{key}.parquet")
+
+
+def test_attrition_counts_every_row_once(world: World):
+    """Rows in = kept + dropped for each stage and source, as counted by the table alone."""
+    kept = world.attrition.filter(pl.col("outcome") == "kept")
+    left = world.attrition.filter(pl.col("outcome") == "dropped")
+    for before, after in zip(STAGES, STAGES[1:], strict=False):
+        for source in SIZES:
+            here = pl.col("source") == source
+            rows_in = kept.filter(here, pl.col("stage") == before)["rows"].sum()
+            stayed = kept.filter(here, pl.col("stage") == after)["rows"].sum()
+            gone = left.filter(here, pl.col("stage") == after)["rows"].sum()
+            assert rows_in == stayed + gone
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["Supported", "Refuted", None]))
+    )
+)
+def test_attrition_sums_to_the_rows_given(rows: list[tuple[str, str | None]]):
+    """Whatever the labels, the table's rows sum to the frame's height; null is ``none``."""
+    schema = {"source": pl.String(), "label": pl.String()}
+    kept = pl.DataFrame(rows, schema=schema, orient="row")
+    counted = attrition([StageFrames("claims", 0, kept, schemas.DROPS.empty())])
+    assert len(rows) == counted["rows"].sum()
+    assert sum(label is None for _, label in rows) == counted.filter(label="none")["rows"].sum()
+
+
+def test_attrition_of_nothing_is_an_empty_table():
+    """No stage gives no row, the right columns, and a wide table of one empty total."""
+    empty = attrition([])
+    assert schemas.ATTRITION.schema == empty.schema
+    wide = attrition_wide(empty, {}, {})
+    assert ["total"] == wide["source"].to_list()
+    assert [None] == wide["final"].to_list()
+    assert "Total" in attrition_text(wide)
+
+
+def test_wide_table_is_the_papers_table(world: World):
+    """One row a source in catalogue order, then the total; unavailable sources show 0."""
+    wide = attrition_wide(world.attrition, {"hover": 18171, "scitab": 868}, TITLES)
+    assert [*TITLES, "total"] == wide["source"].to_list()
+    hover = wide.row(1, named=True)
+    assert (18171, 30, 28) == (hover["paper_raw"], hover["read"], hover["raw"])
+    total = wide.row(-1, named=True)
+    assert sum(SIZES.values()) == total["raw"]
+    assert read(world, "training_claims").height == total["final"]
+    assert 19039 == total["paper_raw"]
+    assert 0 == wide["final"][0]
+
+
+def test_wide_table_says_what_has_not_run(world: World):
+    """A stage without data is null; one after a stage that kept nothing is 0."""
+    early = world.attrition.filter(pl.col("stage_order") <= 1)
+    assert [None] * 5 == attrition_wide(early, {}, TITLES)["difficulty"].to_list()
+    nothing = early.filter((pl.col("stage_order") == 0) | (pl.col("outcome") != "kept"))
+    wide = attrition_wide(nothing, {}, TITLES)
+    assert (0, 0) == (wide["rules"][-1], wide["final"][-1])
+
+
+def test_text_and_markdown_show_the_same_numbers(world: World):
+    """Both renderings hold every number of the wide table, and each text line is aligned."""
+    wide = attrition_wide(world.attrition, {"hover": 18171}, TITLES)
+    text, markdown = attrition_text(wide), attrition_markdown(wide)
+    for value in ("18,171", "HoVer", "Total", "–"):
+        assert value in text
+        assert value in markdown
+    table = [line for line in text.split("\n\n")[0].split("\n") if "─" not in line]
+    assert 1 == len({len(line) for line in table})
+
+
+def test_helper_tables_agree_with_attrition(world: World):
+    """Reasons x sources sum to the rows that left; kept x stages to the rows that stayed."""
+    by_reason = drops_by_reason(world.attrition)
+    left = world.attrition.filter(pl.col("outcome") != "kept")["rows"].sum()
+    assert left == by_reason["total"].sum()
+    assert left == by_reason.select(list(SIZES)).sum_horizontal().sum()
+    by_source = kept_by_source(world.attrition)
+    assert ["source", *STAGES] == by_source.columns
+    assert sum(SIZES.values()) == by_source["claims"][-1]
+
+
+def test_stage_page_counts(world: World):
+    """The page's numbers are the frames' numbers, and shares are shares of rows in."""
+    kept, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
+    page = stage_page("rule_filtered", world.claims, kept, drops, {"min_tokens": 200})
+    assert page.rows_in == page.rows_kept + page.rows_dropped
+    assert kept.height / world.claims.height == page.numeric["share_kept"]
+    assert "| tokens | too_few_tokens | 5 | 8.5 % |" in page.by_reason_md
+    assert f"| total | {world.claims.height} | {kept.height} |" in page.by_source_md
+    assert "min_tokens" in page.settings_md
+    assert "" == page.guard_md
+    assert 7 == len(page.sample_md.split("\n"))
+
+
+def test_stage_page_of_nothing():
+    """An empty stage has a page: zeros, no division by zero, no sample rows."""
+    empty = schemas.CLAIMS.empty()
+    page = stage_page("rule_filtered", empty, empty, schemas.DROPS.empty(), {})
+    assert {0.0} == set(page.numeric.values())
+    assert 2 == len(page.sample_md.split("\n"))
+
+
+def test_guard_warns_above_the_share_and_size():
+    """A source of 50 rows that loses 41 is named; one that loses 40, or has 49 rows, is not."""
+
+    def claims(source: str, rows: int) -> pl.DataFrame:
+        ids = [f"{source}{i}" for i in range(rows)]
+        return pl.DataFrame({"claim_id": ids, "source": source, "label": "Supported"})
+
+    rows_in = pl.concat([claims("struck", 50), claims("near", 50), claims("small", 49)])
+    kept = pl.concat([claims("struck", 9), claims("near", 10)])
+    drops = rows_in.join(kept, on="claim_id", how="anti").with_columns(
+        step=pl.lit("s"), reason=pl.lit("r")
+    )
+    page = stage_page("x", rows_in, kept, drops, {})
+    assert "struck" in page.guard_md
+    assert "near" not in page.guard_md
+    assert "small" not in page.guard_md
+
+
+@settings(deadline=None)
+@given(st.text() | st.just(HOSTILE))
+def test_untrusted_text_cannot_leave_its_cell(text: str):
+    """Escaped text holds no tag, no line break, no control character, no open cell border."""
+    shown = markdown_text(text, 120)
+    assert not re.search(r"[<>\n\r\x00-\x1f\u202e\u2028]", shown)
+    assert not re.search(r"(?<!\\)(?:\\\\)*[|`*\[\]]", shown)
+    table = markdown_table(["a", "b"], [[text, text]])
+    assert 3 == len(table.splitlines())
+    assert 3 == len(re.findall(r"(?<!\\)(?:\\\\)*\|", table.splitlines()[2]))
+
+
+@settings(deadline=None)
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_one_line_is_bounded_and_stable(text: str, limit: int):
+    """One line is no longer than its limit, and shortening it again changes nothing."""
+    shown = one_line(text, limit)
+    assert len(shown) <= limit
+    assert shown == one_line(shown, limit)
+
+
+def pictures(world: World) -> dict[str, bytes]:
+    rules, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
+    return {
+        "drops": figures.drops_by_source_png(world.claims, rules, drops),
+        "tokens": figures.token_histogram_png(rules),
+        "funnel": figures.funnel_png(world.attrition),
+        "selection": figures.selection_curve_png(read(world, "diversity_selected")),
+    }
+
+
+def test_pictures_are_small_and_repeatable(world: World):
+    """Each picture is a PNG below 60 kB, at least 600 pixels wide, the same twice."""
+    first, second = pictures(world), pictures(world)
+    for name, picture in first.items():
+        assert b"\x89PNG\r\n\x1a\n" == picture[:8]
+        assert len(picture) < 60_000
+        assert struct.unpack(">I", picture[16:20])[0] >= 600
+        assert picture == second[name]
+
+
+def test_pictures_of_nothing():
+    """Empty frames give pictures too: a stage may keep nothing."""
+    empty = schemas.DIVERSITY_SELECTED.empty()
+    for picture in (
+        figures.drops_by_source_png(empty, empty, schemas.DROPS.empty()),
+        figures.token_histogram_png(empty),
+        figures.funnel_png(schemas.ATTRITION.empty()),
+        figures.selection_curve_png(empty),
+    ):
+        assert b"\x89PNG" == picture[:4]
+
+
+def test_data_uri_holds_the_picture():
+    """The Markdown image decodes to the bytes it was made of."""
+    shown = figures.data_uri(b"bytes", "alt")
+    assert b"bytes" == base64.b64decode(shown.split("base64,")[1].removesuffix(")"))
+
+
+def found(world: World, claim_id: str) -> Found:
+    from resources.claim_lookup import find_claim
+
+    return find_claim(world.data, claim_id)
+
+
+def test_life_of_a_selected_claim(world: World):
+    """It passes every stage in order, with its numbers, and ends in the training set."""
+    story = life(found(world, world.with_fate(SELECTED)))
+    assert list(STAGES) == [event.stage for event in story.events]
+    assert {"passed"} == {event.outcome for event in story.events}
+    text = life_text(story)
+    for words in ("200 tokens", "overlap 0.4", "confidence in its label", "2 questions", "pick 1"):
+        assert words in text
+    assert "In the training set (selected)." == story.end
+
+
+def test_life_of_a_long_evidence_claim(world: World):
+    """The selection passes it by, its long evidence brings it in."""
+    story = life(found(world, world.with_fate(LONG)))
+    assert "unpicked" == story.events[-2].outcome
+    assert "In the training set (long evidence)." == story.end
+
+
+def test_life_of_a_dropped_claim_says_the_numbers(world: World):
+    """The last event is the drop: reason, value held against threshold, step."""
+    story = life(found(world, world.dropped("too_few_tokens")))
+    last = story.events[-1]
+    assert ("rule_filtered", "dropped") == (last.stage, last.outcome)
+    assert "too few tokens: 120 is below 200 (step tokens)" == last.words
+    assert "Dropped by rule_filtered." == story.end
+
+
+def test_life_of_a_duplicate_and_a_leak_shows_the_match(world: World):
+    """A duplicate names a claim of a source, a leak one of a benchmark, both with text."""
+    duplicate = life(found(world, world.dropped("lexical_duplicate"))).matched
+    leak = life(found(world, world.dropped("semantic_leak"))).matched
+    assert duplicate is not None
+    assert leak is not None
+    assert ("source", "hover") == (duplicate.where, duplicate.name)
+    assert ("benchmark", BENCHMARK) == (leak.where, leak.name)
+    assert leak.claim == world.benchmark["claim"][0]
+
+
+def test_life_names_the_claims_that_left_for_it(world: World):
+    """The kept twin of duplicates, and a test claim that was leaked, list who left."""
+    assert life(found(world, world.claims["claim_id"][0])).displaced
+    story = life(found(world, world.benchmark["claim_id"][0]))
+    assert "benchmark" == story.where
+    assert story.displaced
+    assert "never enters training" in life_text(story)
+
+
+def test_life_between_stages():
+    """A claim whose next stage has not run is still in the funnel; otherwise data is old."""
+    row = {"source": "hover", "label": "Refuted", "claim": "x", "passages": ["a"]}
+    rows = {"claims": row | {"native_id": "1", "split": "dev"}}
+    fresh = life(Found("00", "source", rows, frozenset({"claims"})))
+    assert "rule_filtered has not run" in fresh.end
+    stale = life(Found("00", "source", rows, frozenset({"claims", "rule_filtered"})))
+    assert "materialize it again" in stale.end
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "words"),
+    [
+        (0.95, 0.9, "r: 0.95 is at or above 0.9 (step s)"),
+        (1.0, 2.0, "r: 1 is below 2 (step s)"),
+        (12_345.0, 10_000.0, "r: 12,345 is at or above 10,000 (step s)"),
+        (3.0, None, "r: 3 (step s)"),
+        (None, None, "r (step s)"),
+    ],
+)
+def test_drop_words(value: float | None, threshold: float | None, words: str):
+    """Numbers are held against their bound in words, and left out where there are none."""
+    drop = {"reason": "r", "step": "s", "value": value, "threshold": threshold}
+    assert words == drop_words(drop)
+
+
+def test_terminal_text_holds_no_escape_sequence():
+    """A claim that carries terminal escapes is shown without them."""
+    row = {"source": "hover", "label": None, "claim": HOSTILE, "passages": ["a"]}
+    rows = {"claims": row | {"native_id": HOSTILE, "split": "dev"}}
+    text = life_text(life(Found("00", "source", rows, frozenset())))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
