@@ -44,7 +44,8 @@ DOMAIN_IMPORTS = {
     "numba",
     "torch",
 }
-FILE_LINES, FUNCTION_LINES, LOAD_SECONDS = 300, 40, 3.0
+FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES = 300, 400, 40
+LOAD_SECONDS = 3.0
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -121,7 +122,7 @@ def test_definitions_load_fast_where_no_engine_is_installed():
 
 @pytest.mark.parametrize("path", [*MODULES, *TESTS], ids=in_repo)
 def test_files_and_functions_stay_within_the_budget(path: Path):
-    """No file is longer than 300 lines and no function longer than 40."""
+    """No file is longer than 300 lines (a test file 400) and no function longer than 40."""
     text = path.read_text("utf-8")
     too_long = {
         f"{node.name}:{node.lineno}": lines
@@ -129,7 +130,7 @@ def test_files_and_functions_stay_within_the_budget(path: Path):
         if (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES
     }
     assert {} == too_long
-    assert len(text.splitlines()) <= FILE_LINES
+    assert len(text.splitlines()) <= (TEST_FILE_LINES if path in TESTS else FILE_LINES)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=in_repo)
