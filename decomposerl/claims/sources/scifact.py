@@ -34,7 +34,7 @@ CORPUS = NativeFile("scifact/corpus.jsonl", "jsonl", "train")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
 
-_PRINTED_STRING = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""", re.DOTALL)
+_PRINTED_STRING = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+\"""", re.DOTALL)
 
 Abstracts = Mapping[str, tuple[str, ...]]
 
