@@ -162,18 +162,17 @@ def fetch(
         typer.echo(f"{corpus.title}: {corpus.license}. {corpus.terms}")
         if corpus.hub is not None:
             lock = folder / "corpora.lock.toml"
-            for path in fetch_files(
-                corpus.hub, folder, lock, revision=revision, endpoint=endpoint
-            ):
+            for path in fetch_files(corpus.hub, folder, lock, revision=revision, endpoint=endpoint):
                 typer.echo(str(path))
 
 
 def _on_the_hub(name: str) -> "list[Source | Benchmark]":
     from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 
-    named = [corpus for corpus in (*SOURCES, *BENCHMARKS) if corpus.name == name]
+    every: list[Source | Benchmark] = [*SOURCES, *BENCHMARKS]
+    named = [corpus for corpus in every if corpus.name == name]
     if not named:
-        known = ", ".join(sorted({corpus.name for corpus in (*SOURCES, *BENCHMARKS)}))
+        known = ", ".join(sorted({corpus.name for corpus in every}))
         raise DecomposeRLError(f"there is no corpus '{name}'; there are {known}")
     homes = {corpus.hub: corpus for corpus in named if corpus.hub is not None}
     if not homes:
@@ -185,13 +184,15 @@ def _on_the_hub(name: str) -> "list[Source | Benchmark]":
 
 
 def _corpora_folder(corpora: Path | None) -> Path:
-    from dagster_project.profiles import profile_from_environment
+    if corpora is None:
+        from dagster_project.profiles import profile_from_environment
 
-    folder = corpora or profile_from_environment().corpora
-    if folder is None:
+        corpora = profile_from_environment().corpora
+    if corpora is None:
         raise DecomposeRLError("say where to: --corpora FOLDER, or set DECOMPOSERL_CORPORA")
+    folder = corpora.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    return folder.resolve()
+    return folder
 
 
 def _data_folder(data: Path | None) -> Path:

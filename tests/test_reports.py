@@ -1,4 +1,5 @@
 import base64
+import itertools
 import re
 import struct
 
@@ -40,7 +41,7 @@ def test_attrition_counts_every_row_once(world: World):
     """Rows in = kept + dropped for each stage and source, as counted by the table alone."""
     kept = world.attrition.filter(pl.col("outcome") == "kept")
     left = world.attrition.filter(pl.col("outcome") == "dropped")
-    for before, after in zip(STAGES, STAGES[1:], strict=False):
+    for before, after in itertools.pairwise(STAGES):
         for source in SIZES:
             here = pl.col("source") == source
             rows_in = kept.filter(here, pl.col("stage") == before)["rows"].sum()

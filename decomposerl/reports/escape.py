@@ -9,9 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 
 # An underscore inside a word emphasises nothing; names such as ``too_easy`` stay readable.
-_MARKDOWN_ACTIVE = re.compile(
-    r"([\\`*{}\[\]()#+!|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))"
-)
+_MARKDOWN_ACTIVE = re.compile(r"([\\`*{}\[\]()#+!|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 _HTML_ACTIVE = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 

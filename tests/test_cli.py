@@ -1,0 +1,201 @@
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from dagster_project.cli import app
+from resources.duckdb_catalogue import build_catalogue
+from tests.fixture_data import BENCHMARK, SELECTED, SIZES, World, build
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    made = build(tmp_path_factory.mktemp("data"))
+    build_catalogue(made.data)
+    return made
+
+
+def run(*words: str, env: dict[str, str] | None = None) -> Result:
+    return CliRunner(env=env).invoke(app, list(words))
+
+
+def at(world: World, *words: str) -> Result:
+    return run(*words, "--data", str(world.data))
+
+
+def assert_refused(result: Result, *words: str) -> None:
+    """Exit code 2, the words on standard error, no traceback, nothing on standard output."""
+    assert 2 == result.exit_code
+    assert "" == result.stdout
+    assert "Traceback" not in result.stderr
+    for word in words:
+        assert word in ANSI.sub("", result.stderr)
+
+
+def test_attrition_prints_the_papers_table(world: World):
+    """Every source with its counts, the total, and which engines made them."""
+    result = at(world, "attrition")
+    assert 0 == result.exit_code
+    assert re.search(rf"HoVer +18,171 +30 +{SIZES['hover']}", result.stdout)
+    assert f"{sum(SIZES.values())}" in result.stdout
+    assert "engine=verifier=lexical" in result.stdout
+
+
+@pytest.mark.parametrize("by_reason", [False, True])
+def test_attrition_formats_hold_the_same_rows(world: World, *, by_reason: bool):
+    """CSV, JSON and Markdown hold as many rows; CSV and JSON the same values."""
+    words = ["attrition", *(["--by-reason"] if by_reason else [])]
+    csv = pl.read_csv(io.StringIO(at(world, *words, "--format", "csv").stdout))
+    rows = json.loads(at(world, *words, "--format", "json").stdout)
+    markdown = at(world, *words, "--format", "markdown").stdout
+    assert csv.to_dicts() == rows
+    assert len(rows) + 2 == sum(line.startswith("|") for line in markdown.splitlines())
+    assert 0 == at(world, *words).exit_code
+
+
+def test_attrition_before_the_catalogue_says_what_to_run(tmp_path: Path):
+    """Without a catalogue, or a folder, one line names the command."""
+    assert_refused(run("attrition", "--data", str(tmp_path)), "dagster asset materialize")
+    assert_refused(run("attrition", "--data", str(tmp_path / "no")), "make demo", "--data")
+
+
+def test_data_folder_comes_from_the_environment(world: World):
+    """Without ``--data`` the profile's folder is used."""
+    result = run("attrition", env={"DECOMPOSERL_DATA": str(world.data)})
+    assert 0 == result.exit_code
+    assert_refused(run("attrition", env={"DECOMPOSERL_PROFILE": "nonsense"}), "nonsense")
+
+
+def test_explain_takes_an_id_or_a_beginning(world: World):
+    """The whole id and its first eight digits tell the same life."""
+    claim_id = world.with_fate(SELECTED)
+    whole, beginning = at(world, "explain", claim_id), at(world, "explain", claim_id[:8].upper())
+    assert 0 == whole.exit_code
+    assert whole.stdout == beginning.stdout
+    assert "In the training set" in whole.stdout
+
+
+def test_explain_shows_a_leak(world: World):
+    """A contaminated claim is shown with the test claim, its benchmark and the numbers."""
+    result = at(world, "explain", world.dropped("semantic_leak"))
+    assert "✗ decontaminated" in result.stdout
+    assert f"test claim of {BENCHMARK}" in result.stdout
+    assert "0.95 is at or above 0.9" in result.stdout
+
+
+def test_explain_as_json(world: World):
+    """``--json`` is one object with the events, the match and the end."""
+    result = at(world, "explain", world.dropped("lexical_duplicate"), "--json")
+    story = json.loads(result.stdout)
+    assert "Dropped by deduplicated." == story["end"]
+    assert "lexical_duplicate" == story["events"][-1]["numbers"]["reason"]
+    assert "hover" == story["matched"]["name"]
+
+
+def test_explain_of_a_claim_that_left_while_reading(world: World):
+    """A row dropped by its source has no stored text, and its reason is told."""
+    claim_id = pl.read_parquet(world.data / "drops/claims/hover.parquet")["claim_id"][0]
+    result = at(world, "explain", claim_id)
+    assert "its text is not stored" in result.stdout
+    assert "middle class" in result.stdout
+
+
+@pytest.mark.parametrize("claim_id", ["abc", "nothex", "ab cd ef", "[red]x", ""])
+def test_explain_refuses_what_is_no_id(world: World, claim_id: str):
+    """Too short or not hexadecimal: the rule is stated."""
+    assert_refused(at(world, "explain", claim_id), "hex digits")
+
+
+def test_explain_refuses_the_unknown(world: World, tmp_path: Path):
+    """An unknown id names the folder; an empty folder names the command to fill it."""
+    assert_refused(at(world, "explain", "ffffffffffffffff"), "begins with 'ffffffffffffffff'")
+    assert_refused(run("explain", "ffffff", "--data", str(tmp_path)), "dagster asset materialize")
+
+
+def test_explain_lists_ambiguous_beginnings(tmp_path: Path):
+    """Two claims with one beginning are both listed, and more digits are asked for."""
+    made = build(tmp_path)
+    twins = made.claims.head(2).with_columns(claim_id=pl.Series(["abcdef01", "abcdef02"]))
+    twins.write_parquet(tmp_path / "claims/twins.parquet")
+    result = run("explain", "abcdef", "--data", str(tmp_path))
+    assert_refused(result, "2 claim ids", "abcdef01", "abcdef02", "more digits")
+
+
+def test_wrong_arguments_give_the_usage(world: World):
+    """A missing argument or an unknown format prints the usage and exits with 2."""
+    assert_refused(run("explain"), "Usage")
+    assert_refused(at(world, "attrition", "--format", "xml"), "markdown")
+    assert 0 == run("--help").exit_code
+
+
+def test_sources_lists_licence_terms_and_files(tmp_path: Path):
+    """Every corpus with licence, use and files; what is on disk is counted."""
+    (tmp_path / "scitab").mkdir()
+    (tmp_path / "scitab" / "sci_tab.json").write_text("[]", "utf-8")
+    env = {"DECOMPOSERL_CORPORA": str(tmp_path), "COLUMNS": "200"}
+    rows = json.loads(run("sources", "--json", env=env).stdout)
+    by_use = {(row["name"], row["use"].split(":")[0]): row for row in rows}
+    assert ["scitab/sci_tab.json"] == by_use["scitab", "training"]["present"]
+    assert [] == by_use["hover", "training"]["present"]
+    assert ("llm_aggrefact", "off for training") in by_use
+    assert ("coverbench", "benchmark") in by_use
+    assert all(row["license"] and row["terms"] for row in rows)
+    shown = run("sources", env=env)
+    assert 0 == shown.exit_code
+    assert "1 of 1 files" in shown.stdout
+
+
+def local_hub(root: Path) -> str:
+    """A hub in a folder that holds LLM-AggreFact at revision ``r1``."""
+    from decomposerl.claims.catalogue import SOURCES
+
+    location = next(source.hub for source in SOURCES if source.name == "llm_aggrefact")
+    assert location is not None
+    folder = root / location.repo_id
+    for name, _ in location.files:
+        (folder / "r1" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "r1" / name).write_bytes(name.encode())
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("r1", "utf-8")
+    return root.as_uri()
+
+
+def test_fetch_pins_and_says_the_terms(tmp_path: Path):
+    """Files land in the corpora folder, the revision in the lock, the terms on screen."""
+    corpora, endpoint = tmp_path / "corpora", local_hub(tmp_path / "hub")
+    result = run("fetch", "llm_aggrefact", "--corpora", str(corpora), "--endpoint", endpoint)
+    assert 0 == result.exit_code
+    assert (corpora / "llm_aggrefact" / "dev.parquet").is_file()
+    assert "r1" in (corpora / "corpora.lock.toml").read_text("utf-8")
+    assert "LLM-AggreFact" in result.stdout
+
+
+def test_fetch_refuses_with_reasons(tmp_path: Path):
+    """Unknown corpus, corpus without a hub, unknown revision, nowhere to put it."""
+    to = ("--corpora", str(tmp_path / "corpora"))
+    assert_refused(run("fetch", "nothing", *to), "there is no corpus 'nothing'", "hover")
+    assert_refused(run("fetch", "hover", *to), "not on the hub", "http")
+    assert_refused(run("fetch", "hover"), "--corpora")
+    hub = ("--endpoint", local_hub(tmp_path / "hub"), "--revision", "r9")
+    result = run("fetch", "llm_aggrefact", *to, *hub)
+    assert 2 == result.exit_code
+    assert "no revision 'r9'" in result.stderr
+
+
+def test_commands_start_without_the_graph():
+    """Neither Dagster nor a heavy library is imported to show the help or a table."""
+    code = (
+        "import sys, dagster_project.cli, resources.duckdb_catalogue, resources.claim_lookup\n"
+        "heavy = {'dagster', 'torch', 'spacy', 'matplotlib', 'sklearn', 'numba'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "[]" == done.stdout.strip()
