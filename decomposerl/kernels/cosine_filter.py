@@ -11,6 +11,7 @@ Left out deliberately: approximate indexes (at this size exact is as fast) and d
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.errors import EngineError
 from decomposerl.kernels.matches import Matches
 
 Vectors = NDArray[np.float32]
@@ -29,17 +30,19 @@ def unit_rows(vectors: Vectors, rows: int) -> Vectors:
     A row whose length is off by rounding (up to 1e-2) is scaled to 1.
 
     Raises:
-        ValueError: wrong number of rows, a value that is no finite number, or a row whose
+        EngineError: wrong number of rows, a value that is no finite number, or a row whose
             length is further from 1.
     """
     checked = np.ascontiguousarray(vectors, dtype=np.float32)
     if checked.ndim != 2 or len(checked) != rows:  # noqa: PLR2004 - rows and dimensions
-        raise ValueError(f"expected {rows} vectors, got an array of shape {checked.shape}")
+        raise EngineError(
+            f"embedder: expected {rows} vectors, got an array of shape {checked.shape}"
+        )
     lengths = np.sqrt(np.einsum("ij,ij->i", checked, checked, dtype=np.float64))
     wrong = ~(np.abs(lengths - 1) <= WRONG_LENGTH)
     if wrong.any():
         first = int(np.argmax(wrong))
-        raise ValueError(f"vector {first} has length {lengths[first]:.4g}, expected 1")
+        raise EngineError(f"embedder: vector {first} has length {lengths[first]:.4g}, expected 1")
     off = np.abs(lengths - 1) > ROUNDED_LENGTH
     if off.any():
         checked = checked.copy()

@@ -5,6 +5,7 @@ Takes nothing, gives ``Matches`` and the exact reading of a threshold as a fract
 Left out deliberately: the searches (``set_join``, ``minhash_join``, ``cosine_filter``).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,6 +36,10 @@ class Matches:
     def found(self) -> NDArray[np.bool_]:
         """Whether each row has a match, shape (n,)."""
         return self.matched >= 0
+
+    def of(self, names: Sequence[str]) -> list[str | None]:
+        """Per row the name of the row it was matched with; null where it has no match."""
+        return [names[row] if row >= 0 else None for row in self.matched.tolist()]
 
 
 def exact_threshold(threshold: float) -> Fraction:

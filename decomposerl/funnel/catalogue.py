@@ -1,0 +1,156 @@
+"""The funnel as a story: its stages in order and, in each, its steps in order.
+
+Takes frames, settings and engines, gives ``StageResult`` with frames that conform to their
+tables in ``decomposerl.schemas``. Engines are asked once a stage, for the rows still alive.
+
+Left out deliberately: storage, timing and display; an asset is one call of these.
+"""
+
+import polars as pl
+
+from decomposerl.errors import ConservationError
+from decomposerl.funnel.decontamination import (
+    exact_match_step,
+    lexical_match_step,
+    semantic_match_step,
+)
+from decomposerl.funnel.difficulty import difficulty_step
+from decomposerl.funnel.entities import entities_step
+from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
+from decomposerl.funnel.long_evidence import long_evidence_step
+from decomposerl.funnel.overlap import overlap_step
+from decomposerl.funnel.passages import passages_step
+from decomposerl.funnel.selection import Selected, select_cells
+from decomposerl.funnel.semantic_duplicates import semantic_duplicates_step
+from decomposerl.funnel.settings import (
+    DecontaminationSettings,
+    DedupSettings,
+    DifficultySettings,
+    RuleSettings,
+    SelectionSettings,
+    SilverSettings,
+    TrainingSettings,
+)
+from decomposerl.funnel.silver import silver_step
+from decomposerl.funnel.step import StageResult, Step, run_stage
+from decomposerl.funnel.token_budget import token_budget_step
+from decomposerl.ports import Decomposer, Embedder, EntityRecogniser, TokenCounter, Verifier
+from decomposerl.schemas import (
+    DECONTAMINATED,
+    DEDUPLICATED,
+    DIFFICULTY_BAND,
+    DIVERSITY_SELECTED,
+    DROPS,
+    RULE_FILTERED,
+    SILVER_DECOMPOSED,
+    TRAINING_CLAIMS,
+    Table,
+)
+
+STAGES: tuple[str, ...] = (
+    "rule_filtered",
+    "difficulty_band",
+    "deduplicated",
+    "decontaminated",
+    "silver_decomposed",
+    "diversity_selected",
+    "training_claims",
+)
+
+
+def rule_filter(
+    claims: pl.DataFrame, settings: RuleSettings, tokens: TokenCounter, entities: EntityRecogniser
+) -> StageResult:
+    """``CLAIMS`` to ``RULE_FILTERED``: passages, tokens, overlap, and entities last.
+
+    Paper, "Rule-Based Filtering" and "NER Grounding".
+    """
+    return _run(
+        RULE_FILTERED,
+        claims,
+        passages_step(settings),
+        token_budget_step(settings, tokens),
+        overlap_step(settings),
+        entities_step(settings, entities),
+    )
+
+
+def difficulty_band(
+    frame: pl.DataFrame, settings: DifficultySettings, verifier: Verifier
+) -> StageResult:
+    """``RULE_FILTERED`` to ``DIFFICULTY_BAND`` (paper, "Difficulty-Based Filtering")."""
+    return _run(DIFFICULTY_BAND, frame, difficulty_step(settings, verifier))
+
+
+def deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
+    """``DIFFICULTY_BAND`` to ``DEDUPLICATED``: lexical duplicates, then paraphrases.
+
+    The first claim in input order stays (paper, "Deduplication and Decontamination").
+    """
+    return _run(
+        DEDUPLICATED,
+        frame,
+        lexical_duplicates_step(settings),
+        semantic_duplicates_step(settings, embedder),
+    )
+
+
+def decontaminate(
+    frame: pl.DataFrame,
+    holdouts: pl.DataFrame,
+    settings: DecontaminationSettings,
+    embedder: Embedder,
+) -> StageResult:
+    """``DEDUPLICATED`` to ``DECONTAMINATED`` against ``holdouts`` (``BENCHMARK_CLAIMS``).
+
+    ``holdouts`` holds the claims of all benchmarks, labelled or not, ``source`` being the
+    benchmark's name; it may be empty (paper, "Deduplication and Decontamination").
+    """
+    return _run(
+        DECONTAMINATED,
+        frame,
+        exact_match_step(holdouts),
+        lexical_match_step(settings, holdouts),
+        semantic_match_step(settings, holdouts, embedder),
+    )
+
+
+def silver_decompose(
+    frame: pl.DataFrame, settings: SilverSettings, decomposer: Decomposer
+) -> StageResult:
+    """``DECONTAMINATED`` to ``SILVER_DECOMPOSED`` (paper, "Silver Decomposition")."""
+    return _run(SILVER_DECOMPOSED, frame, silver_step(settings, decomposer))
+
+
+def select_diverse(
+    frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder
+) -> Selected:
+    """``SILVER_DECOMPOSED`` to ``DIVERSITY_SELECTED``, and one line a cell.
+
+    No row is dropped here; ``assemble_training`` accounts for the unselected (paper,
+    "Diversity Selection").
+    """
+    selected = select_cells(frame, settings, embedder)
+    return Selected(DIVERSITY_SELECTED.conform(selected.kept), selected.cells)
+
+
+def assemble_training(
+    silver: pl.DataFrame, selected: pl.DataFrame, settings: TrainingSettings
+) -> StageResult:
+    """``SILVER_DECOMPOSED`` and its ``DIVERSITY_SELECTED`` part to ``TRAINING_CLAIMS``.
+
+    Paper, "Long-Evidence Augmentation".
+
+    Raises:
+        ConservationError: ``selected`` holds a claim that is not in ``silver``.
+    """
+    strangers = selected.join(silver, on="claim_id", how="anti").height
+    if strangers:
+        raise ConservationError(f"{strangers} selected claims are not silver-decomposed ones")
+    return _run(TRAINING_CLAIMS, silver, long_evidence_step(settings, selected))
+
+
+def _run(table: Table, frame: pl.DataFrame, *steps: Step) -> StageResult:
+    """Run a stage, which is named like the table it fills."""
+    result = run_stage(table.name, frame, steps)
+    return StageResult(table.conform(result.kept), DROPS.conform(result.drops))

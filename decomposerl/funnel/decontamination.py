@@ -1,0 +1,83 @@
+"""Claims that stand in a test set leave (paper, "Deduplication and Decontamination").
+
+Takes claims and the claims of all benchmarks (columns ``claim_id``, ``source``, ``claim``),
+gives three steps: the same wording, nearly the same words, the same meaning. Each names the
+benchmark claim that is nearest. Without benchmarks nothing is dropped and no engine called.
+
+Left out deliberately: which benchmarks were on disk; the asset reports those it lacked.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from decomposerl.funnel.settings import DecontaminationSettings
+from decomposerl.funnel.step import Judgement, Step
+from decomposerl.kernels.cosine_filter import best_cross_cosine, unit_rows
+from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.set_join import cross_matches
+from decomposerl.kernels.text_scan import normalise_claim
+from decomposerl.ports import Embedder
+
+EXACT, LEXICAL, SEMANTIC = "exact_match", "lexical_match", "semantic_match"
+Search = Callable[[list[str], list[str]], Matches]
+
+
+def exact_match_step(holdouts: pl.DataFrame) -> Step:
+    """Drop a claim equal to a benchmark claim up to case, punctuation and spacing."""
+    return _step(EXACT, holdouts, 1.0, _same)
+
+
+def lexical_match_step(settings: DecontaminationSettings, holdouts: pl.DataFrame) -> Step:
+    """Drop a claim whose word set has Jaccard >= ``jaccard`` with a benchmark claim."""
+
+    def search(claims: list[str], tests: list[str]) -> Matches:
+        return cross_matches(claims, tests, settings.jaccard)
+
+    return _step(LEXICAL, holdouts, settings.jaccard, search)
+
+
+def semantic_match_step(
+    settings: DecontaminationSettings, holdouts: pl.DataFrame, embedder: Embedder
+) -> Step:
+    """Drop a claim whose cosine with a benchmark claim is at least ``cosine``."""
+
+    def search(claims: list[str], tests: list[str]) -> Matches:
+        texts = [*claims, *tests]
+        vectors = unit_rows(embedder.embed(texts), len(texts))
+        return best_cross_cosine(vectors[: len(claims)], vectors[len(claims) :], settings.cosine)
+
+    return _step(SEMANTIC, holdouts, settings.cosine, search)
+
+
+def _step(name: str, holdouts: pl.DataFrame, threshold: float, search: Search) -> Step:
+    """A step named like its one reason; equal test claims are searched once, as the first."""
+    tests = holdouts.select("claim_id", "source", "claim").unique(
+        "claim", keep="first", maintain_order=True
+    )
+    sources = ("benchmark/" + tests["source"]).to_list()
+
+    def judge(frame: pl.DataFrame) -> Judgement:
+        claims = frame["claim"].to_list()
+        anything = bool(claims) and not tests.is_empty()
+        found = search(claims, tests["claim"].to_list()) if anything else Matches.none(len(claims))
+        return Judgement(
+            frame,
+            drop=pl.Series(found.found),
+            reason=name,
+            value=pl.Series(found.similarity),
+            threshold=threshold,
+            matched_claim_id=pl.Series(found.of(tests["claim_id"].to_list()), dtype=pl.String()),
+            matched_source=pl.Series(found.of(sources), dtype=pl.String()),
+        )
+
+    return Step(name, judge, (name,))
+
+
+def _same(claims: list[str], tests: list[str]) -> Matches:
+    places: dict[str, int] = {}
+    for place, test in enumerate(tests):
+        places.setdefault(normalise_claim(test), place)
+    matched = np.array([places.get(normalise_claim(claim), -1) for claim in claims], np.int64)
+    return Matches(matched, (matched >= 0).astype(np.float64))

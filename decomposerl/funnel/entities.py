@@ -1,0 +1,35 @@
+"""Rule: the claim names at least two entities (paper, appendix "NER Grounding").
+
+Takes claims and an ``EntityRecogniser``, gives a step that adds ``entities``. It is the
+costly rule, so the stage runs it last, on what the others left.
+
+Left out deliberately: the models and how surface forms are normalised; they are a port.
+"""
+
+import polars as pl
+
+from decomposerl.funnel.settings import RuleSettings
+from decomposerl.funnel.step import Judgement, Step
+from decomposerl.ports import EntityRecogniser
+
+TOO_FEW = "too_few_entities"
+
+
+def entities_step(settings: RuleSettings, recogniser: EntityRecogniser) -> Step:
+    """Drop a claim with fewer than ``min_entities`` distinct non-empty entities."""
+
+    def judge(frame: pl.DataFrame) -> Judgement:
+        texts = frame["claim"].to_list()
+        found = recogniser.entities(texts) if texts else []
+        distinct = [list(dict.fromkeys(filter(None, forms))) for forms in found]
+        entities = pl.Series(distinct, dtype=pl.List(pl.String()))
+        counts = entities.list.len().cast(pl.Int64())
+        return Judgement(
+            frame.with_columns(entities=entities),
+            drop=counts < settings.min_entities,
+            reason=TOO_FEW,
+            value=counts,
+            threshold=settings.min_entities,
+        )
+
+    return Step("entities", judge, (TOO_FEW,))

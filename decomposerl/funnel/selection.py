@@ -1,0 +1,139 @@
+"""Diversity selection within label-by-source cells (paper, "Diversity Selection").
+
+Takes silver-decomposed claims and an ``Embedder``, gives the selected rows and one line a
+cell. Every label has the same budget; its sources share it by the square root of their
+counts.
+
+Left out deliberately: the selectors (``kernels.selectors``), and dropping anybody: what
+was not selected may yet enter as long evidence (``long_evidence``).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from decomposerl.funnel.settings import SelectionSettings
+from decomposerl.kernels.cosine_filter import unit_rows
+from decomposerl.kernels.selectors import Selection, select
+from decomposerl.ports import Embedder
+
+CELLS_SCHEMA = pl.Schema(
+    {
+        "bucket": pl.String(),
+        "label": pl.String(),
+        "source": pl.String(),
+        "available": pl.Int64(),
+        "budget": pl.Int64(),
+        "selected": pl.Int64(),
+        "objective": pl.Float64(),
+        "evaluations": pl.Int64(),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """The selected rows and what each cell had, was asked for and gave.
+
+    ``kept`` is in input order with ``bucket``, ``selection_rank`` and ``selection_gain``
+    added; ``cells`` has one line a cell (``CELLS_SCHEMA``), by label and source.
+    """
+
+    kept: pl.DataFrame
+    cells: pl.DataFrame
+
+
+def quotas(available: Mapping[str, int], budget: int) -> dict[str, int]:
+    """How many rows each source of one label gives.
+
+    Shares go by sqrt(available), rounded by largest remainder (ties to the larger source,
+    then the smaller name). A source whose share reaches what it has gives all of it, and
+    the rest is shared among the others anew. The quotas sum to ``min(budget, total)`` and a
+    larger source never gives less than a smaller one.
+    """
+    given: dict[str, int] = {}
+    left = min(budget, sum(available.values()))
+    sharing = {source for source, rows in available.items() if rows}
+    while sharing:
+        shares = _shares({source: available[source] for source in sharing}, left)
+        full = {source for source in sharing if shares[source] >= available[source]}
+        if not full:
+            given |= _rounded(shares, available, left)
+            break
+        given |= {source: available[source] for source in full}
+        left -= sum(available[source] for source in full)
+        sharing -= full
+    return {source: given.get(source, 0) for source in available}
+
+
+def _shares(available: Mapping[str, int], budget: int) -> dict[str, float]:
+    total = math.fsum(math.sqrt(rows) for rows in available.values())
+    return {source: budget * math.sqrt(rows) / total for source, rows in available.items()}
+
+
+def _rounded(
+    shares: Mapping[str, float], available: Mapping[str, int], total: int
+) -> dict[str, int]:
+    floors = {source: math.floor(share) for source, share in shares.items()}
+    by_remainder = sorted(
+        shares, key=lambda source: (floors[source] - shares[source], -available[source], source)
+    )
+    extra = set(by_remainder[: total - sum(floors.values())])
+    return {source: floor + (source in extra) for source, floor in floors.items()}
+
+
+def select_cells(frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder) -> Selected:
+    """Select up to ``budget_per_label`` claims of each label.
+
+    ``frame`` needs ``claim``, ``label``, ``source``. Within a cell ``selection_rank``
+    counts from 0 in order of choice and ``selection_gain`` sums to the cell's f(S).
+    """
+    texts = frame["claim"].to_list()
+    vectors = (
+        unit_rows(embedder.embed(texts), len(texts)) if texts else np.empty((0, 1), np.float32)
+    )
+    ranks, gains = np.full(len(texts), -1, np.int64), np.zeros(len(texts))
+    lines = []
+    for cell in _cells(frame, settings.budget_per_label).iter_rows(named=True):
+        rows = np.array(cell.pop("rows"), np.int64)
+        chosen = select(vectors[rows], cell["budget"], settings.selector, settings.seed)
+        ranks[rows[chosen.picks]] = np.arange(len(chosen.picks))
+        gains[rows[chosen.picks]] = chosen.gains
+        lines.append(_line(cell, chosen))
+    kept = frame.with_columns(
+        bucket=pl.col("label") + "|" + pl.col("source"),
+        selection_rank=pl.Series(ranks),
+        selection_gain=pl.Series(gains),
+    ).filter(pl.col("selection_rank") >= 0)
+    return Selected(kept, pl.DataFrame(lines, schema=CELLS_SCHEMA))
+
+
+def _cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:
+    """One row a cell, by label and source: its frame rows, how many, and its budget."""
+    cells = (
+        frame.select("label", "source", rows=pl.int_range(pl.len()))
+        .group_by("label", "source", maintain_order=True)
+        .agg("rows", available=pl.len().cast(pl.Int64()))
+        .sort("label", "source")
+    )
+    budgets = [
+        budget
+        for (_,), part in cells.group_by("label", maintain_order=True)
+        for budget in quotas(
+            dict(part.select("source", "available").rows()), budget_per_label
+        ).values()
+    ]
+    return cells.with_columns(budget=pl.Series(budgets, dtype=pl.Int64()))
+
+
+def _line(cell: Mapping[str, object], chosen: Selection) -> dict[str, object]:
+    return {
+        "bucket": f"{cell['label']}|{cell['source']}",
+        **cell,
+        "selected": len(chosen.picks),
+        "objective": chosen.objective,
+        "evaluations": chosen.evaluations,
+    }
