@@ -1,7 +1,11 @@
 """Hand-written fakes behind the ports; tests import them by name."""
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.source import NativeFile
@@ -46,3 +50,84 @@ class MemoryCorpora:
     def pages(self, path: str) -> MemoryPages | None:
         """The page database of a path, or None."""
         return self.databases.get(path)
+
+
+@dataclass
+class WordCounter:
+    """A token counter that counts words and remembers how often it was asked."""
+
+    asked: list[int] = field(default_factory=list)
+    unit: str = "words"
+
+    def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """Number of white-space separated words of each text."""
+        self.asked.append(len(texts))
+        return np.array([len(text.split()) for text in texts], dtype=np.int64)
+
+
+@dataclass
+class CapitalisedWords:
+    """An entity recogniser that takes every capitalised word for an entity."""
+
+    asked: list[int] = field(default_factory=list)
+    engine: str = "capitalised-words"
+
+    def entities(self, texts: Sequence[str]) -> list[list[str]]:
+        """The distinct capitalised words of each text, lower-cased."""
+        self.asked.append(len(texts))
+        return [
+            list(dict.fromkeys(word.lower() for word in text.split() if word[:1].isupper()))
+            for text in texts
+        ]
+
+
+@dataclass
+class ScriptedVerifier:
+    """A verifier that gives the probability listed for a claim, else one from its hash."""
+
+    listed: Mapping[str, float] = field(default_factory=dict)
+    asked: list[int] = field(default_factory=list)
+    engine: str = "scripted-verifier"
+
+    def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """One probability a pair, whatever the evidence says."""
+        self.asked.append(len(pairs))
+        return np.array(
+            [self.listed.get(claim, zlib.crc32(claim.encode()) % 101 / 100) for _, claim in pairs]
+        )
+
+
+@dataclass
+class BagOfWordsEmbedder:
+    """An embedder whose vectors add up one fixed random direction a word."""
+
+    asked: list[int] = field(default_factory=list)
+    engine: str = "bag-of-words"
+    dimensions: int = 32
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors: the same words in another order give the same vector."""
+        self.asked.append(len(texts))
+        sums = [sum(map(self._direction, sorted(text.lower().split()) or [""])) for text in texts]
+        return np.array([vector / np.linalg.norm(vector) for vector in sums], dtype=np.float32)
+
+    def _direction(self, word: str) -> NDArray[np.float64]:
+        seed = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+        return np.random.default_rng(seed).normal(size=self.dimensions)
+
+
+@dataclass
+class ScriptedDecomposer:
+    """A decomposer that gives the questions listed for a claim, else one a word."""
+
+    listed: Mapping[str, list[str] | None] = field(default_factory=dict)
+    asked: list[int] = field(default_factory=list)
+    engine: str = "scripted-decomposer"
+
+    def decompose(self, pairs: Sequence[tuple[str, str]]) -> list[list[str] | None]:
+        """One answer a pair, whatever the evidence says."""
+        self.asked.append(len(pairs))
+        return [
+            self.listed.get(claim, [f"What about {word}?" for word in claim.split()])
+            for _, claim in pairs
+        ]

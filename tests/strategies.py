@@ -1,0 +1,106 @@
+"""Hypothesis strategies for claim frames of every funnel table, and the settings of a law."""
+
+from collections.abc import Sequence
+
+import polars as pl
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from decomposerl.schemas import TRAINING_CLAIMS, Table
+
+LAW = settings(deadline=None, derandomize=True, max_examples=60)
+SOURCES = ("hover", "scitab", "wice")
+VOCABULARY = ("Ilva", "Torbeck", "bridge", "opened", "in", "1921", "the", "not", "river", "Ösk")
+
+words = st.sampled_from(VOCABULARY)
+sentence = st.lists(words, min_size=1, max_size=8).map(" ".join)
+any_text = st.text(max_size=40)
+claim_text = sentence | sentence.map(str.lower) | any_text.filter(str.strip)
+passages = st.lists(sentence.map(lambda text: f"{text.capitalize()}."), min_size=1, max_size=6)
+share = st.integers(0, 100).map(lambda percent: percent / 100)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> dict[str, object]:
+    """One claim with every column of the funnel except its id, which the frame gives."""
+    evidence = draw(passages)
+    label = draw(st.sampled_from(("Supported", "Refuted")))
+    probability = draw(share)
+    questions = draw(st.lists(sentence, min_size=2, max_size=4, unique=True))
+    source = draw(st.sampled_from(SOURCES))
+    return {
+        "source": source,
+        "split": "train",
+        "claim": draw(claim_text),
+        "evidence": "\n".join(evidence),
+        "passages": evidence,
+        "evidence_kind": draw(st.sampled_from(("text", "table"))),
+        "label": label,
+        "native_label": label.lower(),
+        "label_rule": "drop_middle",
+        "document_id": draw(st.none() | st.just("page")),
+        "subset": None,
+        "num_hops": draw(st.none() | st.integers(1, 4)),
+        "evidence_tokens": draw(st.integers(0, 6_000)),
+        "token_unit": "words",
+        "overlap": draw(share),
+        "entities": ["ilva", "torbeck"],
+        "support_probability": probability,
+        "label_confidence": probability if label == "Supported" else 1 - probability,
+        "questions": questions,
+        "n_star": len(questions),
+        "bucket": f"{label}|{source}",
+        "selection_rank": None,
+        "selection_gain": None,
+        "origin": "long_evidence",
+    }
+
+
+def frame_of(table: Table, drawn: Sequence[dict[str, object]]) -> pl.DataFrame:
+    """The rows as a frame of ``table``, with ids by position."""
+    named = [
+        row | {"claim_id": f"{place:016x}", "native_id": str(place)}
+        for place, row in enumerate(drawn)
+    ]
+    whole = pl.DataFrame(named, schema=TRAINING_CLAIMS.schema)
+    return table.conform(whole.select(list(table.schema)))
+
+
+def frames(table: Table, max_size: int = 12) -> st.SearchStrategy[pl.DataFrame]:
+    """Frames of ``table`` with up to ``max_size`` claims from a small vocabulary.
+
+    The vocabulary is small so that duplicates, overlaps and near copies are common.
+    """
+    return st.lists(rows(), max_size=max_size).map(lambda drawn: frame_of(table, drawn))
+
+
+def example_row(**columns: object) -> dict[str, object]:
+    """One plain claim for tests by example, with some columns set."""
+    evidence = ["Ilva opened it.", "Torbeck has a river.", "It was 1921."]
+    plain: dict[str, object] = {
+        "source": "hover",
+        "split": "train",
+        "claim": "Ilva Marrek opened the Torbeck bridge",
+        "evidence": "\n".join(evidence),
+        "passages": evidence,
+        "evidence_kind": "text",
+        "label": "Supported",
+        "native_label": "supported",
+        "label_rule": "drop_middle",
+        "document_id": None,
+        "subset": None,
+        "num_hops": None,
+        "evidence_tokens": 500,
+        "token_unit": "words",
+        "overlap": 0.5,
+        "entities": ["ilva marrek", "torbeck"],
+        "support_probability": 0.5,
+        "label_confidence": 0.5,
+        "questions": ["Who?", "What?"],
+        "n_star": 2,
+        "bucket": "Supported|hover",
+        "selection_rank": None,
+        "selection_gain": None,
+        "origin": "selected",
+    }
+    return plain | columns
