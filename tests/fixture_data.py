@@ -43,16 +43,16 @@ LONG = Fate("long_evidence")
 FATES = (
     SELECTED,
     SELECTED,
-    Fate("rule_filtered", "tokens", "too_few_tokens", 120.0, 200.0),
+    Fate("rule_filtered", "token_budget", "too_few_tokens", 120.0, 200.0),
     Fate("rule_filtered", "passages", "too_few_passages", 1.0, 3.0),
     Fate("rule_filtered", "overlap", "paraphrased_evidence", 0.95, 0.9),
     SELECTED,
     Fate("rule_filtered", "entities", "too_few_entities", 1.0, 2.0),
     Fate("difficulty_band", "difficulty", "too_easy", 0.91, 0.8),
-    Fate("difficulty_band", "difficulty", "too_hard", 0.12, 0.3),
-    Fate("deduplicated", "lexical", "lexical_duplicate", 0.84, 0.7, "claim"),
+    Fate("difficulty_band", "difficulty", "likely_mislabelled", 0.12, 0.3),
+    Fate("deduplicated", "lexical_duplicates", "lexical_duplicate", 0.84, 0.7, "claim"),
     LONG,
-    Fate("decontaminated", "semantic", "semantic_leak", 0.95, 0.9, "benchmark"),
+    Fate("decontaminated", "semantic_match", "semantic_match", 0.95, 0.9, "benchmark"),
     Fate("silver_decomposed", "silver", "too_few_questions", 1.0, 2.0),
     Fate("training_claims", "diversity_selection", "not_selected", 812.0, 3000.0),
 )
@@ -146,10 +146,14 @@ def _drops(stage: str, rows: pl.DataFrame, world: "World") -> pl.DataFrame:
                 "value": fate.value,
                 "threshold": fate.threshold,
                 "matched_claim_id": None if other is None else other["claim_id"][0],
-                "matched_source": None if other is None else other["source"][0],
+                "matched_source": None if other is None else _where(fate) + str(other["source"][0]),
             }
         )
     return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
+
+
+def _where(fate: Fate) -> str:
+    return "benchmark/" if fate.matched == "benchmark" else ""
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
@@ -238,12 +242,21 @@ def _write_sources(world: World) -> StageFrames:
 def _write_stages(world: World) -> list[StageFrames]:
     found, alive = [], _with_columns(world.claims, world.fates)
     for order, stage in enumerate(STAGES[1:], start=1):
-        leaves = pl.Series([world.fates[i].stage == stage for i in alive["claim_id"]])
-        drops, kept = _drops(stage, alive.filter(leaves), world), alive.filter(~leaves)
+        selecting = stage == "diversity_selected"
+        drops, kept = _split(stage, alive, world)
         stored = TABLES[stage].conform(kept.select(list(TABLES[stage].schema)))
         _write(stored, world.data / f"{stage}.parquet")
-        _write(drops, world.data / f"drops/{stage}.parquet")
+        if not selecting:  # the selection leaves the decision on the rest to the next stage
+            _write(drops, world.data / f"drops/{stage}.parquet")
         _stage_run(world.data, stage, alive.height, kept.height, drops.height)
         found.append(StageFrames(stage, order, stored, drops))
-        alive = kept
+        alive = alive if selecting else kept
     return found
+
+
+def _split(stage: str, alive: pl.DataFrame, world: World) -> tuple[pl.DataFrame, pl.DataFrame]:
+    fates = [world.fates[i] for i in alive["claim_id"]]
+    if stage == "diversity_selected":
+        return schemas.DROPS.empty(), alive.filter(pl.Series([f == SELECTED for f in fates]))
+    leaves = pl.Series([fate.stage == stage for fate in fates])
+    return _drops(stage, alive.filter(leaves), world), alive.filter(~leaves)

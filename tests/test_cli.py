@@ -85,7 +85,7 @@ def test_explain_takes_an_id_or_a_beginning(world: World):
 
 def test_explain_shows_a_leak(world: World):
     """A contaminated claim is shown with the test claim, its benchmark and the numbers."""
-    result = at(world, "explain", world.dropped("semantic_leak"))
+    result = at(world, "explain", world.dropped("semantic_match"))
     assert "✗ decontaminated" in result.stdout
     assert f"test claim of {BENCHMARK}" in result.stdout
     assert "0.95 is at or above 0.9" in result.stdout

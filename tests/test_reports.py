@@ -41,7 +41,8 @@ def test_attrition_counts_every_row_once(world: World):
     """Rows in = kept + dropped for each stage and source, as counted by the table alone."""
     kept = world.attrition.filter(pl.col("outcome") == "kept")
     left = world.attrition.filter(pl.col("outcome") == "dropped")
-    for before, after in itertools.pairwise(STAGES):
+    stages = [stage for stage in STAGES if stage != "diversity_selected"]
+    for before, after in itertools.pairwise(stages):
         for source in SIZES:
             here = pl.col("source") == source
             rows_in = kept.filter(here, pl.col("stage") == before)["rows"].sum()
@@ -125,7 +126,7 @@ def test_stage_page_counts(world: World):
     page = stage_page("rule_filtered", world.claims, kept, drops, {"min_tokens": 200})
     assert page.rows_in == page.rows_kept + page.rows_dropped
     assert kept.height / world.claims.height == page.numeric["share_kept"]
-    assert "| tokens | too_few_tokens | 5 | 8.5 % |" in page.by_reason_md
+    assert "| token_budget | too_few_tokens | 5 | 8.5 % |" in page.by_reason_md
     assert f"| total | {world.claims.height} | {kept.height} |" in page.by_source_md
     assert "min_tokens" in page.settings_md
     assert "" == page.guard_md
@@ -237,6 +238,7 @@ def test_life_of_a_selected_claim(world: World):
 def test_life_of_a_long_evidence_claim(world: World):
     """The selection passes it by, its long evidence brings it in."""
     story = life(found(world, world.with_fate(LONG)))
+    assert list(STAGES) == [event.stage for event in story.events]
     assert "unpicked" == story.events[-2].outcome
     assert "In the training set (long evidence)." == story.end
 
@@ -246,14 +248,14 @@ def test_life_of_a_dropped_claim_says_the_numbers(world: World):
     story = life(found(world, world.dropped("too_few_tokens")))
     last = story.events[-1]
     assert ("rule_filtered", "dropped") == (last.stage, last.outcome)
-    assert "too few tokens: 120 is below 200 (step tokens)" == last.words
+    assert "too few tokens: 120 is below 200 (step token_budget)" == last.words
     assert "Dropped by rule_filtered." == story.end
 
 
 def test_life_of_a_duplicate_and_a_leak_shows_the_match(world: World):
     """A duplicate names a claim of a source, a leak one of a benchmark, both with text."""
     duplicate = life(found(world, world.dropped("lexical_duplicate"))).matched
-    leak = life(found(world, world.dropped("semantic_leak"))).matched
+    leak = life(found(world, world.dropped("semantic_match"))).matched
     assert duplicate is not None
     assert leak is not None
     assert ("source", "hover") == (duplicate.where, duplicate.name)
@@ -271,13 +273,19 @@ def test_life_names_the_claims_that_left_for_it(world: World):
 
 
 def test_life_between_stages():
-    """A claim whose next stage has not run is still in the funnel; otherwise data is old."""
+    """A claim whose next stage has not run is still in the funnel; otherwise data is old.
+
+    The selection may pass a claim by: then the stage after it decides.
+    """
     row = {"source": "hover", "label": "Refuted", "claim": "x", "passages": ["a"]}
     rows = {"claims": row | {"native_id": "1", "split": "dev"}}
     fresh = life(Found("00", "source", rows, frozenset({"claims"})))
     assert "rule_filtered has not run" in fresh.end
     stale = life(Found("00", "source", rows, frozenset({"claims", "rule_filtered"})))
     assert "materialize it again" in stale.end
+    silver = rows | {"silver_decomposed": row | {"n_star": 2, "questions": ["a?", "b?"]}}
+    waiting = life(Found("00", "source", silver, frozenset(STAGES[:-1])))
+    assert "training_claims has not run" in waiting.end
 
 
 @pytest.mark.parametrize(
@@ -287,6 +295,7 @@ def test_life_between_stages():
         (1.0, 2.0, "r: 1 is below 2 (step s)"),
         (12_345.0, 10_000.0, "r: 12,345 is at or above 10,000 (step s)"),
         (3.0, None, "r: 3 (step s)"),
+        (1.0, 1.0, "r (step s)"),
         (None, None, "r (step s)"),
     ],
 )

@@ -33,9 +33,10 @@ WIDE_STAGES = {
     "deduplicated": "deduplicated",
     "decontaminated": "decontaminated",
     "silver": "silver_decomposed",
+    "selected": "diversity_selected",
     "final": "training_claims",
 }
-"""Column of the wide table to its stage; ``diversity_selected`` only marks rows."""
+"""Column of the wide table to its stage; what is not selected may enter as long evidence."""
 
 WIDE_SCHEMA = pl.Schema(
     {"source": pl.String(), "title": pl.String()}
@@ -51,6 +52,7 @@ _HEADERS = {
     "deduplicated": "Dedup.",
     "decontaminated": "Decont.",
     "silver": "Silver",
+    "selected": "Selected",
     "final": "Final",
 }
 TOTAL = "total"
@@ -80,14 +82,15 @@ def attrition(stages: Sequence[StageFrames]) -> pl.DataFrame:
     """Count every row of every stage once: ``ATTRITION``, in a stable order.
 
     A label that is null counts as ``none``; rejected rows have no label and the step
-    ``reading``. A file that was rejected as a whole counts as one row.
+    ``reading``. Rejects that stand for no row (row 0: a file as a whole) are not counted.
     """
     parts = [ATTRITION.empty()]
     for stage in stages:
         parts.append(_counted(stage, stage.kept, "kept", pl.lit(""), pl.lit("")))
         parts.append(_counted(stage, stage.drops, "dropped", pl.col("step"), pl.col("reason")))
         if stage.rejects is not None:
-            rejects = stage.rejects.with_columns(label=pl.lit(None, dtype=pl.String()))
+            standing = stage.rejects.filter(pl.col("row") > 0)
+            rejects = standing.with_columns(label=pl.lit(None, dtype=pl.String()))
             parts.append(_counted(stage, rejects, "rejected", pl.lit("reading"), pl.col("reason")))
     keys = ["stage_order", "source", "label", "outcome", "step", "reason"]
     return ATTRITION.conform(pl.concat(parts).sort(keys))
@@ -106,21 +109,23 @@ def attrition_wide(
     sources = [*titles, *(name for name in seen if name not in titles)]
     columns: dict[str, list[int | None]] = {
         "paper_raw": [paper_raw.get(name) for name in sources],
-        "read": _per_source(attrition.filter(pl.col("stage") == STAGES[0]), sources),
+        "read": [*_per_source(attrition.filter(pl.col("stage") == STAGES[0]), sources)],
     }
     kept = attrition.filter(pl.col("outcome") == "kept")
-    ran = set(attrition["stage"])
-    before: list[int | None] = [None]
+    # A stage that kept and dropped nothing has no row, yet it ran if a later one did, or
+    # if nothing was left to run on.
+    latest = max((STAGES.index(stage) for stage in set(attrition["stage"])), default=-1)
+    exhausted = False
     for column, stage in WIDE_STAGES.items():
-        # A stage after one that kept nothing has no row to count, yet it has run.
-        has_run = stage in ran or (None not in before and not any(before))
         rows = _per_source(kept.filter(pl.col("stage") == stage), sources)
-        columns[column] = before = rows if has_run else [None] * max(len(sources), 1)
+        ran = exhausted or STAGES.index(stage) <= latest
+        exhausted |= ran and stage != "diversity_selected" and not any(rows)
+        columns[column] = list(rows) if ran else [None] * len(sources)
     frame = pl.DataFrame(
         {
             "source": sources,
             "title": [titles.get(name, name) for name in sources],
-            **{name: values[: len(sources)] for name, values in columns.items()},
+            **columns,
         },
         schema=WIDE_SCHEMA,
     )
@@ -219,7 +224,7 @@ def _counted(
     )
 
 
-def _per_source(rows: pl.DataFrame, sources: Sequence[str]) -> list[int | None]:
+def _per_source(rows: pl.DataFrame, sources: Sequence[str]) -> list[int]:
     totals = dict(rows.group_by("source").agg(pl.col("rows").sum()).iter_rows())
     return [int(totals.get(name, 0)) for name in sources]
 

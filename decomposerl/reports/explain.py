@@ -17,6 +17,7 @@ Row = Mapping[str, object]
 Where = Literal["source", "benchmark", "unknown"]
 Outcome = Literal["passed", "unpicked", "dropped"]
 _MARKS: dict[Outcome, str] = {"passed": "✓", "unpicked": "·", "dropped": "✗"}
+_BEFORE_SELECTION, _SELECTION = "silver_decomposed", "diversity_selected"
 _TEXT = 200
 _LISTED = 6
 
@@ -81,7 +82,7 @@ class Life:
 def life(found: Found) -> Life:
     """Tell the life of a claim from what the tables hold of it."""
     first = next(iter(found.rows.values()), found.drop or {})
-    events = [_event(stage, found.rows[stage]) for stage in STAGES if stage in found.rows]
+    events = _events(found)
     if found.drop is not None:
         drop = found.drop
         numbers = {name: drop[name] for name in ("step", "reason", "value", "threshold")}
@@ -123,7 +124,9 @@ def drop_words(drop: Row) -> str:
     reason = str(drop["reason"]).replace("_", " ")
     value, threshold = drop["value"], drop["threshold"]
     held = ""
-    if value is not None and threshold is not None:
+    if value == threshold == 1.0:  # an exact match
+        held = ""
+    elif value is not None and threshold is not None:
         side = "below" if float(str(value)) < float(str(threshold)) else "at or above"
         held = f": {_number(value)} is {side} {_number(threshold)}"
     elif value is not None:
@@ -148,15 +151,25 @@ def _end(found: Found) -> str:
         return f"In the training set ({origin})."
     last = max((i for i, stage in enumerate(STAGES) if stage in found.rows), default=0)
     after = STAGES[last + 1]
+    if after == _SELECTION and after in found.ran:
+        after = STAGES[-1]
     if after in found.ran:
         return f"Neither kept nor dropped by {after}: its data is older; materialize it again."
     return f"Still in the funnel: {after} has not run."
 
 
-def _event(stage: str, row: Row) -> Event:
-    words, numbers = _TELLERS.get(stage, _kept)(row)
-    passed_by = "selection_rank" in numbers and numbers["selection_rank"] is None
-    return Event(stage, "unpicked" if passed_by else "passed", words, numbers)
+def _events(found: Found) -> list[Event]:
+    """The stages that hold the claim, and the selection where it passed the claim by."""
+    events = []
+    for stage in STAGES:
+        if stage in found.rows:
+            words, numbers = _TELLERS.get(stage, _kept)(found.rows[stage])
+            events.append(Event(stage, "passed", words, numbers))
+        elif stage == _SELECTION and stage in found.ran and _BEFORE_SELECTION in found.rows:
+            row = found.rows[_BEFORE_SELECTION]
+            words = f"not among the picks of its cell ({row['label']} of {row['source']})"
+            events.append(Event(stage, "unpicked", words))
+    return events
 
 
 def _kept(_row: Row) -> tuple[str, dict[str, object]]:
@@ -198,12 +211,10 @@ def _silver(row: Row) -> tuple[str, dict[str, object]]:
 
 
 def _selected(row: Row) -> tuple[str, dict[str, object]]:
-    cell, rank = str(row["bucket"]).replace("|", " of "), row["selection_rank"]
+    cell = str(row["bucket"]).replace("|", " of ")
     numbers = {name: row[name] for name in ("bucket", "selection_rank", "selection_gain")}
-    if rank is None:
-        return f"not among the picks of its cell ({cell})", numbers
     gain = _number(row["selection_gain"])
-    return f"pick {int(str(rank)) + 1} of its cell ({cell}), gain {gain}", numbers
+    return f"pick {int(str(row['selection_rank'])) + 1} of its cell ({cell}), gain {gain}", numbers
 
 
 def _training(row: Row) -> tuple[str, dict[str, object]]:
