@@ -14,7 +14,6 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -24,60 +23,10 @@ from decomposerl import schemas
 from decomposerl.claims.source import Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
+from resources.catalogue_views import views
 
 FILE = "decomposerl.duckdb"
 _ABANDONED_S = 3600.0
-_SQL_TYPES = {
-    pl.String(): "VARCHAR",
-    pl.Int64(): "BIGINT",
-    pl.Float64(): "DOUBLE",
-    pl.List(pl.String()): "VARCHAR[]",
-}
-_STAGE_TABLES = (
-    schemas.RULE_FILTERED,
-    schemas.DIFFICULTY_BAND,
-    schemas.DEDUPLICATED,
-    schemas.DECONTAMINATED,
-    schemas.SILVER_DECOMPOSED,
-    schemas.DIVERSITY_SELECTED,
-    schemas.TRAINING_CLAIMS,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """A view over every Parquet file that matches ``pattern``.
-
-    ``read_for`` adds a column of that name: ``source`` or ``benchmark``, by the folder.
-    """
-
-    name: str
-    pattern: str
-    table: schemas.Table
-    read_for: bool = False
-
-
-_VIEWS = (
-    _View("claims", "claims/*.parquet", schemas.CLAIMS),
-    _View("benchmarks", "benchmark/*.parquet", schemas.BENCHMARK_CLAIMS),
-    _View("drops", "drops/**/*.parquet", schemas.DROPS),
-    _View("rejects", "rejects/**/*.parquet", schemas.REJECTS, read_for=True),
-    *(_View(table.name, f"{table.name}.parquet", table) for table in _STAGE_TABLES),
-)
-
-_READ_FOR = (
-    "CASE WHEN regexp_matches(filename, 'benchmark/[^/]+$') THEN 'benchmark' ELSE 'source' END"
-)
-_EXPLAIN = """
-CREATE MACRO explain(id) AS TABLE
-SELECT j.*, m.claim AS matched_claim
-FROM journey j
-LEFT JOIN (
-    SELECT claim_id, claim FROM claims UNION SELECT claim_id, claim FROM benchmarks
-) m ON m.claim_id = j.matched_claim_id
-WHERE starts_with(j.claim_id, id)
-ORDER BY j.claim_id, j.stage_order
-"""
 
 
 def build_catalogue(data: Path, sources: Sequence[Source] | None = None) -> Path:
@@ -174,8 +123,8 @@ def read_stages(data: Path) -> list[StageFrames]:
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, data: Path, sources: Sequence[Source]) -> None:
-    for view in _VIEWS:
-        connection.execute(f"CREATE VIEW {view.name} AS {_select(view, data)}")
+    for statement in views(data):
+        connection.execute(statement)
     counted = attrition(read_stages(data))
     raw = {s.name: s.paper_raw for s in sources if s.paper_raw is not None}
     tables = {
@@ -188,45 +137,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, data: Path, sources: Sequence[S
         connection.register("incoming", frame.to_arrow())
         connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")  # noqa: S608 - constants of this module
         connection.unregister("incoming")
-    connection.execute(f"CREATE VIEW journey AS {_journey()}")
-    connection.execute(_EXPLAIN)
     connection.execute("CHECKPOINT")
-
-
-def _select(view: _View, data: Path) -> str:
-    """The query behind a view; without a file, one that gives no row of the same types."""
-    if any(data.glob(view.pattern)):
-        columns = ", ".join(f'"{name}"' for name in view.table.schema)
-        side = f", {_READ_FOR} AS read_for" if view.read_for else ""
-        return (
-            f"SELECT {columns}{side} FROM "  # noqa: S608 - constants of this module
-            f"read_parquet('{view.pattern}', union_by_name = true, filename = true)"
-        )
-    names = {name: _SQL_TYPES[dtype] for name, dtype in view.table.schema.items()}
-    names |= {"read_for": "VARCHAR"} if view.read_for else {}
-    columns = ", ".join(f'NULL::{sql} AS "{name}"' for name, sql in names.items())
-    return f"SELECT {columns} WHERE false"
-
-
-def _journey() -> str:
-    """Every claim at every stage once: kept there, or dropped with its reason."""
-    head = "claim_id, source, label"
-    nothing = (
-        "'kept' AS outcome, '' AS step, '' AS reason, NULL::DOUBLE AS value, "
-        "NULL::DOUBLE AS threshold, NULL::VARCHAR AS matched_claim_id, "
-        "NULL::VARCHAR AS matched_source"
-    )
-    kept = [
-        f"SELECT {head}, {order} AS stage_order, '{stage}' AS stage, {nothing} FROM {stage}"  # noqa: S608 - constants of this module
-        for order, stage in enumerate(STAGES)
-    ]
-    orders = " ".join(f"WHEN '{stage}' THEN {i}" for i, stage in enumerate(STAGES))
-    dropped = (
-        f"SELECT {head}, CASE stage {orders} ELSE 0 END AS stage_order, stage, "  # noqa: S608 - constants of this module
-        "'dropped' AS outcome, step, reason, value, threshold, matched_claim_id, "
-        "matched_source FROM drops"
-    )
-    return " UNION ALL ".join([*kept, dropped])
 
 
 def _reasons(counted: pl.DataFrame) -> pl.DataFrame:

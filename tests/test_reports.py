@@ -200,6 +200,17 @@ def test_pictures_are_small_and_repeatable(world: World):
         assert picture == second[name]
 
 
+def test_bars_carry_the_names_of_their_sources(world: World):
+    """The drop picture names each source beside its bar, largest first, and each reason."""
+    drops = read(world, "drops/rule_filtered")
+    figure = figures._drops_figure(world.claims, read(world, "rule_filtered"), drops)
+    figure.canvas.draw()
+    assert list(SIZES) == [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    shown = " ".join(text.get_text() for text in figure.legends[0].get_texts())
+    assert "kept (" in shown
+    assert "too few tokens (5)" in shown
+
+
 def test_pictures_of_nothing():
     """Empty frames give pictures too: a stage may keep nothing."""
     empty = schemas.DIVERSITY_SELECTED.empty()

@@ -32,9 +32,13 @@ def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
     axes.tick_params(labelsize=10, colors=INK, length=3)
     axes.xaxis.label.set(size=11, color=INK)
     axes.yaxis.label.set(size=11, color=INK)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.xaxis.set_major_formatter(thousands)
     return figure, axes
+
+
+def thousands(value: float, _place: float = 0) -> str:
+    """A tick label: ``12,000`` (an axis of names keeps its own labels)."""
+    return f"{value:,.10g}"
 
 
 def legend(figure: "Figure", axes: "Axes", columns: int) -> None:

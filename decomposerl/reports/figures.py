@@ -8,6 +8,7 @@ Left out deliberately: files.
 """
 
 import base64
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -19,8 +20,12 @@ from decomposerl.reports.figure_style import (
     png,
     source_colours,
     source_legend,
+    thousands,
 )
 from decomposerl.reports.funnel_figure import funnel_png
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "data_uri",
@@ -39,6 +44,10 @@ def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.Dat
 
     ``rows_in`` and ``kept`` need ``source``; ``drops`` needs ``source`` and ``reason``.
     """
+    return png(_drops_figure(rows_in, kept, drops))
+
+
+def _drops_figure(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> "Figure":
     sources = _by_count(rows_in, "source")
     reasons = _by_count(drops, "reason")
     figure, axes = new_figure(8.0, 1.6 + 0.32 * max(len(sources), 1))
@@ -63,7 +72,7 @@ def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.Dat
     axes.invert_yaxis()
     axes.set_xlabel("claims that entered the stage")
     legend(figure, axes, columns=3)
-    return png(figure)
+    return figure
 
 
 def token_histogram_png(
@@ -95,6 +104,7 @@ def token_histogram_png(
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     unit = frame["token_unit"][0] if "token_unit" in frame.columns and frame.height else "tokens"
     axes.set_xlabel(f"evidence length ({unit}), logarithmic")
+    axes.yaxis.set_major_formatter(thousands)
     axes.set_ylabel("claims")
     return png(figure)
 
@@ -128,6 +138,7 @@ def selection_curve_png(selected: pl.DataFrame) -> bytes:
     axes.plot([], [], "--", color=INK, label="Refuted")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("claims picked in the cell")
+    axes.yaxis.set_major_formatter(thousands)
     axes.set_ylabel("cumulative gain f(S)")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)

@@ -1,0 +1,109 @@
+"""The SQL of the DuckDB catalogue: its views over the Parquet, and ``explain``.
+
+Takes the data folder, to see what is there, and gives statements whose paths are relative
+to that folder. A view without a file gives no row, with the same columns and types.
+
+Left out deliberately: the tables, which are counted in Python (``duckdb_catalogue.py``).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl import schemas
+from decomposerl.reports.attrition import STAGES
+
+_SQL_TYPES = {
+    pl.String(): "VARCHAR",
+    pl.Int64(): "BIGINT",
+    pl.Float64(): "DOUBLE",
+    pl.List(pl.String()): "VARCHAR[]",
+}
+_STAGE_TABLES = (
+    schemas.RULE_FILTERED,
+    schemas.DIFFICULTY_BAND,
+    schemas.DEDUPLICATED,
+    schemas.DECONTAMINATED,
+    schemas.SILVER_DECOMPOSED,
+    schemas.DIVERSITY_SELECTED,
+    schemas.TRAINING_CLAIMS,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A view over every Parquet file that matches ``pattern``.
+
+    ``read_for`` adds a column of that name: ``source`` or ``benchmark``, by the folder.
+    """
+
+    name: str
+    pattern: str
+    table: schemas.Table
+    read_for: bool = False
+
+
+_VIEWS = (
+    _View("claims", "claims/*.parquet", schemas.CLAIMS),
+    _View("benchmarks", "benchmark/*.parquet", schemas.BENCHMARK_CLAIMS),
+    _View("drops", "drops/**/*.parquet", schemas.DROPS),
+    _View("rejects", "rejects/**/*.parquet", schemas.REJECTS, read_for=True),
+    *(_View(table.name, f"{table.name}.parquet", table) for table in _STAGE_TABLES),
+)
+
+_READ_FOR = (
+    "CASE WHEN regexp_matches(filename, 'benchmark/[^/]+$') THEN 'benchmark' ELSE 'source' END"
+)
+_EXPLAIN = """
+CREATE MACRO explain(id) AS TABLE
+SELECT j.*, m.claim AS matched_claim
+FROM journey j
+LEFT JOIN (
+    SELECT claim_id, claim FROM claims UNION SELECT claim_id, claim FROM benchmarks
+) m ON m.claim_id = j.matched_claim_id
+WHERE starts_with(j.claim_id, id)
+ORDER BY j.claim_id, j.stage_order
+"""
+
+
+def views(data: Path) -> list[str]:
+    """The statements that create every view and the macro, in an order that works."""
+    created = [f"CREATE VIEW {view.name} AS {_select(view, data)}" for view in _VIEWS]
+    return [*created, f"CREATE VIEW journey AS {_journey()}", _EXPLAIN]
+
+
+def _select(view: _View, data: Path) -> str:
+    """The query behind a view; without a file, one that gives no row of the same types."""
+    if any(data.glob(view.pattern)):
+        columns = ", ".join(f'"{name}"' for name in view.table.schema)
+        side = f", {_READ_FOR} AS read_for" if view.read_for else ""
+        return (
+            f"SELECT {columns}{side} FROM "  # noqa: S608 - constants of this module
+            f"read_parquet('{view.pattern}', union_by_name = true, filename = true)"
+        )
+    names = {name: _SQL_TYPES[dtype] for name, dtype in view.table.schema.items()}
+    names |= {"read_for": "VARCHAR"} if view.read_for else {}
+    columns = ", ".join(f'NULL::{sql} AS "{name}"' for name, sql in names.items())
+    return f"SELECT {columns} WHERE false"
+
+
+def _journey() -> str:
+    """Every claim at every stage once: kept there, or dropped with its reason."""
+    head = "claim_id, source, label"
+    nothing = (
+        "'kept' AS outcome, '' AS step, '' AS reason, NULL::DOUBLE AS value, "
+        "NULL::DOUBLE AS threshold, NULL::VARCHAR AS matched_claim_id, "
+        "NULL::VARCHAR AS matched_source"
+    )
+    kept = [
+        f"SELECT {head}, {order} AS stage_order, '{stage}' AS stage, {nothing} FROM {stage}"  # noqa: S608 - constants of this module
+        for order, stage in enumerate(STAGES)
+    ]
+    orders = " ".join(f"WHEN '{stage}' THEN {i}" for i, stage in enumerate(STAGES))
+    dropped = (
+        f"SELECT {head}, CASE stage {orders} ELSE 0 END AS stage_order, stage, "  # noqa: S608 - constants of this module
+        "'dropped' AS outcome, step, reason, value, threshold, matched_claim_id, "
+        "matched_source FROM drops"
+    )
+    return " UNION ALL ".join([*kept, dropped])
