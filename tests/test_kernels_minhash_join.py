@@ -1,0 +1,75 @@
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.minhash_join import (
+    generous_bands,
+    minhash_duplicates,
+    verified_minhash_duplicates,
+)
+from decomposerl.kernels.set_join import keep_first_duplicates, word_sets
+
+THRESHOLD = 0.7
+Engine = Callable[[Sequence[str], float], Matches]
+
+
+@pytest.fixture(scope="module")
+def claims() -> list[str]:
+    """600 claims of 12 words; every third copies an earlier one with 1 to 4 words changed."""
+    random = np.random.default_rng(11)
+    rows: list[list[str]] = []
+    for place in range(600):
+        if place % 3 == 2:
+            row = list(rows[random.integers(place)])
+            for position in random.choice(12, random.integers(1, 5), replace=False):
+                row[position] = f"w{random.integers(3_000)}"
+        else:
+            row = [f"w{number}" for number in random.integers(3_000, size=12)]
+        rows.append(row)
+    return [" ".join(row) for row in rows]
+
+
+def test_verified_minhash_invents_nothing_and_misses_little(claims: list[str]):
+    """Every match reaches the threshold; at least 97 % of exact removals are found."""
+    exact = keep_first_duplicates(claims, THRESHOLD)
+    found = verified_minhash_duplicates(claims, THRESHOLD)
+    sets = word_sets(claims)
+    for row in np.flatnonzero(found.found):
+        a, b = sets[row], sets[found.matched[row]]
+        assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
+    recall = (found.found & exact.found).sum() / exact.found.sum()
+    assert recall >= 0.97
+
+
+def test_plain_minhash_finds_most_of_the_exact_removals(claims: list[str]):
+    """The paper's engine: most removals, matched to rows that it kept itself."""
+    exact = keep_first_duplicates(claims, THRESHOLD)
+    found = minhash_duplicates(claims, THRESHOLD)
+    assert (found.found & exact.found).sum() / exact.found.sum() >= 0.6
+    assert not found.found[found.matched[found.found]].any()
+
+
+@pytest.mark.parametrize("engine", [minhash_duplicates, verified_minhash_duplicates])
+@pytest.mark.parametrize("rows", [[], ["one"], ["same words here"] * 9, ["...", "", "!"]])
+def test_edge_sizes_are_answered(engine: Engine, rows: list[str]):
+    """No row, one row, all equal, no words: the first stays, its copies match it."""
+    found = engine(rows, THRESHOLD)
+    assert [-1, *[0] * (len(rows) - 1)][: len(rows)] == found.matched.tolist()
+    assert [0.0, *[1.0] * (len(rows) - 1)][: len(rows)] == found.similarity.tolist()
+
+
+@pytest.mark.parametrize("engine", [minhash_duplicates, verified_minhash_duplicates])
+def test_the_answer_is_repeatable(engine: Engine, claims: list[str]):
+    """Two runs give the same matches: the permutations have a fixed seed."""
+    first, second = engine(claims[:200], THRESHOLD), engine(claims[:200], THRESHOLD)
+    assert first.matched.tolist() == second.matched.tolist()
+
+
+@pytest.mark.parametrize(("num_perm", "expected"), [(128, (32, 4)), (16, (8, 2))])
+def test_the_bands_find_pairs_at_the_threshold(num_perm: int, expected: tuple[int, int]):
+    """A pair at Jaccard 0.7 is a candidate with probability of at least 0.99."""
+    bands, rows = generous_bands(THRESHOLD, num_perm)
+    assert expected == (bands, rows)
+    assert 1 - (1 - THRESHOLD**rows) ** bands >= 0.99

@@ -1,0 +1,154 @@
+import subprocess
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import LAW, any_text
+
+from decomposerl.kernels.matches import Matches, exact_threshold
+from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates, word_sets
+
+LETTERS = "abcdefgh"
+texts = st.lists(
+    st.lists(st.sampled_from(LETTERS), max_size=6).map(" ".join) | any_text, max_size=20
+)
+thresholds = st.sampled_from((0.1, 0.3, 1 / 3, 0.5, 2 / 3, 0.7, 0.8, 1.0))
+
+
+def jaccard(a: frozenset[str], b: frozenset[str]) -> Fraction:
+    return Fraction(len(a & b), len(a | b))
+
+
+def best(
+    text: frozenset[str], others: Sequence[tuple[int, frozenset[str]]], threshold: float
+) -> tuple[int, float]:
+    """Highest Jaccard at or above the threshold, lowest index first; (-1, 0) if none."""
+    near = [(-jaccard(text, other), i) for i, other in others]
+    near = [pair for pair in near if -pair[0] >= exact_threshold(threshold)]
+    return (min(near)[1], float(-min(near)[0])) if near else (-1, 0.0)
+
+
+def brute_force(rows: Sequence[str], threshold: float) -> Matches:
+    sets = word_sets(rows)
+    kept: list[tuple[int, frozenset[str]]] = []
+    found = Matches.none(len(rows))
+    for row, text in enumerate(sets):
+        found.matched[row], found.similarity[row] = best(text, kept, threshold)
+        if found.matched[row] < 0:
+            kept.append((row, text))
+    return found
+
+
+def same(expected: Matches, actual: Matches) -> bool:
+    return np.array_equal(expected.matched, actual.matched) and np.array_equal(
+        expected.similarity, actual.similarity
+    )
+
+
+@LAW
+@given(texts, thresholds)
+def test_the_join_equals_brute_force(rows: list[str], threshold: float):
+    """Keep first, nearest kept row, ties to the lowest: the definition, row by row."""
+    assert same(brute_force(rows, threshold), keep_first_duplicates(rows, threshold))
+
+
+@LAW
+@given(texts, texts, thresholds)
+def test_the_cross_join_equals_brute_force(left: list[str], right: list[str], threshold: float):
+    """Each left text gets its nearest right text at or above the threshold."""
+    sides = list(enumerate(word_sets(right)))
+    expected = [best(text, sides, threshold) for text in word_sets(left)]
+    found = cross_matches(left, right, threshold)
+    assert expected == list(zip(found.matched.tolist(), found.similarity.tolist(), strict=True))
+
+
+def test_the_join_equals_brute_force_on_a_larger_templated_set():
+    """400 long claims that share templates: many candidates, ties and chains of copies."""
+    random = np.random.default_rng(5)
+    pool = np.array([f"w{i}" for i in range(40)])
+    rows = [" ".join(random.choice(pool[:14], 9)) for _ in range(400)]
+    assert same(brute_force(rows, 0.7), keep_first_duplicates(rows, 0.7))
+
+
+@LAW
+@given(texts, thresholds)
+def test_survivors_have_no_duplicates_among_them(rows: list[str], threshold: float):
+    """Running the join on what it kept removes nothing."""
+    kept = keep_first_duplicates(rows, threshold).matched < 0
+    survivors = [row for row, stays in zip(rows, kept, strict=True) if stays]
+    assert not keep_first_duplicates(survivors, threshold).found.any()
+
+
+def test_a_removed_row_removes_nobody():
+    """The third text is near the second alone, and stays once the second has gone."""
+    rows = ["a b c d", "a b c d e f", "c d e f b g"]
+    assert [-1, 0, -1] == keep_first_duplicates(rows, 0.6).matched.tolist()
+
+
+def test_a_pair_exactly_at_the_threshold_is_a_duplicate():
+    """7 of 10 words in common is 0.7, whatever binary fractions make of it."""
+    rows = ["a b c d e f g h", "a b c d e f g x y"]
+    assert jaccard(*word_sets(rows)) == Fraction(7, 10)
+    assert [-1, 0] == keep_first_duplicates(rows, 0.7).matched.tolist()
+    assert [-1, -1] == keep_first_duplicates(rows, 0.700001).matched.tolist()
+
+
+def test_texts_without_words_duplicate_each_other_alone():
+    """Two empty sets have Jaccard 1; an empty and a full one have 0."""
+    assert [-1, -1, 0] == keep_first_duplicates(["...", "word", ""], 0.7).matched.tolist()
+    assert [1, -1] == cross_matches(["!", "x"], ["word", "?"], 0.1).matched.tolist()
+
+
+@pytest.mark.parametrize("rows", [[], ["one"], ["same words"] * 65, [f"w{i}" for i in range(65)]])
+def test_edge_sizes_are_answered(rows: list[str]):
+    """No row, one row, all equal, none equal."""
+    expected = 0 if len(set(rows)) == len(rows) else len(rows) - 1
+    found = keep_first_duplicates(rows, 0.7)
+    assert expected == int(found.found.sum())
+    assert len(rows) == len(found.matched) == len(found.similarity)
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.5, float("nan")])
+def test_a_threshold_outside_its_range_is_refused(threshold: float):
+    """Zero would make every pair a duplicate; above one, none."""
+    with pytest.raises(ValueError, match="not in"):
+        keep_first_duplicates(["a"], threshold)
+
+
+def test_thresholds_are_read_as_written():
+    """0.7 is seven tenths and 1/3 is a third, not the nearest binary fraction."""
+    assert Fraction(7, 10) == exact_threshold(0.7)
+    assert Fraction(1, 3) == exact_threshold(1 / 3)
+
+
+def test_the_answer_does_not_depend_on_the_hash_seed():
+    """String sets iterate in another order in every process; the matches stay."""
+    code = (
+        "from decomposerl.kernels.set_join import keep_first_duplicates as f;"
+        "print(f(['a b c', 'c b d', 'd c b', 'a c b d'] * 3, 0.5).matched.tolist())"
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(answers) == 1
+
+
+def test_importing_the_kernels_and_the_funnel_loads_no_engine():
+    """numba, scikit-learn and datasketch are loaded when a kernel runs, not before."""
+    code = (
+        "import sys, decomposerl.funnel.catalogue, decomposerl.kernels.selectors;"
+        "print({'numba', 'sklearn', 'datasketch', 'torch', 'scipy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
