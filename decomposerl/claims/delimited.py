@@ -186,6 +186,8 @@ def _text(number: int, line: bytes) -> str:
 
 def _stands_alone(line: str, delimiter: str, width: int) -> bool:
     row = _Row(delimiter)
+    if line.count('"') % 2:  # the end of a quoted cell, not a line of its own
+        return False
     try:
         return row.take(line) and len(row.cells) == width
     except _StrayQuoteError:

@@ -21,9 +21,11 @@ from decomposerl.claims.records import broken_field, excerpt, jsonl_records, may
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
-_TOKEN = re.compile(_STRING + r"|[{}\[\],]", re.DOTALL)
+_TOKEN = re.compile(_STRING + r'|[{}\[\],"]', re.DOTALL)
 _KEY_NEXT = re.compile(r",\s*" + _STRING + r"\s*:", re.DOTALL)
 _FIRST_KEY = re.compile(r'\{\s*("(?:[^"\\]++|\\.)*+")\s*:', re.DOTALL)
+_SEARCH_CHARS = 200_000
+_MIN_STRIDE_CHARS = 1_000_000
 _CLOSER = {"{": "}", "[": "]"}
 
 
@@ -76,7 +78,11 @@ class _Scanner:
             yield Reject(self._path, 0, "", "unreadable_file", f"not {what} of JSON")
             return
         found: int | None = position + 1
+        stride = max(_MIN_STRIDE_CHARS, len(self._text) // 16)
         while found is not None:
+            if found > stride:
+                # The decoder counts the lines before an error; forget what is done.
+                self._text, found = self._text[found:], 0
             position = self._skip(found)
             if position >= len(self._text):
                 yield Reject(self._path, row + 1, "", "truncated_file", "the end is missing")
@@ -100,8 +106,8 @@ class _Scanner:
             following = self._after(end)
             if following is not None:
                 return self._judge(row, position, end, key, value), following
-        following = self._resume(position)
-        if following is None and not self._text.rstrip().endswith(self._close):
+        following, open_string = self._resume(position)
+        if following is None and not (open_string and self._closed()):
             reject = Reject(self._path, row, "", "truncated_file", "ends inside an element")
             return reject, None
         return self._malformed(row, position, "not JSON"), following
@@ -147,9 +153,21 @@ class _Scanner:
             return Reject(self._path, row, field, "broken_encoding", detail)
         return Record(self._path, row, fields)
 
-    def _resume(self, start: int) -> int | None:
-        """Where the element after a broken one begins, or the closing bracket."""
-        sibling, end = self._sibling(start), self._balanced_end(start)
+    def _closed(self) -> bool:
+        """Whether the text ends as a whole file does: an object, then the bracket."""
+        rest = self._text.rstrip()
+        return rest.endswith(self._close) and rest[:-1].rstrip().endswith("}")
+
+    def _resume(self, start: int) -> tuple[int | None, bool]:
+        """Where the element after a broken one begins, or the closing bracket.
+
+        None where nothing follows; the second value is that of ``_balanced_end``.
+        """
+        sibling = self._sibling(start)
+        end, open_string = self._balanced_end(start, sibling)
+        return self._chosen(sibling, end), open_string
+
+    def _chosen(self, sibling: int | None, end: int | None) -> int | None:
         if end is None:
             return sibling
         following = end + 1 if self._text[end] == "," else end
@@ -180,18 +198,28 @@ class _Scanner:
         parsed = self._parse(self._skip(end + 1))
         return parsed is not None and isinstance(parsed[1], dict)
 
-    def _balanced_end(self, start: int) -> int | None:
-        """Index of the comma or closing bracket that ends the element by bracket count."""
+    def _balanced_end(self, start: int, sibling: int | None) -> tuple[int | None, bool]:
+        """The comma or closing bracket that ends the element by bracket count.
+
+        None where the text ends first, and whether it ends inside a string: then a quote
+        is missing or too many and brackets cannot be told from text. The same shows where
+        a sibling seems to stand inside a string. The search stops well behind a sibling, so
+        that many broken elements stay cheap.
+        """
         stack: list[str] = []
-        for token in _TOKEN.finditer(self._text, start):
-            mark = token.group()[0]
+        limit = len(self._text) if sibling is None else sibling + _SEARCH_CHARS
+        for token in _TOKEN.finditer(self._text, start, limit):
+            mark = token.group()
+            inside = sibling is not None and token.start() < sibling < token.end()
+            if mark == '"' or inside:
+                return None, True
             if mark in _CLOSER:
                 stack.append(_CLOSER[mark])
             elif stack and mark == stack[-1]:
                 stack.pop()
             elif not stack and mark in {",", self._close}:
-                return token.start()
-        return None
+                return token.start(), False
+        return None, False
 
     def _skip(self, position: int) -> int:
         match = _SPACE.match(self._text, position)
