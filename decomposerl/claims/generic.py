@@ -76,7 +76,7 @@ class _Files(Section):
     test: Paths = ()
 
 
-class __Labels(Section):
+class _LabelSides(Section):
     supported: Annotated[Labels, Field(min_length=1)]
     refuted: Annotated[Labels, Field(min_length=1)]
     middle: Labels = ()
@@ -86,7 +86,7 @@ class _Spec(Section):
     source: _About
     files: _Files
     columns: Columns
-    labels: __Labels
+    labels: _LabelSides
     evidence: EvidenceShape = EvidenceShape()
 
 
@@ -142,7 +142,7 @@ def _native(paths: tuple[str, ...], split: str) -> Iterator[NativeFile]:
     return (NativeFile(path, _FORMATS[PurePosixPath(path).suffix], split) for path in paths)
 
 
-def _label_map(labels: __Labels) -> LabelMap:
+def _label_map(labels: _LabelSides) -> LabelMap:
     sides = (labels.supported, labels.refuted, labels.middle)
     return LabelMap(*(frozenset(text.strip().casefold() for text in side) for side in sides))
 
@@ -160,6 +160,9 @@ def _parsed(text: str, where: str) -> _Spec:
     problems = [f"labels: {label!r} stands on more than one side" for label in twice]
     if not (spec.files.train or spec.files.dev or spec.files.test):
         problems.append("files: names no file")
+    trained = {*spec.files.train, *spec.files.dev}
+    tested = [path for path in spec.files.test if path in trained]
+    problems += [f"files: {path} is trained on and tested on" for path in tested]
     if problems:
         raise ConfigError("\n".join(f"{where}: {problem}" for problem in problems))
     return spec
