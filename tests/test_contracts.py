@@ -15,6 +15,11 @@ CONTRACTS = [contract["name"] for contract in PYPROJECT["tool"]["importlinter"][
 SEEDS = {
     "an undeclared folder": ("decomposerl/utils/__init__.py", '"""Odds."""\n', "The domain reads"),
     "an undeclared step": ("decomposerl/funnel/stray.py", '"""Odd."""\n', "funnel step"),
+    "a step that knows a sibling": (
+        "decomposerl/funnel/overlap.py",
+        "import decomposerl.funnel.passages\n",
+        "funnel step",
+    ),
     "a source that knows a sibling": (
         "decomposerl/claims/sources/hover.py",
         "import decomposerl.claims.sources.wice\n",
