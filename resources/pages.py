@@ -187,8 +187,8 @@ def _whole_entry(page: dict[str, Any], kind: str, key: str) -> str | None:
     if kind == "section":
         return _clean(_entry(page, key).get("value"))
     if kind == "table":
-        rows = _entry(page, key).get("table", ())
-        return "\n".join(" | ".join(_clean(cell.get("value")) for cell in row) for row in rows)
+        lines = (" | ".join(_clean(cell.get("value")) for cell in row) for row in _rows(page, key))
+        return "\n".join(lines)
     if kind == "list":
         return "\n".join(_clean(item.get("value")) for item in _items(page, key))
     return None
@@ -200,11 +200,17 @@ def _entry(page: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _cells(page: dict[str, Any], table: str) -> list[dict[str, Any]]:
-    return [cell for row in _entry(page, table).get("table", ()) for cell in row]
+    return [cell for row in _rows(page, table) for cell in row]
+
+
+def _rows(page: dict[str, Any], table: str) -> list[list[dict[str, Any]]]:
+    rows = _entry(page, table).get("table") or ()
+    return [[cell for cell in row if isinstance(cell, dict)] for row in rows]
 
 
 def _items(page: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    return list(_entry(page, key).get("list", ()))
+    items = _entry(page, key).get("list") or ()
+    return [item for item in items if isinstance(item, dict)]
 
 
 def _with_id(entries: list[dict[str, Any]], element_id: str) -> str | None:

@@ -246,7 +246,7 @@ def test_contradictions_are_mistakes_too():
     with pytest.raises(ConfigError, match="files: names no file"):
         parse_source_toml(toml().replace('train = ["mine/a.jsonl"]', ""), "x.toml")
     both = toml().replace("[columns]", 'test = ["mine/a.jsonl.gz"]\n[columns]')
-    with pytest.raises(ConfigError, match="a.jsonl is trained on and tested on"):
+    with pytest.raises(ConfigError, match=r"a\.jsonl is trained on and tested on"):
         parse_source_toml(both, "x.toml")
     with pytest.raises(ConfigError, match=r"x\.toml: not TOML"):
         parse_source_toml("[source", "x.toml")

@@ -36,11 +36,11 @@ def test_components_agree_with_a_plain_walk(rows: list[list[str]]):
 
 
 @settings(deadline=None)
-@given(ROWS, st.randoms(use_true_random=False))
-def test_the_split_does_not_depend_on_order(rows: list[list[str]], random: object):
+@given(ROWS, st.data())
+def test_the_split_does_not_depend_on_order(rows: list[list[str]], data: st.DataObject):
     """Shuffled rows are held out exactly as before."""
     drafts = [draft(i, docs) for i, docs in enumerate(rows)]
-    mixed = sorted(drafts, key=lambda d: place(d.native_id + str(random)))
+    mixed = data.draw(st.permutations(drafts))
     one, other = (split_by_document(order, (), 0.5) for order in (drafts, mixed))
     assert [one.is_held(d) for d in drafts] == [other.is_held(d) for d in drafts]
 
@@ -82,7 +82,6 @@ def test_a_row_without_documents_stands_under_its_own_id():
 
 def test_places_are_fixed_and_even():
     """The hash of a name never changes between machines and spreads evenly over 0..1."""
-    assert 0.1 < place("a document") + 0.1
+    assert 0.05123359420032392 == place("a document")
     places = [place(f"document {i}") for i in range(4000)]
     assert 0.18 < sum(p < 0.2 for p in places) / 4000 < 0.22
-    assert place("document 1") == places[1]
