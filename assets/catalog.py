@@ -15,7 +15,7 @@ from decomposerl.reports.attrition import (
 )
 from decomposerl.reports.attrition import attrition as attrition_table
 from resources.duckdb_catalogue import build_catalogue
-from resources.recording import StageRecorder
+from resources.recording import StageRecorder, picture
 from resources.tables import DataFolder, StageOutput
 
 _KEPT = ["claim_id", "source", "label"]
@@ -37,7 +37,7 @@ def attrition_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
         wide = attrition_wide(frame, raw, {s.name: s.title for s in SOURCES})
         final = frame.filter(stage="training_claims", outcome="kept")["rows"].sum()
         metadata = {
-            "funnel": dg.MetadataValue.md(figures.data_uri(figures.funnel_png(frame))),
+            "funnel": picture(figures.funnel_png(frame)),
             "attrition": dg.MetadataValue.md(attrition_markdown(wide)),
             "training claims": int(final),
         }

@@ -11,6 +11,8 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel import catalogue, settings
+from decomposerl.reports.attrition import frame_markdown
+from decomposerl.reports.figures import selection_curve_png
 from resources.engines import (
     DecomposerResource,
     EmbedderResource,
@@ -18,11 +20,11 @@ from resources.engines import (
     TokensResource,
     VerifierResource,
 )
-from resources.recording import StageRecorder, markdown_table
+from resources.recording import StageRecorder, picture
 from resources.tables import StageOutput
 
 Result = dg.MaterializeResult[StageOutput]
-_FUNNEL = {"group_name": "funnel", "kinds": {"parquet"}}
+_GROUP, _KINDS = "funnel", {"parquet"}
 
 
 class RuleConfig(settings.RuleSettings, dg.Config):
@@ -57,7 +59,7 @@ def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
     """The first stage, which pools the claims of all sources in catalogue order."""
     ins = {name: dg.AssetIn(key=["claims", name]) for name in source_names}
 
-    @dg.asset(ins=ins, **_FUNNEL)
+    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS)
     def rule_filtered(
         context: dg.AssetExecutionContext,
         config: RuleConfig,
@@ -75,7 +77,7 @@ def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
     return rule_filtered
 
 
-@dg.asset(**_FUNNEL)
+@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def difficulty_band(
     context: dg.AssetExecutionContext,
     config: DifficultyConfig,
@@ -89,7 +91,7 @@ def difficulty_band(
     return stage.result(rule_filtered, done.kept, done.drops)
 
 
-@dg.asset(**_FUNNEL)
+@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def deduplicated(
     context: dg.AssetExecutionContext,
     config: DedupConfig,
@@ -107,7 +109,7 @@ def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
     """The stage that holds every claim against all benchmarks."""
     ins = {name: dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
 
-    @dg.asset(ins=ins, **_FUNNEL)
+    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS)
     def decontaminated(
         context: dg.AssetExecutionContext,
         config: DecontaminationConfig,
@@ -132,7 +134,7 @@ def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
     return decontaminated
 
 
-@dg.asset(**_FUNNEL)
+@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def silver_decomposed(
     context: dg.AssetExecutionContext,
     config: SilverConfig,
@@ -146,7 +148,7 @@ def silver_decomposed(
     return stage.result(decontaminated, done.kept, done.drops)
 
 
-@dg.asset(**_FUNNEL)
+@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def diversity_selected(
     context: dg.AssetExecutionContext,
     config: SelectionConfig,
@@ -161,11 +163,16 @@ def diversity_selected(
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
     chosen = catalogue.select_diverse(silver_decomposed, config, vectors)
-    cells = dg.MetadataValue.md(markdown_table(chosen.cells))
-    return stage.result(silver_decomposed, chosen.kept, None, {"selection cells": cells})
+    extra = {
+        "selection cells": dg.MetadataValue.md(
+            frame_markdown(chosen.cells.with_columns(pl.col("objective").round(2)))
+        ),
+        "gain per cell": picture(selection_curve_png(chosen.kept)),
+    }
+    return stage.result(silver_decomposed, chosen.kept, None, extra)
 
 
-@dg.asset(**_FUNNEL)
+@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def training_claims(
     context: dg.AssetExecutionContext,
     config: TrainingConfig,

@@ -9,7 +9,7 @@ Left out deliberately: any decision. Tables and pictures come from ``decomposerl
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -19,7 +19,9 @@ from pydantic import BaseModel
 
 from decomposerl.claims.load import Loaded
 from decomposerl.reports import figures
+from decomposerl.reports.escape import markdown_table
 from decomposerl.reports.stage_page import StagePage, stage_page
+from decomposerl.schemas import DROPS
 from resources.tables import StageOutput, StageRun
 
 _KEYS = ["claim_id", "source", "label"]
@@ -75,11 +77,11 @@ class StageRecorder:
         page = stage_page(self._key, keys, kept, _or_empty(drops), self._settings)
         output = StageOutput(kept, self._run(rows_in.height, kept, drops), drops)
         metadata = self._metadata(page, output.run) | dict(extra or {})
-        metadata["rows by source"] = _picture(
+        metadata["rows by source"] = picture(
             figures.drops_by_source_png(keys, kept, _or_empty(drops))
         )
         if "evidence_tokens" in kept.columns and kept.height:
-            metadata["evidence tokens"] = _picture(figures.token_histogram_png(kept))
+            metadata["evidence tokens"] = picture(figures.token_histogram_png(kept))
         return dg.MaterializeResult(value=output, metadata=metadata)
 
     def loaded(
@@ -150,8 +152,8 @@ class StageRecorder:
             "by source": dg.MetadataValue.md(page.by_source_md),
             "label balance": dg.MetadataValue.md(page.label_balance_md),
             "sample": dg.MetadataValue.md(page.sample_md),
-            "guard": dg.MetadataValue.md(page.guard_md),
-            "settings": dg.MetadataValue.json(self._settings),
+            "guard": dg.MetadataValue.md(page.guard_md or "no source lost suspiciously much"),
+            "settings": dg.MetadataValue.md(page.settings_md),
             "engine": run.engine or "none",
             "engine calls": run.engine_calls,
             "engine results reused": run.engine_hits,
@@ -159,7 +161,8 @@ class StageRecorder:
         }
 
 
-def _picture(png: bytes) -> dg.MarkdownMetadataValue:
+def picture(png: bytes) -> dg.MarkdownMetadataValue:
+    """A PNG as metadata that the UI draws in place."""
     return dg.MetadataValue.md(figures.data_uri(png))
 
 
@@ -168,29 +171,12 @@ def _height(frame: pl.DataFrame | None) -> int:
 
 
 def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
-    from decomposerl.schemas import DROPS
-
     return DROPS.empty() if drops is None else drops
 
 
 def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
     if rejects.is_empty():
         return "none"
-    rows: Sequence[dict[str, Any]] = rejects.head(most).to_dicts()
-    lines = [
-        f"| `{r['file']}` | {r['row']} | {r['field'] or '(row)'} | {r['reason']} |" for r in rows
-    ]
-    head = f"{rejects.height} rows; the first {len(lines)}:\n\n"
-    return head + "| file | row | field | reason |\n|---|---|---|---|\n" + "\n".join(lines)
-
-
-def markdown_table(frame: pl.DataFrame) -> str:
-    """A small frame as a Markdown table, floats to four digits, bars escaped."""
-
-    def cell(value: object) -> str:
-        text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        return text.replace("|", "\\|").replace("\n", " ")
-
-    head = "| " + " | ".join(frame.columns) + " |\n|" + "---|" * frame.width
-    rows = ("| " + " | ".join(cell(v) for v in row) + " |" for row in frame.iter_rows())
-    return "\n".join([head, *rows])
+    rows = rejects.select("file", "row", "field", "reason", "detail").head(most).rows()
+    table = markdown_table(["file", "row", "field", "reason", "detail"], rows)
+    return f"{rejects.height} rows; the first {len(rows)}:\n\n{table}"

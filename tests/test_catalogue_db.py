@@ -11,6 +11,7 @@ from pathlib import Path
 import duckdb
 import polars as pl
 import pytest
+from fixture_data import BENCHMARK, SIZES, World, build
 
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES, attrition
@@ -22,7 +23,6 @@ from resources.duckdb_catalogue import (
     read_stages,
     read_table,
 )
-from tests.fixture_data import BENCHMARK, SIZES, World, build
 
 BROWSING = Path(__file__).parent.parent / "docs" / "browsing.md"
 QUERIES = re.findall(r"```sql\n(.*?)```", BROWSING.read_text("utf-8"), flags=re.DOTALL)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from fixture_data import BENCHMARK, SELECTED, SIZES, World, build
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from resources.duckdb_catalogue import build_catalogue
-from tests.fixture_data import BENCHMARK, SELECTED, SIZES, World, build
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

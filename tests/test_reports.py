@@ -5,6 +5,7 @@ import struct
 
 import polars as pl
 import pytest
+from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,6 @@ from decomposerl.reports.attrition import (
 from decomposerl.reports.escape import markdown_table, markdown_text, one_line
 from decomposerl.reports.explain import Found, drop_words, life, life_text
 from decomposerl.reports.stage_page import stage_page
-from tests.fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
 
 TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}
 
