@@ -11,18 +11,20 @@ import dagster as dg
 
 from decomposerl.claims.catalogue import source_of
 from decomposerl.claims.load import load_benchmark
-from decomposerl.claims.source import Benchmark
+from decomposerl.claims.source import Benchmark, Source
 from resources.reading import CorporaResource
 from resources.recording import StageRecorder
 from resources.tables import StageOutput
 
 
-def benchmark_assets(benchmarks: Sequence[Benchmark]) -> list[dg.AssetsDefinition]:
-    """One asset a benchmark, in catalogue order."""
-    return [_benchmark_asset(benchmark) for benchmark in benchmarks]
+def benchmark_assets(
+    benchmarks: Sequence[Benchmark], sources: Sequence[Source]
+) -> list[dg.AssetsDefinition]:
+    """One asset a benchmark, in order; ``sources`` are the corpora it may share files with."""
+    return [_benchmark_asset(benchmark, source_of(benchmark, sources)) for benchmark in benchmarks]
 
 
-def _benchmark_asset(benchmark: Benchmark) -> dg.AssetsDefinition:
+def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDefinition:
     place = "in-domain" if benchmark.in_domain else "out-of-domain"
 
     @dg.asset(
@@ -41,7 +43,7 @@ def _benchmark_asset(benchmark: Benchmark) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, corpora: CorporaResource
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.settings)
-        loaded = load_benchmark(benchmark, source_of(benchmark), corpora.files(), corpora.settings)
+        loaded = load_benchmark(benchmark, source, corpora.files(), corpora.settings)
         return stage.loaded(loaded, {"terms of use": benchmark.terms, "license": benchmark.license})
 
     return claims

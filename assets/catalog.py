@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 import polars as pl
 
-from decomposerl.claims.catalogue import SOURCES
+from decomposerl.claims.source import Source
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.reports import figures
 from decomposerl.reports.attrition import (
@@ -21,8 +21,9 @@ from resources.tables import DataFolder, StageOutput
 _KEPT = ["claim_id", "source", "label"]
 
 
-def attrition_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
-    """The attrition of every stage over the named sources."""
+def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
+    """The attrition of every stage over these sources."""
+    source_names = [source.name for source in sources]
     deps = [dg.AssetKey(["claims", name]) for name in source_names] + [*STAGES]
 
     @dg.asset(deps=deps, group_name="catalog", kinds={"parquet"})
@@ -33,8 +34,8 @@ def attrition_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
         recorder = StageRecorder(context)
         stages = [_sources(data_folder, source_names), *_stages(data_folder)]
         frame = attrition_table(stages)
-        raw = {s.name: s.paper_raw for s in SOURCES if s.paper_raw is not None}
-        wide = attrition_wide(frame, raw, {s.name: s.title for s in SOURCES})
+        raw = {s.name: s.paper_raw for s in sources if s.paper_raw is not None}
+        wide = attrition_wide(frame, raw, {s.name: s.title for s in sources})
         final = frame.filter(stage="training_claims", outcome="kept")["rows"].sum()
         metadata = {
             "funnel": picture(figures.funnel_png(frame)),
@@ -69,13 +70,18 @@ def _stages(folder: DataFolder) -> list[StageFrames]:
     ]
 
 
-@dg.asset(deps=["attrition"], group_name="catalog", kinds={"duckdb"})
-def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
-    """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""
-    path = build_catalogue(data_folder.path)
-    return dg.MaterializeResult(
-        metadata={
-            "path": dg.MetadataValue.path(str(path)),
-            "browse": f"cd {data_folder.path} && duckdb -readonly {path.name}",
-        }
-    )
+def catalog_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
+    """The DuckDB catalogue, which lists these sources by title."""
+
+    @dg.asset(deps=["attrition"], group_name="catalog", kinds={"duckdb"})
+    def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
+        """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""
+        path = build_catalogue(data_folder.path, sources)
+        return dg.MaterializeResult(
+            metadata={
+                "path": dg.MetadataValue.path(str(path)),
+                "browse": f"cd {data_folder.path} && duckdb -readonly {path.name}",
+            }
+        )
+
+    return catalog

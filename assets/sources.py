@@ -10,18 +10,20 @@ import dagster as dg
 
 from decomposerl.claims.catalogue import benchmark_of
 from decomposerl.claims.load import load_source
-from decomposerl.claims.source import Source
+from decomposerl.claims.source import Benchmark, Source
 from resources.reading import CorporaResource
 from resources.recording import StageRecorder
 from resources.tables import StageOutput
 
 
-def source_assets(sources: Sequence[Source]) -> list[dg.AssetsDefinition]:
-    """One asset a source, in catalogue order."""
-    return [_source_asset(source) for source in sources]
+def source_assets(
+    sources: Sequence[Source], benchmarks: Sequence[Benchmark]
+) -> list[dg.AssetsDefinition]:
+    """One asset a source, in order; ``benchmarks`` are the test sets it may share files with."""
+    return [_source_asset(source, benchmark_of(source, benchmarks)) for source in sources]
 
 
-def _source_asset(source: Source) -> dg.AssetsDefinition:
+def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefinition:
     @dg.asset(
         key=["claims", source.name],
         group_name="sources",
@@ -40,7 +42,7 @@ def _source_asset(source: Source) -> dg.AssetsDefinition:
         context: dg.AssetExecutionContext, corpora: CorporaResource
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.settings)
-        loaded = load_source(source, benchmark_of(source), corpora.files(), corpora.settings)
+        loaded = load_source(source, benchmark, corpora.files(), corpora.settings)
         return stage.loaded(loaded, {"terms of use": source.terms, "license": source.license})
 
     return claims

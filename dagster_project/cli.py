@@ -119,14 +119,17 @@ def attrition(
 @_in_red
 def sources(as_json: JsonOption = False) -> None:
     """List the corpora: licence, terms, use, and what is on disk."""
-    from dagster_project.profiles import profile_from_environment, sources_for
-    from decomposerl.claims.catalogue import BENCHMARKS
+    from dagster_project.profiles import (
+        benchmarks_for,
+        profile_from_environment,
+        sources_for,
+    )
     from resources.corpora import FolderCorpora
     from resources.corpora_status import corpora_status
 
     profile = profile_from_environment()
     folder = profile.corpora or profile.data / "sample"
-    rows = corpora_status(FolderCorpora(folder), sources_for(profile), BENCHMARKS)
+    rows = corpora_status(FolderCorpora(folder), sources_for(profile), benchmarks_for(profile))
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2))
         return

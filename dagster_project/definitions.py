@@ -7,32 +7,32 @@ Runs execute in one process: a process a step costs seconds each and loads engin
 import dagster as dg
 
 from assets.benchmarks import benchmark_assets
-from assets.catalog import attrition_asset, catalog
+from assets.catalog import attrition_asset, catalog_asset
 from assets.checks import all_checks
 from assets.funnel import funnel_assets
 from assets.sources import source_assets
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
     Profile,
+    benchmarks_for,
     profile_from_environment,
     resources_for,
     sources_for,
 )
-from decomposerl.claims.catalogue import BENCHMARKS
 
 
 def build_definitions(profile: Profile) -> dg.Definitions:
     """The whole project for one profile: its corpora folder, data folder and engines."""
-    sources = sources_for(profile)
+    sources, benchmarks = sources_for(profile), benchmarks_for(profile)
     source_names = [source.name for source in sources]
-    benchmark_names = [benchmark.name for benchmark in BENCHMARKS]
+    benchmark_names = [benchmark.name for benchmark in benchmarks]
     return dg.Definitions(
         assets=[
-            *source_assets(sources),
-            *benchmark_assets(BENCHMARKS),
+            *source_assets(sources, benchmarks),
+            *benchmark_assets(benchmarks, sources),
             *funnel_assets(source_names, benchmark_names),
-            attrition_asset(source_names),
-            catalog,
+            attrition_asset(sources),
+            catalog_asset(sources),
         ],
         asset_checks=all_checks(source_names, benchmark_names),
         jobs=JOBS,

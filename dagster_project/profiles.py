@@ -9,14 +9,14 @@ Left out deliberately: keys. An engine that needs one reads it from the variable
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-from decomposerl.claims.catalogue import SOURCES
-from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.source import Source
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
 
 ProfileName = Literal["embedded", "local", "paper"]
@@ -51,7 +51,7 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
     if corpora is not None and not corpora.is_dir():
         raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
     data = Path(env.get("DECOMPOSERL_DATA") or _ROOT / "data").resolve()
-    return Profile(name=name, corpora=corpora, data=data)
+    return Profile(name=cast("ProfileName", name), corpora=corpora, data=data)
 
 
 def resources_for(profile: Profile) -> dict[str, Any]:
@@ -96,10 +96,32 @@ def sources_for(profile: Profile) -> tuple[Source, ...]:
     Raises:
         ConfigError: a file is malformed, or a name is taken.
     """
-    paths = sorted(profile.corpora.glob("*/source.toml")) if profile.corpora else []
-    own = tuple(parse_source_toml(path.read_text("utf-8"), str(path)) for path in paths)
-    names = [source.name for source in (*SOURCES, *own)]
-    for source, path in zip(own, paths, strict=True):
-        if names.count(source.name) > 1:
-            raise ConfigError(f"{path}: the source name '{source.name}' is taken")
+    own = tuple(parse_source_toml(text, where) for where, text in _own_corpora(profile))
+    _refuse_taken_names(own, [*SOURCES, *own])
     return (*SOURCES, *own)
+
+
+def benchmarks_for(profile: Profile) -> tuple[Benchmark, ...]:
+    """The catalogue's benchmarks, then the test files that the user's own corpora name.
+
+    Raises:
+        ConfigError: a file is malformed, or a name is taken.
+    """
+    parsed = (parse_benchmark_toml(text, where) for where, text in _own_corpora(profile))
+    own = tuple(benchmark for benchmark in parsed if benchmark is not None)
+    _refuse_taken_names(own, [*BENCHMARKS, *own])
+    return (*BENCHMARKS, *own)
+
+
+def _own_corpora(profile: Profile) -> list[tuple[str, str]]:
+    paths = sorted(profile.corpora.glob("*/source.toml")) if profile.corpora else []
+    return [(str(path), path.read_text("utf-8")) for path in paths]
+
+
+def _refuse_taken_names(
+    own: Sequence[Source | Benchmark], every: Sequence[Source | Benchmark]
+) -> None:
+    names = [corpus.name for corpus in every]
+    taken = sorted({corpus.name for corpus in own if names.count(corpus.name) > 1})
+    if taken:
+        raise ConfigError(f"source.toml: the corpus name '{taken[0]}' is taken; choose another")

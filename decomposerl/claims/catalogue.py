@@ -7,6 +7,8 @@ Benchmarks". To add a corpus, write its file and add its line here.
 Left out deliberately: corpora that a user describes in a TOML file (``generic.py``).
 """
 
+from collections.abc import Sequence
+
 from decomposerl.claims.benchmarks.claimdecomp import CLAIMDECOMP as CLAIMDECOMP_TEST
 from decomposerl.claims.benchmarks.coverbench import COVERBENCH
 from decomposerl.claims.benchmarks.ex_fever import EX_FEVER as EX_FEVER_TEST
@@ -66,11 +68,11 @@ BENCHMARKS: tuple[Benchmark, ...] = (
 )
 
 
-def source_of(benchmark: Benchmark) -> Source | None:
+def source_of(benchmark: Benchmark, sources: Sequence[Source] = SOURCES) -> Source | None:
     """The training corpus that shares files with a test set; None where there is none."""
-    return next((source for source in SOURCES if source.name == benchmark.source), None)
+    return next((source for source in sources if source.name == benchmark.source), None)
 
 
-def benchmark_of(source: Source) -> Benchmark | None:
+def benchmark_of(source: Source, benchmarks: Sequence[Benchmark] = BENCHMARKS) -> Benchmark | None:
     """The test set of a training corpus; None where there is none."""
-    return next((one for one in BENCHMARKS if one.source == source.name), None)
+    return next((one for one in benchmarks if one.source == source.name), None)
