@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from decomposerl.schemas import TRAINING_CLAIMS, Table
 
 LAW = settings(deadline=None, derandomize=True, max_examples=60)
+FRAME_LAW = settings(LAW, max_examples=25)  # a frame takes long to draw
 SOURCES = ("hover", "scitab", "wice")
 VOCABULARY = ("Ilva", "Torbeck", "bridge", "opened", "in", "1921", "the", "not", "river", "Ösk")
 
@@ -66,7 +67,7 @@ def frame_of(table: Table, drawn: Sequence[dict[str, object]]) -> pl.DataFrame:
     return table.conform(whole.select(list(table.schema)))
 
 
-def frames(table: Table, max_size: int = 12) -> st.SearchStrategy[pl.DataFrame]:
+def frames(table: Table, max_size: int = 8) -> st.SearchStrategy[pl.DataFrame]:
     """Frames of ``table`` with up to ``max_size`` claims from a small vocabulary.
 
     The vocabulary is small so that duplicates, overlaps and near copies are common.
