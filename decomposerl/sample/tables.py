@@ -1,0 +1,105 @@
+"""Invented tables and claims about their cells.
+
+A table has named rows (systems or towns), topical columns of whole numbers and a caption.
+A claim compares rows over one or two columns; a spoiled claim has its two rows exchanged,
+which turns each of the comparisons around.
+
+Left out deliberately: cell marks and the native shapes (``natives``).
+"""
+
+from dataclasses import dataclass
+
+from decomposerl.sample.world import World, capital
+
+SCIENCE = (
+    "On {task}, {a} beats {b} in {x}, yet {b} comes out ahead when judged by {y}.",
+    "The best {x} in {task} belongs to {a}, which stays below {b} for {y}.",
+    "{b} trails {a} by {d} points of {x}, a gap seen in {task} only; in {y} {b} leads.",
+    "Anyone who needs {y} for {task} should take {b} over {a}, the leader in {x}.",
+    "Among systems built for {task}, {a} reaches {n} in {x} and {b} reaches {m} in {y}.",
+    "With {n} in {x}, {a} outdoes {b}, but loses to it in {y} ({task}).",
+)
+HEALTH = (
+    "{a} counted more {x} than {b}, although {b} was ahead in {y}.",
+    "There were {d} more {x} in {a} than in {b}, where {y} were the larger worry.",
+    "{b} had fewer {x} than {a} but it reported more {y}.",
+    "While {a} noted {n} {x}, {b} came to {m} {y}.",
+    "Compared with {b}, {a} did worse on {x} and better on {y}.",
+    "With {m} {y}, {b} stood above {a}, which in turn led on {x} with {n}.",
+)
+_MEASURES = (
+    "deaths from {disease}", "children with {disease}", "reports of {symptom}",
+    "doses of {drug}", "tests of {food}", "clinics for {group}", "samples with {rock}",
+    "grants for {policy}", "nurses trained in {field}", "recalls of {goods}",
+    "users of {compound}", "surgeries on the {organ}", "bites by {animals}",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A caption, a header (the first cell heads the row names) and rows of cells."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableClaim:
+    """A table with one claim about it."""
+
+    table: Table
+    claim: str
+
+
+def science(world: World, rows: int, *, true: bool) -> TableClaim:
+    """Scores of invented systems on one task; a comparison of two of them."""
+    task = world.value("task")
+    sets = [f"{world.value('metric')} on {world.value('new')}" for _ in range(8)]
+    systems = [
+        world.value("new") + world.rng.choice(("Net", "-XL", "Former", "")) for _ in range(rows)
+    ]
+    caption = f"Table {world.rng.randint(2, 9)}: results of {rows} systems for {task}."
+    return _claimed(world, ("System", *sets), systems, caption, (SCIENCE, task), true=true)
+
+
+def health(world: World, rows: int, *, true: bool) -> TableClaim:
+    """Health figures of invented towns; a comparison of two of them."""
+    picked = world.rng.sample(_MEASURES, 7)
+    measures = [_filled(world, measure) for measure in picked]
+    towns = [world.value("city") for _ in range(rows)]
+    caption = f"Health figures by town, {world.value('year')}, {world.value('country')}"
+    return _claimed(world, ("Town", *measures), towns, caption, (HEALTH, ""), true=true)
+
+
+def _filled(world: World, measure: str) -> str:
+    head, slot = measure.rstrip("}").split("{")
+    return head + world.value(slot)
+
+
+def _claimed(
+    world: World,
+    header: tuple[str, ...],
+    names: list[str],
+    caption: str,
+    worded: tuple[tuple[str, ...], str],
+    *,
+    true: bool,
+) -> TableClaim:
+    cells = {name: [world.rng.randint(101, 989) for _ in header[1:]] for name in names}
+    a, b = world.rng.sample(names, 2)
+    x, y = world.rng.sample(range(len(header) - 1), 2)
+    if cells[a][x] < cells[b][x]:
+        a, b = b, a
+    if cells[a][y] > cells[b][y]:
+        cells[a][y], cells[b][y] = cells[b][y], cells[a][y]
+    templates, task = worded
+    template = templates[world.rng.randrange(len(templates))]
+    if "best" in template:
+        cells[a][x] = 990 + world.rng.randint(0, 8)
+    n, m, d = cells[a][x], cells[b][y], cells[a][x] - cells[b][x]
+    first, second = (a, b) if true else (b, a)
+    values = {"x": header[x + 1], "y": header[y + 1], "n": n, "m": m, "d": d, "task": task}
+    claim = capital(template.format(a=first, b=second, **values))
+    rows = tuple((name, *map(str, cells[name])) for name in names)
+    return TableClaim(Table(caption, header, rows), claim)
