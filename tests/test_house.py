@@ -115,6 +115,7 @@ def test_ci_runs_make_test():
     assert any("dagster asset materialize" in run for run in runs)
 
 
+@pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # Dagster's own parser warns
 @pytest.mark.parametrize("line", materialize_lines())
 def test_documented_selections_select_something(line: str):
     """Each documented ``dagster asset materialize`` line names this module, assets and files."""
