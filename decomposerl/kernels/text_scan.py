@@ -23,11 +23,11 @@ _MARKER = re.compile(r"\W*(?:\d+|[^\W\d_])\.\Z")
 
 _ALWAYS_SHORT_TEXT = """
 mr mrs ms mx dr prof st jr sr messrs mme mlle gen col lt sgt capt cmdr adm maj rep sen gov pres
-hon rev fr supt det insp vs etc cf al viz approx est dept univ inc ltd co corp bros mt ft ave
+hon rev fr supt det insp vs etc cf al viz approx est dept univ inc ltd co corp bros mt ft ste ave
 blvd rd jan feb mar apr jun jul aug sep sept oct nov dec ph.d phd m.d b.a m.a
 """
 _SHORT_BEFORE_DIGIT_TEXT = """
-no nos fig figs eq eqs p pp vol vols ch sec art ca c ed eds ref refs tab
+no nos fl fig figs eq eqs p pp vol vols ch sec art ca c ed eds ref refs tab
 """
 _STOP_TEXT = """
 a an the this that these those it its he him his she her hers they them their theirs we us our
