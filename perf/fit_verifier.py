@@ -52,7 +52,7 @@ def main() -> None:
     tables = report_tables(scores, made, weights)
     print(tables)
     if options.report:
-        write_between_markers(options.report, tables)
+        write_between_markers(options.report, "verifier", tables)
 
 
 def _options() -> argparse.Namespace:

@@ -18,7 +18,6 @@ from perf.verifier_data import Examples
 from resources.embedded.evidence_match import FEATURES
 from resources.embedded.lexical_verifier import VerifierWeights
 
-_BEGIN, _END = "<!-- verifier report: begin -->", "<!-- verifier report: end -->"
 _OVERLAP = FEATURES.index("best_overlap")
 _BAND = (0.3, 0.8)
 _BINS = 10
@@ -41,17 +40,18 @@ def report_tables(
     return "\n".join([*_auc_table(scores), "", *_made_table(made, weights), "", *_weights(weights)])
 
 
-def write_between_markers(path: Path, text: str) -> None:
-    """Replace what stands between the markers of a Markdown file.
+def write_between_markers(path: Path, name: str, text: str) -> None:
+    """Replace what stands between the two markers ``name`` of a Markdown file.
 
     Raises:
         ConfigError: the file has no such markers.
     """
+    begin, end = f"<!-- {name} report: begin -->", f"<!-- {name} report: end -->"
     page = path.read_text("utf-8")
-    if page.count(_BEGIN) != 1 or page.count(_END) != 1:
-        raise ConfigError(f"{path} needs the lines '{_BEGIN}' and '{_END}' once each")
-    before, rest = page.split(_BEGIN)
-    path.write_text(f"{before}{_BEGIN}\n{text}\n{_END}{rest.split(_END)[1]}", "utf-8")
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ConfigError(f"{path} needs the lines '{begin}' and '{end}' once each")
+    before, rest = page.split(begin)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", "utf-8")
 
 
 def _auc_table(scores: Sequence[Scores]) -> list[str]:

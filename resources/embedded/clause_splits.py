@@ -9,6 +9,7 @@ Left out deliberately: a parser; where the wording is unclear the statement stay
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from resources.embedded.claim_words import word_set
 from resources.embedded.clause_words import (
@@ -200,14 +201,15 @@ def _adjuncts(text: str) -> list[str]:
         return [text]
     start = len(" ".join(text.split()[: verb + 1]))
     found = [m for m in _ADJUNCT.finditer(text) if m.start() >= start]
-    if not found or found[-1].end() < len(text) - 1:
+    if not found or len(text[found[-1].end() :].split()) > _SHORT:
         return [text]
-    first = found[0].start()
-    base = text[:first].rstrip(" ,")
-    if "".join(m[0] for m in found) != text[first : found[-1].end()]:
-        found = found[-1:]
-        base = text[: found[0].start()].rstrip(" ,")
-    parts = [f"{base}{m[0].replace(',', '', 1) if m[0].startswith(',') else m[0]}" for m in found]
+    if any(a.end() != b.start() - (text[b.start()] != ",") for a, b in pairwise(found)):
+        found = found[-1:]  # something stands between them: only the last is a clear adjunct
+    base = text[: found[0].start()].rstrip(" ,")
+    ends = [*(m.start() for m in found[1:]), len(text)]
+    parts = [
+        f"{base} {text[m.start() : end].strip(' ,')}" for m, end in zip(found, ends, strict=True)
+    ]
     rest = base[start:].strip()
     if has_detail(rest) and len(rest.split()) >= _SHORT:
         return [base, *parts]

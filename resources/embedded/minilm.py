@@ -87,7 +87,9 @@ class MiniLM:
             raise EngineMissing(f"sentence-transformers is not installed: {INSTALL}")
         import torch
         from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
 
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar for loading 90 MB only hides the real ones
         return SentenceTransformer(
             path,
             device="cpu",
