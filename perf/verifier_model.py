@@ -28,7 +28,7 @@ _EITHER = {"length", "comparison"}
 _LEAST = {"doubt_all": -2.0}
 """Made claims overstate the one remark of doubt that they plant; documents are milder."""
 _RIDGE, _RIDGE_RARE = 0.3, 1e-4
-_MADE, _MADE_RARE = 0.1, 8.0
+_MADE, _MADE_RARE = 0.1, 5.0
 """Weight of a corpus's made claims beside its own, in the first and the second part."""
 
 

@@ -82,14 +82,14 @@ def test_real_embeddings_give_the_same_picture():
 @pytest.mark.parametrize(
     ("better", "worse"),
     [
-        ("Keller painted in Oslo in 1963.", "Keller painted in Oslo in 1964."),
+        ("Keller was born in Oslo in 1963.", "Keller was born in Oslo in 1964."),
         ("The prize went to Keller.", "The prize did not go to Keller."),
         ("Keller lived in Bergen.", "Keller lived in Zagreb."),
         ("A drug increased survival.", "A drug decreased survival."),
     ],
 )
 def test_a_contradicting_fact_lowers_the_probability(better: str, worse: str):
-    """A wrong number, name, polarity or opposite never helps."""
+    """A wrong number, name, polarity or opposite, all else as stated, never helps."""
     assert _p(better) > _p(worse)
 
 

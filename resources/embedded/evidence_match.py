@@ -56,7 +56,8 @@ RULES = 1
 """Raised whenever a feature changes, so that old weights and stored results are not mixed."""
 RARE = FEATURES.index("doubt_best")
 """Index of the first feature that is 0 for most claims of the corpora."""
-_FRAME = 0.75
+_FRAME, _ALIGNED = 0.75, 0.6
+"""Least frame, and least share of words really in place, of a near repetition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def _features(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> NDAr
     overlap = _share(claim.content, best.content)
     missing = claim.content - best.content
     aligned, frame, swapped = _align(claim, best)
-    near = max(frame - _FRAME, 0.0) / (1.0 - _FRAME)
+    near = max(frame - _FRAME, 0.0) / (1.0 - _FRAME) if aligned >= _ALIGNED else 0.0
     doubt = float(best.doubts and not claim.doubts)
     doubts = min(sum(sentence.doubts for sentence in all_), 3) / 3
     doubt_all = 0.0 if claim.doubts else doubts

@@ -89,7 +89,8 @@ class MiniLM:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # a bar for loading 90 MB only hides the real ones
+        # A bar for loading 90 MB only hides the real ones.
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         return SentenceTransformer(
             path,
             device="cpu",
