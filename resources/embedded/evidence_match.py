@@ -88,28 +88,13 @@ def _nearness(claim: Sentence, sentence: Sentence) -> tuple[float, float]:
 
 
 def _features(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> NDArray[np.float64]:
-    everything = frozenset().union(*(sentence.content for sentence in all_))
-    numbers = frozenset().union(*(sentence.numbers for sentence in all_))
-    overlap = _share(claim.content, best.content)
-    missing = claim.content - best.content
     aligned, frame, swapped = _align(claim, best)
     near = max(frame - _FRAME, 0.0) / (1.0 - _FRAME) if aligned >= _ALIGNED else 0.0
-    doubt = float(best.doubts and not claim.doubts)
-    doubts = min(sum(sentence.doubts for sentence in all_), 3) / 3
-    doubt_all = 0.0 if claim.doubts else doubts
+    doubt, doubt_all = _doubts(claim, best, all_)
     negation = float(claim.negated != best.negated)
     opposite = float(has_opposite(claim.words - best.words, best.words - claim.words))
-    pairs = claim.pairs
     values = (
-        overlap,
-        _share(claim.content, _best_three(claim, best, all_)),
-        _share(claim.content, everything),
-        len(pairs & best.pairs) / len(pairs) if pairs else 0.0,
-        aligned,
-        1.0 - _share(claim.numbers, best.numbers, empty=1.0),
-        1.0 - _share(claim.numbers, numbers, empty=1.0),
-        1.0 - _share(claim.names, best.content, empty=1.0),
-        1.0 - _share(claim.names, everything, empty=1.0),
+        *_coverage(claim, best, all_, aligned),
         *swapped,
         negation,
         opposite,
@@ -117,7 +102,7 @@ def _features(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> NDAr
         min(len(claim.exclusive - best.words), 2) / 2,
         float(claim.compares),
         math.log1p(len(claim.content)) / 4,
-        math.log1p(len(missing)) / 4,
+        math.log1p(len(claim.content - best.content)) / 4,
         0.0,
         doubt,
         doubt_all,
@@ -128,6 +113,33 @@ def _features(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> NDAr
         near * max(doubt, doubt_all),
     )
     return np.array(values)
+
+
+def _coverage(
+    claim: Sentence, best: Sentence, all_: Sequence[Sentence], aligned: float
+) -> tuple[float, ...]:
+    """The features from ``best_overlap`` to ``names_missing_all``."""
+    everything = frozenset[str]().union(*(sentence.content for sentence in all_))
+    numbers = frozenset[str]().union(*(sentence.numbers for sentence in all_))
+    pairs = claim.pairs
+    return (
+        _share(claim.content, best.content),
+        _share(claim.content, _best_three(claim, best, all_)),
+        _share(claim.content, everything),
+        len(pairs & best.pairs) / len(pairs) if pairs else 0.0,
+        aligned,
+        1.0 - _share(claim.numbers, best.numbers, empty=1.0),
+        1.0 - _share(claim.numbers, numbers, empty=1.0),
+        1.0 - _share(claim.names, best.content, empty=1.0),
+        1.0 - _share(claim.names, everything, empty=1.0),
+    )
+
+
+def _doubts(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> tuple[float, float]:
+    """Whether the best sentence, and how far the evidence, calls something false."""
+    if claim.doubts:
+        return 0.0, 0.0
+    return float(best.doubts), min(sum(sentence.doubts for sentence in all_), 3) / 3
 
 
 def _align(claim: Sentence, best: Sentence) -> tuple[float, float, tuple[float, float, float]]:
