@@ -48,7 +48,8 @@ def questions_of(claim: str) -> list[str]:
     found: dict[str, str] = {}
     subject = ""
     for sentence in split_sentences(" ".join(claim.split())):
-        body = _OPENING.sub("", sentence).rstrip(" .;:!,")
+        rest = _OPENING.sub("", sentence)
+        body = (rest if any(map(str.isalnum, rest)) else sentence).rstrip(" .;:!,")
         if not any(letter.isalnum() for letter in body):
             continue
         asking = body.endswith("?") or body.split()[0].lower() in _ASKING
