@@ -13,7 +13,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PIP_ARGS ?=
-PYTEST_ARGS ?= -q -n 2
+# Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
+PYTEST_ARGS ?= -q -n 2 --dist loadfile
 BIN := .venv/bin
 STAMPS := .venv/stamps
 
