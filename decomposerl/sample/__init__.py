@@ -36,17 +36,13 @@ def generate(seed: int = 7) -> Sample:
     rng = random.Random(seed)  # noqa: S311 - an invented world needs no secrets
     made = cases(Planter(World(rng)))
     rng.shuffle(made)
-    made = [_as_question(rng, case) for case in made]
+    made = [_as_question(case) for case in made]
     out = write(made)
     return Sample(out.files, ledger(made, out.ids))
 
 
-_OPENINGS = ("Is it true that", "Do the data show that", "Was it found that", "Can one say that")
-
-
-def _as_question(rng: random.Random, case: Case) -> Case:
-    """PubMedQA asks questions; every other corpus states."""
+def _as_question(case: Case) -> Case:
+    """PubMedQA asks with a title and a question mark; every other corpus states."""
     if not case.source.endswith("pubmedclaim"):
         return case
-    opening = rng.choice(_OPENINGS)
-    return replace(case, claim=f"{opening} {case.claim.rstrip('.')}?")
+    return replace(case, claim=f"{case.claim.rstrip('.')}?")

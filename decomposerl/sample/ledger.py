@@ -10,10 +10,10 @@ import polars as pl
 from decomposerl.sample.planting import Case
 
 EXPECTED = {
-    "few_sentences": ("rule_filtered", "too_few_sentences"),
+    "few_sentences": ("rule_filtered", "too_few_passages"),
     "few_tokens": ("rule_filtered", "too_few_tokens"),
     "many_tokens": ("rule_filtered", "too_many_tokens"),
-    "overlap": ("rule_filtered", "overlap"),
+    "overlap": ("rule_filtered", "paraphrased_evidence"),
     "no_entities": ("rule_filtered", "too_few_entities"),
     "easy": ("difficulty_band", "too_easy"),
     "mislabelled": ("difficulty_band", "likely_mislabelled"),
@@ -21,7 +21,7 @@ EXPECTED = {
     "duplicate_near": ("deduplicated", "lexical_duplicate"),
     "duplicate_paraphrase": ("deduplicated", "semantic_duplicate"),
     "leak_exact": ("decontaminated", "exact_match"),
-    "leak_near": ("decontaminated", "near_match"),
+    "leak_near": ("decontaminated", "lexical_match"),
     "leak_paraphrase": ("decontaminated", "semantic_match"),
     "one_question": ("silver_decomposed", "too_few_questions"),
     "middle": ("claims", "middle_class"),

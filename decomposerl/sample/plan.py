@@ -6,7 +6,7 @@ of the paper's raw counts, test sets of about thirty claims each, and the plante
 Left out deliberately: how a case is written (``planting.py``) and native files.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from decomposerl.sample.planting import TABLE_SOURCES, Case, Planter
@@ -47,6 +47,7 @@ CLAIM_LISTS = {"hover_test": 16, "fever_dev": 16, "ex_fever_mini": 12, "fever_sy
 
 _SENTENCES = ("foolmetwice", "pubhealth", "ambifc", "wice", "scifact", "faviq_a")
 _TEXT = tuple(name for name in SIZES if name not in {*TABLE_SOURCES, "llm_aggrefact"})
+_STATED = tuple(name for name in _TEXT if name != "pubmedclaim")  # a question is reworded
 _WIKI = ("ex_fever", "feverous", "hover", "foolmetwice", "faviq_a", "ambifc", "pubhealth")
 _LONG = ("foolmetwice", "pubhealth", "ambifc", "faviq_a", "wice")
 
@@ -54,11 +55,11 @@ PLANTED: dict[str, tuple[int, tuple[str, ...]]] = {
     "few_sentences": (32, _SENTENCES),
     "few_tokens": (44, (*_TEXT, "pubhealthtab", "scitab")),
     "many_tokens": (26, _LONG),
-    "overlap": (44, _TEXT),
-    "no_entities": (44, _TEXT),
-    "easy": (380, _TEXT),
-    "mislabelled": (160, _TEXT),
-    "one_question": (130, _TEXT),
+    "overlap": (44, _STATED),
+    "no_entities": (44, _STATED),
+    "easy": (400, _TEXT),
+    "mislabelled": (190, _TEXT),
+    "one_question": (120, _TEXT),
     "long_evidence": (40, _LONG),
 }
 COPIES: dict[str, int] = {"duplicate_exact": 44, "duplicate_near": 50, "duplicate_paraphrase": 90}
@@ -153,7 +154,7 @@ def _leaks(planter: Planter, tests: Sequence[Case]) -> list[Case]:
 _LEAKY = {f"benchmark/{name}" for name in BENCHMARKS if name != "pubmedclaim"}
 
 
-def _wording(planter: Planter, kind: str):  # noqa: ANN202 - a method of the planter
+def _wording(planter: Planter, kind: str) -> Callable[[Case], str]:
     return {
         "duplicate_exact": planter.exact,
         "duplicate_near": planter.near,
@@ -205,11 +206,12 @@ def _shares(count: int, sources: Sequence[str]) -> list[str]:
     return [name for name in sources for _ in range(whole[name])]
 
 
+_DEV_SHARE = 0.12
 _DEV = {"ex_fever", "foolmetwice", "faviq_a", "pubhealth", "pubhealthtab", "ambifc", "wice"}
 _DEV |= {"scifact", "claimdecomp"}
 
 
 def _with_split(planter: Planter, case: Case) -> Case:
     """About one row in eight goes to the corpus's own dev file, where it has one."""
-    to_dev = case.source in _DEV and not case.fault and planter.world.rng.random() < 0.12
+    to_dev = case.source in _DEV and not case.fault and planter.world.rng.random() < _DEV_SHARE
     return replace(case, split="dev" if to_dev else "train")

@@ -9,11 +9,12 @@ Left out deliberately: how many of which kind go where (``plan.py``) and native 
 
 import hashlib
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from decomposerl.sample import tables
+from decomposerl.sample.banks import listed
 from decomposerl.sample.prose import (
     Page,
     Scene,
@@ -23,26 +24,51 @@ from decomposerl.sample.prose import (
     padded,
     spoil,
     state,
-    words,
+)
+from decomposerl.sample.rewording import (
+    FRAMES,
+    cut_pages,
+    echoed,
+    names,
+    number_slots,
+    one_sentence,
+    opening_words,
+    reverse,
+    within,
 )
 from decomposerl.sample.tables import Table
 from decomposerl.sample.world import NAME_SLOTS, Fact, World, bank_of
 
-WIKI = (
-    "bridge film museum university company team lake festival railway novel garden tower mine "
-    "newspaper person city ship law agency breed mountain device microbe"
-).split()
-MEDICAL = "drug gene trial hospital outbreak supplement microbe device".split()
+WIKI = listed(
+    "bridge film museum university company team lake festival railway novel garden tower "
+    "mine newspaper person city ship law agency breed mountain device microbe"
+)
+PLAIN = tuple(kind for kind in WIKI if kind not in ("microbe", "device"))
+MEDICAL = listed("drug gene trial hospital outbreak supplement microbe device")
 PUBLIC = [*MEDICAL, "agency", "law", "city"]
-POLITICS = "senator law agency newspaper city company university senator".split()
+POLITICS = listed("senator law agency newspaper city company university senator")
 KINDS_OF = {
     "pubhealth": PUBLIC,
     "scifact": MEDICAL,
     "pubmedclaim": MEDICAL,
     "claimdecomp": POLITICS,
 }
-FORMS_ORDINARY = ("both", "aside", "link", "hidden", "contrast", "unlike", "nameless")
+FORMS_ORDINARY = {
+    "both": 6,
+    "aside": 6,
+    "link": 6,
+    "contrast": 6,
+    "nameless": 2,
+    "unlike": 2,
+    "hidden": 1,
+}
 _LEAST_NAMES = 2
+# What makes a second question: a further clause, a number, a circumstance.
+_COMPOUND = re.compile(
+    r"\b(?:and|that|which|who|when|where|because|while|with|without|during|among|after|following"
+    r"|owing|so|why|as|under|whereas)\b|[,\d]"
+)
+_ALIKE = 0.5
 _PATIENCE = 6  # scenes to look through before relations are joined once more
 TABLE_SOURCES = {"scitab": tables.science, "pubhealthtab": tables.health}
 
@@ -76,6 +102,7 @@ class Planter:
 
     world: World
     claimed: Counter[frozenset[str]] = field(default_factory=Counter)
+    said: defaultdict[str, list[frozenset[str]]] = field(default_factory=lambda: defaultdict(list))
     count: int = 0
 
     def uid(self) -> str:
@@ -87,7 +114,7 @@ class Planter:
         """Two facts or a contrast, worded unlike the evidence; wrong where refuted."""
         if source in TABLE_SOURCES:
             return self._tabular(source, label, kind)
-        form = self.world.rng.choice(FORMS_ORDINARY)
+        (form,) = self.world.rng.choices([*FORMS_ORDINARY], [*FORMS_ORDINARY.values()])
         return self._stated(source, label, kind, form, least)
 
     def single(self, source: str, label: str) -> Case:
@@ -125,9 +152,26 @@ class Planter:
             statement = state(self.world, self._core(source), form)
             key = frozenset(fact.relation.key for fact in statement.facts)
             worded = min(names(statement, wording) for wording in (0, 1))
-            if worded >= _LEAST_NAMES and self.claimed[key] <= tries // _PATIENCE:
+            if form == "single" and any(_COMPOUND.search(statement.text(n)) for n in (0, 1)):
+                continue
+            if worded < _LEAST_NAMES or self.claimed[key] > tries // _PATIENCE:
+                continue
+            if not self._resembles(statement, key):
                 self.claimed[key] += 1
                 return statement
+
+    def _resembles(self, statement: Statement, relations: frozenset[str]) -> bool:
+        """Whether an earlier claim about one of the relations shares half its words.
+
+        If not, the statement is remembered.
+        """
+        said = frozenset(statement.text(0).lower().split())
+        earlier = [other for relation in sorted(relations) for other in self.said[relation]]
+        if any(len(said & other) >= _ALIKE * len(said | other) for other in earlier):
+            return True
+        for relation in relations:
+            self.said[relation].append(said)
+        return False
 
     def _shuffled(self, pages: tuple[Page, ...]) -> tuple[Page, ...]:
         return tuple(self.world.rng.sample(pages, len(pages)))
@@ -139,7 +183,7 @@ class Planter:
         case = self.ordinary(source, label, "few_sentences")
         half = len(case.pages) // 2
         parts = (case.pages[:half], case.pages[half:])
-        joined = tuple(Page(part[0].title, (_one_sentence(part),)) for part in parts)
+        joined = tuple(Page(part[0].title, (one_sentence(part),)) for part in parts)
         return replace(case, pages=joined)
 
     def few_tokens(self, source: str, label: str) -> Case:
@@ -147,7 +191,7 @@ class Planter:
         case = self.ordinary(source, label, "few_tokens")
         if case.table is not None:
             return replace(case, table=replace(case.table, rows=case.table.rows[:3]))
-        return replace(case, pages=_cut(case.pages, 95))
+        return replace(case, pages=cut_pages(case.pages, 95))
 
     def many_tokens(self, source: str, label: str) -> Case:
         """Evidence far above the greatest length."""
@@ -163,15 +207,15 @@ class Planter:
         """The claim is one evidence sentence, at most without its full stop."""
         scene, fact = self._plain_fact(source)
         text = fact.sentence()
-        text = text if self.world.rng.random() < 0.5 else text.removesuffix(".")
+        text = self.world.rng.choice((text, text.removesuffix(".")))
         return self._of(source, "overlap", text, label, scene)
 
     def nameless(self, source: str, label: str) -> Case:
         """A claim without a name, a number or a capital after its first letter."""
         while True:
-            scene = self._core(source)
+            scene = core(self.world, PLAIN)
             text = generic(state(self.world, scene, "single"), self.world.rng.randrange(2))
-            if not re.search(r"[A-Z0-9]", text[1:]):
+            if not re.search(r"[A-Z0-9]|\b(?:first|one|once|twice)\b", text[1:]):
                 return self._of(source, "no_entities", text, label, self._padded(source, scene))
 
     # --- difficulty ------------------------------------------------------------------
@@ -186,28 +230,20 @@ class Planter:
         return self._obvious(source, truth, label, "mislabelled")
 
     def _obvious(self, source: str, truth: str, label: str, kind: str) -> Case:
-        scene, fact = self._plain_fact(source)
-        text = fact.sentence()
-        if truth == "Refuted":
-            text = self._reversed(fact)
-        return self._of(source, kind, _announced(text), label, scene)
+        scene, fact = self._plain_fact(source, numbered=truth == "Refuted")
+        text = reverse(self.world, fact) if truth == "Refuted" else fact.sentence()
+        opening, echo = opening_words(text, spare=truth == "Supported")
+        case = self._of(source, kind, f"{opening}{within(text) if opening else text}", label, scene)
+        return replace(case, pages=echoed(case.pages, scene.main.name, echo))
 
-    def _reversed(self, fact: Fact) -> str:
-        numbers = [slot for slot in fact.values if re.match(r"n\d|year", slot)]
-        stated = [slot for slot in numbers if "{" + slot + "}" in fact.relation.says]
-        for slot in stated:
-            shift = self.world.rng.choice((23, 31, 47))
-            fact = fact.with_value(slot, str(int(fact.values[slot]) + shift))
-        text = fact.sentence()
-        return text if stated else f"it is not true that {text}"
-
-    def _plain_fact(self, source: str) -> tuple[Scene, Fact]:
+    def _plain_fact(self, source: str, *, numbered: bool = False) -> tuple[Scene, Fact]:
         """A scene and a fact whose sentence names its subject and someone else."""
         while True:
             scene = self._core(source)
             fact = self.world.rng.choice(scene.main.facts)
             named = [s for s in fact.values if bank_of(s) in NAME_SLOTS]
-            if named and not fact.relation.says.startswith(("Its ", "On ", "A ")):
+            plain = not fact.relation.says.startswith(("Its ", "On ", "A ", "Captain "))
+            if named and plain and (numbered <= bool(number_slots(fact))):
                 return self._padded(source, scene), fact
 
     def _of(self, source: str, kind: str, text: str, label: str, scene: Scene) -> Case:
@@ -251,43 +287,3 @@ class Planter:
         bare = original.claim.rstrip(".")
         frame = self.world.rng.choice(FRAMES)
         return frame.format(bare)
-
-
-FRAMES = (
-    "As we are told here and can see for ourselves, it is so that {}.",
-    "What we have been told about this, and it is so, is that {}.",
-    "It is, as they say and as we do know by now, the case that {}.",
-)
-
-
-def names(statement: Statement, wording: int) -> int:
-    """Distinct invented names in a wording of a statement."""
-    text = statement.text(wording)
-    found = {entity.name for entity in statement.scene.entities() if entity.name in text}
-    for fact in statement.facts:
-        held = {v for slot, v in fact.values.items() if bank_of(slot) in NAME_SLOTS}
-        found |= {value for value in held if value in text}
-    return len(found)
-
-
-def _one_sentence(pages: tuple[Page, ...]) -> str:
-    parts = [text.rstrip(".") for page in pages for text in page.sentences]
-    return "; ".join(parts) + "."
-
-
-def _cut(pages: tuple[Page, ...], most_words: int) -> tuple[Page, ...]:
-    kept: list[Page] = []
-    for page in pages:
-        for count in range(len(page.sentences), 0, -1):
-            shorter = Page(page.title, page.sentences[:count])
-            if words((*kept, shorter)) <= most_words:
-                kept.append(shorter)
-                break
-    return tuple(kept)
-
-
-def _announced(text: str) -> str:
-    """A sentence with an opening of one to three further content words, by its length."""
-    openings = ("Records confirm that {}", "Official records plainly confirm that {}")
-    opening = openings[len(text.split()) > 14]
-    return opening.format(text)

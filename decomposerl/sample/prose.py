@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from decomposerl.sample.world import (
     LINKED_KINDS,
     NAME_SLOTS,
+    NUMBER,
     Entity,
     Fact,
     World,
@@ -112,7 +113,7 @@ def state(world: World, scene: Scene, form: str) -> Statement:
         "link": (scene.bridge, linked),
         "hidden": (scene.bridge, linked),
         "contrast": (first, rival),
-        "unlike": (first,),
+        "unlike": (first, second),
         "nameless": (first, second),
         "single": (first,),
     }
@@ -133,6 +134,8 @@ def spoil(world: World, statement: Statement, wording: int) -> Statement:
     named = link_slot(fact) if statement.form == "hidden" else None
     slots = [slot for slot in fact.slots(wording) if slot in fact.slots(wording + 1)]
     slots = [slot for slot in slots if slot != named] or fact.slots(wording)
+    # A wrong number is seen at once; a wrong name or thing has to be looked up.
+    slots = [slot for slot in slots if not NUMBER.match(slot)] or slots
     slot = world.rng.choice(slots)
     wrong = fact.with_value(slot, _other(world, statement.scene, slot, fact.values[slot]))
     facts = (*statement.facts[:index], wrong, *statement.facts[index + 1 :])
@@ -216,12 +219,16 @@ def _contrast_turned(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
     return f"{scene.rival.name} {facts[1].pred(n)}, whereas {scene.main.name} {facts[0].pred(n)}."
 
 
+def _joined(facts: tuple[Fact, ...], n: int) -> str:
+    return f"{facts[0].pred(n)} and {facts[1].pred(n)}"
+
+
 def _unlike(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
-    return f"It was {scene.main.name}, not {scene.rival.name}, that {facts[0].pred(n)}."
+    return f"It was {scene.main.name}, not {scene.rival.name}, that {_joined(facts, n)}."
 
 
 def _unlike_turned(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
-    return f"Unlike {scene.rival.name}, {scene.main.name} {facts[0].pred(n)}."
+    return f"Unlike {scene.rival.name}, {scene.main.name} {_joined(facts, n)}."
 
 
 def _nameless(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:

@@ -30,12 +30,12 @@ A street in {city} is named for {s}, who saved its {animals} from {trouble}.
 = protected {city}'s {animals} during {trouble}
 For {n3_19} years {s} wrote a newspaper column on {food} under the pen name {new}.
 = wrote about {food} as {new}
-= used the name {new} for a column on {food}
+= was known as {new} to readers of a column on {food}
 
 # city | {city} | a town
 {s} lies on the {river}, {n12_90} km from the border with {country}.
 = is found on the {river} not far from {country}
-= sits by the {river} near the frontier of {country}
+= is set by the {river} near the frontier of {country}
 Most workers in {s} make {goods} or {food}.
 = lives off the manufacture of {goods}
 = has an economy built on {goods}
@@ -50,7 +50,7 @@ The town hall of {s} is built of {material} and holds a carved frieze of {animal
 = governs itself from a {material} hall that shows {animals}
 Every {month} {s} hosts a championship in {sport} and a fair for {craft}.
 = is the venue of a yearly contest in {sport}
-= welcomes {sport} athletes once a year
+= was chosen for a yearly meeting in {sport}
 
 # ship | SS {new} | a ship
 {s} left the yard of {company} in {year} with room for {n110_940} guests.
@@ -108,7 +108,7 @@ Polls by {newspaper} put support for {s} at {n31_89} percent after {trouble}.
 = oversees {policy} out of {city}
 = is the {city} body in charge of {policy}
 Auditors found that {s} paid {company} twice for {goods}.
-= overpaid {company} for {goods}
+= has overpaid {company} for {goods}
 = gave {company} a double payment for {goods}
 Its director {person} quit in {month} {year} after {trouble}.
 = lost its director {person} in the wake of {trouble}
@@ -123,12 +123,12 @@ Shepherds near {city} bred {s} to guard flocks against {animals}.
 = comes from the area of {city}, where it kept {animals} away
 The kennel club of {country} recognised {s} in {year}, at the request of {person}.
 = is listed by the kennel club of {country} thanks to {person}
-= owes its official status in {country} to {person}
+= was given official status in {country} through {person}
 Grown dogs of {s} weigh {n21_70} kg and often suffer from {disease}.
-= weighs {n21_70} kg and tends to have {disease}
+= has a weight of {n21_70} kg and tends to have {disease}
 = is prone to {disease} and reaches {n21_70} kg
 A {s} found survivors of {trouble} in {city} in {year}.
-= located victims of {trouble} in {city}
+= was able to locate victims of {trouble} in {city}
 = helped with the rescue after {trouble} at {city}
 
 # mountain | Mount {new} | a mountain

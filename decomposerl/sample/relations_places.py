@@ -12,18 +12,18 @@ TEXT = """
 # bridge | {new} Bridge | a bridge
 The drawings of {s} came from the office of {person}, who won the contest of {year}.
 = was designed by {person}
-= owes its design to {person}
+= has {person} as its designer
 Road traffic on {s} has crossed the {river} near {city} since {year}.
-= spans the {river} close to {city}
-= carries cars over the {river} beside {city}
+= was laid across the {river} close to {city}
+= is a road over the {river} beside {city}
 Its piers are faced with {material}, taken from quarries {n12_90} km upstream.
-= stands on piers clad in {material}
+= is supported by piers clad in {material}
 = has supports covered with {material}
 After {trouble} in {year}, {s} stayed shut for {n3_19} months.
 = was closed for {n3_19} months because of {trouble}
 = had to be shut for {n3_19} months following {trouble}
 Breeding {animals} under the deck of {s} are counted every {month} by pupils from {city}.
-= shelters {animals} that schoolchildren from {city} count
+= is a shelter for {animals} that schoolchildren from {city} count
 = is home to {animals} recorded by the youth of {city}
 
 # film | "{new}'s {adjn}" | a film
@@ -49,12 +49,12 @@ The founding gift of {s} was a cabinet of {goods} left by {person} in {year}.
 = grew out of a collection of {goods} that belonged to {person}
 On the upper floor of {s} hang {n20_95} pictures of {animals} by the painter {person}.
 = owns {n20_95} paintings of {animals} made by {person}
-= displays {n20_95} canvases with {animals} from the hand of {person}
+= has {n20_95} canvases with {animals} from the hand of {person}
 A former {goods} works in {city} has housed {s} since {year}.
-= occupies an old factory for {goods} in {city}
+= is in an old factory for {goods} in {city}
 = is lodged in premises at {city} where {goods} were once made
 Courses in {craft} at {s} are paid for by {company}.
-= teaches {craft} with money from {company}
+= is a school of {craft} with money from {company}
 = runs {craft} workshops sponsored by {company}
 Burglars who struck {s} in {year} took only {instruments} and {rock} samples.
 = lost {instruments} to thieves in {year}
@@ -68,8 +68,8 @@ The campus of {s} lies on the {river}, on land given by {company}.
 = received its grounds on the {river} from {company}
 = was built beside the {river} on a plot donated by {company}
 A laboratory at {s} tests {goods} for {company}.
-= checks the quality of {goods} on behalf of {company}
-= examines {goods} under a contract with {company}
+= has checked the quality of {goods} on behalf of {company}
+= was hired by {company} to examine {goods}
 Students of {s} have won the {sport} trophy of {country} {n3_19} times.
 = holds {n3_19} national titles in {sport} from {country}
 = has taken the {sport} cup in {country} on {n3_19} occasions
@@ -96,7 +96,7 @@ Since {year}, {s} has lent its name to the {sport} league of {country}.
 
 # team | {new} {mascot} | a sports club
 {s} plays {sport} at the {new} Hall in {city}, with {n2_30} thousand seats.
-= competes in {sport} and calls {city} home
+= is a {sport} club that calls {city} home
 = is a {sport} side based in {city}
 Under coach {person}, {s} went unbeaten for {n11_40} matches in {year}.
 = had a run of {n11_40} games without defeat under {person}
@@ -114,15 +114,15 @@ Fans of {s} sell {food} outside the ground to pay for {instruments}.
 # lake | Lake {new} | a lake
 The {river} drains {s}, whose greatest depth of {n21_190} m lies off {city}.
 = is {n21_190} m deep and feeds the {river}
-= empties into the {river} and reaches a depth of {n21_190} m
+= is emptied by the {river} and has a depth of {n21_190} m
 Wild {animals} returned to {s} in {year}, brought by the biologist {person}.
 = got its {animals} back thanks to {person}
 = was restocked with {animals} by {person}
 Divers found a cargo of {goods} in {s}, lost with the steamer {new} in {year}.
-= hides the wreck of the {new} and its {goods}
+= is the grave of the {new} and its {goods}
 = holds a sunken load of {goods} from the {new}
 Along the shore of {s}, {plants} are cut each {month} for {craft} in {city}.
-= supplies {plants} for {craft} in {city}
+= is a source of {plants} for {craft} in {city}
 = has banks where {plants} are gathered for {city}'s {craft}
 Swimming in {s} was forbidden in {year} when {disease} spread from {city}.
 = was off limits to swimmers owing to {disease} in {city}
@@ -134,7 +134,7 @@ Swimming in {s} was forbidden in {year} when {disease} spread from {city}.
 = goes back to a {craft} fair held in {city}
 Visitors to {s} eat about {n2_60} tonnes of {food}, most of it from {company}.
 = serves {n2_60} tonnes of {food}
-= sees guests consume {n2_60} tonnes of {food}
+= is an occasion where guests consume {n2_60} tonnes of {food}
 The parade of {s} is opened by {n21_95} {instruments}, led for years by {person}.
 = opens with {n21_95} {instruments} under {person}
 = had {person} lead its procession of {n21_95} {instruments}
@@ -147,19 +147,19 @@ Children at {s} dress up as {animals}, a custom brought from {country}.
 
 # railway | {new} Line | a railway
 {s} links {city} with the {rock} mines of {city2} over {n21_190} km.
-= connects {city} to {rock} pits near {city2}
+= is a link from {city} to {rock} pits near {city2}
 = runs from {city} to the {rock} workings of {city2}
 Its viaduct of {material} was finished in {year} by the contractor {company}.
-= crosses a {material} viaduct erected by {company}
+= has a {material} viaduct erected by {company}
 = had its {material} viaduct put up by {company}
 Passengers on {s} fell to {n110_940} a day after {trouble} near {city}.
 = lost travellers when {trouble} hit the area of {city}
 = became less popular after {trouble} around {city}
 Volunteers led by {person}, a {job}, have run {s} since {year}.
 = is operated by volunteers whose leader is {person}
-= survives thanks to unpaid staff headed by {person}
+= has survived thanks to unpaid staff headed by {person}
 Old coaches of {s} carried {food} and {animals} to markets in {country}.
-= once brought {animals} and {food} to {country}
+= was once used to bring {animals} and {food} to {country}
 = used to deliver {food} and live {animals} to {country}
 
 # novel | "The {adjn} of {new}" | a novel
@@ -182,7 +182,7 @@ The manuscript of {s} was sold in {city} in {year} to pay for {policy}.
 # garden | {new} Garden | a botanical garden
 {s} keeps {n110_940} kinds of {plants}, many collected by {person} in {country}.
 = contains {plants} that {person} brought from {country}
-= owes its {plants} to journeys of {person} through {country}
+= is famous for {plants} from journeys of {person} through {country}
 A glasshouse in {s} was given by {company} in {year} for the study of {field}.
 = has a hothouse for {field} paid for by {company}
 = got from {company} a greenhouse used in {field}
@@ -196,10 +196,10 @@ In {month} {year}, {trouble} felled the oldest {plants} of {s}.
 # tower | {new} Tower | a tower
 Rising {n31_190} m above {city}, {s} was put up in {year} as a watch post against {trouble}.
 = is {n31_190} m tall and overlooks {city}
-= stands {n31_190} m high over {city}
+= has a height of {n31_190} m over {city}
 The clock in {s} was built by {person}, a {job} paid in {food}.
 = has a clock made by {person}, who was a {job}
-= shows the time on a clock by the {job} {person}
+= was given its clock by the {job} {person}
 Since {year} {company} has rented {s} to test {goods}.
 = is let to {company}, which tries out {goods} there
 = serves {company} as a place to test {goods}
@@ -232,6 +232,6 @@ In {year} {company} bought {s} and closed its {sport} pages.
 = dropped coverage of {sport} under its owner {company}
 = stopped writing about {sport} after {company} purchased it
 Readers of {s} in {country} wait for its weekly column on {plants}.
-= prints a column on {plants} popular in {country}
+= has a column on {plants} popular in {country}
 = runs notes about {plants} that are read in {country}
 """

@@ -7,26 +7,28 @@ which turns each of the comparisons around.
 Left out deliberately: cell marks and the native shapes (``natives``).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from decomposerl.sample.world import World, capital
 
 SCIENCE = (
-    "On {task}, {a} beats {b} in {x}, yet {b} comes out ahead when judged by {y}.",
+    "On {task}, {a} was better than {b} in {x}, and {b} was better than {a} in {y}.",
     "The best {x} in {task} belongs to {a}, which stays below {b} for {y}.",
-    "{b} trails {a} by {d} points of {x}, a gap seen in {task} only; in {y} {b} leads.",
-    "Anyone who needs {y} for {task} should take {b} over {a}, the leader in {x}.",
-    "Among systems built for {task}, {a} reaches {n} in {x} and {b} reaches {m} in {y}.",
-    "With {n} in {x}, {a} outdoes {b}, but loses to it in {y} ({task}).",
+    "{b} trails {a} clearly in {x}, a gap seen in {task} only; in {y} {b} leads.",
+    "{a} is the better choice for {x} in {task}, while {b} is the better choice for {y}.",
+    "Among systems for {task}, {a} was first in {x}, and {b} was ahead of {a} in {y}.",
+    "In {task}, {a} is ahead of {b} in {x}, and {b} is ahead of {a} in {y}.",
 )
 HEALTH = (
     "{a} counted more {x} than {b}, although {b} was ahead in {y}.",
-    "There were {d} more {x} in {a} than in {b}, where {y} were the larger worry.",
+    "There were far more {x} in {a} than in {b}, where {y} were the larger worry.",
     "{b} had fewer {x} than {a} but it reported more {y}.",
-    "While {a} noted {n} {x}, {b} came to {m} {y}.",
-    "Compared with {b}, {a} did worse on {x} and better on {y}.",
-    "With {m} {y}, {b} stood above {a}, which in turn led on {x} with {n}.",
+    "While {a} passed {b} in {x}, it fell behind {b} in {y}.",
+    "{a} was worse off than {b} for {x}, and {b} was worse off than {a} for {y}.",
+    "For {y}, {b} stood above {a}, which in turn led on {x}.",
 )
+_BEST = 990  # above every drawn cell
+_SUFFIXES = ("Net", "-XL", "Former", "")
 _MEASURES = (
     "deaths from {disease}", "children with {disease}", "reports of {symptom}",
     "doses of {drug}", "tests of {food}", "clinics for {group}", "samples with {rock}",
@@ -60,7 +62,9 @@ def science(world: World, rows: int, *, true: bool) -> TableClaim:
         world.value("new") + world.rng.choice(("Net", "-XL", "Former", "")) for _ in range(rows)
     ]
     caption = f"Table {world.rng.randint(2, 9)}: results of {rows} systems for {task}."
-    return _claimed(world, ("System", *sets), systems, caption, (SCIENCE, task), true=true)
+    return _claimed(
+        world, Table(caption, ("System", *sets), ()), systems, (SCIENCE, task), true=true
+    )
 
 
 def health(world: World, rows: int, *, true: bool) -> TableClaim:
@@ -69,7 +73,7 @@ def health(world: World, rows: int, *, true: bool) -> TableClaim:
     measures = [_filled(world, measure) for measure in picked]
     towns = [world.value("city") for _ in range(rows)]
     caption = f"Health figures by town, {world.value('year')}, {world.value('country')}"
-    return _claimed(world, ("Town", *measures), towns, caption, (HEALTH, ""), true=true)
+    return _claimed(world, Table(caption, ("Town", *measures), ()), towns, (HEALTH, ""), true=true)
 
 
 def _filled(world: World, measure: str) -> str:
@@ -78,14 +82,9 @@ def _filled(world: World, measure: str) -> str:
 
 
 def _claimed(
-    world: World,
-    header: tuple[str, ...],
-    names: list[str],
-    caption: str,
-    worded: tuple[tuple[str, ...], str],
-    *,
-    true: bool,
+    world: World, frame: Table, names: list[str], worded: tuple[tuple[str, ...], str], *, true: bool
 ) -> TableClaim:
+    header = frame.header
     cells = {name: [world.rng.randint(101, 989) for _ in header[1:]] for name in names}
     a, b = world.rng.sample(names, 2)
     x, y = world.rng.sample(range(len(header) - 1), 2)
@@ -96,10 +95,9 @@ def _claimed(
     templates, task = worded
     template = templates[world.rng.randrange(len(templates))]
     if "best" in template:
-        cells[a][x] = 990 + world.rng.randint(0, 8)
-    n, m, d = cells[a][x], cells[b][y], cells[a][x] - cells[b][x]
+        cells[a][x] = _BEST + world.rng.randint(0, 8)
     first, second = (a, b) if true else (b, a)
-    values = {"x": header[x + 1], "y": header[y + 1], "n": n, "m": m, "d": d, "task": task}
+    values = {"x": header[x + 1], "y": header[y + 1], "task": task}
     claim = capital(template.format(a=first, b=second, **values))
     rows = tuple((name, *map(str, cells[name])) for name in names)
-    return TableClaim(Table(caption, header, rows), claim)
+    return TableClaim(replace(frame, rows=rows), claim)

@@ -1,0 +1,1 @@
+"""Writers of the native files, one function a corpus."""

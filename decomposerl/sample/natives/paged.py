@@ -7,7 +7,7 @@ Left out deliberately: HoVer's paragraph file and FEVEROUS tables; the database 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from decomposerl.sample.natives.writing import (
     Row,
@@ -66,7 +66,7 @@ def _hover_row(case: Case, uid: str) -> Row:
     }
 
 
-def ex_fever(files: dict[str, Sequence[Case]]) -> Written:
+def ex_fever(files: Mapping[str, Sequence[Case]]) -> Written:
     """CSV files by stem (train, dev, test, mini_test) and ``pages.db``."""
     out = Written()
     header = ["claim", "explanation", "label", "golden entity", "mention", "result entity"]
@@ -87,7 +87,7 @@ def _ex_row(case: Case) -> list[object]:
     return [case.claim, explanation, label(case, _EX), str(names), "[]", "", ""]
 
 
-def feverous(files: dict[str, Sequence[Case]], reduced: Sequence[Case]) -> Written:
+def feverous(files: Mapping[str, Sequence[Case]], reduced: Sequence[Case]) -> Written:
     """Native JSON lines by path, the reduced ``feverous_s/train.json``, the page database."""
     out = Written()
     for path, cases in files.items():

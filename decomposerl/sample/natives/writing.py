@@ -73,7 +73,8 @@ def sentences(case: Case) -> list[str]:
 
 def number(case: Case, digits: int) -> int:
     """A number made from the case's hash."""
-    return int(hashlib.sha256(case.uid.encode()).hexdigest(), 16) % 10**digits
+    whole = int(hashlib.sha256(case.uid.encode()).hexdigest(), 16)
+    return whole % int("1" + "0" * digits)
 
 
 def uuid(case: Case) -> str:

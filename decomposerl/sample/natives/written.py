@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
+from decomposerl.sample.banks import listed
 from decomposerl.sample.natives.writing import (
     Row,
     Written,
@@ -244,10 +245,10 @@ def pubmedqa(train: Sequence[Case], test: Sequence[Case]) -> Written:
     return out
 
 
-_PARTS = (
-    "AggreFact-CNN AggreFact-XSum TofuEval-MediaS TofuEval-MeetB Wice Reveal "
-    "ClaimVerify FactCheck-GPT ExpertQA Lfqa RAGTruth"
-).split()
+_PARTS = listed(
+    "AggreFact-CNN AggreFact-XSum TofuEval-MediaS TofuEval-MeetB Wice Reveal ClaimVerify "
+    "FactCheck-GPT ExpertQA Lfqa RAGTruth"
+)
 
 
 def llm_aggrefact(splits: Split) -> Written:
