@@ -38,7 +38,7 @@ def main() -> int:
     raw = {source.name: source.paper_raw for source in SOURCES if source.paper_raw is not None}
     wide = attrition_wide(folder.read("attrition"), raw, {s.name: s.title for s in SOURCES})
     console.print()
-    console.print(attrition_text(wide), markup=False, highlight=False)
+    console.print(attrition_text(wide), markup=False, highlight=False, soft_wrap=True)
     console.print(f"\nengine=embedded; funnel took {time.perf_counter() - started:.1f} s")
     console.print(f"DuckDB    {folder.path / 'decomposerl.duckdb'}", soft_wrap=True)
     console.print("browse    .venv/bin/decomposerl explain CLAIM_ID")

@@ -5,6 +5,9 @@ paths relative to that folder, and small results as tables. The file is built un
 name and renamed over the old one, so an open reader keeps what it has and nobody waits.
 What is not materialized yet is an empty view or table with the right columns.
 
+DuckDB is imported where it is used: loaded before torch, it prints a page of warnings when
+the process ends.
+
 Left out deliberately: any change to the Parquet, and queries (``docs/browsing.md``).
 """
 
@@ -15,8 +18,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import polars as pl
 
 from decomposerl import schemas
@@ -24,6 +27,9 @@ from decomposerl.claims.source import Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from resources.catalogue_views import views
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 FILE = "decomposerl.duckdb"
 _ABANDONED_S = 3600.0
@@ -38,6 +44,8 @@ def build_catalogue(data: Path, sources: Sequence[Source] | None = None) -> Path
         ConfigError: the folder's path holds a character that DuckDB takes for a pattern.
         SchemaError: a file of the folder is not what its place promises.
     """
+    import duckdb
+
     data = data.resolve()
     unusable = sorted(set(str(data)) & set(",*?["))
     if unusable:
@@ -53,12 +61,14 @@ def build_catalogue(data: Path, sources: Sequence[Source] | None = None) -> Path
     return data / FILE
 
 
-def open_catalogue(data: Path) -> duckdb.DuckDBPyConnection:
+def open_catalogue(data: Path) -> "DuckDBPyConnection":
     """The catalogue of ``data``, read-only; its views find the Parquet wherever one stands.
 
     Raises:
         DecomposeRLError: there is no catalogue yet, or another program writes to it.
     """
+    import duckdb
+
     path = data.resolve() / FILE
     if not path.is_file():
         raise DecomposeRLError(
@@ -81,6 +91,8 @@ def read_table(data: Path, name: str) -> pl.DataFrame:
     Raises:
         DecomposeRLError: as ``open_catalogue``; or the catalogue lacks the table.
     """
+    import duckdb
+
     with open_catalogue(data) as connection:
         try:
             frame: pl.DataFrame = connection.table(name).pl()
@@ -122,7 +134,7 @@ def read_stages(data: Path) -> list[StageFrames]:
     return found
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, data: Path, sources: Sequence[Source]) -> None:
+def _fill(connection: "DuckDBPyConnection", data: Path, sources: Sequence[Source]) -> None:
     for statement in views(data):
         connection.execute(statement)
     counted = attrition(read_stages(data))

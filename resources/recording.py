@@ -124,7 +124,7 @@ class StageRecorder:
     ) -> StageRun:
         run = StageRun(
             stage=self._key,
-            run_id=self._context.run_id,
+            run_id=self._context.run.run_id,
             finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
             seconds=round(time.perf_counter() - self._started, 3),
             rows_in=rows_in,

@@ -99,7 +99,7 @@ def test_each_stage_keeps_or_drops_every_row_once(first: Run):
 def test_the_last_two_stages_share_one_account(first: Run):
     """Silver-decomposed rows = selected + long evidence + dropped."""
     read = first.folder.read
-    origins = read("training_claims")["origin"].value_counts().rows_by_key("origin", unique=True)
+    origins = dict(read("training_claims")["origin"].value_counts().rows())
     dropped = read("drops/training_claims").height
     assert read("silver_decomposed").height == sum(origins.values()) + dropped
     assert origins["selected"] == read("diversity_selected").height

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not CORPORA.is_dir(), reason="the real corpora are not on this machine"),
 ]
 
-BUDGET = 400
+BUDGET = 150
 COUNTS = {
     "hover": 3278,
     "feverous": 2962,
