@@ -25,7 +25,6 @@ find_python = for p in $(CANDIDATES); do \
 	if "$$p" -c '$(NEW_ENOUGH)' 2>/dev/null; then echo "$$p"; break; fi; done
 
 export DAGSTER_HOME := $(CURDIR)/.dagster_home
-export DAGSTER_MODULE_NAME := dagster_project.definitions
 export HF_HUB_OFFLINE ?= 1
 # One torch thread: on small machines more threads only fight each other.
 export OMP_NUM_THREADS ?= 1
