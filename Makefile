@@ -42,7 +42,7 @@ demo: $(STAMPS)/demo .dagster_home/dagster.yaml
 	@$(BIN)/python -m dagster_project.demo
 
 ui: $(STAMPS)/demo .dagster_home/dagster.yaml
-	@$(BIN)/dagster dev -w workspace.yaml
+	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml
 
 test: $(STAMPS)/dev .dagster_home/dagster.yaml
 	$(call step,format)
@@ -54,7 +54,7 @@ test: $(STAMPS)/dev .dagster_home/dagster.yaml
 	$(call step,import contracts)
 	@$(BIN)/lint-imports --no-logo
 	$(call step,definitions)
-	@$(BIN)/dagster definitions validate -w workspace.yaml
+	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
 	$(call step,tests)
 	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS)
 

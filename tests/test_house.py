@@ -58,7 +58,6 @@ def test_workspace_and_pyproject_name_the_same_module():
     (entry,) = yaml.safe_load(read("workspace.yaml"))["load_from"]
     project = PYPROJECT["tool"]["dg"]["project"]
     assert entry["python_module"]["module_name"] == project["code_location_target_module"]
-    assert f"DAGSTER_MODULE_NAME := {project['code_location_target_module']}" in read("Makefile")
 
 
 def test_the_shipped_instance_sends_nothing_and_frees_its_pools(tmp_path: Path):
