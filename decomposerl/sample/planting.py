@@ -286,4 +286,4 @@ class Planter:
         """The claim inside a frame of other words, so that few words are shared by count."""
         bare = original.claim.rstrip(".")
         frame = self.world.rng.choice(FRAMES)
-        return frame.format(bare)
+        return frame.format(within(bare))

@@ -143,5 +143,5 @@ From the {city} station a cable car takes {n110_940} skiers an hour up {s}.
 = has a cable car that starts in {city}
 Herds of {animals} graze among {plants} on the slopes of {s} in {country}.
 = is a pasture for {animals} in {country}
-= feeds {animals} on its slopes in {country}
+= is a home to {animals} on its slopes in {country}
 """

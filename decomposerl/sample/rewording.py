@@ -80,7 +80,8 @@ def within(text: str) -> str:
 
 _STARTS = frozenset(
     listed(
-        "The After At In Since Before During Under With Among Most Every For Old Grown Poor "
+        "The There It Unlike After At In Since Before During Under With Among Most Every For "
+        "Old Grown Poor "
         "Along Divers Courses Burglars Students Shooting Censors Visitors Children Passengers "
         "Volunteers Readers Fans Judges Polls Auditors Shepherds Herds Surgeons Health "
         "Letters Adverts Stores Tests Strains Farms Fitting Patients Carriers Loss Silencing "

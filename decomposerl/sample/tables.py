@@ -14,7 +14,7 @@ from decomposerl.sample.world import World, capital
 SCIENCE = (
     "On {task}, {a} was better than {b} in {x}, and {b} was better than {a} in {y}.",
     "The best {x} in {task} belongs to {a}, which stays below {b} for {y}.",
-    "{b} trails {a} clearly in {x}, a gap seen in {task} only; in {y} {b} leads.",
+    "{b} was far behind {a} in {x} for {task}, and {a} was a little behind {b} in {y}.",
     "{a} is the better choice for {x} in {task}, while {b} is the better choice for {y}.",
     "Among systems for {task}, {a} was first in {x}, and {b} was ahead of {a} in {y}.",
     "In {task}, {a} is ahead of {b} in {x}, and {b} is ahead of {a} in {y}.",
