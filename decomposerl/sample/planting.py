@@ -27,6 +27,7 @@ from decomposerl.sample.prose import (
 )
 from decomposerl.sample.rewording import (
     FRAMES,
+    OPENINGS,
     cut_pages,
     echoed,
     names,
@@ -69,6 +70,7 @@ _COMPOUND = re.compile(
     r"|owing|so|why|as|under|whereas)\b|[,\d]"
 )
 _ALIKE = 0.5
+_OPENED = 0.08
 _PATIENCE = 6  # scenes to look through before relations are joined once more
 TABLE_SOURCES = {"scitab": tables.science, "pubhealthtab": tables.health}
 
@@ -135,6 +137,11 @@ class Planter:
             statement = spoil(self.world, statement, wording)
         pages = self._shuffled(statement.scene.pages())
         text = statement.text(wording)
+        if kind == "ordinary" and self.world.rng.random() < _OPENED:
+            # Openings and their echoes must not be a mark of the obvious claims.
+            _, echo = self.world.rng.choice(OPENINGS)
+            text = f"{OPENINGS[0][0]}{within(text)}"
+            pages = echoed(pages, statement.scene.main.name, echo)
         return Case(self.uid(), source, kind, text, label, pages, None, statement, wording)
 
     def _core(self, source: str) -> Scene:

@@ -44,7 +44,7 @@ def cut_pages(pages: tuple[Page, ...], most_words: int) -> tuple[Page, ...]:
     return tuple(kept)
 
 
-_OPENINGS = (
+OPENINGS = (
     ("Reportedly, ", "So it was reportedly."),
     ("Records confirm that ", "Records confirm it."),
     ("Public records confirm that ", "Public records confirm it."),
@@ -66,7 +66,7 @@ def opening_words(text: str, *, spare: bool) -> tuple[str, str]:
     """
     weight = len({word.strip(".,'\"").lower() for word in text.split()} - _SMALL)
     more = (weight > _SHORT) + (weight > _SHORT * 2) + spare
-    return _OPENINGS[more - 1] if more else ("", "")
+    return OPENINGS[more - 1] if more else ("", "")
 
 
 _SHORT = 8

@@ -27,20 +27,10 @@ def write(cases: Sequence[Case]) -> Written:
         return {**with_dev(name), "test": of(f"benchmark/{name}")}
 
     ex_fever = {**with_test("ex_fever"), "mini_test": of("list/ex_fever_mini")}
-    feverous = of("feverous")
-    usable = [c for c in feverous if not c.fault and c.label != "middle"]
-    reduced = usable[::_REDUCED_EVERY]
-    native = [case for case in feverous if case not in reduced]
     parts = (
         written.llm_aggrefact({"dev": of("llm_aggrefact"), "test": of("benchmark/llm_aggrefact")}),
         paged.ex_fever(ex_fever),
-        paged.feverous(
-            {
-                "feverous/feverous_train_challenges.jsonl": native,
-                "feverous/feverous_dev_challenges.jsonl": of("benchmark/feverous"),
-            },
-            reduced,
-        ),
+        _feverous(of("feverous"), of("benchmark/feverous")),
         paged.hover(of("hover"), of("benchmark/hover"), of("list/hover_test")),
         paged.fever(of("benchmark/fever"), of("list/fever_dev"), of("list/fever_symmetric")),
         written.foolmetwice(with_test("foolmetwice")),
@@ -60,3 +50,14 @@ def write(cases: Sequence[Case]) -> Written:
         out.files |= part.files
         out.ids |= part.ids
     return out
+
+
+def _feverous(training: list[Case], test: list[Case]) -> Written:
+    usable = [case for case in training if not case.fault and case.label != "middle"]
+    reduced = usable[::_REDUCED_EVERY]
+    native = [case for case in training if case not in reduced]
+    files = {
+        "feverous/feverous_train_challenges.jsonl": native,
+        "feverous/feverous_dev_challenges.jsonl": test,
+    }
+    return paged.feverous(files, reduced)
