@@ -14,6 +14,7 @@ Left out deliberately: reading environment variables (the caller passes endpoint
 and any decision to fetch: nothing is downloaded unless a person asks for it.
 """
 
+import fnmatch
 import hashlib
 import json
 import os
@@ -43,6 +44,8 @@ class Lock:
 class _Repository(Protocol):
     def resolve(self, revision: str | None) -> str: ...
 
+    def files(self, revision: str) -> list[str]: ...
+
     def download(self, file: str, revision: str) -> Path: ...
 
 
@@ -71,8 +74,8 @@ def fetch(  # noqa: PLR0913 - one call says everything; nothing is read from the
     commit = pinned.revision if pinned is not None else repository.resolve(revision)
     known = dict(pinned.sha256) if pinned is not None else {}
     paths = []
-    for file, local in location.files:
-        target = root / local
+    for wanted, local in location.files:
+        file, target = _file_name(wanted, location.repo_id, repository, commit, known), root / local
         if not (target.is_file() and known.get(file) == sha256_of(target)):
             found = repository.download(file, commit)
             _verify(location.repo_id, file, sha256_of(found), known)
@@ -81,6 +84,22 @@ def fetch(  # noqa: PLR0913 - one call says everything; nothing is read from the
         paths.append(target)
     write_lock(lock, {**locks, location.repo_id: Lock(commit, known)})
     return paths
+
+
+def _file_name(
+    wanted: str, repo_id: str, repository: _Repository, commit: str, known: Mapping[str, str]
+) -> str:
+    """The file that ``wanted`` means: itself, or the only match where it is a pattern."""
+    if not set(wanted) & set("*?["):
+        return wanted
+    locked = fnmatch.filter(known, wanted)
+    matches = locked or fnmatch.filter(repository.files(commit), wanted)
+    if len(matches) != 1:
+        raise SourceFileError(
+            f"{repo_id}: {len(matches)} files match '{wanted}' at revision {commit}: "
+            f"{', '.join(sorted(matches)) or 'none'}"
+        )
+    return matches[0]
 
 
 def read_lock(path: Path) -> dict[str, Lock]:
@@ -159,6 +178,10 @@ class _FolderRepository:
             return revision
         raise SourceError(f"{self.repo_id}: no revision '{revision or 'main'}' at {self.root}")
 
+    def files(self, revision: str) -> list[str]:
+        folder = self.root / self.repo_id / revision
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
     def download(self, file: str, revision: str) -> Path:
         path = self.root / self.repo_id / revision / file
         if not path.is_file():
@@ -183,6 +206,17 @@ class _HubRepository:
         except _failures(hub) as error:
             raise self._explained(error) from error
         return str(info.sha)
+
+    def files(self, revision: str) -> list[str]:
+        hub = _hub()
+        api = hub.HfApi(endpoint=self.endpoint, token=self.token)
+        try:
+            names = api.list_repo_files(
+                self.location.repo_id, repo_type="dataset", revision=revision
+            )
+        except _failures(hub) as error:
+            raise self._explained(error) from error
+        return [str(name) for name in names]
 
     def download(self, file: str, revision: str) -> Path:
         hub = _hub()

@@ -74,6 +74,22 @@ def test_an_explicit_revision_pins_anew(tmp_path: Path, hub: Path):
     }
 
 
+def test_a_pattern_takes_the_one_file_that_matches_and_pins_its_name(tmp_path: Path, hub: Path):
+    """A file whose exact name is unknown is found by pattern; two matches are refused."""
+    endpoint, lock = hub.resolve().as_uri(), tmp_path / "corpora.lock.toml"
+    location = HubLocation("org/toy", (("*.jsonl", "toy/rows.jsonl"),))
+    (path,) = fetch(location, tmp_path, lock, endpoint=endpoint)
+    assert "first data/a.jsonl" == path.read_text()
+    assert {"data/a.jsonl"} == set(read_lock(lock)["org/toy"].sha256)
+    (hub / "org" / "toy" / "c0ffee" / "z.jsonl").write_text("a later neighbour")
+    assert [path] == fetch(location, tmp_path, lock, endpoint=endpoint)
+
+    with pytest.raises(
+        SourceFileError, match=r"2 files match '\*\.jsonl'.*data/a\.jsonl, z\.jsonl"
+    ):
+        fetch(location, tmp_path, tmp_path / "other.toml", endpoint=endpoint)
+
+
 def test_changed_content_at_the_locked_commit_is_refused(tmp_path: Path, hub: Path):
     """A hash that differs names file and lock, and the corpora folder keeps its copy."""
     paths = get(tmp_path)

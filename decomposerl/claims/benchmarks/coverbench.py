@@ -14,7 +14,7 @@ from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.fields import boolean, held, read_each, text
 from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import sentences
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile
+from decomposerl.claims.source import Benchmark, CorpusFiles, HubLocation, NativeFile
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -46,5 +46,7 @@ COVERBENCH = Benchmark(
     labels=LabelMap.of(supported="true", refuted="false"),
     files=(NativeFile("coverbench/eval.json", "json_array", "test"),),
     read=read,
-    notes=("Place the gated file at coverbench/eval.json.",),
+    # The split is one JSON file; its exact name stands behind the gate.
+    hub=HubLocation("google/coverbench", (("*eval*.json*", "coverbench/eval.json"),), gated=True),
+    notes=("Place the gated file at coverbench/eval.json, or fetch it with a token.",),
 )
