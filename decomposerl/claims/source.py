@@ -75,7 +75,8 @@ class HubLocation:
     """Where a corpus lives on the Hugging Face hub.
 
     ``files`` maps a file of the repository, or a pattern that one file of it matches, to
-    its path below the corpora folder. The revision is pinned by the lock file that the first fetch writes, never by a branch.
+    its path below the corpora folder. The revision is pinned by the lock file that the
+    first fetch writes, never by a branch.
     """
 
     repo_id: str
