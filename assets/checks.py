@@ -9,11 +9,12 @@ from collections.abc import Sequence
 import dagster as dg
 import polars as pl
 
-from decomposerl.funnel.catalogue import STAGES
+from decomposerl.funnel.catalogue import STAGES, decontaminate
 from decomposerl.funnel.conservation import broken_rules, conserved_counts
-from decomposerl.kernels.set_join import cross_matches
-from decomposerl.kernels.text_scan import normalise_claim
+from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.reports.attrition import frame_markdown
+from decomposerl.schemas import DECONTAMINATED
+from resources.engines import EmbedderResource
 from resources.tables import DataFolder
 
 _IDS = ["claim_id", "source"]
@@ -74,17 +75,16 @@ def leakage_check(benchmark_names: Sequence[str]) -> dg.AssetChecksDefinition:
     """No test claim survives in the training set, tested afresh on the final table."""
 
     @dg.asset_check(asset=dg.AssetKey("training_claims"), name="no_leakage", blocking=True)
-    def no_leakage(data_folder: DataFolder) -> dg.AssetCheckResult:
-        """No training claim equals a test claim, or shares 0.7 of its words."""
-        claims = data_folder.read("training_claims", ["claim_id", "claim"])
-        tests = pl.concat([data_folder.read(f"benchmark/{n}", ["claim"]) for n in benchmark_names])
-        known = {normalise_claim(text) for text in tests["claim"]}
-        exact = [text for text in claims["claim"] if normalise_claim(text) in known]
-        near = cross_matches(claims["claim"].to_list(), tests["claim"].to_list(), 0.7)
-        lexical = int(near.found.sum())
+    def no_leakage(data_folder: DataFolder, embedder: EmbedderResource) -> dg.AssetCheckResult:
+        """All three prongs, with the thresholds of the last run, find nothing to remove."""
+        claims = data_folder.read("training_claims", list(DECONTAMINATED.schema))
+        tests = pl.concat([data_folder.read(f"benchmark/{name}") for name in benchmark_names])
+        ran = data_folder.run("decontaminated")["config"]
+        thresholds = DecontaminationSettings.model_validate_json(ran)
+        leaks = decontaminate(claims, tests, thresholds, embedder.open()).drops
+        found = dict(leaks["reason"].value_counts().rows())
         return dg.AssetCheckResult(
-            passed=not exact and lexical == 0,
-            metadata={"exact": len(exact), "lexical": lexical, "test claims": tests.height},
+            passed=leaks.is_empty(), metadata={**found, "test claims": tests.height}
         )
 
     return no_leakage

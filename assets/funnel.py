@@ -57,7 +57,7 @@ class TrainingConfig(settings.TrainingSettings, dg.Config):
 
 def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
     """The first stage, which pools the claims of all sources in catalogue order."""
-    ins = {name: dg.AssetIn(key=["claims", name]) for name in source_names}
+    ins = {f"claims_{name}": dg.AssetIn(key=["claims", name]) for name in source_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS)
     def rule_filtered(
@@ -70,7 +70,7 @@ def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
         """Claims with enough evidence, little lexical overlap and at least two entities."""
         recogniser = entities.open()
         stage = StageRecorder(context, config, recogniser)
-        pool = pl.concat([claims[name] for name in source_names])
+        pool = pl.concat([claims[f"claims_{name}"] for name in source_names])
         done = catalogue.rule_filter(pool, config, tokens.open(), recogniser)
         return stage.result(pool, done.kept, done.drops)
 
@@ -107,7 +107,7 @@ def deduplicated(
 
 def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
     """The stage that holds every claim against all benchmarks."""
-    ins = {name: dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
+    ins = {f"benchmark_{name}": dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS)
     def decontaminated(
@@ -120,8 +120,9 @@ def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
         """Claims that match no test claim exactly, lexically or semantically."""
         vectors = embedder.open()
         stage = StageRecorder(context, config, vectors)
-        holdouts = pl.concat([benchmarks[name] for name in benchmark_names])
-        missing = [name for name in benchmark_names if benchmarks[name].is_empty()]
+        tests = {name: benchmarks[f"benchmark_{name}"] for name in benchmark_names}
+        holdouts = pl.concat(tests.values())
+        missing = [name for name, frame in tests.items() if frame.is_empty()]
         if missing:
             context.log.warning(f"not checked against, because not on disk: {', '.join(missing)}")
         done = catalogue.decontaminate(deduplicated, holdouts, config, vectors)

@@ -160,8 +160,9 @@ def fetch(
     """Fetch a corpus from the Hugging Face hub at a pinned revision and check its hashes."""
     from resources.hub import fetch as fetch_files
 
+    found = _on_the_hub(source)
     folder = _corpora_folder(corpora)
-    for corpus in _on_the_hub(source):
+    for corpus in found:
         typer.echo(f"{corpus.title}: {corpus.license}. {corpus.terms}")
         if corpus.hub is not None:
             lock = folder / "corpora.lock.toml"

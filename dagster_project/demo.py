@@ -1,10 +1,11 @@
 """``make demo``: the whole graph on the bundled sample, then where to look.
 
-Takes the environment like every other command; materializes the ``funnel`` job in this
-process with ``configs/demo.yaml`` and prints the attrition table, the path of the DuckDB
-file and the line that opens the UI. Exits with 1 when the run fails.
+Takes the environment like every other command, but always the sample; materializes the
+``funnel`` job in this process with ``configs/demo.yaml`` and prints the attrition table, the
+path of the DuckDB file and the line that opens the UI. Exits with 1 when the run fails.
 """
 
+import dataclasses
 import sys
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ import dagster as dg
 import yaml
 from rich.console import Console
 
-from dagster_project.definitions import defs
+from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
 from decomposerl.claims.catalogue import SOURCES
 from decomposerl.reports.attrition import attrition_text, attrition_wide
@@ -27,14 +28,15 @@ def main() -> int:
     console = Console()
     config = yaml.safe_load(_CONFIG.read_text("utf-8"))
     config["loggers"] = {"console": {"config": {"log_level": "INFO"}}}
+    profile = dataclasses.replace(profile_from_environment(), corpora=None)
     started = time.perf_counter()
     with dg.DagsterInstance.get() as instance:
-        job = defs.resolve_job_def("funnel")
+        job = build_definitions(profile).resolve_job_def("funnel")
         result = job.execute_in_process(run_config=config, instance=instance, raise_on_error=False)
     if not result.success:
         console.print("[red]the run failed; its log is above and in the UI (make ui)[/red]")
         return 1
-    folder = DataFolder(base_dir=str(profile_from_environment().data))
+    folder = DataFolder(base_dir=str(profile.data))
     raw = {source.name: source.paper_raw for source in SOURCES if source.paper_raw is not None}
     wide = attrition_wide(folder.read("attrition"), raw, {s.name: s.title for s in SOURCES})
     console.print()

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
+from dotenv import dotenv_values
+
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
@@ -39,10 +41,13 @@ class Profile:
 def profile_from_environment(environment: Mapping[str, str] | None = None) -> Profile:
     """Read the profile; relative folders are taken from the working directory.
 
+    Without an argument, a ``.env`` file of the working directory fills in what the
+    environment does not say, as it does for the ``dagster`` commands.
+
     Raises:
         ConfigError: the profile is unknown or the corpora folder does not exist.
     """
-    env = os.environ if environment is None else environment
+    env = _environment() if environment is None else environment
     name = env.get("DECOMPOSERL_PROFILE") or "embedded"
     if name not in get_args(ProfileName):
         choices = ", ".join(get_args(ProfileName))
@@ -52,6 +57,11 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
         raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
     data = Path(env.get("DECOMPOSERL_DATA") or _ROOT / "data").resolve()
     return Profile(name=cast("ProfileName", name), corpora=corpora, data=data)
+
+
+def _environment() -> dict[str, str]:
+    written = {name: value for name, value in dotenv_values(".env").items() if value is not None}
+    return {**written, **os.environ}
 
 
 def resources_for(profile: Profile) -> dict[str, Any]:
@@ -115,7 +125,14 @@ def benchmarks_for(profile: Profile) -> tuple[Benchmark, ...]:
 
 def _own_corpora(profile: Profile) -> list[tuple[str, str]]:
     paths = sorted(profile.corpora.glob("*/source.toml")) if profile.corpora else []
-    return [(str(path), path.read_text("utf-8")) for path in paths]
+    return [(str(path), _text_of(path)) for path in paths]
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read as UTF-8 text: {error}") from error
 
 
 def _refuse_taken_names(

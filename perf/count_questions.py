@@ -1,6 +1,6 @@
 """How many questions the rule decomposer, and entities the rule recogniser, find per claim.
 
-``python -m perf.count_questions --corpora ../shared/corpora [--report docs/embedded-engines.md]``
+``python -m perf.count_questions --corpora /path/to/corpora [--report docs/embedded-engines.md]``
 prints one row per corpus and writes it between the markers of the report file.
 
 Left out deliberately: whether the questions are good; no corpus here says so.

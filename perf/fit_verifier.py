@@ -1,6 +1,6 @@
 """Fit the embedded verifier on real corpora and report how well it does.
 
-``python -m perf.fit_verifier --corpora ../shared/corpora [--report docs/embedded-engines.md]``
+``python -m perf.fit_verifier --corpora /path/to/corpora [--report docs/embedded-engines.md]``
 writes ``resources/embedded/lexical_verifier.json`` and, between the markers of the report
 file, the tables of its quality. Deterministic: the same corpora give the same weights.
 

@@ -25,6 +25,12 @@ from decomposerl.schemas import DROPS
 from resources.tables import StageOutput, StageRun
 
 _KEYS = ["claim_id", "source", "label"]
+_MEANING = {
+    "not_available": "none of its files is in the corpora folder; the frame is empty",
+    "off_by_terms": "its terms allow evaluation only; it gives no training claim",
+    "truncated": "a file ends in the middle; the rows before the cut were kept",
+    "empty": "its files are there and hold no row",
+}
 
 
 class Counted(Protocol):
@@ -100,10 +106,10 @@ class StageRecorder:
             "rejects": dg.MetadataValue.md(_rejects_md(loaded.rejects)),
             "native files": dg.MetadataValue.json(list(loaded.files)),
         }
-        if loaded.status == "not_available":
-            self._context.log.warning(
-                f"{self._key}: none of its files is in the corpora folder; the frame is empty"
-            )
+        if loaded.status != "ok":
+            self._context.log.warning(f"{self._key}: {_MEANING.get(loaded.status, loaded.status)}")
+        if loaded.rejects.height:
+            self._context.log.warning(f"{self._key}: {_first_rejects(loaded.rejects)}")
         output = StageOutput(loaded.claims, run, loaded.drops, loaded.rejects)
         return dg.MaterializeResult(value=output, metadata=metadata)
 
@@ -172,6 +178,12 @@ def _height(frame: pl.DataFrame | None) -> int:
 
 def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
     return DROPS.empty() if drops is None else drops
+
+
+def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:
+    rows = rejects.head(most).iter_rows(named=True)
+    places = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
+    return f"{rejects.height} rejected rows in the rejects table, e.g. {places}"
 
 
 def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:

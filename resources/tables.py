@@ -1,7 +1,7 @@
 """Frames to Parquet and back: atomic, schema-checked, content-hashed.
 
 An asset's value is a ``StageOutput``; it lands as ``<key>.parquet`` with its drops,
-rejects and run record beside it (DESIGN: where things lie). Each file is written to a
+rejects and run record beside it. Each file is written to a
 temporary name in the same folder and renamed, the asset's own file after its side tables
 and the run record last, so a killed run leaves the previous data or the new data, never
 half of either. The SHA-256 of the Parquet file is the asset's data version.

@@ -16,6 +16,7 @@ from decomposerl.funnel.conservation import broken_rules
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.text_scan import content_words, normalise_claim, words
 from resources.corpora import FolderCorpora
+from resources.engines import EmbedderResource
 from resources.tables import DataFolder
 
 CORPORA = Path(__file__).resolve().parent.parent.parent / "shared" / "corpora"
@@ -192,6 +193,10 @@ def test_no_benchmark_claim_survives(folder: DataFolder):
     )["claim"].to_list()
     assert set() == {normalise_claim(c) for c in training} & {normalise_claim(c) for c in tests}
     assert not cross_matches(training, tests, 0.7).found.any()
+    embedder = EmbedderResource(results_dir=str(folder.path / "engine_results")).open()
+    cosines = embedder.embed(training) @ embedder.embed(tests).T
+    assert embedder.calls == 0
+    assert cosines.max() < 0.90
 
 
 def test_all_three_prongs_fire_on_planted_real_claims(folder: DataFolder):
@@ -207,5 +212,8 @@ def test_all_three_prongs_fire_on_planted_real_claims(folder: DataFolder):
         ("semantic", "semantic_match"),
     } <= set(fired)
     assert drops["matched_source"].str.starts_with("benchmark/").all()
+    entered = folder.read("deduplicated", ["claim_id"]).join(planted, on="claim_id")
+    reworded = entered.filter(kind="semantic")["claim_id"]
+    assert reworded.is_in(drops["claim_id"].implode()).mean() >= 0.5
     survivors = folder.read("decontaminated", ["claim_id"]).join(planted, on="claim_id")
     assert {"exact", "lexical"} & set(survivors["kind"]) == set()

@@ -5,9 +5,9 @@ One frozen model a stage; the Dagster configuration classes inherit from these, 
 sides are fields here.
 """
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from decomposerl.settings import Settings
 
@@ -24,12 +24,22 @@ class RuleSettings(Settings):
     )
     min_entities: int = Field(2, ge=0, description="least distinct entities in the claim")
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _ascending("min_tokens", self.min_tokens, "max_tokens", self.max_tokens)
+        return self
+
 
 class DifficultySettings(Settings):
     """Stage ``difficulty_band`` (paper, "Difficulty-Based Filtering")."""
 
     low: float = Field(0.3, ge=0, le=1, description="least label-aligned confidence, inclusive")
     high: float = Field(0.8, ge=0, le=1, description="most label-aligned confidence, inclusive")
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _ascending("low", self.low, "high", self.high)
+        return self
 
 
 class DedupSettings(Settings):
@@ -58,6 +68,11 @@ class SilverSettings(Settings):
     min_questions: int = Field(2, ge=1, description="least distinct sub-questions")
     max_questions: int = Field(20, ge=1, description="sub-questions beyond this are cut")
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        _ascending("min_questions", self.min_questions, "max_questions", self.max_questions)
+        return self
+
 
 class SelectionSettings(Settings):
     """Stage ``diversity_selected`` (paper, "Diversity Selection")."""
@@ -75,3 +90,9 @@ class TrainingSettings(Settings):
     long_evidence_tokens: int = Field(
         3_000, ge=0, description="least evidence tokens of an unselected claim that is added"
     )
+
+
+def _ascending(low_name: str, low: float, high_name: str, high: float) -> None:
+    """Refuse bounds that would drop every row with a plausible reason."""
+    if low > high:
+        raise ValueError(f"{low_name} ({low}) is above {high_name} ({high})")
