@@ -79,7 +79,8 @@ def _auc_table(scores: Sequence[Scores]) -> list[str]:
         f"**{np.mean([ours[i] for i in once]):.3f}** | {np.mean([baseline[i] for i in once]):.3f}"
     )
     lines.append(
-        f"| **mean of AUC; all claims pooled, WiCE once** | {len(truth):,} | {truth.mean():.2f} | {mean} "
+        f"| **mean of AUC; all claims pooled, WiCE once** | {len(truth):,} "
+        f"| {truth.mean():.2f} | {mean} "
         f"| {_brier(truth, p):.3f} | {_ece(truth, p):.3f} | {_in_band(p):.2f} |"
     )
     return lines
