@@ -195,7 +195,7 @@ STAGE_RUNS = Table(
         Column("engine_hits", _I, "items answered from stored results"),
         Column("config", _S, "the resolved configuration as JSON"),
         Column("data_version", _S, "content hash of the stage's frame"),
-        Column("status", _S, "ok, not_available or off_by_terms"),
+        Column("status", _S, "ok, truncated, empty, not_available or off_by_terms"),
     ),
     unique=("stage",),
 )

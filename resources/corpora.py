@@ -155,41 +155,72 @@ def _parquet_records(path: str, found: Path) -> Iterator[Record | Reject]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    row = 0
+    content: Any = found
+    cut, end = None, 0
+    if found.suffix == ".gz":
+        data, cut = _content(found)
+        content = io.BytesIO(data)
     try:
-        content: Any = found
-        if found.suffix == ".gz":
-            data, _ = _content(found)
-            content = io.BytesIO(data)
         with parquet.ParquetFile(content) as table:
-            for batch in table.iter_batches(_BATCH_ROWS):
-                yield from _batch_records(path, row, batch)
-                row += batch.num_rows
-    except (pa.ArrowException, OSError) as error:
+            for group in range(table.num_row_groups):
+                start, end = end, end + table.metadata.row_group(group).num_rows
+                yield from _group_records(path, table, group, range(start + 1, end + 1))
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         # Parquet keeps its index at the end: without it nothing of the file can be read.
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if row:
-            yield Reject(path, row + 1, "", "truncated_file", reason)
-        else:
-            yield Reject(path, 0, "", "unreadable_file", reason)
+        yield Reject(path, 0, "", "unreadable_file", _first_line(error))
+        return
+    if cut is not None:
+        yield Reject(path, end + 1, "", "truncated_file", cut)
 
 
-def _batch_records(path: str, start: int, batch: Any) -> Iterator[Record | Reject]:  # noqa: ANN401
+def _group_records(
+    path: str,
+    table: Any,  # noqa: ANN401 - pyarrow has no types
+    group: int,
+    rows: range,
+) -> Iterator[Record | Reject]:
+    """Rows of one row group; those that a damaged page takes along are one reject each."""
+    import pyarrow as pa
+
+    done, why = 0, "the row group ends early"
+    try:
+        for batch in table.iter_batches(_BATCH_ROWS, row_groups=[group]):
+            yield from _batch_records(path, rows.start + done, batch)
+            done += batch.num_rows
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        why = _first_line(error)
+    lost = rows[done:]
+    for row in lost:
+        detail = f"rows {lost[0]}-{lost[-1]} ({len(lost)} rows): {why}"
+        yield Reject(path, row, "", "unreadable_file", detail)
+
+
+def _batch_records(path: str, first: int, batch: Any) -> Iterator[Record | Reject]:  # noqa: ANN401
+    import pyarrow as pa
+
     try:
         rows = batch.to_pylist()
-    except UnicodeDecodeError:
+    except (pa.ArrowException, ValueError, OverflowError):
         for offset in range(batch.num_rows):
-            yield _single(path, start + offset + 1, batch.slice(offset, 1))
+            yield _single(path, first + offset, batch.slice(offset, 1))
         return
-    for row, fields in enumerate(rows, start=start + 1):
+    for row, fields in enumerate(rows, start=first):
         yield Record(path, row, fields)
 
 
 def _single(path: str, row: int, one: Any) -> Record | Reject:  # noqa: ANN401
+    import pyarrow as pa
+
     fields: dict[str, object] = {}
-    for name in one.schema.names:
+    for index, name in enumerate(one.schema.names):
         try:
-            fields[name] = one.column(name)[0].as_py()
+            fields[name] = one.column(index)[0].as_py()
         except UnicodeDecodeError as error:
             return Reject(path, row, name, "broken_encoding", error.reason)
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            return Reject(path, row, name, "malformed_line", _first_line(error))
     return Record(path, row, fields)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -12,6 +12,8 @@ from decomposerl.claims.claim import Draft, Reject, RejectReason, claim_id
 from decomposerl.claims.labels import LabelMap, Side
 from decomposerl.claims.records import excerpt
 
+_INT64 = range(-(2**63), 2**63)
+
 Fault = tuple[str, RejectReason, str]
 """Field, reason, detail."""
 
@@ -44,6 +46,8 @@ def examine(
     native = draft.native_label
     side = labels.side(native) if native is not None else None
     fault = _text_fault(draft, evidence, max_evidence_bytes)
+    if fault is None and draft.num_hops is not None and draft.num_hops not in _INT64:
+        fault = ("num_hops", "missing_field", "not a 64-bit integer")
     if fault is None and native is None and label_needed:
         fault = ("label", "missing_field", "the row has no label")
     if fault is None and native is not None and side is None:

@@ -12,10 +12,10 @@ from typing import Literal
 EvidenceKind = Literal["text", "table"]
 
 RejectReason = Literal[
-    "malformed_line",  # not JSON, wrong number of cells, unclosed quote
+    "malformed_line",  # not JSON, wrong number of cells, unclosed quote, value out of range
     "broken_encoding",  # not UTF-8
     "truncated_file",  # a compressed or structured file ends in the middle
-    "unreadable_file",  # nothing of the file could be read
+    "unreadable_file",  # row 0: nothing of the file could be read; else this row's block
     "missing_field",  # absent, null or of the wrong type
     "empty_claim",
     "empty_evidence",  # the field is there and holds no text

@@ -9,11 +9,11 @@ Left out deliberately: the standard library's reader, which swallows all the row
 unclosed quote into one cell and knows no physical lines; and type guesses, every cell is text.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.claim import Record, Reject, RejectReason
 from decomposerl.claims.records import Cut, Line, broken_field, excerpt
 
 MAX_ROW_CHARS = 64_000_000
@@ -103,9 +103,8 @@ class _Reader:
             why = "no header" if outcome is None else f"header: {outcome.detail}"
             return Reject(self._path, 0, "", "unreadable_file", why)
         names = [name.removeprefix("\ufeff") for name in outcome[1]]
-        if broken_field(dict.fromkeys(names)) is not None:
-            return Reject(self._path, 0, "", "unreadable_file", "header: not UTF-8")
-        return names
+        fault = _header_fault(names)
+        return names if fault is None else Reject(self._path, 0, *fault)
 
     def next_row(self, header: Sequence[str]) -> Record | Reject | None:
         """The next row; None at the end of the file."""
@@ -177,6 +176,19 @@ class _Reader:
         number, line = taken[0]
         detail = f"{why}: {excerpt(_text(number, line))}"
         return Reject(self._path, number, "", "malformed_line", detail)
+
+
+def _header_fault(names: Sequence[str]) -> tuple[str, RejectReason, str] | None:
+    """Field, reason and detail where rows could not be told apart by these names."""
+    if broken_field(dict.fromkeys(names)) is not None:
+        return "", "unreadable_file", "header: not UTF-8"
+    if any("\r" in name.replace("\r\n", "") for name in names):
+        return "", "unreadable_file", "header: lines end in a carriage return alone"
+    # Blank names may repeat: spreadsheets write them for empty columns, and none is asked for.
+    twice = next((name for name, count in Counter(names).items() if count > 1 and name), None)
+    if twice is not None:
+        return excerpt(twice), "unreadable_file", f"header: repeats the column {excerpt(twice)}"
+    return None
 
 
 def _text(number: int, line: bytes) -> str:

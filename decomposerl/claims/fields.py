@@ -3,16 +3,19 @@
 Takes records as ``CorpusFiles`` gives them. Every accessor takes a row (or a part of it)
 and a dotted path such as ``table.rows``; what is absent, null or of the wrong type raises
 ``FieldError``, and ``read_each``/``read_many`` turn that into a ``Reject`` with file, row,
-field and reason, so that one bad row never costs its neighbours.
+field and reason, so that one bad row never costs its neighbours. ``CountedFiles`` keeps
+the book of the rows that a reader took, so that none vanishes on the way to a draft.
 
 Left out deliberately: blank claims, unknown labels, sizes and duplicate ids, which
 ``load.py`` checks once for all corpora.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 
 from decomposerl.claims.claim import Draft, Record, Reject, RejectReason
-from decomposerl.claims.source import CorpusFiles, NativeFile
+from decomposerl.claims.source import CorpusFiles, NativeFile, Pages
 
 Fields = Mapping[str, object]
 
@@ -140,6 +143,66 @@ def held(passages: Sequence[str], field: str) -> tuple[str, ...]:
     return kept
 
 
+@dataclass(slots=True)
+class CountedFiles:
+    """Corpus files that remember the rows handed out of one claim file, ``path``.
+
+    A row is accounted for by an outcome that bears its number, by a ``None`` of
+    ``read_each``, or by an outcome under the native id of its draft: some readers join
+    several rows into one draft under their common id.
+    """
+
+    files: CorpusFiles
+    path: str
+    _ids_of_row: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    _left_out: set[int] = field(default_factory=set)
+    _unfinished: int = 0
+
+    def exists(self, path: str) -> bool:
+        """As ``CorpusFiles``."""
+        return self.files.exists(path)
+
+    def pages(self, path: str) -> Pages | None:
+        """As ``CorpusFiles``."""
+        return self.files.pages(path)
+
+    def records(self, file: NativeFile) -> Iterator[Record | Reject]:
+        """As ``CorpusFiles``; rows of ``path`` are counted."""
+        if file.path != self.path:
+            yield from self.files.records(file)
+            return
+        self._unfinished += 1
+        for record in self.files.records(file):
+            self._ids_of_row.setdefault(record.row, ())
+            yield record
+        self._unfinished -= 1
+
+    def made(self, record: Record, outcomes: Sequence[Draft | Reject]) -> None:
+        """Note the native ids of the drafts of a record; they may be joined later."""
+        if record.file == self.path:
+            ids = tuple(one.native_id for one in outcomes if isinstance(one, Draft))
+            self._ids_of_row[record.row] = ids
+
+    def leave_out(self, record: Record) -> None:
+        """Note that a record is not the file's to give."""
+        if record.file == self.path:
+            self._left_out.add(record.row)
+
+    def lost(self, rows: AbstractSet[int], native_ids: AbstractSet[str]) -> str | None:
+        """What is missing where a reader gave outcomes for ``rows`` and ``native_ids``."""
+        lost = sorted(
+            row
+            for row, ids in self._ids_of_row.items()
+            if row not in rows
+            and row not in self._left_out
+            and not (ids and native_ids >= set(ids))
+        )
+        if lost:
+            first = ", ".join(map(str, lost[:5]))
+            return f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
+        return "the reader stopped before the end of the file" if self._unfinished else None
+
+
 def read_each(
     files: CorpusFiles, file: NativeFile, draft: Callable[[Record], Draft | None]
 ) -> Iterator[Draft | Reject]:
@@ -147,7 +210,11 @@ def read_each(
 
     def one(record: Record) -> Sequence[Draft]:
         made = draft(record)
-        return () if made is None else (made,)
+        if made is not None:
+            return (made,)
+        if isinstance(files, CountedFiles):
+            files.leave_out(record)
+        return ()
 
     return read_many(files, file, one)
 
@@ -159,7 +226,13 @@ def read_many(
 ) -> Iterator[Draft | Reject]:
     """Any number of drafts and rejects a row, in file order; a ``FieldError`` is one reject."""
     for record in files.records(file):
-        yield from (record,) if isinstance(record, Reject) else _guarded(record, drafts)
+        if isinstance(record, Reject):
+            yield record
+            continue
+        outcomes = _guarded(record, drafts)
+        if isinstance(files, CountedFiles):
+            files.made(record, outcomes)
+        yield from outcomes
 
 
 def _guarded(

@@ -55,6 +55,11 @@ class Ledger:
         standing = sum(reject.row > 0 for reject in self._rejects)
         return len(self._claims) + len(self._drops) + standing
 
+    @property
+    def truncated(self) -> bool:
+        """Whether a file ended in the middle, so that an unknown number of rows is lost."""
+        return any(reject.reason == "truncated_file" for reject in self._rejects)
+
     def open_file(self, path: str) -> None:
         """Begin a native file: ids must be unique within it."""
         self._file += 1
@@ -104,7 +109,9 @@ class Ledger:
             TooManyRejects: the share of rejects is above ``max_share``; a file that cannot
                 be read at all counts as a share of 1.
         """
-        unreadable = any(reject.reason == "unreadable_file" for reject in self._rejects)
+        unreadable = any(
+            reject.reason == "unreadable_file" and reject.row == 0 for reject in self._rejects
+        )
         standing = sum(reject.row > 0 for reject in self._rejects)
         share = 1.0 if unreadable else standing / max(1, self.rows_read)
         if share <= max_share:

@@ -4,13 +4,14 @@ Takes a ``Source`` or ``Benchmark``, the other one where they share files, the f
 and ``LoadSettings``; gives ``Loaded``. Paper, "Source Aggregation" and "Evaluation
 Benchmarks".
 
-Law: ``rows_read == claims.height + drops.height + rejects with row > 0``.
+Law: ``rows_read == claims.height + drops.height + rejects with row > 0``, and every row that a
+reader took from a claim file is among them or left out on purpose (``fields.CountedFiles``).
 
 Left out deliberately: formats (``records.py``), the checks of one row (``checks.py``), the
 file roles (``split_plan.py``), the split (``holdout.py``), frames (``ledger.py``).
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -18,11 +19,13 @@ from pydantic import Field
 
 from decomposerl.claims.checks import Candidate, examine
 from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.holdout import Holdout, split_by_document
 from decomposerl.claims.labels import LabelRule, apply_rule
 from decomposerl.claims.ledger import Drop, Ledger
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.claims.split_plan import SplitPlan, plan_split
+from decomposerl.errors import ConservationError
 from decomposerl.settings import Settings
 
 Rows = Iterable[Draft | Reject]
@@ -55,8 +58,10 @@ class Loaded:
     """What reading a corpus gave.
 
     ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
-    ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``status`` is ok, not_available or
-    off_by_terms; ``files`` are the native files that gave rows.
+    ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read.
+    ``status`` is not_available (no file), off_by_terms, truncated (a file ended in the
+    middle: the rows before the cut are here, the number of lost ones is unknown), empty (a
+    claim file holds no row at all), else ok.
     """
 
     claims: pl.DataFrame
@@ -75,6 +80,7 @@ def load_source(
     Raises:
         TooManyRejects: more rows were quarantined than ``max_reject_share``, or a file
             could not be read at all.
+        ConservationError: the adapter lost a row.
     """
     ledger = Ledger(source.name, f"claims/{source.name}", settings.label_rule)
     if not _training_on(source, settings):
@@ -93,8 +99,8 @@ def load_source(
         return Drop("holdout", "held_out_document") if held else None
 
     batches = [(file, rows.of(source, file)) for file in (*plan.training, *plan.extra)]
-    _record_all(ledger, source, batches, drop, settings, label_needed=True)
-    return _loaded(ledger, batches, "ok" if batches else "not_available", settings)
+    status = _record_all(ledger, source, batches, drop, settings, label_needed=True)
+    return _loaded(ledger, batches, status, settings)
 
 
 def load_benchmark(
@@ -106,7 +112,7 @@ def load_benchmark(
     evidence text a null ``evidence``: they still count for decontamination.
 
     Raises:
-        TooManyRejects: as for ``load_source``.
+        TooManyRejects, ConservationError: as for ``load_source``.
     """
     ledger = Ledger(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
     on = source is not None and _training_on(source, settings)
@@ -124,8 +130,8 @@ def load_benchmark(
 
     wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
     batches = [(file, rows.of(benchmark, file)) for file in wanted]
-    _record_all(ledger, benchmark, batches, drop, settings, label_needed=False)
-    return _loaded(ledger, batches, "ok" if batches else "not_available", settings)
+    status = _record_all(ledger, benchmark, batches, drop, settings, label_needed=False)
+    return _loaded(ledger, batches, status, settings)
 
 
 def _training_on(source: Source, settings: LoadSettings) -> bool:
@@ -141,14 +147,27 @@ class _Rows:
 
     def of(self, corpus: Corpus, file: NativeFile) -> Rows:
         kept = self._kept.pop((corpus.read, file), None)
-        return kept if kept is not None else corpus.read(self._files, file)
+        return kept if kept is not None else self._read(corpus, file)
 
     def drafts(self, corpus: Corpus, wanted: Iterable[NativeFile]) -> Iterator[Draft]:
         for file in wanted:
             key = (corpus.read, file)
             if key not in self._kept:
-                self._kept[key] = list(corpus.read(self._files, file))
+                self._kept[key] = list(self._read(corpus, file))
             yield from (row for row in self._kept[key] if isinstance(row, Draft))
+
+    def _read(self, corpus: Corpus, file: NativeFile) -> Iterator[Draft | Reject]:
+        counted = CountedFiles(self._files, file.path)
+        rows, native_ids = set[int](), set[str]()
+        for row in corpus.read(counted, file):
+            if row.file == file.path:
+                rows.add(row.row)
+            if isinstance(row, Draft):
+                native_ids.add(row.native_id)
+            yield row
+        lost = counted.lost(rows, native_ids)
+        if lost is not None:
+            raise ConservationError(f"{corpus.name}: {file.path}: {lost}")
 
 
 def _holdout(
@@ -174,15 +193,18 @@ def _holdout(
 def _record_all(  # noqa: PLR0913 - the parts of one job
     ledger: Ledger,
     corpus: Corpus,
-    batches: Iterable[Batch],
+    batches: Sequence[Batch],
     drop: Callable[[NativeFile, Candidate], Drop | None],
     settings: LoadSettings,
     *,
     label_needed: bool,
-) -> None:
+) -> str:
+    """Enter every row of the files; the status that they give the corpus."""
+    status = "ok" if batches else "not_available"
     for file, rows in batches:
         ledger.open_file(file.path)
-        for row in rows:
+        number = 0
+        for number, row in enumerate(rows, start=1):  # noqa: B007 - counted, used below
             outcome = (
                 row
                 if isinstance(row, Reject)
@@ -197,6 +219,8 @@ def _record_all(  # noqa: PLR0913 - the parts of one job
                 ledger.reject(outcome)
             else:
                 ledger.record(outcome, drop(file, outcome))
+        status = status if number else "empty"
+    return "truncated" if ledger.truncated else status
 
 
 def _loaded(
