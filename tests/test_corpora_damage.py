@@ -1,0 +1,246 @@
+"""Damaged, cut and empty files: what is lost is counted and told, and nothing more is lost."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from decomposerl.claims.claim import Draft, Record, Reject
+from decomposerl.claims.delimited import delimited_records
+from decomposerl.claims.fields import integer, read_each, text
+from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.load import Loaded, LoadSettings, load_source
+from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile, Reader, Source
+from decomposerl.errors import ConservationError, TooManyRejects
+from resources.corpora import FolderCorpora
+
+LENIENT = LoadSettings(max_reject_share=1)
+GROUP = 1000
+
+
+def _draft(record: Record) -> Draft:
+    row = record.fields
+    hops = integer(row, "hops") if "hops" in row else None
+    claim = text(row, "claim")
+    return Draft(
+        record.file, record.row, claim, "train", claim, ("E.",), text(row, "label"), num_hops=hops
+    )
+
+
+def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """One draft a row."""
+    return read_each(files, file, _draft)
+
+
+def source_of(name: str, kind: FileFormat, reader: Reader = read) -> Source:
+    labels = LabelMap.of("yes", "no")
+    return Source("toy", "Toy", "t", "", "", "", labels, (NativeFile(name, kind, "train"),), reader)
+
+
+def load(
+    root: Path, name: str, kind: FileFormat, reader: Reader = read, config: LoadSettings = LENIENT
+) -> Loaded:
+    return load_source(source_of(name, kind, reader), None, FolderCorpora(root), config)
+
+
+def rows(count: int) -> list[dict[str, object]]:
+    return [{"claim": f"Claim {i}.", "label": "yes"} for i in range(1, count + 1)]
+
+
+def write_jsonl(root: Path, count: int) -> None:
+    (root / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(count)))
+
+
+def assert_conserved(loaded: Loaded) -> None:
+    standing = loaded.rejects.filter(pl.col("row") > 0).height
+    assert loaded.rows_read == loaded.claims.height + loaded.drops.height + standing
+
+
+def damaged_parquet(path: Path, groups: int, bad: int) -> None:
+    """``groups`` row groups, of which the data page of one column of one group is garbage."""
+    table = pa.Table.from_pylist(rows(groups * GROUP))
+    parquet.write_table(table, path, row_group_size=GROUP, use_dictionary=False)
+    column = parquet.ParquetFile(path).metadata.row_group(bad).column(0)
+    start, size = column.data_page_offset, column.total_compressed_size
+    data = bytearray(path.read_bytes())
+    data[start : start + size] = b"\xff" * size
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("bad", [0, 1, 4])
+def test_a_damaged_page_costs_its_row_group_and_every_lost_row_counts(tmp_path: Path, bad: int):
+    """Groups before and after it are read; the lost rows are rejects that fail the corpus."""
+    damaged_parquet(tmp_path / "a.parquet", 5, bad)
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    lost = range(bad * GROUP + 1, (bad + 1) * GROUP + 1)
+    assert [f"Claim {i}." for i in range(1, 5 * GROUP + 1) if i not in lost] == loaded.claims[
+        "claim"
+    ].to_list()
+    assert list(lost) == loaded.rejects["row"].to_list()
+    assert {"unreadable_file"} == set(loaded.rejects["reason"])
+    assert f"rows {lost[0]}-{lost[-1]} (1000 rows)" in loaded.rejects["detail"][0]
+    assert 5 * GROUP == loaded.rows_read
+    assert_conserved(loaded)
+    with pytest.raises(TooManyRejects, match=r"20\.0%"):
+        load(tmp_path, "a.parquet", "parquet", config=LoadSettings())
+
+
+def test_a_small_damaged_group_stays_within_the_share(tmp_path: Path):
+    """Lost rows weigh as much as any other rejects: 1 of 25 groups is 4 %."""
+    damaged_parquet(tmp_path / "a.parquet", 25, 7)
+    assert 24 * GROUP == load(tmp_path, "a.parquet", "parquet", config=LoadSettings()).claims.height
+
+
+def test_a_value_out_of_range_in_an_unused_column_costs_its_row(tmp_path: Path):
+    """Such a value is no reason to lose its neighbours, and the reject names the column."""
+    table = pa.Table.from_pylist(rows(5000))
+    days = pa.array([10**9 if i == 2999 else 1 for i in range(5000)], pa.int32()).cast(pa.date32())
+    parquet.write_table(table.append_column("day", days), tmp_path / "a.parquet")
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    assert [(3000, "day", "malformed_line")] == loaded.rejects.select(
+        "row", "field", "reason"
+    ).rows()
+    assert 4999 == loaded.claims.height
+    assert_conserved(loaded)
+
+
+def test_a_cut_gzip_of_parquet_is_told(tmp_path: Path):
+    """Only the gzip trailer is missing: every row is there, and the cut is one reject."""
+    table = pa.Table.from_pylist(rows(10))
+    parquet.write_table(table, tmp_path / "a.parquet")
+    packed = gzip.compress((tmp_path / "a.parquet").read_bytes())
+    (tmp_path / "a.parquet").unlink()
+    (tmp_path / "a.parquet.gz").write_bytes(packed[:-4])
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    assert ("truncated", 10) == (loaded.status, loaded.claims.height)
+    assert [(11, "truncated_file")] == loaded.rejects.select("row", "reason").rows()
+
+
+def test_a_cut_file_is_told_by_the_status(tmp_path: Path):
+    """Rows before the cut are kept, whatever was lost: gzip and JSON arrays alike."""
+    write_jsonl(tmp_path, 900)
+    packed = gzip.compress((tmp_path / "a.jsonl").read_bytes())
+    (tmp_path / "a.jsonl").unlink()
+    (tmp_path / "a.jsonl.gz").write_bytes(packed[: len(packed) * 2 // 3])
+    (tmp_path / "b.json").write_text(json.dumps(rows(900))[:-2000])
+    for name, kind in (("a.jsonl", "jsonl"), ("b.json", "json_array")):
+        loaded = load(tmp_path, name, kind, config=LoadSettings())  # type: ignore[arg-type]
+        assert "truncated" == loaded.status
+        assert ["truncated_file"] == loaded.rejects["reason"].to_list()
+        assert 100 < loaded.claims.height < 900
+        assert_conserved(loaded)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "content"),
+    [
+        ("a.jsonl", "jsonl", ""),
+        ("a.jsonl", "jsonl", "\n\n"),
+        ("a.csv", "csv", "claim,label\n"),
+        ("a.json", "json_array", "[]"),
+    ],
+)
+def test_a_file_without_rows_is_told_by_the_status(
+    tmp_path: Path, name: str, kind: FileFormat, content: str
+):
+    """A file that is there and holds nothing is neither absent nor sound."""
+    (tmp_path / name).write_text(content)
+    loaded = load(tmp_path, name, kind)
+    assert ("empty", 0, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
+
+
+def test_carriage_returns_alone_and_repeated_columns_are_unreadable(tmp_path: Path):
+    """Neither gives rows that could be told apart; the message says why."""
+    for content, why in (
+        (b"claim,label\rOne.,yes\rTwo.,no\r", "carriage return"),
+        (b"claim,label,label\nOne.,yes,no\n", "repeats the column label"),
+    ):
+        (tmp_path / "a.csv").write_bytes(content)
+        loaded = load(tmp_path, "a.csv", "csv")
+        assert [(0, "unreadable_file")] == loaded.rejects.select("row", "reason").rows()
+        assert why in loaded.rejects["detail"][0]
+        with pytest.raises(TooManyRejects, match=why):
+            load(tmp_path, "a.csv", "csv", config=LoadSettings())
+
+
+def test_headers_with_line_breaks_and_blank_names_are_read():
+    """A quoted line break in a name and the unnamed columns of a spreadsheet are sound."""
+    lines = [b'"a\r\n', b'b",c,,\r\n', b"1,2,,\r\n"]
+    (record,) = delimited_records("a.csv", lines, ",")
+    assert isinstance(record, Record)
+    assert {"a\r\nb": "1", "c": "2", "": ""} == record.fields
+
+
+@pytest.mark.parametrize("hops", [10**25, -(2**63) - 1, 2**63])
+def test_hops_beyond_64_bits_cost_their_row(tmp_path: Path, hops: int):
+    """The table of claims holds 64-bit integers; the extremes themselves are sound."""
+    numbers = [2, hops, 2**63 - 1, -(2**63)]
+    lines = [json.dumps({**row, "hops": n}) for row, n in zip(rows(4), numbers, strict=True)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    loaded = load(tmp_path, "a.jsonl", "jsonl")
+    assert [(2, "num_hops", "missing_field", "not a 64-bit integer")] == loaded.rejects.select(
+        "row", "field", "reason", "detail"
+    ).rows()
+    assert [2, 2**63 - 1, -(2**63)] == loaded.claims["num_hops"].to_list()
+
+
+def loses_a_row(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """A faulty adapter: row 3 gives nothing."""
+    for item in files.records(file):
+        if item.row != 3:
+            yield item if isinstance(item, Reject) else _draft(item)
+
+
+def loses_a_draft(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """A faulty adapter: the draft of row 3 is made and not passed on."""
+    return (one for one in read(files, file) if one.row != 3)
+
+
+def stops_early(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """A faulty adapter: reads two rows."""
+    records = islice(files.records(file), 2)
+    return (item if isinstance(item, Reject) else _draft(item) for item in records)
+
+
+@pytest.mark.parametrize(
+    ("reader", "why"),
+    [
+        (loses_a_row, "first rows: 3"),
+        (loses_a_draft, "first rows: 3"),
+        (stops_early, "stopped before the end"),
+    ],
+)
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_adapter_that_loses_a_row_is_found(
+    tmp_path: Path, reader: Callable[..., Iterator[Draft | Reject]], why: str, *, broken: bool
+):
+    """Sound or broken, a row that was read must come out; the error says where it went in."""
+    write_jsonl(tmp_path, 4)
+    if broken:
+        lines = (tmp_path / "a.jsonl").read_text().splitlines()
+        (tmp_path / "a.jsonl").write_text("\n".join([*lines[:2], "junk", lines[3]]))
+    with pytest.raises(ConservationError, match=rf"toy: a\.jsonl: .*{why}"):
+        load(tmp_path, "a.jsonl", "jsonl", reader)
+
+
+def test_rows_may_be_left_out_or_joined_on_purpose(tmp_path: Path):
+    """``None`` leaves a row out; rows of one native id may become one draft."""
+
+    def skips(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+        return read_each(files, file, lambda one: None if one.row == 1 else _draft(one))
+
+    def joins(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+        found = {one.native_id: one for one in read(files, file) if isinstance(one, Draft)}
+        yield from found.values()
+
+    write_jsonl(tmp_path, 3)
+    assert 2 == load(tmp_path, "a.jsonl", "jsonl", skips).rows_read
+    path = tmp_path / "a.jsonl"
+    path.write_text(path.read_text() * 2)
+    assert 3 == load(tmp_path, "a.jsonl", "jsonl", joins).rows_read
