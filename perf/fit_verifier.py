@@ -2,7 +2,8 @@
 
 ``python -m perf.fit_verifier --corpora /path/to/corpora [--report docs/embedded-engines.md]``
 writes ``resources/embedded/lexical_verifier.json`` and, between the markers of the report
-file, the tables of its quality. Deterministic: the same corpora give the same weights.
+file, the tables of its quality. The same corpora give the same weights, up to the last digit
+where the embedder rounds otherwise.
 
 Fitted on the training side of ``FITTED_ON`` alone (the share that the hold-out split keeps
 for benchmarks is not seen), with labelled claims and claims made from their evidence.
