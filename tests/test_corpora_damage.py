@@ -17,6 +17,9 @@ from decomposerl.claims.fields import integer, read_each, text
 from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.load import Loaded, LoadSettings, load_source
 from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile, Reader, Source
+from decomposerl.claims.sources.ambifc import AMBIFC
+from decomposerl.claims.sources.feverous import FEVEROUS
+from decomposerl.claims.sources.pubmedclaim import PUBMEDCLAIM
 from decomposerl.errors import ConservationError, TooManyRejects
 from resources.corpora import FolderCorpora
 
@@ -244,3 +247,23 @@ def test_rows_may_be_left_out_or_joined_on_purpose(tmp_path: Path):
     path = tmp_path / "a.jsonl"
     path.write_text(path.read_text() * 2)
     assert 3 == load(tmp_path, "a.jsonl", "jsonl", joins).rows_read
+
+
+def test_the_catalogue_leaves_out_and_joins_rows_on_purpose(tmp_path: Path):
+    """FEVEROUS's header, PubMedQA's other half and AmbiFC's joined passages are no losses."""
+    content: dict[str, object] = {"content": ["A_sentence_0"]}
+    feverous = {"id": 1, "claim": "C.", "label": "SUPPORTS", "evidence": [content]}
+    ambifc = {"claim_id": 1, "claim": "C.", "wiki_page": "P", "labels": {"passage": "supporting"}}
+    question = {"QUESTION": "Q?", "CONTEXTS": ["One."], "final_decision": "yes"}
+    native: dict[str, list[object]] = {
+        "feverous/feverous_train_challenges.jsonl": [{"id": "", "claim": ""}, feverous],
+        "ambifc/train.certain.jsonl": [{**ambifc, "wiki_passage": f"Text {i}."} for i in "ab"],
+        "pubmedqa/ori_pqal.json": [{"1": question, "2": question}],
+        "pubmedqa/test_ground_truth.json": [{"2": {"answer": "yes"}}],
+    }
+    for name, lines in native.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    for source in (FEVEROUS, AMBIFC, PUBMEDCLAIM):
+        loaded = load_source(source, None, FolderCorpora(tmp_path), LoadSettings())
+        assert ("ok", 1, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
