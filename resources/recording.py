@@ -29,7 +29,7 @@ _MEANING = {
     "not_available": "none of its files is in the corpora folder; the frame is empty",
     "off_by_terms": "its terms allow evaluation only; it gives no training claim",
     "truncated": "a file ends in the middle; the rows before the cut were kept",
-    "empty": "its files are there and hold no row",
+    "empty": "one of its files is there and holds no row",
 }
 
 
