@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import dagster as dg
 import polars as pl
 
-from decomposerl.claims.source import Source
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.reports import figures
 from decomposerl.reports.attrition import (
@@ -70,13 +70,15 @@ def _stages(folder: DataFolder) -> list[StageFrames]:
     ]
 
 
-def catalog_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
-    """The DuckDB catalogue, which lists these sources by title."""
+def catalog_asset(
+    sources: Sequence[Source], benchmarks: Sequence[Benchmark]
+) -> dg.AssetsDefinition:
+    """The DuckDB catalogue over these sources, listed by title, and these benchmarks."""
 
     @dg.asset(deps=["attrition"], group_name="catalog", kinds={"duckdb"})
     def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
         """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""
-        path = build_catalogue(data_folder.path, sources)
+        path = build_catalogue(data_folder.path, sources, benchmarks)
         return dg.MaterializeResult(
             metadata={
                 "path": dg.MetadataValue.path(str(path)),

@@ -32,7 +32,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             *benchmark_assets(benchmarks, sources),
             *funnel_assets(source_names, benchmark_names),
             attrition_asset(sources),
-            catalog_asset(sources),
+            catalog_asset(sources, benchmarks),
         ],
         asset_checks=all_checks(source_names, benchmark_names),
         jobs=JOBS,

@@ -1,11 +1,13 @@
 """The SQL of the DuckDB catalogue: its views over the Parquet, and ``explain``.
 
-Takes the data folder, to see what is there, and gives statements whose paths are relative
-to that folder. A view without a file gives no row, with the same columns and types.
+Takes the data folder, to see what is there, and the names of the current corpora
+(``Current``), and gives statements whose paths are relative to that folder. A view without
+a file gives no row, with the same columns and types.
 
 Left out deliberately: the tables, which are counted in Python (``duckdb_catalogue.py``).
 """
 
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +22,7 @@ _SQL_TYPES = {
     pl.Float64(): "DOUBLE",
     pl.List(pl.String()): "VARCHAR[]",
 }
+_STAGE_DROPS = "drops"
 _STAGE_TABLES = (
     schemas.RULE_FILTERED,
     schemas.DIFFICULTY_BAND,
@@ -32,24 +35,69 @@ _STAGE_TABLES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Current:
+    """The sources and benchmarks whose files count; None: every one that lies on disk.
+
+    A corpus that was removed leaves its files in the data folder, and they must not be
+    counted any more.
+    """
+
+    sources: frozenset[str] | None = None
+    benchmarks: frozenset[str] | None = None
+
+    def patterns(self, data: Path, folder: str) -> list[str]:
+        """Glob patterns relative to ``data``, each of which matches a Parquet file.
+
+        ``folder`` holds one file a corpus: a benchmark's where it is named ``benchmark``.
+        """
+        names = self._names(folder)
+        stems = ["*"] if names is None else [glob.escape(name) for name in sorted(names)]
+        candidates = [f"{folder}/{stem}.parquet" for stem in stems]
+        return [pattern for pattern in candidates if any(data.glob(pattern))]
+
+    def files(self, data: Path, folder: str) -> list[Path]:
+        """The files of ``patterns``, sorted."""
+        return sorted(p for pattern in self.patterns(data, folder) for p in data.glob(pattern))
+
+    def counts(self, record: Path) -> bool:
+        """Whether a run record is that of a stage or of a current corpus."""
+        folder, _, name = record.stem.partition("__")
+        names = self._names(folder) if name else None
+        return names is None or name in names
+
+    def _names(self, folder: str) -> frozenset[str] | None:
+        if folder == _STAGE_DROPS:
+            return None
+        return self.benchmarks if folder.endswith("benchmark") else self.sources
+
+
+@dataclass(frozen=True, slots=True)
 class _View:
-    """A view over every Parquet file that matches ``pattern``.
+    """A view over the Parquet files of ``folders``, or over ``file`` alone.
 
     ``read_for`` adds a column of that name: ``source`` or ``benchmark``, by the folder.
     """
 
     name: str
-    pattern: str
     table: schemas.Table
+    folders: tuple[str, ...] = ()
     read_for: bool = False
+
+    def patterns(self, data: Path, current: Current) -> list[str]:
+        if self.folders:
+            return [p for folder in self.folders for p in current.patterns(data, folder)]
+        file = f"{self.name}.parquet"
+        return [file] if (data / file).is_file() else []
 
 
 _VIEWS = (
-    _View("claims", "claims/*.parquet", schemas.CLAIMS),
-    _View("benchmarks", "benchmark/*.parquet", schemas.BENCHMARK_CLAIMS),
-    _View("drops", "drops/**/*.parquet", schemas.DROPS),
-    _View("rejects", "rejects/**/*.parquet", schemas.REJECTS, read_for=True),
-    *(_View(table.name, f"{table.name}.parquet", table) for table in _STAGE_TABLES),
+    _View("claims", schemas.CLAIMS, ("claims",)),
+    _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",)),
+    # A row that a test set leaves to training is no drop from training: apart.
+    _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
+    _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),
+    _View("rejects", schemas.REJECTS, ("rejects", "rejects/benchmark"), read_for=True),
+    *(_View(table.name, table) for table in _STAGE_TABLES),
 )
 
 _READ_FOR = (
@@ -67,20 +115,22 @@ ORDER BY j.claim_id, j.stage_order
 """
 
 
-def views(data: Path) -> list[str]:
+def views(data: Path, current: Current) -> list[str]:
     """The statements that create every view and the macro, in an order that works."""
-    created = [f"CREATE VIEW {view.name} AS {_select(view, data)}" for view in _VIEWS]
+    created = [f"CREATE VIEW {view.name} AS {_select(view, data, current)}" for view in _VIEWS]
     return [*created, f"CREATE VIEW journey AS {_journey()}", _EXPLAIN]
 
 
-def _select(view: _View, data: Path) -> str:
+def _select(view: _View, data: Path, current: Current) -> str:
     """The query behind a view; without a file, one that gives no row of the same types."""
-    if any(data.glob(view.pattern)):
+    patterns = view.patterns(data, current)
+    if patterns:
+        listed = ", ".join("'" + pattern.replace("'", "''") + "'" for pattern in patterns)
         columns = ", ".join(f'"{name}"' for name in view.table.schema)
         side = f", {_READ_FOR} AS read_for" if view.read_for else ""
         return (
             f"SELECT {columns}{side} FROM "  # noqa: S608 - constants of this module
-            f"read_parquet('{view.pattern}', union_by_name = true, filename = true)"
+            f"read_parquet([{listed}], union_by_name = true, filename = true)"
         )
     names = {name: _SQL_TYPES[dtype] for name, dtype in view.table.schema.items()}
     names |= {"read_for": "VARCHAR"} if view.read_for else {}

@@ -30,7 +30,7 @@ def find_claim(data: Path, prefix: str) -> Found:
         DecomposeRLError: the id is malformed or too short, unknown, or not unique.
     """
     claim_id, where = _resolve(data, prefix.strip().lower())
-    drop = _first(_rows(data.glob("drops/**/*.parquet"), pl.col("claim_id") == claim_id))
+    drop = _drop(data, claim_id, where)
     return Found(
         claim_id=claim_id,
         where=where,
@@ -95,6 +95,21 @@ def _stage_rows(data: Path, claim_id: str) -> dict[str, dict[str, Any]]:
         if row is not None:
             found[stage] = row
     return found
+
+
+def _drop(data: Path, claim_id: str, where: Where) -> dict[str, Any] | None:
+    """The row of ``DROPS`` that tells the claim's end.
+
+    A benchmark of the same name as its source drops the claims that train under their very
+    ids, so its drops speak only of a claim that no source has. Where stages disagree
+    because a later one is older, the first in the funnel holds.
+    """
+    same = pl.col("claim_id") == claim_id
+    rows = _rows([*data.glob("drops/claims/*.parquet"), *data.glob("drops/*.parquet")], same)
+    rows.sort(key=lambda row: STAGES.index(row["stage"]) if row["stage"] in STAGES else 0)
+    if rows or where == "source":
+        return _first(rows)
+    return _first(_rows(data.glob("drops/benchmark/*.parquet"), same))
 
 
 def _matched(data: Path, drop: dict[str, Any]) -> Match | None:

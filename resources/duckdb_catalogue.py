@@ -15,7 +15,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.claims.source import Source
+from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
-from resources.catalogue_views import views
+from resources.catalogue_views import Current, views
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -35,10 +35,16 @@ FILE = "decomposerl.duckdb"
 _ABANDONED_S = 3600.0
 
 
-def build_catalogue(data: Path, sources: Sequence[Source] | None = None) -> Path:
+def build_catalogue(
+    data: Path,
+    sources: Sequence[Source] | None = None,
+    benchmarks: Sequence[Benchmark] | None = None,
+) -> Path:
     """Build the catalogue of ``data`` and swap it in; returns its path.
 
-    ``sources`` gives titles and the paper's raw counts (default: the built-in catalogue).
+    Only files of these ``sources`` and ``benchmarks`` count, whatever a removed corpus left
+    behind (default: every file in the folder). ``sources`` gives titles and the paper's raw
+    counts too (default: the built-in catalogue).
 
     Raises:
         ConfigError: the folder's path holds a character that DuckDB takes for a pattern.
@@ -55,7 +61,8 @@ def build_catalogue(data: Path, sources: Sequence[Source] | None = None) -> Path
         try:
             connection = duckdb.connect(building, config={"file_search_path": str(data)})
             with connection:
-                _fill(connection, data, _known_sources() if sources is None else sources)
+                titled = _known_sources() if sources is None else sources
+                _fill(connection, data, titled, Current(_names(sources), _names(benchmarks)))
         except (duckdb.Error, pl.exceptions.PolarsError) as error:
             raise SchemaError(f"the catalogue of {data} cannot be built: {error}") from error
     return data / FILE
@@ -111,39 +118,48 @@ def engines_of(data: Path) -> list[str]:
     return sorted({name.strip() for joined in engines for name in joined.split(",")} - {""})
 
 
-def read_stages(data: Path) -> list[StageFrames]:
+def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]:
     """The stages that have been materialized in ``data``, in funnel order.
 
-    ``kept`` has ``source`` and ``label`` only; the sources together are stage ``claims``.
+    ``kept`` has ``source`` and ``label`` only; the sources together are stage ``claims``:
+    the ``current`` ones, by default all whose files are in the folder.
     """
+    current = Current() if current is None else current
     found = []
-    if any(data.glob("claims/*.parquet")):
+    claims = current.files(data, "claims")
+    if claims:
         found.append(
             StageFrames(
                 STAGES[0],
                 0,
-                _kept(data, "claims/*.parquet"),
-                _all(data, "drops/claims/*.parquet", schemas.DROPS),
-                _all(data, "rejects/*.parquet", schemas.REJECTS),
+                _kept(claims),
+                _all(current.files(data, "drops/claims"), schemas.DROPS),
+                _all(current.files(data, "rejects"), schemas.REJECTS),
             )
         )
     for order, stage in enumerate(STAGES[1:], start=1):
         if (data / f"{stage}.parquet").is_file():
-            drops = _all(data, f"drops/{stage}.parquet", schemas.DROPS)
-            found.append(StageFrames(stage, order, _kept(data, f"{stage}.parquet"), drops))
+            drops = _all(data.glob(f"drops/{stage}.parquet"), schemas.DROPS)
+            found.append(StageFrames(stage, order, _kept([data / f"{stage}.parquet"]), drops))
     return found
 
 
-def _fill(connection: "DuckDBPyConnection", data: Path, sources: Sequence[Source]) -> None:
-    for statement in views(data):
+def _names(corpora: Sequence[Source] | Sequence[Benchmark] | None) -> frozenset[str] | None:
+    return None if corpora is None else frozenset(corpus.name for corpus in corpora)
+
+
+def _fill(
+    connection: "DuckDBPyConnection", data: Path, sources: Sequence[Source], current: Current
+) -> None:
+    for statement in views(data, current):
         connection.execute(statement)
-    counted = attrition(read_stages(data))
+    counted = attrition(read_stages(data, current))
     raw = {s.name: s.paper_raw for s in sources if s.paper_raw is not None}
     tables = {
         "attrition": counted,
         "attrition_wide": attrition_wide(counted, raw, {s.name: s.title for s in sources}),
         "drops_by_reason": _reasons(counted),
-        "stage_runs": _stage_runs(data),
+        "stage_runs": _stage_runs(data, current),
     }
     for name, frame in tables.items():
         connection.register("incoming", frame.to_arrow())
@@ -161,9 +177,9 @@ def _reasons(counted: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _stage_runs(data: Path) -> pl.DataFrame:
+def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
     rows = []
-    for path in sorted(data.glob("stage_runs/*.json")):
+    for path in sorted(filter(current.counts, data.glob("stage_runs/*.json"))):
         try:
             rows.append(json.loads(path.read_text("utf-8")))
         except ValueError as error:
@@ -172,13 +188,11 @@ def _stage_runs(data: Path) -> pl.DataFrame:
     return schemas.STAGE_RUNS.conform(frame)
 
 
-def _kept(data: Path, pattern: str) -> pl.DataFrame:
-    paths = sorted(data.glob(pattern))
+def _kept(paths: Iterable[Path]) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(path, columns=["source", "label"]) for path in paths])
 
 
-def _all(data: Path, pattern: str, table: schemas.Table) -> pl.DataFrame:
-    paths = sorted(data.glob(pattern))
+def _all(paths: Iterable[Path], table: schemas.Table) -> pl.DataFrame:
     return pl.concat([table.empty(), *(pl.read_parquet(path) for path in paths)])
 
 

@@ -58,11 +58,15 @@ FATES = (
 )
 SIZES = {"hover": 28, "scitab": 17, "wice": 14}
 BENCHMARK = "fever"
+SPLIT = "wice"  # a source and a benchmark, which share one file by document
 
 
 @dataclass(frozen=True)
 class World:
-    """The frames that were written: ``claims`` with each row's fate, and the benchmark."""
+    """The frames that were written: ``claims`` with each row's fate, and the benchmarks.
+
+    ``benchmark`` holds the claims of ``BENCHMARK`` and then the one held out of ``SPLIT``.
+    """
 
     data: Path
     claims: pl.DataFrame
@@ -212,29 +216,46 @@ def build(data: Path) -> World:
     rows = [_claim(source, i) for source, size in SIZES.items() for i in range(size)]
     claims = pl.DataFrame(rows, schema=schemas.CLAIMS.schema)
     fates = {row["claim_id"]: FATES[int(str(row["native_id"])) % len(FATES)] for row in rows}
-    benchmark = pl.DataFrame(
-        [_claim(BENCHMARK, i) for i in range(5)], schema=schemas.BENCHMARK_CLAIMS.schema
-    )
+    tests = [*(_claim(BENCHMARK, i) for i in range(5)), _claim(SPLIT, SIZES[SPLIT])]
+    benchmark = pl.DataFrame(tests, schema=schemas.BENCHMARK_CLAIMS.schema)
     world = World(data, claims, fates, benchmark, pl.DataFrame())
-    _write(schemas.BENCHMARK_CLAIMS.conform(benchmark), data / f"benchmark/{BENCHMARK}.parquet")
-    _write(schemas.DROPS.empty(), data / f"drops/benchmark/{BENCHMARK}.parquet")
-    _write(_rejects(BENCHMARK), data / f"rejects/benchmark/{BENCHMARK}.parquet")
+    _write_benchmarks(world)
     frames = [_write_sources(world), *_write_stages(world)]
     counted = attrition(frames)
     _write(counted, data / "attrition.parquet")
     return World(data, claims, fates, benchmark, counted)
 
 
+def _write_benchmarks(world: World) -> None:
+    data, trained = world.data, world.claims.filter(pl.col("source") == SPLIT)
+    left = _holdout_drops(f"benchmark/{SPLIT}", "training_document", trained)
+    for name, drops in ((BENCHMARK, schemas.DROPS.empty()), (SPLIT, left)):
+        tests = world.benchmark.filter(pl.col("source") == name)
+        _write(schemas.BENCHMARK_CLAIMS.conform(tests), data / f"benchmark/{name}.parquet")
+        _write(drops, data / f"drops/benchmark/{name}.parquet")
+        _stage_run(data, f"benchmark/{name}", tests.height + drops.height, tests.height, len(drops))
+    _write(_rejects(BENCHMARK), data / f"rejects/benchmark/{BENCHMARK}.parquet")
+
+
+def _holdout_drops(stage: str, reason: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """What one side of a hold-out split leaves to the other, under the very same ids."""
+    said = {"stage": stage, "step": "holdout", "reason": reason}
+    found = [row | said for row in rows.select("claim_id", "source", "label").to_dicts()]
+    return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
+
+
 def _write_sources(world: World) -> StageFrames:
     data, drops, rejects = world.data, [], []
     for source, size in SIZES.items():
         kept = schemas.CLAIMS.conform(world.claims.filter(pl.col("source") == source))
-        drops.append(_loading_drops(source))
+        held = world.benchmark.filter(pl.col("source") == source)
+        held_out = _holdout_drops(f"claims/{source}", "held_out_document", held)
+        drops.append(pl.concat([_loading_drops(source), held_out]))
         rejects.append(_rejects(source))
         _write(kept, data / f"claims/{source}.parquet")
         _write(drops[-1], data / f"drops/claims/{source}.parquet")
         _write(rejects[-1], data / f"rejects/{source}.parquet")
-        _stage_run(data, f"claims/{source}", size + 2, size, 1)
+        _stage_run(data, f"claims/{source}", size + drops[-1].height + 1, size, drops[-1].height)
     _write(schemas.CLAIMS.empty(), data / "claims/ex_fever.parquet")
     return StageFrames("claims", 0, world.claims, pl.concat(drops), pl.concat(rejects))
 

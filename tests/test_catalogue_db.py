@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import dagster as dg
 import duckdb
 import polars as pl
 import pytest
-from fixture_data import BENCHMARK, SIZES, World, build
+from fixture_data import BENCHMARK, SIZES, SPLIT, World, build
 
+from assets.catalog import attrition_asset, catalog_asset
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES, attrition
 from resources.duckdb_catalogue import (
@@ -23,6 +26,7 @@ from resources.duckdb_catalogue import (
     read_stages,
     read_table,
 )
+from resources.tables import DataFolder, ParquetTables
 
 BROWSING = Path(__file__).parent.parent / "docs" / "browsing.md"
 QUERIES = re.findall(r"```sql\n(.*?)```", BROWSING.read_text("utf-8"), flags=re.DOTALL)
@@ -121,7 +125,51 @@ def test_every_claim_has_one_end(world: World):
             "FROM journey GROUP BY claim_id"
         ).fetchall()
     assert {1} == {n for _, n in ends}
-    assert sum(SIZES.values()) + len(SIZES) == len(ends)
+    held_out = world.benchmark.filter(source=SPLIT).height
+    assert sum(SIZES.values()) + len(SIZES) + held_out == len(ends)
+
+
+def test_a_split_corpus_tells_each_claim_once(world: World):
+    """What a benchmark leaves to training is no drop: one row a claim, and a stage in journey."""
+    unique = "SELECT count(*) = count(DISTINCT ({})), count(*) > 0 FROM {}"
+    with open_catalogue(world.data) as connection:
+        for key, view in (("claim_id", "drops"), ("claim_id, stage", "journey")):
+            assert [(True, True)] == connection.sql(unique.format(key, view)).fetchall()
+        shared = connection.sql(
+            "SELECT stage, reason, count(*) FROM benchmark_drops "
+            "WHERE claim_id IN (SELECT claim_id FROM claims) GROUP BY ALL"
+        ).fetchall()
+        told = connection.sql(f"FROM explain('{world.claims['claim_id'][-1]}')").pl()
+    assert not told["stage"].str.starts_with("benchmark/").any()
+    assert [(f"benchmark/{SPLIT}", "training_document", SIZES[SPLIT])] == shared
+
+
+def test_a_removed_corpus_counts_no_more(tmp_path: Path):
+    """Files that a removed source or benchmark left behind are in no view and no table."""
+    build(tmp_path)
+    kept = [s for s in SOURCES if s.name in {"hover", "scitab"}]
+    tests = [b for b in BENCHMARKS if b.name == BENCHMARK]
+    dg.materialize(
+        [attrition_asset(kept), catalog_asset(kept, tests)],
+        resources={
+            "io_manager": ParquetTables(base_dir=str(tmp_path)),
+            "data_folder": DataFolder(base_dir=str(tmp_path)),
+        },
+    )
+    assert pl.read_parquet(tmp_path / "attrition.parquet").equals(read_table(tmp_path, "attrition"))
+    runs = [s for s in read_table(tmp_path, "stage_runs")["stage"] if "/" in s]
+    assert [f"benchmark/{BENCHMARK}", "claims/hover", "claims/scitab"] == sorted(runs)
+    with open_catalogue(tmp_path) as connection:
+
+        def names(view: str, column: str = "source") -> set[str]:
+            return set(connection.table(view).pl()[column])
+
+        assert {"hover", "scitab"} == names("claims")
+        assert {BENCHMARK} == names("benchmarks")
+        assert {"hover", "scitab", BENCHMARK} == names("rejects")
+        assert set() == names("benchmark_drops")
+        loading = {stage for stage in names("drops", "stage") if "/" in stage}
+        assert {"claims/hover", "claims/scitab"} == loading
 
 
 def test_explain_macro_shows_the_match(world: World):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from fixture_data import BENCHMARK, SELECTED, SIZES, World, build
+from fixture_data import BENCHMARK, FATES, SELECTED, SIZES, SPLIT, World, build
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
@@ -108,6 +108,35 @@ def test_explain_of_a_claim_that_left_while_reading(world: World):
     assert "middle class" in result.stdout
 
 
+@pytest.mark.parametrize("index", range(len(FATES)))
+def test_explain_of_a_split_corpus_names_the_step_of_its_source(world: World, index: int):
+    """What its own benchmark leaves to training under the same id is no end of a claim."""
+    claims = world.claims.filter(pl.col("source") == SPLIT)
+    story = json.loads(at(world, "explain", claims["claim_id"][index], "--json").stdout)
+    fate = FATES[index]
+    end = f"Dropped by {fate.stage}." if fate.reason else "In the training set"
+    assert story["end"].startswith(end)
+    assert "source" == story["where"]
+
+
+def test_explain_of_a_held_out_claim_says_whom_it_serves(world: World):
+    """A claim held out of its source by document serves the benchmark of that name."""
+    held = world.benchmark.filter(pl.col("source") == SPLIT)["claim_id"][0]
+    result = at(world, "explain", held)
+    assert f"✗ claims/{SPLIT}" in result.stdout
+    assert f"it serves the benchmark {SPLIT}" in result.stdout
+
+
+def test_explain_of_a_claim_that_only_a_benchmark_dropped(tmp_path: Path):
+    """Before its source is read, a claim left to training is told from the benchmark's drops."""
+    made = build(tmp_path)
+    claim_id = made.claims.filter(pl.col("source") == SPLIT)["claim_id"][0]
+    for path in (*tmp_path.glob("*.parquet"), tmp_path / f"claims/{SPLIT}.parquet"):
+        path.unlink()
+    result = run("explain", claim_id, "--data", str(tmp_path))
+    assert "its document is left to training" in result.stdout
+
+
 @pytest.mark.parametrize("claim_id", ["abc", "nothex", "ab cd ef", "[red]x", ""])
 def test_explain_refuses_what_is_no_id(world: World, claim_id: str):
     """Too short or not hexadecimal: the rule is stated."""
@@ -183,7 +212,8 @@ def test_fetch_refuses_with_reasons(tmp_path: Path):
     to = ("--corpora", str(tmp_path / "corpora"))
     assert_refused(run("fetch", "nothing", *to), "there is no corpus 'nothing'", "hover")
     assert_refused(run("fetch", "hover", *to), "not on the hub", "http")
-    assert_refused(run("fetch", "hover"), "--corpora")
+    nowhere = run("fetch", "llm_aggrefact", env={"DECOMPOSERL_CORPORA": ""})
+    assert_refused(nowhere, "--corpora")
     hub = ("--endpoint", local_hub(tmp_path / "hub"), "--revision", "r9")
     result = run("fetch", "llm_aggrefact", *to, *hub)
     assert 2 == result.exit_code

@@ -142,6 +142,8 @@ def match_words(match: Match) -> str:
 
 
 def _end(found: Found) -> str:
+    if found.drop is not None and found.drop["step"] == "holdout":
+        return _shared(found, str(found.drop["reason"]))
     if found.where == "benchmark":
         return "A test claim: it never enters training; training claims that match it leave."
     if found.drop is not None:
@@ -156,6 +158,15 @@ def _end(found: Found) -> str:
     if after in found.ran:
         return f"Neither kept nor dropped by {after}: its data is older; materialize it again."
     return f"Still in the funnel: {after} has not run."
+
+
+def _shared(found: Found, reason: str) -> str:
+    """The end of a claim that one side of a hold-out split left to the other."""
+    if reason == "training_document":
+        return "No test claim: its document is left to training."
+    row = found.rows.get("benchmark")
+    serves = "the benchmark" if row is None else f"the benchmark {row['source']}"
+    return f"Held out: it serves {serves} and never enters training, nor do its matches."
 
 
 def _events(found: Found) -> list[Event]:
