@@ -240,7 +240,8 @@ class _HubRepository:
             self.location.gated and isinstance(error, hub.errors.RepositoryNotFoundError)
         ):
             return SourceError(
-                f"{repo} is gated: accept its terms at {page}, then put a token of that account into HF_TOKEN (or: hf auth login)"
+                f"{repo} is gated: accept its terms at {page}, then put a token of that account "
+                "into HF_TOKEN (or: hf auth login)"
             )
         if isinstance(error, hub.errors.RepositoryNotFoundError):
             return SourceError(f"{repo}: no such dataset, or it needs a token ({page})")
