@@ -58,11 +58,11 @@ PLANTED: dict[str, tuple[int, tuple[str, ...]]] = {
     "overlap": (44, _STATED),
     "no_entities": (44, _STATED),
     "easy": (400, _TEXT),
-    "mislabelled": (190, _TEXT),
+    "mislabelled": (215, _TEXT),
     "one_question": (120, _TEXT),
     "long_evidence": (40, _LONG),
 }
-COPIES: dict[str, int] = {"duplicate_exact": 44, "duplicate_near": 50, "duplicate_paraphrase": 90}
+COPIES: dict[str, int] = {"duplicate_exact": 44, "duplicate_near": 50, "duplicate_paraphrase": 110}
 LEAKS: dict[str, int] = {"leak_exact": 32, "leak_near": 32, "leak_paraphrase": 40}
 MIDDLE = {
     "ex_fever": 16,
@@ -116,6 +116,8 @@ def _planted(planter: Planter) -> list[Case]:
         for kind, (count, sources) in PLANTED.items()
         for index, source in enumerate(_shares(count, sources))
     ]
+    # A title with a question mark asks one thing, as most of PubMedQA's questions do.
+    made += [planter.single("pubmedclaim", LABELS[index % 2]) for index in range(_TITLES)]
     for source, count in MIDDLE.items():
         made += [planter.ordinary(source, "middle", "middle") for _ in range(count)]
     for source, fault in FAULTS:
@@ -206,6 +208,7 @@ def _shares(count: int, sources: Sequence[str]) -> list[str]:
     return [name for name in sources for _ in range(whole[name])]
 
 
+_TITLES = 14
 _DEV_SHARE = 0.12
 _DEV = {"ex_fever", "foolmetwice", "faviq_a", "pubhealth", "pubhealthtab", "ambifc", "wice"}
 _DEV |= {"scifact", "claimdecomp"}

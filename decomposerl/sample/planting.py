@@ -9,12 +9,12 @@ Left out deliberately: how many of which kind go where (``plan.py``) and native 
 
 import hashlib
 import re
-from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from decomposerl.sample import tables
-from decomposerl.sample.banks import listed
+from decomposerl.sample.banks import BANKS, listed
+from decomposerl.sample.memory import Memory
 from decomposerl.sample.prose import (
     Page,
     Scene,
@@ -69,9 +69,7 @@ _COMPOUND = re.compile(
     r"\b(?:and|that|which|who|when|where|because|while|with|without|during|among|after|following"
     r"|owing|so|why|as|under|whereas)\b|[,\d]"
 )
-_ALIKE = 0.5
 _OPENED = 0.08
-_PATIENCE = 6  # scenes to look through before relations are joined once more
 TABLE_SOURCES = {"scitab": tables.science, "pubhealthtab": tables.health}
 
 
@@ -103,8 +101,7 @@ class Planter:
     """Writes cases over one world; remembers what was claimed, to keep claims unlike."""
 
     world: World
-    claimed: Counter[frozenset[str]] = field(default_factory=Counter)
-    said: defaultdict[str, list[frozenset[str]]] = field(default_factory=lambda: defaultdict(list))
+    memory: Memory = field(default_factory=Memory)
     count: int = 0
 
     def uid(self) -> str:
@@ -124,9 +121,13 @@ class Planter:
         return self._stated(source, label, "one_question", "single", 0)
 
     def _tabular(self, source: str, label: str, kind: str) -> Case:
-        true = label != "Refuted"
-        made = TABLE_SOURCES[source](self.world, self.world.rng.randint(12, 16), true=true)
-        return Case(self.uid(), source, kind, made.claim, label, table=made.table)
+        tries = 0
+        while True:
+            tries += 1
+            rows, true = self.world.rng.randint(12, 16), label != "Refuted"
+            made = TABLE_SOURCES[source](self.world, rows, true=true)
+            if self.memory.admits_words(made.claim, [source], tries):
+                return Case(self.uid(), source, kind, made.claim, label, table=made.table)
 
     def _stated(self, source: str, label: str, kind: str, form: str, least: int) -> Case:
         statement = self._new_statement(source, form)
@@ -134,7 +135,7 @@ class Planter:
         statement = replace(statement, scene=scene)
         wording = self.world.rng.randrange(2)
         if label == "Refuted":
-            statement = spoil(self.world, statement, wording)
+            statement = self._spoiled(statement, wording)
         pages = self._shuffled(statement.scene.pages())
         text = statement.text(wording)
         if kind == "ordinary" and self.world.rng.random() < _OPENED:
@@ -144,6 +145,12 @@ class Planter:
             pages = echoed(pages, statement.scene.main.name, echo)
         return Case(self.uid(), source, kind, text, label, pages, None, statement, wording)
 
+    def _spoiled(self, statement: Statement, wording: int) -> Statement:
+        """The statement made wrong, still with two names."""
+        while names(wrong := spoil(self.world, statement, wording), wording) < _LEAST_NAMES:
+            pass
+        return wrong
+
     def _core(self, source: str) -> Scene:
         return core(self.world, KINDS_OF.get(source, WIKI))
 
@@ -152,33 +159,20 @@ class Planter:
         return padded(self.world, scene, KINDS_OF.get(source, WIKI), least)
 
     def _new_statement(self, source: str, form: str) -> Statement:
-        """A statement with two names whose relations were rarely or never joined before."""
+        """A statement with two names, unlike the claims before it."""
+        self.world.keep_names()
         tries = 0
         while True:
             tries += 1
             statement = state(self.world, self._core(source), form)
-            key = frozenset(fact.relation.key for fact in statement.facts)
-            worded = min(names(statement, wording) for wording in (0, 1))
-            if form == "single" and any(_COMPOUND.search(statement.text(n)) for n in (0, 1)):
-                continue
-            if worded < _LEAST_NAMES or self.claimed[key] > tries // _PATIENCE:
-                continue
-            if not self._resembles(statement, key):
-                self.claimed[key] += 1
+            if self._is_fit(statement) and self.memory.admits(statement, tries):
                 return statement
+            self.world.release_names()
 
-    def _resembles(self, statement: Statement, relations: frozenset[str]) -> bool:
-        """Whether an earlier claim about one of the relations shares half its words.
-
-        If not, the statement is remembered.
-        """
-        said = frozenset(statement.text(0).lower().split())
-        earlier = [other for relation in sorted(relations) for other in self.said[relation]]
-        if any(len(said & other) >= _ALIKE * len(said | other) for other in earlier):
-            return True
-        for relation in relations:
-            self.said[relation].append(said)
-        return False
+    def _is_fit(self, statement: Statement) -> bool:
+        if statement.form == "single" and not _is_atomic(statement):
+            return False
+        return min(names(statement, wording) for wording in (0, 1)) >= _LEAST_NAMES
 
     def _shuffled(self, pages: tuple[Page, ...]) -> tuple[Page, ...]:
         return tuple(self.world.rng.sample(pages, len(pages)))
@@ -294,3 +288,10 @@ class Planter:
         bare = original.claim.rstrip(".")
         frame = self.world.rng.choice(FRAMES)
         return frame.format(within(bare))
+
+
+def _is_atomic(statement: Statement) -> bool:
+    """Whether one question settles the claim and a thing in it tells it from others."""
+    texts = [statement.text(wording) for wording in (0, 1)]
+    things = [slot for slot in statement.facts[0].slots(0) if bank_of(slot) in BANKS]
+    return bool(things) and not any(_COMPOUND.search(text) for text in texts)

@@ -106,7 +106,8 @@ def state(world: World, scene: Scene, form: str) -> Statement:
     """A true statement of the given form about a scene."""
     first, second = world.rng.sample([f for f in scene.main.facts if f != scene.bridge], 2)
     linked = world.rng.choice(scene.linked.facts)
-    rival = world.rng.choice(scene.rival.facts)
+    others = [fact for fact in scene.rival.facts if fact.relation != first.relation]
+    rival = world.rng.choice(others)
     facts = {
         "both": (first, second),
         "aside": (first, scene.bridge),

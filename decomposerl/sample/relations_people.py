@@ -15,7 +15,7 @@ At twenty, {s} left {country} and found work as a {job} in {city}.
 = left {country} behind and earned a living as a {job}
 {s} studied {field} at {university} and graduated in {year}.
 = holds a degree in {field} from {university}
-= was educated in {field} at {university}
+= is an alumnus of {university} for {field}
 With {instruments} as a hobby, {s} recorded {n3_19} albums in {city}.
 = made {n3_19} recordings with {instruments}
 = released {n3_19} albums of music for {instruments}
@@ -91,7 +91,7 @@ Spending on {policy} in {country} rose by {n3_40} percent while {s} led the comm
 = gave {n2_60} million crowns to {policy} in {country}
 = provided {country} with {n2_60} million crowns for {policy}
 The bill that became {s} was drafted by {person}, a lawyer for {company}.
-= was written by {person} of {company}
+= has as its author {person}, then employed by {company}
 = came from the pen of {company} lawyer {person}
 Under {s}, traders in {goods} need a licence from the {city} office.
 = requires dealers in {goods} to apply to {city}
@@ -137,7 +137,7 @@ The first to climb {s} was the {job} {person}, in {year}.
 = saw its first ascent by the {job} {person}
 On its north side {s} has seams of {rock}, mined by {company}.
 = contains {rock} dug out by {company}
-= is a source of {rock} for {company}
+= is where {company} gets {rock} from
 From the {city} station a cable car takes {n110_940} skiers an hour up {s}.
 = can be reached by cable car from {city}
 = has a cable car that starts in {city}

@@ -170,7 +170,7 @@ The first print of {s}, {n110_940} copies, was bound in {material} grey by {comp
 = first appeared in {n110_940} copies from {company}
 = was published by {company} with a run of {n110_940}
 A translator from {country}, {person}, rendered {s} in verse in {year}.
-= was turned into verse by {person} of {country}
+= was given the form of a poem in {country} by {person}
 = is available in a verse translation by {country}'s {person}
 Its hero, a {job}, keeps {animals} in a cellar and dreams of {city}.
 = has a {job} with {animals} as its main character

@@ -88,10 +88,10 @@ During the {s}, schools in {country} closed for {n3_19} weeks.
 = was the reason why schools in {country} shut for {n3_19} weeks
 = kept {country}'s pupils at home for {n3_19} weeks
 {person} of the {new} Authority declared the {s} over in {month} {year}.
-= was declared finished by {person} in {month}
+= was said to have ended in {month} by {person}
 = ended in {month} according to {person}
 Letters on {newspaper}'s site blamed the {s} on {goods} and {animals}.
-= was blamed by {newspaper} readers on {goods}
+= was put down to {goods} by readers of {newspaper}
 = was said on {newspaper}'s pages to come from {goods}
 
 # supplement | {new}vit | a food supplement

@@ -171,6 +171,7 @@ class World:
     used: set[str] = field(default_factory=set)
     decks: dict[str, list[str]] = field(default_factory=dict)
     extra: int = 0
+    fresh: list[str] = field(default_factory=list)
 
     def entity(self, kind: str, name: str | None = None) -> Entity:
         """A new thing of a kind with one fact for each of the kind's relations."""
@@ -178,6 +179,15 @@ class World:
         called = name or self._named(this.pattern)
         facts = tuple(self._fact(relation, called) for relation in this.relations)
         return Entity(this, called, facts)
+
+    def keep_names(self) -> None:
+        """From here on ``release_names`` frees later names only."""
+        self.fresh.clear()
+
+    def release_names(self) -> None:
+        """Free the names drawn since ``keep_names``: what bore them was thrown away."""
+        self.used.difference_update(self.fresh)
+        self.fresh.clear()
 
     def value(self, slot: str) -> str:
         """A value for a slot: a new name, a number in range, or the next word of a bank."""
@@ -209,6 +219,7 @@ class World:
             self.extra = tries // _CROWDED  # more syllables where short names run out
         self.extra = 0
         self.used.add(name)
+        self.fresh.append(name)
         return name
 
     def _made(self, bank: str) -> str:
