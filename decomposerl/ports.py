@@ -26,6 +26,16 @@ class TokenCounter(Protocol):
         """Length of each text in ``unit``, shape (n,)."""
         ...
 
+    def bounds(
+        self, words: NDArray[np.int64], utf8_bytes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Least and most ``count`` of texts with so many white-space words and bytes.
+
+        Must hold for every text. Where both are equal for all texts nothing is ever
+        counted; an engine that knows no bound answers 0 and the largest int64.
+        """
+        ...
+
 
 class EntityRecogniser(Protocol):
     """Finds named entities (paper, appendix "NER Grounding")."""

@@ -110,7 +110,13 @@ BENCHMARK_CLAIMS = Table(
 
 RULE_FILTERED = CLAIMS.extended(
     "rule_filtered",
-    Column("evidence_tokens", _I, "length of the evidence in token_unit"),
+    Column("evidence_words", _I, "white-space separated words of the evidence"),
+    Column(
+        "evidence_tokens",
+        _I,
+        "length of the evidence in token_unit; null where bounds decided and nobody counted",
+        nullable=True,
+    ),
     Column("token_unit", _S, "which counter measured evidence_tokens"),
     Column("overlap", _F, "share of the claim's content words in its best evidence sentence"),
     Column("entities", _LIST, "distinct normalised entity surface forms of the claim"),
@@ -152,8 +158,21 @@ DROPS = Table(
         Column("threshold", _F, "the bound the number was held against", nullable=True),
         Column("matched_claim_id", _S, "the claim it duplicates or leaks", nullable=True),
         Column("matched_source", _S, "corpus or benchmark of that claim", nullable=True),
+        Column("engine", _S, "program that gave the number, null where none did", nullable=True),
     ),
     unique=("claim_id",),
+)
+PAIRS = Table(
+    "pairs",
+    (
+        Column("kind", _S, "lexical (Jaccard) or semantic (cosine)"),
+        Column("earlier_id", _S, "the claim that comes first in input order"),
+        Column("later_id", _S, "the claim that comes later"),
+        Column("similarity", _F, "Jaccard or cosine of the two claims, 0..1"),
+        Column("floor", _F, "least similarity that was kept"),
+        Column("engine", _S, "search that found the pair"),
+    ),
+    unique=("kind", "earlier_id", "later_id"),
 )
 REJECTS = Table(
     "rejects",

@@ -45,14 +45,28 @@ class DifficultySettings(Settings):
 class DedupSettings(Settings):
     """Stage ``deduplicated`` (paper, "Deduplication and Decontamination")."""
 
-    lexical_engine: Literal["exact", "minhash_verified", "minhash"] = Field(
-        "exact",
-        description="exact join, MinHash candidates verified exactly, or plain MinHash LSH",
+    lexical_engine: Literal["auto", "exact", "minhash_verified", "minhash"] = Field(
+        "auto",
+        description="exact join, MinHash candidates verified exactly, or plain MinHash LSH; "
+        "auto is the exact join up to candidate_budget, verified MinHash above it",
+    )
+    candidate_budget: int = Field(
+        2_000_000_000, ge=0, description="most candidate pairs, estimated, of the exact join"
     )
     jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a lexical duplicate")
-    shingle: Literal["word"] = Field("word", description="unit of the sets compared")
+    shingle: Literal["word", "char_5"] = Field(
+        "word", description="unit of the sets compared: words, or runs of five characters"
+    )
     num_perm: int = Field(128, ge=16, description="MinHash permutations")
     cosine: float = Field(0.70, gt=0, le=1, description="least cosine of a semantic duplicate")
+    pairs_floor: float | None = Field(
+        None,
+        gt=0,
+        le=1,
+        description="keep every pair at least so similar in the pairs table; null for none",
+    )
+    device: str = Field("cpu", description="where cosines are filtered: cpu, cuda or cuda:0")
+    threads: int = Field(0, ge=0, description="threads of the searches; 0 for one a core")
 
 
 class DecontaminationSettings(Settings):
@@ -60,6 +74,8 @@ class DecontaminationSettings(Settings):
 
     jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a lexical leak")
     cosine: float = Field(0.90, gt=0, le=1, description="least cosine of a semantic leak")
+    device: str = Field("cpu", description="where cosines are filtered: cpu, cuda or cuda:0")
+    threads: int = Field(0, ge=0, description="threads of the searches; 0 for one a core")
 
 
 class SilverSettings(Settings):
@@ -82,6 +98,7 @@ class SelectionSettings(Settings):
         "facility_location", description="how a cell's claims are chosen"
     )
     seed: int = Field(42, ge=0, description="seed of the k-means and random selectors")
+    threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
 
 
 class TrainingSettings(Settings):

@@ -23,7 +23,7 @@ class Judgement:
     ``frame`` is the input with the step's new columns, rows unchanged in number and order.
     ``drop`` is true where the row leaves. ``reason`` is one word for all or a series;
     ``value`` and ``threshold`` are the number and the bound; ``matched_*`` name the claim
-    that a duplicate or a leak was matched with.
+    that a duplicate or a leak was matched with; ``engine`` the program that gave ``value``.
     """
 
     frame: pl.DataFrame
@@ -33,6 +33,7 @@ class Judgement:
     threshold: float | pl.Series | None = None
     matched_claim_id: pl.Series | None = None
     matched_source: pl.Series | None = None
+    engine: str | pl.Series | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,5 +96,6 @@ def _drops(stage: str, step: Step, judged: Judgement) -> pl.DataFrame:
         threshold=column(judged.threshold, pl.Float64()),
         matched_claim_id=column(judged.matched_claim_id, pl.String()),
         matched_source=column(judged.matched_source, pl.String()),
+        engine=column(judged.engine, pl.String()),
     )
     return frame.select(list(DROPS.schema))

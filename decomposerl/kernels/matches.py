@@ -1,6 +1,7 @@
 """What a duplicate or leak search answers, whichever engine ran it.
 
-Takes nothing, gives ``Matches`` and the exact reading of a threshold as a fraction.
+Takes nothing, gives ``Matches``, ``Pairs`` with the greedy over them, and the exact reading
+of a threshold as a fraction.
 
 Left out deliberately: the searches (``set_join``, ``minhash_join``, ``cosine_filter``).
 """
@@ -21,16 +22,17 @@ class Matches:
 
     ``matched`` is int64, shape (n,): -1 where the row has no match, else an index into the
     rows searched (for a keep-first search: of an earlier, kept row). ``similarity`` is
-    float64, shape (n,), 0 where there is no match.
+    float64, shape (n,), 0 where there is no match. ``engine`` names the search that ran.
     """
 
     matched: NDArray[np.int64]
     similarity: NDArray[np.float64]
+    engine: str = ""
 
     @classmethod
-    def none(cls, rows: int) -> "Matches":
+    def none(cls, rows: int, engine: str = "") -> "Matches":
         """The answer in which no row has a match."""
-        return cls(np.full(rows, -1, np.int64), np.zeros(rows, np.float64))
+        return cls(np.full(rows, -1, np.int64), np.zeros(rows, np.float64), engine)
 
     @property
     def found(self) -> NDArray[np.bool_]:
@@ -40,6 +42,36 @@ class Matches:
     def of(self, names: Sequence[str]) -> list[str | None]:
         """Per row the name of the row it was matched with; null where it has no match."""
         return [names[row] if row >= 0 else None for row in self.matched.tolist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Every pair of rows that is similar enough, each once, by ``later`` then ``earlier``.
+
+    ``earlier`` < ``later`` are int64 row numbers, ``similarity`` is float64; shape (pairs,).
+    """
+
+    earlier: NDArray[np.int64]
+    later: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+    engine: str = ""
+
+
+def keep_first_of_pairs(rows: int, pairs: Pairs, threshold: float) -> Matches:
+    """The keep-first greedy over known pairs: what the search would answer at ``threshold``.
+
+    Exact for every threshold at or above the floor that the pairs were collected with. A
+    row leaves iff an earlier KEPT row is near enough; it is matched to the most similar
+    one, ties to the lowest row.
+    """
+    found = Matches.none(rows, pairs.engine)
+    near = np.flatnonzero(pairs.similarity >= threshold)
+    order = near[np.lexsort((pairs.earlier[near], -pairs.similarity[near], pairs.later[near]))]
+    columns = (pairs.earlier[order], pairs.later[order], pairs.similarity[order])
+    for earlier, later, similarity in zip(*(column.tolist() for column in columns), strict=True):
+        if found.matched[earlier] < 0 and found.matched[later] < 0:
+            found.matched[later], found.similarity[later] = earlier, similarity
+    return found
 
 
 def exact_threshold(threshold: float) -> Fraction:

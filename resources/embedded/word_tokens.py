@@ -22,6 +22,18 @@ class WordTokens:
 
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """``ceil(1.3 * words)`` of each text, shape (n,); an empty text counts 0."""
-        # In whole tenths, because ceil(1.3 * 10) is 14 in floating point.
-        tenths = np.array([13 * len(text.split()) for text in texts], dtype=np.int64)
-        return -(-tenths // 10)
+        return _of_words(np.array([len(text.split()) for text in texts], dtype=np.int64))
+
+    def bounds(
+        self,
+        words: NDArray[np.int64],
+        utf8_bytes: NDArray[np.int64],  # noqa: ARG002 - the port's signature
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The count itself, twice: words are all it needs."""
+        counts = _of_words(words)
+        return counts, counts
+
+
+def _of_words(words: NDArray[np.int64]) -> NDArray[np.int64]:
+    # In whole tenths, because ceil(1.3 * 10) is 14 in floating point.
+    return -(-13 * words // 10)

@@ -1,0 +1,79 @@
+"""A team of threads for the kernels: many small tasks, each on one core.
+
+Takes tasks, gives their results in order. While a team is at work the linear-algebra
+libraries run one thread a call, so a task never waits for a library thread that another
+process keeps from running, and a step never uses more cores than it was given.
+
+Left out deliberately: processes. Compiled loops and matrix products release the
+interpreter lock.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+Result = TypeVar("Result")
+
+
+def cores() -> int:
+    """Number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Team:
+    """``threads`` workers (0: one a core) for the time of a ``with`` block."""
+
+    def __init__(self, threads: int = 0) -> None:
+        """Nothing is started before the block is entered."""
+        self.size = threads or cores()
+        self._pool: ThreadPoolExecutor | None = None
+        self._limits: Any = None
+        self._torch_threads: int | None = None
+
+    def __enter__(self) -> Self:
+        """Cap the libraries at one thread a call and start the workers."""
+        from threadpoolctl import threadpool_limits
+
+        self._limits = threadpool_limits(1)
+        if "torch" in sys.modules:
+            torch: Any = sys.modules["torch"]
+            self._torch_threads = torch.get_num_threads()
+            torch.set_num_threads(1)
+        if self.size > 1:
+            self._pool = ThreadPoolExecutor(self.size, initializer=_one_torch_thread)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop the workers and give the libraries their threads back."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+        if self._torch_threads is not None:
+            sys.modules["torch"].set_num_threads(self._torch_threads)
+        self._limits.restore_original_limits()
+
+    def run(self, tasks: Iterable[Callable[[], Result]]) -> list[Result]:
+        """Results of all tasks in order; a free worker takes the next task.
+
+        The first error of a task is raised after the others have ended.
+        """
+        if self._pool is None:
+            return [task() for task in tasks]
+        started = [self._pool.submit(task) for task in tasks]
+        return [future.result() for future in started]
+
+
+def _one_torch_thread() -> None:
+    """A new thread starts with the library's own default; ask for one."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
