@@ -36,6 +36,7 @@ class Fate:
     value: float | None = None
     threshold: float | None = None
     matched: str = ""
+    engine: str | None = None
 
 
 SELECTED = Fate("selected")
@@ -43,16 +44,16 @@ LONG = Fate("long_evidence")
 FATES = (
     SELECTED,
     SELECTED,
-    Fate("rule_filtered", "token_budget", "too_few_tokens", 120.0, 200.0),
+    Fate("rule_filtered", "token_budget", "too_few_tokens", 120.0, 200.0, engine="words_x1.3"),
     Fate("rule_filtered", "passages", "too_few_passages", 1.0, 3.0),
     Fate("rule_filtered", "overlap", "paraphrased_evidence", 0.95, 0.9),
     SELECTED,
-    Fate("rule_filtered", "entities", "too_few_entities", 1.0, 2.0),
-    Fate("difficulty_band", "difficulty", "too_easy", 0.91, 0.8),
-    Fate("difficulty_band", "difficulty", "likely_mislabelled", 0.12, 0.3),
-    Fate("deduplicated", "lexical_duplicates", "lexical_duplicate", 0.84, 0.7, "claim"),
+    Fate("rule_filtered", "entities", "too_few_entities", 1.0, 2.0, engine="rules"),
+    Fate("difficulty_band", "difficulty", "too_easy", 0.91, 0.8, engine="lexical"),
+    Fate("difficulty_band", "difficulty", "likely_mislabelled", 0.12, 0.3, engine="lexical"),
+    Fate("deduplicated", "lexical_duplicates", "lexical_duplicate", 0.84, 0.7, "claim", "join"),
     LONG,
-    Fate("decontaminated", "semantic_match", "semantic_match", 0.95, 0.9, "benchmark"),
+    Fate("decontaminated", "semantic_match", "semantic_match", 0.95, 0.9, "benchmark", "cosine"),
     Fate("silver_decomposed", "silver", "too_few_questions", 1.0, 2.0),
     Fate("training_claims", "diversity_selection", "not_selected", 812.0, 3000.0),
 )
@@ -115,6 +116,7 @@ def _with_columns(frame: pl.DataFrame, fates: dict[str, Fate]) -> pl.DataFrame:
             .then(3200)
             .otherwise(200 + pl.col("native_id").cast(pl.Int64()) * 50)
             .cast(pl.Int64()),
+            evidence_words=pl.lit(400, dtype=pl.Int64()),
             token_unit=pl.lit("words_x1.3"),
             overlap=pl.lit(0.4),
             entities=pl.lit(["ilva marrek", "torbeck"]),
@@ -151,6 +153,7 @@ def _drops(stage: str, rows: pl.DataFrame, world: "World") -> pl.DataFrame:
                 "threshold": fate.threshold,
                 "matched_claim_id": None if other is None else other["claim_id"][0],
                 "matched_source": None if other is None else _where(fate) + str(other["source"][0]),
+                "engine": fate.engine,
             }
         )
     return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))

@@ -166,5 +166,5 @@ class Ledger:
         source = self.name if matched is not None else None
         return (
             identity, self.name, label, self.stage, drop.step, drop.reason,
-            None, None, matched, source,
+            None, None, matched, source, None,
         )  # fmt: skip

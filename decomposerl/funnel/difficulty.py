@@ -42,6 +42,7 @@ def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
             reason=bounds["reason"],
             value=confidence,
             threshold=bounds["bound"],
+            engine=verifier.engine,
         )
 
     return Step("difficulty", judge, (TOO_EASY, MISLABELLED))

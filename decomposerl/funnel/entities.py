@@ -30,6 +30,7 @@ def entities_step(settings: RuleSettings, recogniser: EntityRecogniser) -> Step:
             reason=TOO_FEW,
             value=counts,
             threshold=settings.min_entities,
+            engine=recogniser.engine,
         )
 
     return Step("entities", judge, (TOO_FEW,))

@@ -43,6 +43,7 @@ def silver_step(settings: SilverSettings, decomposer: Decomposer) -> Step:
             reason=reason["reason"],
             value=n_star,
             threshold=settings.min_questions,
+            engine=decomposer.engine,
         )
 
     return Step("silver", judge, (NO_ANSWER, TOO_FEW))
