@@ -49,7 +49,8 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
 
 def _sources(folder: DataFolder, names: Sequence[str]) -> StageFrames:
     def pooled(prefix: str, columns: list[str] | None = None) -> pl.DataFrame:
-        return pl.concat([folder.read(f"{prefix}{name}", columns) for name in names])
+        frames = [folder.read(f"{prefix}{name}", columns) for name in names]
+        return pl.concat(frames, how="diagonal")  # older drops lack younger columns
 
     return StageFrames(
         "claims", 0, pooled("claims/", _KEPT), pooled("drops/claims/"), pooled("rejects/")

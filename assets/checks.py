@@ -1,4 +1,4 @@
-"""Asset checks: the law of conservation (blocking), leakage (blocking), label balance.
+"""Asset checks: conservation and leakage (blocking), source guard and label balance.
 
 Checks read what lies on disk, not what a stage says of itself.
 """
@@ -13,6 +13,7 @@ from decomposerl.funnel.catalogue import STAGES, decontaminate
 from decomposerl.funnel.conservation import broken_rules, conserved_counts
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.reports.attrition import frame_markdown
+from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
 from decomposerl.schemas import DECONTAMINATED
 from resources.engines import EmbedderResource
 from resources.tables import DataFolder
@@ -71,6 +72,31 @@ def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDe
     return conservation
 
 
+def guard_checks() -> list[dg.AssetChecksDefinition]:
+    """Per stage whose removals no budget decides: no source lost most of its rows."""
+    return [_source_guard(stage) for stage in STAGES if guard_share(stage) is not None]
+
+
+def _source_guard(stage: str) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=dg.AssetKey(stage), name="source_guard")
+    def source_guard(data_folder: DataFolder) -> dg.AssetCheckResult:
+        """No source was nearly wiped out here (a warning, not a stop)."""
+        kept, drops = data_folder.read(stage, _IDS), data_folder.read(f"drops/{stage}", _IDS)
+        counts = source_counts(pl.concat([kept, drops]), kept, drops)
+        struck = struck_sources(stage, counts)
+        return dg.AssetCheckResult(
+            passed=struck.is_empty(),
+            severity=dg.AssetCheckSeverity.WARN,
+            metadata={
+                "struck": struck["source"].to_list(),
+                "warns above": guard_share(stage),
+                "per source": dg.MetadataValue.md(frame_markdown(counts)),
+            },
+        )
+
+    return source_guard
+
+
 def leakage_check(benchmark_names: Sequence[str]) -> dg.AssetChecksDefinition:
     """No test claim survives in the training set, tested afresh on the final table."""
 
@@ -109,6 +135,7 @@ def all_checks(
     return [
         *source_checks(source_names),
         *stage_checks(source_names),
+        *guard_checks(),
         leakage_check(benchmark_names),
         label_balance,
     ]

@@ -2,7 +2,8 @@
 
 Takes the data folder, to see what is there, and the names of the current corpora
 (``Current``), and gives statements whose paths are relative to that folder. A view without
-a file gives no row, with the same columns and types.
+a file gives no row, with the same columns and types; a column that files of an earlier
+version lack reads as null.
 
 Left out deliberately: the tables, which are counted in Python (``duckdb_catalogue.py``).
 """
@@ -22,7 +23,7 @@ _SQL_TYPES = {
     pl.Float64(): "DOUBLE",
     pl.List(pl.String()): "VARCHAR[]",
 }
-_STAGE_DROPS = "drops"
+_STAGE_DROPS, _PAIRS = "drops", "pairs"
 _STAGE_TABLES = (
     schemas.RULE_FILTERED,
     schemas.DIFFICULTY_BAND,
@@ -66,7 +67,7 @@ class Current:
         return names is None or name in names
 
     def _names(self, folder: str) -> frozenset[str] | None:
-        if folder == _STAGE_DROPS:
+        if folder in {_STAGE_DROPS, _PAIRS}:  # one file a stage, not a corpus
             return None
         return self.benchmarks if folder.endswith("benchmark") else self.sources
 
@@ -96,6 +97,7 @@ _VIEWS = (
     # A row that a test set leaves to training is no drop from training: apart.
     _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
     _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),
+    _View("pairs", schemas.PAIRS, (_PAIRS,)),
     _View("rejects", schemas.REJECTS, ("rejects", "rejects/benchmark"), read_for=True),
     *(_View(table.name, table) for table in _STAGE_TABLES),
 )
@@ -123,19 +125,19 @@ def views(data: Path, current: Current) -> list[str]:
 
 def _select(view: _View, data: Path, current: Current) -> str:
     """The query behind a view; without a file, one that gives no row of the same types."""
-    patterns = view.patterns(data, current)
-    if patterns:
-        listed = ", ".join("'" + pattern.replace("'", "''") + "'" for pattern in patterns)
-        columns = ", ".join(f'"{name}"' for name in view.table.schema)
-        side = f", {_READ_FOR} AS read_for" if view.read_for else ""
-        return (
-            f"SELECT {columns}{side} FROM "  # noqa: S608 - constants of this module
-            f"read_parquet([{listed}], union_by_name = true, filename = true)"
-        )
     names = {name: _SQL_TYPES[dtype] for name, dtype in view.table.schema.items()}
-    names |= {"read_for": "VARCHAR"} if view.read_for else {}
-    columns = ", ".join(f'NULL::{sql} AS "{name}"' for name, sql in names.items())
-    return f"SELECT {columns} WHERE false"
+    typed = ", ".join(f'NULL::{sql} AS "{name}"' for name, sql in names.items())
+    patterns = view.patterns(data, current)
+    if not patterns:
+        return f"SELECT {typed}{', NULL::VARCHAR AS read_for' * view.read_for} WHERE false"
+    listed = ", ".join("'" + pattern.replace("'", "''") + "'" for pattern in patterns)
+    columns = ", ".join(f'"{name}"' for name in names)
+    side = f", {_READ_FOR} AS read_for" if view.read_for else ""
+    return (
+        f"SELECT {columns}{side} FROM ("  # noqa: S608 - constants of this module
+        f"FROM read_parquet([{listed}], union_by_name = true, filename = true) "
+        f"UNION ALL BY NAME SELECT {typed} WHERE false)"
+    )
 
 
 def _journey() -> str:
@@ -144,7 +146,7 @@ def _journey() -> str:
     nothing = (
         "'kept' AS outcome, '' AS step, '' AS reason, NULL::DOUBLE AS value, "
         "NULL::DOUBLE AS threshold, NULL::VARCHAR AS matched_claim_id, "
-        "NULL::VARCHAR AS matched_source"
+        "NULL::VARCHAR AS matched_source, NULL::VARCHAR AS engine"
     )
     kept = [
         f"SELECT {head}, {order} AS stage_order, '{stage}' AS stage, {nothing} FROM {stage}"  # noqa: S608 - constants of this module
@@ -154,6 +156,6 @@ def _journey() -> str:
     dropped = (
         f"SELECT {head}, CASE stage {orders} ELSE 0 END AS stage_order, stage, "  # noqa: S608 - constants of this module
         "'dropped' AS outcome, step, reason, value, threshold, matched_claim_id, "
-        "matched_source FROM drops"
+        "matched_source, engine FROM drops"
     )
     return " UNION ALL ".join([*kept, dropped])

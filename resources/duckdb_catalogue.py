@@ -193,7 +193,9 @@ def _kept(paths: Iterable[Path]) -> pl.DataFrame:
 
 
 def _all(paths: Iterable[Path], table: schemas.Table) -> pl.DataFrame:
-    return pl.concat([table.empty(), *(pl.read_parquet(path) for path in paths)])
+    """All rows; a column that a file of an earlier version lacks is null."""
+    frames = [table.empty(), *(pl.read_parquet(path) for path in paths)]
+    return pl.concat(frames, how="diagonal").select(list(table.schema))
 
 
 def _known_sources() -> Sequence[Source]:

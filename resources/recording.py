@@ -73,15 +73,18 @@ class StageRecorder:
         kept: pl.DataFrame,
         drops: pl.DataFrame | None,
         extra: Mapping[str, Any] | None = None,
+        *,
+        pairs: pl.DataFrame | None = None,
     ) -> dg.MaterializeResult[StageOutput]:
         """The materialization of a funnel stage.
 
-        ``rows_in`` needs ``claim_id``, ``source``, ``label``; ``kept`` is the stage's
-        table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing itself.
+        ``rows_in`` needs ``claim_id``, ``source``, ``label``, ``claim``; ``kept`` is the
+        stage's table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing
+        itself; ``pairs`` is a ``PAIRS`` frame to be stored beside it.
         """
         keys = rows_in.select(_KEYS)
-        page = stage_page(self._key, keys, kept, _or_empty(drops), self._settings)
-        output = StageOutput(kept, self._run(rows_in.height, kept, drops), drops)
+        page = stage_page(self._key, rows_in, kept, _or_empty(drops), self._settings)
+        output = StageOutput(kept, self._run(rows_in.height, kept, drops), drops, pairs=pairs)
         metadata = self._metadata(page, output.run) | dict(extra or {})
         metadata["rows by source"] = picture(
             figures.drops_by_source_png(keys, kept, _or_empty(drops))
@@ -151,6 +154,9 @@ class StageRecorder:
         return run
 
     def _metadata(self, page: StagePage, run: StageRun) -> dict[str, Any]:
+        if page.struck:
+            names = ", ".join(page.struck)
+            self._context.log.warning(f"{self._key}: removed most of {names}; see its 'guard'")
         return {
             "dagster/row_count": page.rows_kept,
             **page.numeric,
@@ -159,6 +165,7 @@ class StageRecorder:
             "label balance": dg.MetadataValue.md(page.label_balance_md),
             "sample": dg.MetadataValue.md(page.sample_md),
             "guard": dg.MetadataValue.md(page.guard_md or "no source lost suspiciously much"),
+            "close calls": dg.MetadataValue.md(page.close_md or "none"),
             "settings": dg.MetadataValue.md(page.settings_md),
             "engine": run.engine or "none",
             "engine calls": run.engine_calls,

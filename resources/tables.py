@@ -1,7 +1,7 @@
 """Frames to Parquet and back: atomic, schema-checked, content-hashed.
 
 An asset's value is a ``StageOutput``; it lands as ``<key>.parquet`` with its drops,
-rejects and run record beside it. Each file is written to a
+rejects, pairs and run record beside it. Each file is written to a
 temporary name in the same folder and renamed, the asset's own file after its side tables
 and the run record last, so a killed run leaves the previous data or the new data, never
 half of either. The SHA-256 of the Parquet file is the asset's data version.
@@ -75,12 +75,16 @@ class StageRun:
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
-    """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record."""
+    """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record.
+
+    ``pairs`` (``PAIRS``) is there where the run was asked to keep them.
+    """
 
     kept: pl.DataFrame
     run: StageRun
     drops: pl.DataFrame | None = None
     rejects: pl.DataFrame | None = None
+    pairs: pl.DataFrame | None = None
 
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
@@ -162,10 +166,14 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
         for folder, frame, table in (
             ("drops", obj.drops, schemas.DROPS),
             ("rejects", obj.rejects, schemas.REJECTS),
+            ("pairs", obj.pairs, schemas.PAIRS),
         ):
+            side = key.removeprefix("claims/") if folder == "rejects" else key
+            side_path = base / folder / f"{side}.parquet"
             if frame is not None:
-                side = key.removeprefix("claims/") if folder == "rejects" else key
-                write_parquet(table.conform(frame), base / folder / f"{side}.parquet")
+                write_parquet(table.conform(frame), side_path)
+            elif folder == "pairs":  # those of an earlier run are not of this one
+                side_path.unlink(missing_ok=True)
         target = Path(str(path))
         write_parquet(kept, target)
         version = file_sha256(target)
@@ -179,4 +187,9 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
         Raises:
             SchemaError: the file holds another table than its key promises.
         """
-        return table_of("/".join(context.asset_key.path)).conform(pl.read_parquet(str(path)))
+        key = "/".join(context.asset_key.path)
+        try:
+            return table_of(key).conform(pl.read_parquet(str(path)))
+        except SchemaError as error:
+            hint = f"if an earlier version wrote {path}, materialize '{key}' again"
+            raise SchemaError(f"{error}; {hint}") from error

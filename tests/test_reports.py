@@ -23,7 +23,7 @@ from decomposerl.reports.attrition import (
 )
 from decomposerl.reports.escape import markdown_table, markdown_text, one_line
 from decomposerl.reports.explain import Found, drop_words, life, life_text
-from decomposerl.reports.stage_page import stage_page
+from decomposerl.reports.stage_page import close_calls, stage_page
 
 TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}
 
@@ -126,7 +126,8 @@ def test_stage_page_counts(world: World):
     page = stage_page("rule_filtered", world.claims, kept, drops, {"min_tokens": 200})
     assert page.rows_in == page.rows_kept + page.rows_dropped
     assert kept.height / world.claims.height == page.numeric["share_kept"]
-    assert "| token_budget | too_few_tokens | 5 | 8.5 % |" in page.by_reason_md
+    assert "| token_budget | too_few_tokens | 5 | 8.5 % | words_x1.3 |" in page.by_reason_md
+    assert "| passages | too_few_passages | 4 | 6.8 % | – |" in page.by_reason_md
     assert f"| total | {world.claims.height} | {kept.height} |" in page.by_source_md
     assert "min_tokens" in page.settings_md
     assert "" == page.guard_md
@@ -151,12 +152,48 @@ def test_guard_warns_above_the_share_and_size():
     rows_in = pl.concat([claims("struck", 50), claims("near", 50), claims("small", 49)])
     kept = pl.concat([claims("struck", 9), claims("near", 10)])
     drops = rows_in.join(kept, on="claim_id", how="anti").with_columns(
-        step=pl.lit("s"), reason=pl.lit("r")
+        step=pl.lit("s"), reason=pl.lit("r"), engine=pl.lit(None, pl.String())
     )
-    page = stage_page("x", rows_in, kept, drops, {})
+    page = stage_page("rule_filtered", rows_in, kept, drops, {})
+    assert ("struck",) == page.struck
     assert "struck" in page.guard_md
     assert "near" not in page.guard_md
     assert "small" not in page.guard_md
+    likeness = stage_page("deduplicated", rows_in, kept, drops, {})
+    assert ("near", "struck") == likeness.struck
+    assert "more than 50%" in likeness.guard_md
+    assert () == stage_page("training_claims", rows_in, kept, drops, {}).struck
+
+
+def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
+    """By distance in shares of the threshold, both texts escaped; exact matches are none."""
+    drops = pl.DataFrame(
+        {
+            "claim_id": ["exact", "far", "near", "leak"],
+            "source": "hover",
+            "label": "Supported",
+            "stage": "deduplicated",
+            "step": "s",
+            "reason": ["exact_match", "lexical_duplicate", "lexical_duplicate", "lexical_match"],
+            "value": [1.0, 0.95, 0.7, 0.75],
+            "threshold": [1.0, 0.7, 0.7, 0.7],
+            "matched_claim_id": ["far", "kept", "kept", "elsewhere"],
+            "matched_source": ["hover", "hover", "hover", "benchmark/fever"],
+            "engine": None,
+        },
+        schema=schemas.DROPS.schema,
+    )
+    texts = pl.DataFrame(
+        {"claim_id": ["far", "near", "leak", "kept"], "claim": ["a", HOSTILE, "b", "the | kept"]}
+    )
+    head, _, *rows = close_calls(texts, drops).splitlines()
+    assert "| claim_id | reason | value | threshold | claim | matched |" == head
+    assert ["near", "leak", "far"] == [row.split(" | ")[0].removeprefix("| ") for row in rows]
+    assert "the \\| kept" in rows[0]
+    assert "<img" not in rows[0]
+    assert "elsewhere of benchmark/fever" in rows[1]
+    assert "" == close_calls(texts, drops.clear())
+    assert "" == close_calls(world.claims.drop("claim"), drops)
 
 
 @settings(deadline=None)
@@ -259,7 +296,9 @@ def test_life_of_a_dropped_claim_says_the_numbers(world: World):
     story = life(found(world, world.dropped("too_few_tokens")))
     last = story.events[-1]
     assert ("rule_filtered", "dropped") == (last.stage, last.outcome)
-    assert "too few tokens: 120 is below 200 (step token_budget)" == last.words
+    words = "too few tokens: 120 is below 200 (step token_budget, engine words_x1.3)"
+    assert words == last.words
+    assert "words_x1.3" == last.numbers["engine"]
     assert "Dropped by rule_filtered." == story.end
 
 
@@ -303,6 +342,8 @@ def test_life_between_stages():
     ("value", "threshold", "words"),
     [
         (0.95, 0.9, "r: 0.95 is at or above 0.9 (step s)"),
+        (0.6999999, 0.7, "r: 0.6999999 is below 0.7 (step s)"),
+        (0.7, 0.7, "r: 0.7 is at or above 0.7 (step s)"),
         (1.0, 2.0, "r: 1 is below 2 (step s)"),
         (12_345.0, 10_000.0, "r: 12,345 is at or above 10,000 (step s)"),
         (3.0, None, "r: 3 (step s)"),
@@ -314,6 +355,8 @@ def test_drop_words(value: float | None, threshold: float | None, words: str):
     """Numbers are held against their bound in words, and left out where there are none."""
     drop = {"reason": "r", "step": "s", "value": value, "threshold": threshold}
     assert words == drop_words(drop)
+    by_engine = words.replace("(step s)", "(step s, engine e)")
+    assert by_engine == drop_words(drop | {"engine": "e"})
 
 
 def test_terminal_text_holds_no_escape_sequence():

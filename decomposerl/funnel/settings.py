@@ -68,6 +68,16 @@ class DedupSettings(Settings):
     device: str = Field("cpu", description="where cosines are filtered: cpu, cuda or cuda:0")
     threads: int = Field(0, ge=0, description="threads of the searches; 0 for one a core")
 
+    @model_validator(mode="after")
+    def _floor_below_thresholds(self) -> Self:
+        lowest = min(self.jaccard, self.cosine)
+        if self.pairs_floor is not None and self.pairs_floor > lowest:
+            raise ValueError(
+                f"pairs_floor ({self.pairs_floor}) is above a threshold ({lowest}): "
+                "the pairs could not answer even for this run"
+            )
+        return self
+
 
 class DecontaminationSettings(Settings):
     """Stage ``decontaminated`` (paper, "Deduplication and Decontamination")."""

@@ -52,10 +52,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What a stage gives: survivors with their new columns, and the drops (``DROPS``)."""
+    """What a stage gives: survivors with their new columns, and the drops (``DROPS``).
+
+    ``pairs`` (``PAIRS``) are the rows that are near each other, where they were asked for.
+    """
 
     kept: pl.DataFrame
     drops: pl.DataFrame
+    pairs: pl.DataFrame | None = None
 
 
 def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageResult:

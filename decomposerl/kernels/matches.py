@@ -60,8 +60,10 @@ class Pairs:
 def keep_first_of_pairs(rows: int, pairs: Pairs, threshold: float) -> Matches:
     """The keep-first greedy over known pairs: what the search would answer at ``threshold``.
 
-    Exact for every threshold at or above the floor that the pairs were collected with. A
-    row leaves iff an earlier KEPT row is near enough; it is matched to the most similar
+    Exact for every threshold at or above the floor that the pairs were collected with. For
+    Jaccard, give ``float(exact_threshold(threshold))``: rounding keeps the order of unequal
+    fractions whose denominators are below 2**26, so floats decide as whole numbers do. A row
+    leaves iff an earlier KEPT row is near enough; it is matched to the most similar
     one, ties to the lowest row.
     """
     found = Matches.none(rows, pairs.engine)

@@ -18,6 +18,7 @@ Where = Literal["source", "benchmark", "unknown"]
 Outcome = Literal["passed", "unpicked", "dropped"]
 _MARKS: dict[Outcome, str] = {"passed": "✓", "unpicked": "·", "dropped": "✗"}
 _BEFORE_SELECTION, _SELECTION = "silver_decomposed", "diversity_selected"
+_JUDGED = ("step", "reason", "value", "threshold", "engine")
 _TEXT = 200
 _LISTED = 6
 
@@ -85,7 +86,7 @@ def life(found: Found) -> Life:
     events = _events(found)
     if found.drop is not None:
         drop = found.drop
-        numbers = {name: drop[name] for name in ("step", "reason", "value", "threshold")}
+        numbers = {name: drop.get(name) for name in _JUDGED}
         events.append(Event(str(drop["stage"]), "dropped", drop_words(drop), numbers))
     label = first.get("label")
     claim = first.get("claim")
@@ -120,18 +121,27 @@ def life_text(story: Life) -> str:
 
 
 def drop_words(drop: Row) -> str:
-    """Why a claim left, in words: ``too few tokens: 120, at least 200 (step tokens)``."""
+    """Why a claim left, in words: what it was, its number and bound, the step and engine.
+
+    For example ``too few tokens: 120 is below 200 (step token_budget, engine words_x1.3)``.
+    """
     reason = str(drop["reason"]).replace("_", " ")
-    value, threshold = drop["value"], drop["threshold"]
-    held = ""
-    if value == threshold == 1.0:  # an exact match
-        held = ""
-    elif value is not None and threshold is not None:
-        side = "below" if float(str(value)) < float(str(threshold)) else "at or above"
-        held = f": {_number(value)} is {side} {_number(threshold)}"
-    elif value is not None:
-        held = f": {_number(value)}"
-    return f"{reason}{held} (step {drop['step']})"
+    engine = drop.get("engine")  # null, or not there: no program gave a number
+    by = f"step {drop['step']}" if engine is None else f"step {drop['step']}, engine {engine}"
+    return f"{reason}{_held(drop['value'], drop['threshold'])} ({by})"
+
+
+def _held(value: object, threshold: object) -> str:
+    """The number held against its bound, with digits enough to tell them apart."""
+    if value is None or (value == threshold == 1.0):  # the second is an exact match
+        return ""
+    if threshold is None:
+        return f": {_number(value)}"
+    number, bound = float(str(value)), float(str(threshold))
+    side = "below" if number < bound else "at or above"
+    same = number != bound and _number(number) == _number(bound)
+    shown = f"{number:.12g}" if same else _number(value)
+    return f": {shown} is {side} {_number(threshold)}"
 
 
 def match_words(match: Match) -> str:
@@ -195,14 +205,20 @@ def _claims(row: Row) -> tuple[str, dict[str, object]]:
 
 
 def _rules(row: Row) -> tuple[str, dict[str, object]]:
-    names = ("evidence_tokens", "token_unit", "overlap", "entities")
+    names = ("evidence_words", "evidence_tokens", "token_unit", "overlap", "entities")
     entities = _list(row["entities"])
     shown = ", ".join(one_line(name, 30) for name in entities[:_LISTED])
     words = (
-        f"{_number(row['evidence_tokens'])} tokens ({row['token_unit']}), "
-        f"overlap {_number(row['overlap'])}, {len(entities)} entities: {shown}"
+        f"{_length(row)}, overlap {_number(row['overlap'])}, {len(entities)} entities: {shown}"
     )
-    return words, {name: row[name] for name in names}
+    return words, {name: row.get(name) for name in names}
+
+
+def _length(row: Row) -> str:
+    """The length of the evidence: in tokens where they were counted, else in words."""
+    if row["evidence_tokens"] is None:
+        return f"{_number(row['evidence_words'])} words (tokens not counted)"
+    return f"{_number(row['evidence_tokens'])} tokens ({row['token_unit']})"
 
 
 def _difficulty(row: Row) -> tuple[str, dict[str, object]]:

@@ -16,6 +16,9 @@ from decomposerl.reports.escape import markdown_table, one_line, share
 SAMPLE_ROWS = 5
 SAMPLE_CHARACTERS = 120
 GUARD_SHARE = 0.8
+LIKENESS_SHARE = 0.5
+_LIKENESS = {"deduplicated", "decontaminated"}
+_BUDGETED = {"diversity_selected", "training_claims"}
 GUARD_ROWS = 50
 
 
@@ -25,7 +28,8 @@ class StagePage:
 
     ``numeric`` holds ``rows_in``, ``rows_kept``, ``rows_dropped``, and as shares in 0..1
     ``share_kept`` and ``supported_share`` (both 0 where there is nothing to divide by).
-    ``guard_md`` is empty where no source lost suspiciously much.
+    ``struck`` names the sources that lost suspiciously much, ``guard_md`` shows them, if
+    any; ``close_md`` shows the removals nearest to their threshold.
     """
 
     stage: str
@@ -37,7 +41,9 @@ class StagePage:
     label_balance_md: str
     sample_md: str
     settings_md: str
+    struck: tuple[str, ...]
     guard_md: str
+    close_md: str
     numeric: dict[str, float]
 
 
@@ -50,10 +56,12 @@ def stage_page(
 ) -> StagePage:
     """Build the page of ``stage``.
 
-    ``rows_in`` needs ``claim_id``, ``source``, ``label``; ``kept`` is the stage's frame
-    (``claim_id``, ``source``, ``label``, ``claim``, ``evidence``); ``drops`` is ``DROPS``.
+    ``rows_in`` needs ``claim_id``, ``source``, ``label``, and ``claim`` where the texts of
+    removed claims are to be shown; ``kept`` is the stage's frame (``claim_id``, ``source``,
+    ``label``, ``claim``, ``evidence``); ``drops`` is ``DROPS``.
     """
     by_source = source_counts(rows_in, kept, drops)
+    struck = struck_sources(stage, by_source)
     supported = kept.filter(pl.col("label") == "Supported").height
     return StagePage(
         stage=stage,
@@ -67,7 +75,9 @@ def stage_page(
         settings_md=markdown_table(
             ["setting", "value"], [[name, str(value)] for name, value in settings.items()]
         ),
-        guard_md=_guard(stage, by_source),
+        struck=tuple(struck["source"]),
+        guard_md=_guard(stage, struck),
+        close_md=close_calls(rows_in, drops),
         numeric={
             "rows_in": float(rows_in.height),
             "rows_kept": float(kept.height),
@@ -101,14 +111,80 @@ def sample(kept: pl.DataFrame) -> str:
     )
 
 
+def guard_share(stage: str) -> float | None:
+    """Share of a source above which ``stage`` is suspected; None where a budget decides.
+
+    Likeness to other claims that removes more than half of a source has met a template, not
+    copies; rules may well refuse more than that.
+    """
+    if stage in _BUDGETED:
+        return None
+    return LIKENESS_SHARE if stage in _LIKENESS else GUARD_SHARE
+
+
+def struck_sources(stage: str, counts: pl.DataFrame) -> pl.DataFrame:
+    """The lines of ``source_counts`` that lost more than ``guard_share``.
+
+    Sources of which fewer than 50 rows (``GUARD_ROWS``) entered say nothing.
+    """
+    bound = guard_share(stage)
+    if bound is None:
+        return counts.clear()
+    return counts.filter(
+        (pl.col("rows_in") >= GUARD_ROWS) & (pl.col("dropped") > bound * pl.col("rows_in"))
+    )
+
+
+def close_calls(rows_in: pl.DataFrame, drops: pl.DataFrame) -> str:
+    """The removals nearest to their threshold, by its share: where a judgement may err.
+
+    An exact match is held against 1 and cannot be nearer; it is no close call.
+    """
+    if "claim" not in rows_in.columns:
+        return ""
+    texts = rows_in.select("claim_id", "claim")
+    matched = texts.rename({"claim_id": "matched_claim_id", "claim": "matched"})
+    close = (
+        drops.filter(pl.col("threshold") > 0, (pl.col("value") != 1) | (pl.col("threshold") != 1))
+        .with_columns(distance=(pl.col("value") / pl.col("threshold") - 1).abs())
+        .sort("distance", "claim_id")
+        .head(SAMPLE_ROWS)
+        .join(texts, on="claim_id", how="left", maintain_order="left")
+        .join(matched, on="matched_claim_id", how="left", maintain_order="left")
+    )
+    rows = [
+        [
+            row["claim_id"],
+            row["reason"],
+            f"{row['value']:.4g}",
+            f"{row['threshold']:.4g}",
+            one_line(row["claim"] or "–", SAMPLE_CHARACTERS),
+            one_line(row["matched"] or _match(row), SAMPLE_CHARACTERS),
+        ]
+        for row in close.iter_rows(named=True)
+    ]
+    headers = ["claim_id", "reason", "value", "threshold", "claim", "matched"]
+    return markdown_table(headers, rows) if rows else ""
+
+
+def _match(drop: Mapping[str, object]) -> str:
+    """The matched claim, by its place where its text is not among the rows that came in."""
+    if drop["matched_claim_id"] is None:
+        return "–"
+    return f"{drop['matched_claim_id']} of {drop['matched_source']}"
+
+
 def _by_reason(drops: pl.DataFrame, whole: int) -> str:
     counted = (
-        drops.group_by("step", "reason")
+        drops.group_by("step", "reason", "engine")
         .agg(pl.len().alias("rows"))
-        .sort(["rows", "step", "reason"], descending=[True, False, False])
+        .sort(["rows", "step", "reason", "engine"], descending=[True, False, False, False])
     )
-    rows = [[step, reason, n, share(n, whole)] for step, reason, n in counted.iter_rows()]
-    return markdown_table(["step", "reason", "rows", "share of rows in"], rows)
+    rows = [
+        [step, reason, n, share(n, whole), engine or "–"]
+        for step, reason, engine, n in counted.iter_rows()
+    ]
+    return markdown_table(["step", "reason", "rows", "share of rows in", "engine"], rows)
 
 
 def _by_source(counts: pl.DataFrame) -> str:
@@ -131,16 +207,13 @@ def _label_balance(rows_in: pl.DataFrame, kept: pl.DataFrame) -> str:
     return markdown_table(["label", "in", "share in", "kept", "share kept"], rows)
 
 
-def _guard(stage: str, counts: pl.DataFrame) -> str:
-    struck = counts.filter(
-        (pl.col("rows_in") >= GUARD_ROWS) & (pl.col("dropped") > GUARD_SHARE * pl.col("rows_in"))
-    )
+def _guard(stage: str, struck: pl.DataFrame) -> str:
+    if struck.is_empty():
+        return ""
     rows = [
         [source, entered, dropped, share(dropped, entered)]
         for source, entered, _, dropped in struck.iter_rows()
     ]
-    if not rows:
-        return ""
     table = markdown_table(["source", "in", "dropped", "share dropped"], rows)
-    head = f"**Warning: `{stage}` removed more than {GUARD_SHARE:.0%} of these sources.**"
+    head = f"**Warning: `{stage}` removed more than {guard_share(stage):.0%} of these sources.**"
     return f"{head}\n\n{table}"
