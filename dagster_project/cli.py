@@ -93,13 +93,27 @@ def attrition(
     by_reason: Annotated[
         bool, typer.Option("--by-reason", help="Rows that left, by reason and source.")
     ] = False,
+    semantic_threshold: Annotated[
+        float | None, typer.Option(help="What stage 'deduplicated' would keep at this cosine.")
+    ] = None,
+    lexical_threshold: Annotated[
+        float | None, typer.Option(help="The same, at this Jaccard; both may be given.")
+    ] = None,
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
 ) -> None:
-    """Show how many claims each stage kept, per source, from the DuckDB catalogue."""
+    """Show how many claims each stage kept, per source, from the DuckDB catalogue.
+
+    With a threshold: what deduplication would keep at it, exactly, from stored pairs.
+    """
     from decomposerl.reports import attrition as report
     from resources.duckdb_catalogue import engines_of, read_table
 
     folder = _data_folder(data)
+    if (semantic_threshold, lexical_threshold) != (None, None):
+        if by_reason:
+            raise DecomposeRLError("--by-reason tells of the run as it was: ask for one of the two")
+        _ask_again(folder, lexical_threshold, semantic_threshold, output)
+        return
     texts: tuple[_Teller, _Teller]
     if by_reason:
         frame = report.drops_by_reason(read_table(folder, "attrition"))
@@ -111,6 +125,24 @@ def attrition(
         tell = texts[0] if output is Format.TEXT else texts[1]
         engines = ", ".join(engines_of(folder)) or "none"
         typer.echo(f"{tell(frame)}\n\nengine={engines}")
+    else:
+        typer.echo(_raw(frame, output), nl=False)
+
+
+def _ask_again(folder: Path, lexical: float | None, semantic: float | None, output: Format) -> None:
+    from decomposerl.reports import rethreshold
+    from resources.dedup_run import read_dedup_run
+
+    run, record = read_dedup_run(folder)
+    asked = rethreshold.Thresholds(
+        run.ran.lexical if lexical is None else lexical,
+        run.ran.semantic if semantic is None else semantic,
+    )
+    frame = rethreshold.rethresholded(run, asked)
+    if output in {Format.TEXT, Format.MARKDOWN}:
+        markdown = output is Format.MARKDOWN
+        typer.echo(rethreshold.rethreshold_text(run, asked, frame, markdown=markdown))
+        typer.echo(f"\nengine={record['engine'] or 'none'}")
     else:
         typer.echo(_raw(frame, output), nl=False)
 

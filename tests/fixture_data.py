@@ -12,6 +12,7 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.claims.claim import claim_id
+from decomposerl.funnel.settings import DedupSettings
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition
 
 HOSTILE = "a|b **bold** <img src=x onerror=alert(1)> [x](javascript:1)\n# head \x1b[31m\u202e"
@@ -58,6 +59,8 @@ FATES = (
     Fate("training_claims", "diversity_selection", "not_selected", 812.0, 3000.0),
 )
 SIZES = {"hover": 28, "scitab": 17, "wice": 14}
+FLOOR = 0.6
+_CONFIGS = {"deduplicated": DedupSettings(pairs_floor=FLOOR).model_dump_json()}
 BENCHMARK = "fever"
 SPLIT = "wice"  # a source and a benchmark, which share one file by document
 
@@ -159,6 +162,23 @@ def _drops(stage: str, rows: pl.DataFrame, world: "World") -> pl.DataFrame:
     return schemas.DROPS.conform(pl.DataFrame(found, schema=schemas.DROPS.schema))
 
 
+def _pairs(drops: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """The pairs behind the drops, and one of claims alike but not enough to drop either."""
+    duplicates = drops.select(
+        kind=pl.lit("lexical"),
+        earlier_id="matched_claim_id",
+        later_id="claim_id",
+        similarity="value",
+        floor=pl.lit(FLOOR),
+        engine="engine",
+    )
+    first, second = kept["claim_id"].head(2)
+    alike = pl.DataFrame(
+        [("semantic", first, second, 0.65, FLOOR, "cosine")], duplicates.schema, orient="row"
+    )
+    return schemas.PAIRS.conform(pl.concat([duplicates, alike]))
+
+
 def _where(fate: Fate) -> str:
     return "benchmark/" if fate.matched == "benchmark" else ""
 
@@ -205,7 +225,7 @@ def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) ->
         "engine": "verifier=lexical" if stage == "difficulty_band" else None,
         "engine_calls": 0,
         "engine_hits": 0,
-        "config": "{}",
+        "config": _CONFIGS.get(stage, "{}"),
         "data_version": "abc",
         "status": "ok",
     }
@@ -272,6 +292,8 @@ def _write_stages(world: World) -> list[StageFrames]:
         _write(stored, world.data / f"{stage}.parquet")
         if not selecting:  # the selection leaves the decision on the rest to the next stage
             _write(drops, world.data / f"drops/{stage}.parquet")
+        if stage == "deduplicated":
+            _write(_pairs(drops, kept), world.data / f"pairs/{stage}.parquet")
         _stage_run(world.data, stage, alive.height, kept.height, drops.height)
         found.append(StageFrames(stage, order, stored, drops))
         alive = alive if selecting else kept

@@ -74,6 +74,67 @@ def test_data_folder_comes_from_the_environment(world: World):
     assert_refused(run("attrition", env={"DECOMPOSERL_PROFILE": "nonsense"}), "nonsense")
 
 
+def asked_again(world: World, *words: str) -> dict[str, dict[str, int]]:
+    rows = json.loads(at(world, "attrition", *words, "--format", "json").stdout)
+    return {row["source"]: row for row in rows}
+
+
+def test_another_threshold_is_answered_from_the_pairs(world: World):
+    """At the run's own thresholds nothing changes; above all scores the duplicates stay."""
+    stored = len(pl.read_parquet(world.data / "drops/deduplicated.parquet"))
+    same = asked_again(world, "--semantic-threshold", "0.7")
+    assert [*SIZES, "total"] == list(same)
+    assert (0, stored, 0) == tuple(same["total"][n] for n in ("difference", "lexical", "semantic"))
+    loose = asked_again(world, "--lexical-threshold", "0.85", "--semantic-threshold", "0.8")
+    assert (stored, 0) == (loose["total"]["difference"], loose["total"]["lexical"])
+    strict = asked_again(world, "--semantic-threshold", "0.65")
+    assert (-1, 1) == (strict["hover"]["difference"], strict["hover"]["semantic"])
+    assert strict["total"]["rows_in"] == sum(strict[source]["rows_in"] for source in SIZES)
+
+
+def test_another_threshold_is_printed_like_the_other_tables(world: World):
+    """Text and Markdown show the total, both pairs of thresholds, the floor, the engines."""
+    for output in ("text", "markdown"):
+        words = ("attrition", "--semantic-threshold", "0.8", "--format", output)
+        result = at(world, *words)
+        assert 0 == result.exit_code
+        for told in ("total", "Kept then", "cosine 0.7", "0.7 and 0.8", "at least 0.6", "engine="):
+            assert told in result.stdout
+
+
+def test_another_threshold_without_pairs_says_how_to_keep_them(tmp_path: Path):
+    """No run, no pairs, files of different runs: each has its sentence and its command."""
+    ask = ("attrition", "--semantic-threshold", "0.8", "--data", str(tmp_path))
+    assert_refused(run(*ask), "has not run", "dagster asset materialize")
+    build(tmp_path)
+    drops = tmp_path / "drops/deduplicated.parquet"
+    whole = pl.read_parquet(drops)
+    whole.head(1).write_parquet(drops)
+    assert_refused(run(*ask), "difficulty_band.parquet is not what the stage was given")
+    whole.write_parquet(drops)
+    band = pl.read_parquet(tmp_path / "difficulty_band.parquet")
+    band.reverse().write_parquet(tmp_path / "difficulty_band.parquet")
+    assert_refused(run(*ask), "another order")
+    band.write_parquet(tmp_path / "difficulty_band.parquet")
+    pairs = pl.read_parquet(tmp_path / "pairs/deduplicated.parquet")
+    pairs.filter(kind="semantic").write_parquet(tmp_path / "pairs/deduplicated.parquet")
+    assert_refused(run(*ask), "do not lead to what the stage decided", "materialize it again")
+    pairs.with_columns(later_id=pl.lit("?" * 16)).head(1).write_parquet(
+        tmp_path / "pairs/deduplicated.parquet"
+    )
+    assert_refused(run(*ask), "claims that the stage was not given")
+    (tmp_path / "pairs/deduplicated.parquet").unlink()
+    assert_refused(run(*ask), "pairs_floor: 0.6", "configs/pairs.yaml")
+
+
+def test_thresholds_out_of_reach_are_refused(world: World):
+    """Below the floor, out of range, or asked beside the reasons of the run as it was."""
+    assert_refused(at(world, "attrition", "--semantic-threshold", "0.5"), "0.6, the floor")
+    assert_refused(at(world, "attrition", "--lexical-threshold", "1.5"), "at most 1")
+    both = at(world, "attrition", "--by-reason", "--lexical-threshold", "0.8")
+    assert_refused(both, "--by-reason")
+
+
 def test_explain_takes_an_id_or_a_beginning(world: World):
     """The whole id and its first eight digits tell the same life."""
     claim_id = world.with_fate(SELECTED)
@@ -88,7 +149,7 @@ def test_explain_shows_a_leak(world: World):
     result = at(world, "explain", world.dropped("semantic_match"))
     assert "✗ decontaminated" in result.stdout
     assert f"test claim of {BENCHMARK}" in result.stdout
-    assert "0.95 is at or above 0.9" in result.stdout
+    assert "0.95 is at or above 0.9 (step semantic_match, engine cosine)" in result.stdout
 
 
 def test_explain_as_json(world: World):
@@ -224,6 +285,7 @@ def test_commands_start_without_the_graph():
     """Neither Dagster nor a heavy library is imported to show the help or a table."""
     code = (
         "import sys, dagster_project.cli, resources.duckdb_catalogue, resources.claim_lookup\n"
+        "import resources.dedup_run\n"
         "heavy = {'dagster', 'torch', 'spacy', 'matplotlib', 'sklearn', 'numba'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -208,9 +208,7 @@ def _rules(row: Row) -> tuple[str, dict[str, object]]:
     names = ("evidence_words", "evidence_tokens", "token_unit", "overlap", "entities")
     entities = _list(row["entities"])
     shown = ", ".join(one_line(name, 30) for name in entities[:_LISTED])
-    words = (
-        f"{_length(row)}, overlap {_number(row['overlap'])}, {len(entities)} entities: {shown}"
-    )
+    words = f"{_length(row)}, overlap {_number(row['overlap'])}, {len(entities)} entities: {shown}"
     return words, {name: row.get(name) for name in names}
 
 

@@ -1,0 +1,161 @@
+"""Stage ``deduplicated`` asked again: what other thresholds would have kept, from its pairs.
+
+Takes what a run of the stage saw and did (``DedupRun``) and gives its answer at other
+thresholds: lexical duplicates first, then semantic ones among their survivors. Exact at or
+above the floor of the pairs, because a pair below both thresholds decides nothing.
+
+Left out deliberately: reading the tables (``resources/dedup_run.py``), and a search for the
+threshold that leaves a wanted number of rows: keep first is not monotone, a higher
+threshold may keep fewer.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.errors import ConfigError
+from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, keep_first_of_pairs
+from decomposerl.reports.attrition import TOTAL, aligned, frame_markdown
+
+LEXICAL, SEMANTIC = "lexical", "semantic"
+COUNTS = ("rows_in", "kept", "kept_asked", "difference", "lexical", "semantic")
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """The least Jaccard and the least cosine of a duplicate, both in (0, 1]."""
+
+    lexical: float
+    semantic: float
+
+
+@dataclass(frozen=True, slots=True)
+class DedupRun:
+    """What one run of the stage saw and did.
+
+    ``rows`` has ``claim_id``, ``source`` and ``kept`` (what the run decided) in input
+    order; ``pairs`` is ``PAIRS``, complete from ``floor`` up; ``ran`` are the run's own
+    thresholds.
+    """
+
+    rows: pl.DataFrame
+    pairs: pl.DataFrame
+    floor: float
+    ran: Thresholds
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Both searches over the stage's rows, by row number; a row has at most one match."""
+
+    lexical: Matches
+    semantic: Matches
+
+    @property
+    def kept(self) -> pl.Series:
+        """Whether each row stays."""
+        return pl.Series(~(self.lexical.found | self.semantic.found), dtype=pl.Boolean())
+
+
+def ask_again(run: DedupRun, asked: Thresholds) -> Answer:
+    """What the stage would have answered at ``asked``.
+
+    Raises:
+        ConfigError: a threshold is not in (0, 1], or below the floor of the pairs.
+    """
+    for kind, threshold in ((LEXICAL, asked.lexical), (SEMANTIC, asked.semantic)):
+        _check(kind, threshold, run.floor)
+    numbered = run.pairs.join(_numbers(run, "earlier"), on="earlier_id").join(
+        _numbers(run, "later"), on="later_id"
+    )
+    # The exact join compares whole numbers with the fraction that the threshold stands for.
+    jaccard = float(exact_threshold(asked.lexical))
+    lexical = keep_first_of_pairs(run.rows.height, _pairs(numbered, LEXICAL), jaccard)
+    near = _among(_pairs(numbered, SEMANTIC), ~lexical.found)
+    return Answer(lexical, keep_first_of_pairs(run.rows.height, near, asked.semantic))
+
+
+def rethresholded(run: DedupRun, asked: Thresholds) -> pl.DataFrame:
+    """Per source, in input order, then ``total``: ``rows_in``, ``kept`` and what would be.
+
+    ``kept`` is what the run kept, ``kept_asked`` what ``asked`` keeps, ``difference`` the
+    second less the first; ``lexical`` and ``semantic`` are the rows that ``asked`` removes.
+    """
+    answer = ask_again(run, asked)
+    rows = run.rows.with_columns(
+        kept_asked=answer.kept,
+        lexical=pl.Series(answer.lexical.found),
+        semantic=pl.Series(answer.semantic.found),
+    )
+    sums = [
+        pl.len().alias("rows_in"),
+        *(pl.col(name).sum() for name in ("kept", "kept_asked", "lexical", "semantic")),
+    ]
+    counts = rows.group_by("source", maintain_order=True).agg(sums)
+    total = rows.select(pl.lit(TOTAL).alias("source"), *sums)
+    return (
+        pl.concat([counts, total])
+        .with_columns(pl.exclude("source").cast(pl.Int64))
+        .with_columns(difference=pl.col("kept_asked") - pl.col("kept"))
+        .select("source", *COUNTS)
+    )
+
+
+def disagreements(run: DedupRun) -> int:
+    """Rows on which the run and its pairs, asked at the run's own thresholds, differ.
+
+    None after an exact search; MinHash misses a duplicate now and then.
+    """
+    return int((ask_again(run, run.ran).kept != run.rows["kept"]).sum())
+
+
+def rethreshold_text(
+    run: DedupRun, asked: Thresholds, frame: pl.DataFrame, *, markdown: bool = False
+) -> str:
+    """The table of ``rethresholded`` with a heading for each count, and what was asked."""
+    headers = ("Source", "In", "Kept", "Kept then", "Difference", "Lexical", "Semantic")
+    shown = frame.rename(dict(zip(frame.columns, headers, strict=True)))
+    table = frame_markdown(shown) if markdown else aligned(shown, last_is_total=True)
+    ran, engines = run.ran, ", ".join(run.pairs["engine"].unique().sort()) or "no pair"
+    note = (
+        f"Kept: at Jaccard {ran.lexical} and cosine {ran.semantic}. Kept then: at "
+        f"{asked.lexical} and {asked.semantic}, which remove what stands under Lexical and "
+        f"Semantic.\nFrom {run.pairs.height:,} pairs of at least {run.floor} ({engines})."
+    )
+    differing = disagreements(run)
+    if differing:
+        note += (
+            f"\nThe run's lexical search was approximate: it decided {differing:,} claims "
+            "otherwise than the pairs do at its own thresholds."
+        )
+    return f"{table}\n\n{note}"
+
+
+def _check(kind: str, threshold: float, floor: float) -> None:
+    if not 0 < threshold <= 1:
+        raise ConfigError(f"the {kind} threshold {threshold} is not above 0 and at most 1")
+    if threshold < floor:
+        raise ConfigError(
+            f"the {kind} threshold {threshold} is below {floor}, the floor of the stored pairs; "
+            f"run stage 'deduplicated' again with pairs_floor: {threshold} to ask for it"
+        )
+
+
+def _numbers(run: DedupRun, end: str) -> pl.DataFrame:
+    rows = pl.int_range(run.rows.height, dtype=pl.Int64(), eager=True)
+    return pl.DataFrame({f"{end}_id": run.rows["claim_id"], end: rows})
+
+
+def _pairs(numbered: pl.DataFrame, kind: str) -> Pairs:
+    found = numbered.filter(kind=kind)
+    earlier, later, similarity = (
+        found[name].to_numpy() for name in ("earlier", "later", "similarity")
+    )
+    return Pairs(earlier, later, similarity)
+
+
+def _among(pairs: Pairs, alive: NDArray[np.bool_]) -> Pairs:
+    both = alive[pairs.earlier] & alive[pairs.later]
+    return Pairs(pairs.earlier[both], pairs.later[both], pairs.similarity[both])

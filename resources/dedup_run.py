@@ -1,0 +1,80 @@
+"""What the last run of stage ``deduplicated`` saw and did, read back from the data folder.
+
+Takes the data folder, gives a ``DedupRun``, and refuses one whose files are not of one run.
+
+Left out deliberately: asking it anything (``decomposerl/reports/rethreshold.py``).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from decomposerl.errors import DecomposeRLError, SchemaError
+from decomposerl.reports.rethreshold import DedupRun, Thresholds, disagreements
+from decomposerl.schemas import PAIRS
+
+STAGE, BEFORE = "deduplicated", "difficulty_band"
+_MATERIALIZE = "dagster asset materialize -m dagster_project.definitions --select"
+
+
+def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
+    """The run with its pairs, and its record (``schemas.STAGE_RUNS``).
+
+    Raises:
+        DecomposeRLError: the stage has not run, or kept no pairs.
+        SchemaError: its files are of different runs.
+    """
+    path = data / "stage_runs" / f"{STAGE}.json"
+    if not path.is_file():
+        raise DecomposeRLError(
+            f"stage '{STAGE}' has not run in {data}. Run it with: {_MATERIALIZE} '*'"
+        )
+    record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    settings = json.loads(record["config"])
+    floor = settings.get("pairs_floor")
+    if floor is None or not (data / f"pairs/{STAGE}.parquet").is_file():
+        raise DecomposeRLError(
+            f"no pairs are stored in {data}. Keep them, from a similarity of 0.6 up, by running "
+            "the stage once with the setting 'pairs_floor: 0.6', as configs/pairs.yaml does: "
+            f"{_MATERIALIZE} {STAGE} -c configs/pairs.yaml"
+        )
+    drops = _read(data, f"drops/{STAGE}", ["claim_id", "engine"])
+    pairs = PAIRS.conform(_read(data, f"pairs/{STAGE}"))
+    ran = Thresholds(settings["jaccard"], settings["cosine"])
+    run = DedupRun(_rows(data, drops["claim_id"]), pairs, floor, ran)
+    engines = {settings["lexical_engine"], *drops["engine"].drop_nulls()}
+    _check_one_run(run, exact=not any("minhash" in engine for engine in engines))
+    return run, record
+
+
+def _rows(data: Path, left: pl.Series) -> pl.DataFrame:
+    """The rows that entered, in input order, and whether the run kept them."""
+    rows = _read(data, BEFORE, ["claim_id", "source"])
+    kept = _read(data, STAGE, ["claim_id"])["claim_id"]
+    if set(rows["claim_id"]) != {*kept, *left}:
+        raise SchemaError(_mixed(f"{BEFORE}.parquet is not what the stage was given"))
+    rows = rows.with_columns(kept=pl.col("claim_id").is_in(kept.implode()))
+    if not rows.filter("kept")["claim_id"].equals(kept):
+        raise SchemaError(_mixed(f"{BEFORE}.parquet has another order than the stage was given"))
+    return rows
+
+
+def _check_one_run(run: DedupRun, *, exact: bool) -> None:
+    ends = pl.concat([run.pairs["earlier_id"], run.pairs["later_id"]])
+    if not ends.is_in(run.rows["claim_id"].implode()).all():
+        raise SchemaError(_mixed("the pairs name claims that the stage was not given"))
+    if exact and disagreements(run):
+        raise SchemaError(_mixed("the pairs do not lead to what the stage decided"))
+
+
+def _read(data: Path, key: str, columns: list[str] | None = None) -> pl.DataFrame:
+    path = data / f"{key}.parquet"
+    if not path.is_file():
+        raise SchemaError(_mixed(f"{path} is missing"))
+    return pl.read_parquet(path, columns=columns)
+
+
+def _mixed(what: str) -> str:
+    return f"the tables of stage '{STAGE}' are of different runs: {what}; materialize it again"
