@@ -117,6 +117,35 @@ def test_tables_agree_with_the_reports(world: World):
     assert ["verifier=lexical"] == engines_of(world.data)
 
 
+@pytest.mark.parametrize(
+    ("rewritten", "engines"),
+    [
+        ("drops/claims/hover.parquet", ["cosine", "join", "lexical", "rules", "words_x1.3"]),
+        ("drops/**/*.parquet", []),
+    ],
+)
+def test_drops_of_an_earlier_version_read_as_without_engine(
+    tmp_path: Path, rewritten: str, engines: list[str]
+):
+    """Where one or all files of drops know no engine the counts are the same."""
+    made = build(tmp_path)
+    for path in tmp_path.glob(rewritten):
+        pl.read_parquet(path).drop("engine").write_parquet(path)
+    dg.materialize(
+        [attrition_asset([s for s in SOURCES if s.name in SIZES])],
+        resources={
+            "io_manager": ParquetTables(base_dir=str(tmp_path)),
+            "data_folder": DataFolder(base_dir=str(tmp_path)),
+        },
+    )
+    build_catalogue(tmp_path)
+    assert made.attrition.equals(pl.read_parquet(tmp_path / "attrition.parquet"))
+    assert made.attrition.equals(read_table(tmp_path, "attrition"))
+    with open_catalogue(tmp_path) as connection:
+        found = connection.sql("SELECT DISTINCT engine FROM drops WHERE engine NOT NULL ORDER BY 1")
+        assert engines == [engine for (engine,) in found.fetchall()]
+
+
 def test_every_claim_has_one_end(world: World):
     """In ``journey`` each claim is dropped once or reaches the training set, never both."""
     with open_catalogue(world.data) as connection:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from decomposerl.errors import SchemaError
-from decomposerl.schemas import ATTRITION, DROPS, Table
+from decomposerl.schemas import ATTRITION, DROPS, PAIRS, Table
 from resources.tables import (
     DataFolder,
     ParquetTables,
@@ -45,12 +45,13 @@ def run_record() -> StageRun:
     return StageRun("attrition", "r", "now", 0.0, 0, 0, 0, 0, None, 0, 0, "{}")
 
 
-def graph(frame: pl.DataFrame) -> list[dg.AssetsDefinition]:
+def graph(frame: pl.DataFrame, pairs: pl.DataFrame | None = None) -> list[dg.AssetsDefinition]:
     """An asset ``attrition`` that gives ``frame``, and a reader downstream of it."""
 
     @dg.asset
     def attrition() -> dg.MaterializeResult[StageOutput]:
-        return dg.MaterializeResult(value=StageOutput(frame, run_record(), DROPS.empty()))
+        output = StageOutput(frame, run_record(), DROPS.empty(), pairs=pairs)
+        return dg.MaterializeResult(value=output)
 
     @dg.asset
     def reader(attrition: pl.DataFrame) -> dg.MaterializeResult[None]:
@@ -59,10 +60,12 @@ def graph(frame: pl.DataFrame) -> list[dg.AssetsDefinition]:
     return [attrition, reader]
 
 
-def materialize(folder: Path, frame: pl.DataFrame) -> dg.ExecuteInProcessResult:
+def materialize(
+    folder: Path, frame: pl.DataFrame, pairs: pl.DataFrame | None = None
+) -> dg.ExecuteInProcessResult:
     """Materialize the graph of ``frame`` into ``folder``."""
     return dg.materialize(
-        graph(frame),
+        graph(frame, pairs),
         resources={"io_manager": ParquetTables(base_dir=str(folder))},
         raise_on_error=True,
     )
@@ -77,6 +80,17 @@ def test_a_frame_comes_back_as_it_was_with_side_tables_and_a_run_record(tmp_path
     assert attrition_rows(3).equals(folder.read("attrition"))
     assert folder.read("drops/attrition").height == 0
     assert folder.run("attrition")["data_version"] == file_sha256(tmp_path / "attrition.parquet")
+
+
+def test_pairs_of_an_earlier_run_never_stay(tmp_path: Path):
+    """A run that keeps pairs writes them; the next one that keeps none removes them."""
+    materialize(tmp_path, attrition_rows(2), PAIRS.empty())
+    folder = DataFolder(base_dir=str(tmp_path))
+    assert PAIRS.schema == folder.read("pairs/attrition").schema
+
+    materialize(tmp_path, attrition_rows(2))
+
+    assert not folder.exists("pairs/attrition")
 
 
 def test_the_file_hash_is_the_data_version_dagster_sees(tmp_path: Path):
@@ -115,7 +129,7 @@ def test_a_file_swapped_under_the_graph_is_refused_on_reading(tmp_path: Path):
     materialize(tmp_path, attrition_rows(2))
     write_parquet(DROPS.empty(), tmp_path / "attrition.parquet")
 
-    with pytest.raises(SchemaError, match="table 'attrition'"):
+    with pytest.raises(SchemaError, match=r"table 'attrition'.*materialize 'attrition' again"):
         dg.materialize(
             graph(attrition_rows(2)),
             selection=["reader"],
