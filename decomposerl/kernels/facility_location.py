@@ -4,82 +4,160 @@ Takes a similarity matrix or unit vectors, gives the picks in order, what each a
 how many gains were evaluated. f(S) = sum over rows i of max(0, max over s in S of sim(s, i))
 (paper, "Diversity Selection"): similarities below 0 count as 0.
 
-A gain computed earlier bounds the gain now, because every term only shrinks and sums of
-fixed order are monotone in floating point; so laziness changes no pick, not even in ties.
+Gains are summed in float64 in one fixed order, and one computed earlier bounds the gain now
+(``facility_loops``); so laziness changes no pick, not even in ties. Products are shared out
+among threads tile by tile; each cell's greedy is one thread's work, for a gain is too short
+to share. Neither depends on the number of threads.
 
 Left out deliberately: approximate greedies, and cells, quotas and labels (``funnel/``).
 """
 
-import heapq
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32] | NDArray[np.float64]
+from decomposerl.kernels.threads import Team
 
-MATRIX_ROWS = 20_000  # 1.6 GB of float32; a larger cell computes its rows when asked
+Singles = NDArray[np.float32]
+Floats = Singles | NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+MATRIX_BYTES = 2 * 1024**3  # similarities held at a time: a cell of up to 23,170 rows
+TILE = 512
 
 
 class Greedy(NamedTuple):
-    """``picks`` int64 (k,) in order of choice, ``gains`` float64 (k,), gains evaluated."""
+    """What the greedy picked.
 
-    picks: NDArray[np.int64]
+    ``picks`` int64 (k,) in order of choice, ``gains`` float64 (k,) what each added,
+    ``evaluations`` gains computed, ``cover`` (n,) each row's similarity to the pick
+    nearest to it, at least 0: f(S) is the sum of either.
+    """
+
+    picks: Rows
     gains: NDArray[np.float64]
     evaluations: int
+    cover: Floats
 
 
 def lazy_greedy(similarity: Floats, k: int) -> Greedy:
     """The ``min(k, n)`` rows that greedy facility location picks, ties to the lowest index.
 
-    ``similarity`` is (n, n); row s says how well s represents each row. Gains are summed in
-    float64 and the picks equal those of a greedy that evaluates every gain each time.
+    ``similarity`` is (n, n); row s says how well s represents each row. The picks equal
+    those of a greedy that evaluates every gain each time.
     """
-    return _lazy_greedy(len(similarity), k, similarity.__getitem__)
+    from decomposerl.kernels import facility_loops as loops
+
+    k = min(k, len(similarity))
+    picks, gains = np.empty(k, np.int64), np.empty(k)
+    rows: NDArray[Any] = np.ascontiguousarray(similarity)
+    cover: NDArray[Any] = np.zeros(len(rows), rows.dtype)
+    evaluations = loops.pick_rows(rows, cover, picks, gains) if k else 0
+    return Greedy(picks, gains, evaluations, cover)
 
 
-def facility_location(vectors: NDArray[np.float32], k: int) -> Greedy:
+def facility_location(
+    vectors: Singles, k: int, *, threads: int = 0, matrix_bytes: int = MATRIX_BYTES
+) -> Greedy:
     """``lazy_greedy`` on the cosines of unit rows, shape (n, d).
 
-    Up to 20,000 rows hold the whole matrix; beyond, a row of it is computed when needed.
+    A matrix of more than ``matrix_bytes`` is never held: see ``facility_lists``.
     """
-    if len(vectors) <= MATRIX_ROWS:
-        return lazy_greedy(vectors @ vectors.T, k)
-    return _lazy_greedy(len(vectors), k, lambda row: vectors @ vectors[row])
+    whole = [(np.arange(len(vectors)), k)]
+    return facility_locations(vectors, whole, threads=threads, matrix_bytes=matrix_bytes)[0]
 
 
-def coverage_gains(vectors: NDArray[np.float32], picks: Sequence[int]) -> NDArray[np.float64]:
-    """What each pick, in this order, adds to f(S); their sum is f(S). Shape (len(picks),)."""
-    cover = np.zeros(len(vectors))
-    gains = np.empty(len(picks))
-    for place, pick in enumerate(picks):
-        row = vectors @ vectors[pick]
-        gains[place] = _gain(row, cover)
-        np.maximum(cover, row, out=cover)
-    return gains
+def facility_locations(
+    vectors: Singles,
+    cells: Sequence[tuple[Rows, int]],
+    *,
+    threads: int = 0,
+    matrix_bytes: int = MATRIX_BYTES,
+) -> list[Greedy]:
+    """``facility_location`` within each cell: ``(rows, k)``, picks being places in ``rows``.
+
+    Cells whose matrices together fit into ``matrix_bytes`` are worked on at once, the
+    largest first: all cores share their products, then each greedy takes a core.
+    """
+    done: dict[int, Greedy] = {}
+    with Team(threads) as team:
+        for group in _groups([len(rows) for rows, _ in cells], matrix_bytes):
+            parts = [_part(vectors, cells[cell][0]) for cell in group]
+            counts = [cells[cell][1] for cell in group]
+            if len(group) == 1 and _matrix_bytes(len(parts[0])) > matrix_bytes:
+                greedies = [_listed(parts[0], counts[0], team, matrix_bytes)]
+            else:
+                tasks = zip(_cosines(parts, team), counts, strict=True)
+                greedies = team.run([partial(lazy_greedy, *task) for task in tasks])
+            done |= zip(group, greedies, strict=True)
+    return [done[cell] for cell in range(len(cells))]
 
 
-def _gain(row: Floats, cover: NDArray[np.float64]) -> float:
-    return float(np.maximum(row - cover, 0.0).sum())
+def coverage_gains(
+    vectors: Singles, picks: Sequence[int] | Rows
+) -> tuple[NDArray[np.float64], Singles]:
+    """What each pick, in this order, adds to f(S), shape (len(picks),), and the cover, (n,)."""
+    from decomposerl.kernels import facility_loops as loops
+
+    cover, gains = np.zeros(len(vectors), np.float32), np.empty(len(picks))
+    for start in range(0, len(picks), TILE):
+        part = np.asarray(picks[start : start + TILE], np.int64)
+        loops.replay(vectors[part] @ vectors.T, cover, gains[start : start + TILE])
+    return gains, cover
 
 
-def _lazy_greedy(rows: int, k: int, row_of: Callable[[int], Floats]) -> Greedy:
-    k = min(k, rows)
-    cover = np.zeros(rows)
+def _part(vectors: Singles, rows: Rows) -> Singles:
+    """The cell's vectors, copied unless the cell is everything."""
+    whole = len(rows) == len(vectors) and bool((rows == np.arange(len(rows))).all())
+    return vectors if whole else vectors[rows]
+
+
+def _matrix_bytes(rows: int) -> int:
+    return rows * rows * np.dtype(np.float32).itemsize
+
+
+def _groups(sizes: Sequence[int], matrix_bytes: int) -> list[list[int]]:
+    """Cells by falling size, as many at a time as fit; one that never fits is alone."""
+    groups: list[list[int]] = []
+    room = -1
+    for cell in sorted(range(len(sizes)), key=lambda cell: -sizes[cell]):
+        room -= _matrix_bytes(sizes[cell])
+        if room < 0:
+            groups.append([])
+            room = matrix_bytes - _matrix_bytes(sizes[cell])
+        groups[-1].append(cell)
+    return groups
+
+
+def _cosines(parts: Sequence[Singles], team: Team) -> list[Singles]:
+    """The matrix of each part; every product is computed once, a tile a task."""
+    matrices = [np.empty((len(part), len(part)), np.float32) for part in parts]
+    tiles = [
+        partial(_tile, part, matrix, first, other)
+        for part, matrix in zip(parts, matrices, strict=True)
+        for first in range(0, len(part), TILE)
+        for other in range(first, len(part), TILE)
+    ]
+    team.run(tiles)
+    return matrices
+
+
+def _tile(part: Singles, matrix: Singles, first: int, other: int) -> None:
+    rows, columns = slice(first, first + TILE), slice(other, other + TILE)
+    np.matmul(part[rows], part[columns].T, out=matrix[rows, columns])
+    if other > first:
+        matrix[columns, rows] = matrix[rows, columns].T
+
+
+def _listed(vectors: Singles, k: int, team: Team, list_bytes: int) -> Greedy:
+    from decomposerl.kernels.facility_lists import ListedCell
+
+    k = min(k, len(vectors))
     picks, gains = np.empty(k, np.int64), np.empty(k)
-    if k == 0:
-        return Greedy(picks, gains, 0)
-    bounds = [(-_gain(row_of(row), cover), row) for row in range(rows)]
-    fresh_at = [0] * rows
-    evaluations = rows
-    heapq.heapify(bounds)
-    for place in range(k):
-        while fresh_at[row := bounds[0][1]] != place:
-            heapq.heapreplace(bounds, (-_gain(row_of(row), cover), row))
-            fresh_at[row] = place
-            evaluations += 1
-        negative, row = heapq.heappop(bounds)
-        picks[place], gains[place] = row, -negative
-        np.maximum(cover, row_of(row), out=cover)
-    return Greedy(picks, gains, evaluations)
+    cell = ListedCell(vectors, team, list_bytes)
+    if k:
+        cell.pick(picks, gains)
+    return Greedy(picks, gains, cell.evaluations, cell.cover)

@@ -4,20 +4,29 @@ Takes unit vectors and a number of rows to pick, gives a ``Selection``. Every me
 reports the same f(S), so that they can be compared on equal terms (paper, appendix
 "Selector Comparison").
 
-Left out deliberately: cells, quotas and labels (``funnel/selection.py``).
+Left out deliberately: where cells, quotas and labels come from (``funnel/selection.py``).
 """
 
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.facility_location import coverage_gains, facility_location
+from decomposerl.kernels.facility_location import (
+    Floats,
+    coverage_gains,
+    facility_locations,
+)
+from decomposerl.kernels.threads import Team
 
 Method = Literal["facility_location", "k_means", "farthest_point", "random"]
 Vectors = NDArray[np.float32]
-Picks = NDArray[np.int64]
+Rows = NDArray[np.int64]
+Gains = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,37 +35,72 @@ class Selection:
 
     ``picks`` int64 (k,) are row numbers in order of choice, all different; ``gains``
     float64 (k,) is what each added to f(S); ``objective`` is f(S); ``evaluations`` counts
-    the gains that were computed.
+    the gains that were computed; ``cover`` (n,) is each row's cosine to the pick
+    nearest to it, 0 where that is negative.
     """
 
-    picks: Picks
-    gains: NDArray[np.float64]
+    picks: Rows
+    gains: Gains
     objective: float
     evaluations: int
+    cover: Floats
 
 
-def select(vectors: Vectors, k: int, method: Method, seed: int = 42) -> Selection:
+def select(
+    vectors: Vectors, k: int, method: Method, seed: int = 42, *, threads: int = 0
+) -> Selection:
     """Pick ``min(k, n)`` of the unit rows ``vectors``, shape (n, d).
 
     ``k_means``: the nearest unused row to each of k centroids; ``farthest_point``: from row
     0 on, always the row least similar to its nearest pick; ``random``: uniform. ``seed``
     matters to ``k_means`` and ``random`` alone; ties go to the lowest index.
     """
-    k = min(k, len(vectors))
+    whole = [(np.arange(len(vectors)), k)]
+    return select_each(vectors, whole, method, seed, threads=threads)[0]
+
+
+def select_each(
+    vectors: Vectors,
+    cells: Sequence[tuple[Rows, int]],
+    method: Method,
+    seed: int = 42,
+    *,
+    threads: int = 0,
+) -> list[Selection]:
+    """``select`` within each cell ``(rows, k)``, several cells at a time.
+
+    Picks are places in ``rows``. Neither the cells beside it nor the number of threads
+    changes a cell's selection.
+    """
     if method == "facility_location":
-        greedy = facility_location(vectors, k)
-        return Selection(*greedy[:2], float(greedy.gains.sum()), greedy.evaluations)
+        greedies = facility_locations(vectors, cells, threads=threads)
+        return [_selection(g.picks, g.gains, g.evaluations, g.cover) for g in greedies]
+    largest_first = sorted(range(len(cells)), key=lambda cell: -len(cells[cell][0]))
+    tasks = [partial(_select_one, vectors, *cells[cell], method, seed) for cell in largest_first]
+    with Team(threads) as team, warnings.catch_warnings():
+        # Rows equal up to rounding merge into one cluster; the picks stay distinct.
+        warnings.filterwarnings("ignore", "Number of distinct clusters")
+        done = dict(zip(largest_first, team.run(tasks), strict=True))
+    return [done[cell] for cell in range(len(cells))]
+
+
+def _selection(picks: Rows, gains: Gains, evaluations: int, cover: Floats) -> Selection:
+    return Selection(picks, gains, float(gains.sum()), evaluations, cover)
+
+
+def _select_one(vectors: Vectors, rows: Rows, k: int, method: Method, seed: int) -> Selection:
+    part, k = vectors[rows], min(k, len(rows))
     if method == "k_means":
-        picks = _k_means(vectors, k, seed)
+        picks = _k_means(part, k, seed)
     elif method == "farthest_point":
-        picks = _farthest_point(vectors, k)
+        picks = _farthest_point(part, k)
     else:
-        picks = np.random.default_rng(seed).permutation(len(vectors))[:k]
-    gains = coverage_gains(vectors, picks.tolist())
-    return Selection(picks.astype(np.int64), gains, float(gains.sum()), k)
+        picks = np.random.default_rng(seed).permutation(len(part))[:k].astype(np.int64)
+    gains, cover = coverage_gains(part, picks)
+    return _selection(picks, gains, k, cover)
 
 
-def _k_means(vectors: Vectors, k: int, seed: int) -> Picks:
+def _k_means(vectors: Vectors, k: int, seed: int) -> Rows:
     """Nearest unused row to each centroid; rows left to pick come in order of index.
 
     There are at most as many clusters as distinct rows.
@@ -75,20 +119,18 @@ def _k_means(vectors: Vectors, k: int, seed: int) -> Picks:
 
 
 def _centres(vectors: Vectors, clusters: int, seed: int) -> Vectors:
-    import warnings
-
     from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
-    with warnings.catch_warnings():
-        # Rows equal up to rounding merge into one cluster; the picks below stay distinct.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # The team's limit does not reach OpenMP in its own threads, and an OpenMP team that spins
+    # beside a busy core is many times slower than one thread.
+    with threadpool_limits(1, user_api="openmp"):
         fitted = KMeans(clusters, n_init=1, random_state=seed).fit(vectors)
     centres: Vectors = fitted.cluster_centers_
     return centres
 
 
-def _farthest_point(vectors: Vectors, k: int) -> Picks:
+def _farthest_point(vectors: Vectors, k: int) -> Rows:
     picks = np.empty(k, np.int64)
     nearest = np.full(len(vectors), -np.inf, np.float32)
     for place in range(k):

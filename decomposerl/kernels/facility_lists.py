@@ -1,0 +1,186 @@
+"""Exact lazy greedy for a cell whose similarity matrix is too large to hold.
+
+Takes unit vectors and a running ``Team``, gives the picks, their gains and the cover. An
+entry at or below its column's cover never matters again, and after one pick few are above.
+So all similarities pass by once, tile by tile, each computed once for both its rows; every
+row keeps a list of its entries above the cover, and later gains are sums over these lists.
+
+A list may fill its row's share of ``list_bytes``. A row without one is computed anew when
+asked for, many at a time; once as many rows were as a pass costs, another pass is made.
+Memory is ``list_bytes`` and, per row, 0.5 KiB of sums and 4 KiB of products.
+
+Picks and gains equal those from the matrix, except where the linear-algebra library rounds
+the product of two rows differently from one call to the next.
+
+Left out deliberately: smaller cells (``facility_location``).
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.threads import Team
+
+Singles = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+TILE = 512  # rows and columns of one product; a multiple of the lanes
+STRIP = 128  # rows of one task that are multiplied with all
+BATCH = 256  # rows computed at a time at first; doubled until the next pick is found
+ENTRY_BYTES = 8  # column and similarity
+
+
+class ListedCell:
+    """The state of one cell's greedy; ``pick`` runs it to its end."""
+
+    def __init__(self, vectors: Singles, team: Team, list_bytes: int) -> None:
+        """No similarity is computed before ``pick``."""
+        from decomposerl.kernels import facility_loops
+
+        self._loops, self._vectors, self._team = facility_loops, vectors, team
+        rows = len(vectors)
+        share = max(1, min(rows, list_bytes // (ENTRY_BYTES * rows)))
+        self._lists = (
+            np.empty((rows, share), np.int32),
+            np.empty((rows, share), np.float32),
+            np.full(rows, facility_loops.NO_LIST, np.int64),
+        )
+        self._lanes = np.zeros((rows, facility_loops.LANES))
+        self._bounds, self._fresh_at = np.zeros(rows), np.zeros(rows, np.int64)
+        self._computed = 0  # rows computed since the last pass
+        self.cover = np.zeros(rows, np.float32)
+        self.evaluations = 0
+
+    def pick(self, picks: Rows, gains: Doubles) -> None:
+        """Fill ``picks`` and ``gains`` (at least one) in order of choice."""
+        place = self._first_pick(picks, gains)
+        heap = np.arange(len(self.cover))
+        state = (heap, self._bounds, self._fresh_at, self.cover)
+        batch, stuck_at = BATCH, -1
+        while True:
+            self._loops.order(heap, self._bounds)
+            place, evaluated = self._loops.pick_listed(state, self._lists, picks, gains, place)
+            self.evaluations += evaluated
+            if place == len(picks):
+                return
+            row = int(heap[0])  # it has no list
+            if self._fresh_at[row] == place:
+                picks[place], gains[place] = row, self._bounds[row]
+                self._take(row)
+                place += 1
+            else:
+                batch = 2 * batch if stuck_at == place else BATCH
+                self._compute_best(batch, place)
+                stuck_at = place
+
+    def _first_pick(self, picks: Rows, gains: Doubles) -> int:
+        """Guess the first pick and pass once as if it were made; gives the place reached.
+
+        The guess is the best of the rows nearest to the mean. If the pass shows a better
+        row, only the gains over an empty cover are kept.
+        """
+        nearness = self._vectors @ self._vectors.sum(axis=0)
+        likely = np.sort(np.argsort(-nearness, kind="stable")[:STRIP])
+        self._compute(likely, 0)
+        guess = int(likely[np.argmax(self._bounds[likely])])
+        self._take(guess)
+        uncovered, first = np.zeros_like(self._lanes), np.empty(len(self.cover))
+        self._pass(1, uncovered)
+        self._loops.totals(uncovered, first)
+        self.evaluations += len(first)
+        if np.argmax(first) == guess:
+            picks[0], gains[0] = guess, first[guess]
+            return 1
+        self.cover[:], self._lists[2][:] = 0, self._loops.NO_LIST
+        self._bounds[:], self._fresh_at[:], self._computed = first, 0, len(first)
+        return 0
+
+    def _take(self, row: int) -> None:
+        """Cover every row as well as ``row`` does, and never pick it again."""
+        pair = self._vectors[[row, row]]  # one row alone is multiplied, and rounded, another way
+        self._loops.raise_cover((pair @ self._vectors.T)[0], self.cover)
+        self._bounds[row] = self._loops.PICKED
+
+    def _compute_best(self, most: int, place: int) -> None:
+        """Gains of the ``most`` rows without a list that may come first, or of all rows."""
+        if 2 * self._computed >= len(self._bounds):
+            self._pass(place)
+            return
+        stale = np.flatnonzero((self._fresh_at != place) & (self._lists[2] == self._loops.NO_LIST))
+        best = np.argsort(-self._bounds[stale], kind="stable")[:most]
+        self._compute(np.sort(stale[best]), place)
+
+    def _compute(self, rows: Rows, place: int) -> None:
+        """Gains and lists of some rows, from products with all rows."""
+        self._clear(rows)
+        self._team.run([partial(self._strip, strip) for strip in _strips(rows)])
+        self._settle(rows, place)
+        self._computed += len(rows)
+
+    def _strip(self, rows: Rows) -> None:
+        chosen = self._vectors[rows]
+        for first in range(0, len(self._vectors), TILE):
+            self._add(chosen @ self._vectors[first : first + TILE].T, rows, first)
+
+    def _pass(self, place: int, uncovered: Doubles | None = None) -> None:
+        """Gains and lists of all rows; the product of two rows is computed once.
+
+        Row a meets column b in the tile of (a, b), or in the flipped tile of (b, a) if b < a.
+        Bands of rows go one after the other, so every row meets its columns in ascending
+        order. ``uncovered``: lanes of the gains over an empty cover, where these are wanted.
+        """
+        rows = np.arange(len(self._vectors))
+        self._clear(rows)
+        waiting: list[Callable[[], Any]] = []
+        for first in range(0, len(rows), TILE):
+            band = rows[first : first + TILE]
+            tasks = waiting + [
+                partial(self._tile, band, rows[other : other + TILE], uncovered)
+                for other in range(first, len(rows), TILE)
+            ]
+            done = self._team.run(tasks)[len(waiting) :]
+            waiting = [partial(self._own, strip, first, done, uncovered) for strip in _strips(band)]
+        self._team.run(waiting)
+        self._settle(rows, place)
+        self._computed = 0
+
+    def _tile(self, band: Rows, others: Rows, uncovered: Doubles | None) -> Singles:
+        """The products of two bands of rows; the later band meets its columns here."""
+        first, start = int(band[0]), int(others[0])
+        tile = self._vectors[first : first + TILE] @ self._vectors[start : start + TILE].T
+        if start > first:
+            self._add(np.ascontiguousarray(tile.T), others, first, uncovered)
+        return tile
+
+    def _own(self, rows: Rows, first: int, tiles: list[Singles], uncovered: Doubles | None) -> None:
+        """The columns that ``rows``, of the band from ``first`` on, meet in their own tiles."""
+        start = int(rows[0]) - first
+        for place, tile in enumerate(tiles):
+            self._add(tile[start : start + STRIP], rows, first + place * TILE, uncovered)
+
+    def _clear(self, rows: Rows) -> None:
+        self._lists[2][rows], self._lanes[rows] = 0, 0
+
+    def _add(self, tile: Singles, rows: Rows, first: int, uncovered: Doubles | None = None) -> None:
+        """Let ``rows`` meet the columns from ``first`` on."""
+        self._loops.add_tile(tile, rows, first, self.cover, self._lanes)
+        self._loops.collect(tile, rows, first, self.cover, self._lists)
+        if uncovered is not None:
+            self._loops.add_tile(tile, rows, first, np.zeros_like(self.cover), uncovered)
+
+    def _settle(self, rows: Rows, place: int) -> None:
+        """The gains of ``rows`` are known as of ``place``; picked rows stay picked."""
+        sums = np.empty(len(rows))
+        self._loops.totals(self._lanes[rows], sums)
+        picked = self._bounds[rows] == self._loops.PICKED
+        self._bounds[rows] = np.where(picked, self._loops.PICKED, sums)
+        self._fresh_at[rows] = place
+        self.evaluations += len(rows)
+
+
+def _strips(rows: Rows) -> list[Rows]:
+    return [rows[start : start + STRIP] for start in range(0, len(rows), STRIP)]

@@ -1,0 +1,215 @@
+"""The compiled loops of facility location; imported inside functions, never at start-up.
+
+Takes and gives arrays alone. A gain is the sum over columns of max(0, similarity - cover),
+in float64 and in one order whatever form a row has: column c is added to lane c mod 32,
+columns ascending, and the lanes are added up in order. A term of 0 changes no sum, so a
+list of the columns above the cover gives the same bits as the whole row.
+
+A gain computed earlier is never below the same gain now: covers only grow, so each rounded
+term only shrinks, and every rounded sum in that order is monotone in its terms.
+
+Left out deliberately: where similarities come from (``facility_location``,
+``facility_lists``).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.jit import compiled
+
+LANES = 32  # as many independent sums as hide the latency of an addition
+NO_LIST = -1
+PICKED = -1.0  # bound of a picked row: below every gain
+
+Singles = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Floats = Singles | Doubles
+Rows = NDArray[np.int64]
+Lists = tuple[NDArray[np.int32], Singles, Rows]  # columns and values (n, most), lengths (n,)
+
+
+@compiled
+def add_terms(row: Floats, cover: Floats, lanes: Doubles) -> None:
+    """Add max(0, row - cover) to the lanes; ``row`` begins at a column divisible by 32."""
+    for start in range(0, len(row), LANES):
+        # Slices of one length each let the compiler keep the lanes in vector registers.
+        part, covered = row[start : start + LANES], cover[start : start + LANES]
+        for lane in range(len(part)):
+            term = np.float64(part[lane]) - np.float64(covered[lane])
+            lanes[lane] += max(0.0, term)
+
+
+@compiled
+def total(lanes: Doubles) -> float:
+    """The lanes added up in order."""
+    gain = 0.0
+    for lane in range(LANES):
+        gain += lanes[lane]
+    return gain
+
+
+@compiled
+def totals(lanes: Doubles, sums: Doubles) -> None:
+    """``total`` of each row of lanes."""
+    for row in range(len(lanes)):
+        sums[row] = total(lanes[row])
+
+
+@compiled
+def gain_of(row: Floats, cover: Floats, lanes: Doubles) -> float:
+    """What ``row`` adds to f(S) now; ``lanes`` is scratch."""
+    lanes[:] = 0.0
+    add_terms(row, cover, lanes)
+    return total(lanes)
+
+
+@compiled
+def raise_cover(row: Floats, cover: Floats) -> None:
+    """Cover every column as well as ``row`` does."""
+    for column in range(len(row)):
+        cover[column] = max(cover[column], row[column])
+
+
+@compiled
+def replay(rows: Floats, cover: Floats, gains: Doubles) -> None:
+    """What each row adds to f(S) when they are picked in order; raises the cover."""
+    lanes = np.empty(LANES)
+    for place in range(len(rows)):
+        gains[place] = gain_of(rows[place], cover, lanes)
+        raise_cover(rows[place], cover)
+
+
+@compiled
+def ahead(row: int, other: int, bounds: Doubles) -> bool:
+    """Whether ``row`` comes before ``other``: by the higher bound, then the lower number."""
+    higher: bool = bounds[row] > bounds[other]
+    return higher or (bounds[row] == bounds[other] and row < other)
+
+
+@compiled
+def sink(heap: Rows, bounds: Doubles, place: int) -> None:
+    """Let the row at ``place`` of the heap sink to where its bound belongs."""
+    row, child = heap[place], 2 * place + 1
+    while child < len(heap):
+        if child + 1 < len(heap) and ahead(heap[child + 1], heap[child], bounds):
+            child += 1
+        if ahead(row, heap[child], bounds):
+            break
+        heap[place] = heap[child]
+        place, child = child, 2 * child + 1
+    heap[place] = row
+
+
+@compiled
+def order(heap: Rows, bounds: Doubles) -> None:
+    """Make a heap of ``heap``: the row that comes first stands on top."""
+    for place in range(len(heap) // 2 - 1, -1, -1):
+        sink(heap, bounds, place)
+
+
+@compiled
+def pick_rows(matrix: Floats, cover: Floats, picks: Rows, gains: Doubles) -> int:
+    """Lazy greedy over a square matrix: fills ``picks`` and ``gains``, raises the cover.
+
+    Gives how many gains were evaluated.
+    """
+    rows, lanes = len(matrix), np.empty(LANES)
+    bounds, heap, fresh_at = np.empty(rows), np.arange(rows), np.zeros(rows, np.int64)
+    for row in range(rows):
+        bounds[row] = gain_of(matrix[row], cover, lanes)
+    order(heap, bounds)
+    evaluations = rows
+    for place in range(len(picks)):
+        while fresh_at[heap[0]] != place:
+            row = heap[0]
+            bounds[row], fresh_at[row] = gain_of(matrix[row], cover, lanes), place
+            sink(heap, bounds, 0)
+            evaluations += 1
+        row = heap[0]
+        picks[place], gains[place] = row, bounds[row]
+        raise_cover(matrix[row], cover)
+        bounds[row] = PICKED
+        sink(heap, bounds, 0)
+    return evaluations
+
+
+@compiled
+def add_tile(tile: Singles, rows: Rows, first: int, cover: Singles, lanes: Doubles) -> None:
+    """Add the similarities of ``rows`` to the columns from ``first`` on to their lanes."""
+    covered = cover[first : first + tile.shape[1]]
+    for place in range(len(rows)):
+        add_terms(tile[place], covered, lanes[rows[place]])
+
+
+@compiled
+def collect(tile: Singles, rows: Rows, first: int, cover: Singles, lists: Lists) -> None:
+    """Append the entries of ``tile`` above the cover to the rows' lists.
+
+    A row whose list would grow past its share has none any more.
+    """
+    columns, values, lengths = lists
+    found = np.empty(tile.shape[1] + 1, np.int64)
+    for place in range(len(rows)):
+        row = rows[place]
+        length = lengths[row]
+        if length == NO_LIST:
+            continue
+        count = 0
+        for column in range(tile.shape[1]):  # no branch: which entries stay is unforeseeable
+            found[count] = column
+            count += tile[place, column] > cover[first + column]
+        if length + count > columns.shape[1]:
+            lengths[row] = NO_LIST
+            continue
+        for entry in range(count):
+            columns[row, length + entry] = first + found[entry]
+            values[row, length + entry] = tile[place, found[entry]]
+        lengths[row] = length + count
+
+
+@compiled
+def gain_of_list(row: int, cover: Singles, lists: Lists, lanes: Doubles) -> float:
+    """``gain_of`` for a row's list, which loses the entries no longer above the cover."""
+    columns, values, lengths = lists
+    lanes[:] = 0.0
+    kept = 0
+    for entry in range(lengths[row]):
+        column, value = columns[row, entry], values[row, entry]
+        if value > cover[column]:
+            lanes[column % LANES] += np.float64(value) - np.float64(cover[column])
+            columns[row, kept], values[row, kept] = column, value
+            kept += 1
+    lengths[row] = kept
+    return total(lanes)
+
+
+@compiled
+def pick_listed(
+    state: tuple[Rows, Doubles, Rows, Singles],
+    lists: Lists,
+    picks: Rows,
+    gains: Doubles,
+    place: int,
+) -> tuple[int, int]:
+    """Lazy greedy from ``place`` on for as long as the row on top of the heap has a list.
+
+    ``state`` is the heap, the bounds, at which place each was computed, and the cover. Gives
+    the place reached and how many gains were evaluated.
+    """
+    heap, bounds, fresh_at, cover = state
+    columns, values, lengths = lists
+    lanes, evaluations = np.empty(LANES), 0
+    while place < len(picks) and lengths[heap[0]] != NO_LIST:
+        row = heap[0]
+        if fresh_at[row] != place:
+            bounds[row], fresh_at[row] = gain_of_list(row, cover, lists, lanes), place
+            evaluations += 1
+        else:
+            picks[place], gains[place] = row, bounds[row]
+            for entry in range(lengths[row]):
+                column = columns[row, entry]
+                cover[column] = max(cover[column], values[row, entry])
+            bounds[row] = PICKED
+            place += 1
+        sink(heap, bounds, 0)
+    return place, evaluations
