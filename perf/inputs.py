@@ -16,8 +16,8 @@ Vectors = NDArray[np.float32]
 Random = np.random.Generator
 
 VOCABULARY = 60_000
-ONSETS = "b c d f g h j k l m n p r s t v w z br ch cl dr fl gr pl pr sh st th tr".split()
-NUCLEI = "a e i o u ai ea ee io ou".split()
+ONSETS = [*"bcdfghjklmnprstvwz", *(a + "r" for a in "bcdfgpt"), "ch", "cl", "pl", "sh", "st", "th"]
+NUCLEI = ["a", "e", "i", "o", "u", "ai", "ea", "ee", "io", "ou"]
 CODAS = ["", "l", "m", "n", "nd", "r", "rt", "s", "st", "t"]
 ACCENTED = {"a": "á", "e": "é", "o": "ö", "u": "ü"}
 COPIED, TEMPLATED, SHUFFLED = 0.1, 0.25, 1 / 3
