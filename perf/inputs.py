@@ -7,6 +7,7 @@ share, near copies, clusters of paraphrases around the threshold.
 Left out deliberately: meaning. Quality is measured on the bundled sample and real corpora.
 """
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -46,7 +47,8 @@ def vocabulary(seed: int = 7) -> NDArray[np.object_]:
 def word_numbers(rng: Random, count: int) -> Numbers:
     """``count`` word numbers with Zipf-Mandelbrot frequencies (exponent 1.05, shift 2.7)."""
     weights = np.cumsum((np.arange(VOCABULARY) + 2.7) ** -1.05)
-    return np.searchsorted(weights, rng.random(count) * weights[-1])
+    found: Numbers = np.searchsorted(weights, rng.random(count) * weights[-1])
+    return found
 
 
 def synthetic_claims(rows: int, seed: int = 7) -> list[str]:
@@ -70,10 +72,12 @@ def synthetic_claims(rows: int, seed: int = 7) -> list[str]:
         if copy:
             source = numbers[starts[original] : starts[original + 1]]
             numbers[starts[copy] : starts[copy + 1]] = _copy(rng, source)
-    words, places = vocabulary(seed)[numbers].tolist(), starts.tolist()
+    return _sentences_of(vocabulary(seed)[numbers].tolist(), starts.tolist())
+
+
+def _sentences_of(words: list[str], places: list[int]) -> list[str]:
     return [
-        f"{' '.join(words[start:end])}.".capitalize()
-        for start, end in zip(places[:-1], places[1:], strict=True)
+        f"{' '.join(words[start:end])}.".capitalize() for start, end in itertools.pairwise(places)
     ]
 
 
@@ -169,7 +173,7 @@ def synthetic_evidence(rows: int, seed: int = 7) -> Iterator[list[str]]:
     rows as a page serves several claims. Sentences have 8 to 30 words, a capital and a
     full stop; in a fifth of the rows every third sentence carries an accent.
     """
-    plain, accented, ends = _sentences(seed)
+    plain, accented, ends = _long_text(seed)
     rng = np.random.default_rng([seed, 7])
     starts = rng.integers(0, SENTENCES, rows)
     wanted = evidence_lengths(rows, seed) + ends[starts - 1]  # the text goes round twice
@@ -182,17 +186,13 @@ def synthetic_evidence(rows: int, seed: int = 7) -> Iterator[list[str]]:
         ]
 
 
-def _sentences(seed: int) -> tuple[list[str], list[str], Numbers]:
+def _long_text(seed: int) -> tuple[list[str], list[str], Numbers]:
     """The long text twice over, plain and accented, and where each sentence ends in words."""
     rng = np.random.default_rng([seed, 8])
     sizes = rng.integers(8, 31, SENTENCES)
     ends = np.cumsum(np.tile(sizes, 2))
     words = vocabulary(seed)[word_numbers(rng, int(sizes.sum()))].tolist()
-    places = [0, *ends[:SENTENCES].tolist()]
-    plain = [
-        f"{' '.join(words[start:end])}.".capitalize()
-        for start, end in zip(places[:-1], places[1:], strict=True)
-    ]
+    plain = _sentences_of(words, [0, *ends[:SENTENCES].tolist()])
     accented = [
         text if place % ACCENTED_SENTENCES else text.replace("a", "á", 2).replace("o", "ö", 1)
         for place, text in enumerate(plain)
