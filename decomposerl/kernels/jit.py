@@ -27,3 +27,14 @@ def compiled(function: Function) -> Function:
     except RuntimeError:  # numba found no folder that it may write to
         fast = njit(function, nogil=True)
     return fast
+
+
+def inlined(function: Function) -> Function:
+    """``function`` for use inside compiled loops, pasted into them before they compile.
+
+    Worth it for small functions that take arrays: a call counts references to each of them.
+    """
+    from numba import njit
+
+    pasted: Function = njit(function, inline="always")
+    return pasted
