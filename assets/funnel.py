@@ -11,8 +11,8 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel import catalogue, settings
-from decomposerl.reports.attrition import frame_markdown
 from decomposerl.reports.figures import selection_curve_png
+from decomposerl.reports.selection import cells_markdown, selection_totals
 from resources.engines import (
     DecomposerResource,
     EmbedderResource,
@@ -165,12 +165,11 @@ def diversity_selected(
     stage = StageRecorder(context, config, vectors)
     chosen = catalogue.select_diverse(silver_decomposed, config, vectors)
     extra = {
-        "selection cells": dg.MetadataValue.md(
-            frame_markdown(chosen.cells.with_columns(pl.col("objective").round(2)))
-        ),
-        "gain per cell": picture(selection_curve_png(chosen.kept)),
+        **selection_totals(chosen.cells),
+        "selection cells": dg.MetadataValue.md(cells_markdown(chosen.cells)),
+        "cover per cell": picture(selection_curve_png(chosen.kept, chosen.cells)),
     }
-    return stage.result(silver_decomposed, chosen.kept, None, extra)
+    return stage.result(silver_decomposed, chosen.kept, None, extra, cells=chosen.cells)
 
 
 @dg.asset(group_name=_GROUP, kinds=_KINDS)

@@ -174,6 +174,24 @@ PAIRS = Table(
     ),
     unique=("kind", "earlier_id", "later_id"),
 )
+SELECTION_CELLS = Table(
+    "selection_cells",
+    (
+        Column("bucket", _S, "the cell: label|source"),
+        Column("label", _S, "Supported or Refuted"),
+        Column("source", _S, "corpus"),
+        Column("available", _I, "claims in the cell, n"),
+        Column("budget", _I, "claims asked of it"),
+        Column("selected", _I, "claims picked, k"),
+        Column("objective", _F, "f(S): sum of all claims' cosines to their nearest pick, least 0"),
+        Column("mean_cover", _F, "f(S) / n, 0..1"),
+        Column("within_0_5", _F, "share of the n claims with a pick at cosine 0.5 or more"),
+        Column("within_0_7", _F, "the same at 0.7"),
+        Column("within_0_9", _F, "the same at 0.9"),
+        Column("evaluations", _I, "gains computed to find the picks"),
+    ),
+    unique=("bucket",),
+)
 REJECTS = Table(
     "rejects",
     (

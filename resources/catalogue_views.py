@@ -23,7 +23,7 @@ _SQL_TYPES = {
     pl.Float64(): "DOUBLE",
     pl.List(pl.String()): "VARCHAR[]",
 }
-_STAGE_DROPS, _PAIRS = "drops", "pairs"
+_STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
 _STAGE_TABLES = (
     schemas.RULE_FILTERED,
     schemas.DIFFICULTY_BAND,
@@ -67,7 +67,7 @@ class Current:
         return names is None or name in names
 
     def _names(self, folder: str) -> frozenset[str] | None:
-        if folder in {_STAGE_DROPS, _PAIRS}:  # one file a stage, not a corpus
+        if folder in {_STAGE_DROPS, _PAIRS, _CELLS}:  # one file a stage, not a corpus
             return None
         return self.benchmarks if folder.endswith("benchmark") else self.sources
 
@@ -98,6 +98,7 @@ _VIEWS = (
     _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
     _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),
     _View("pairs", schemas.PAIRS, (_PAIRS,)),
+    _View("selection_cells", schemas.SELECTION_CELLS, (_CELLS,)),
     _View("rejects", schemas.REJECTS, ("rejects", "rejects/benchmark"), read_for=True),
     *(_View(table.name, table) for table in _STAGE_TABLES),
 )

@@ -73,19 +73,23 @@ class StageRecorder:
         kept: pl.DataFrame,
         drops: pl.DataFrame | None,
         extra: Mapping[str, Any] | None = None,
-        *,
-        pairs: pl.DataFrame | None = None,
+        **beside: pl.DataFrame | None,
     ) -> dg.MaterializeResult[StageOutput]:
         """The materialization of a funnel stage.
 
         ``rows_in`` needs ``claim_id``, ``source``, ``label``, ``claim``; ``kept`` is the
         stage's table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing
-        itself; ``pairs`` is a ``PAIRS`` frame to be stored beside it.
+        itself; ``beside`` are the further frames of ``StageOutput``, by name.
         """
         keys = rows_in.select(_KEYS)
         page = stage_page(self._key, rows_in, kept, _or_empty(drops), self._settings)
-        output = StageOutput(kept, self._run(rows_in.height, kept, drops), drops, pairs=pairs)
+        run = self._run(rows_in.height, kept, drops)
+        output = StageOutput(kept, run, drops, **beside)
         metadata = self._metadata(page, output.run) | dict(extra or {})
+        if output.pairs is not None:
+            metadata |= {
+                f"{kind} pairs": rows for kind, rows in output.pairs["kind"].value_counts().rows()
+            }
         metadata["rows by source"] = picture(
             figures.drops_by_source_png(keys, kept, _or_empty(drops))
         )

@@ -1,7 +1,7 @@
 """Frames to Parquet and back: atomic, schema-checked, content-hashed.
 
 An asset's value is a ``StageOutput``; it lands as ``<key>.parquet`` with its drops,
-rejects, pairs and run record beside it. Each file is written to a
+rejects, pairs, selection cells and run record beside it. Each file is written to a
 temporary name in the same folder and renamed, the asset's own file after its side tables
 and the run record last, so a killed run leaves the previous data or the new data, never
 half of either. The SHA-256 of the Parquet file is the asset's data version.
@@ -77,7 +77,8 @@ class StageRun:
 class StageOutput:
     """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record.
 
-    ``pairs`` (``PAIRS``) is there where the run was asked to keep them.
+    ``pairs`` (``PAIRS``) is there where the run was asked to keep them, ``cells``
+    (``SELECTION_CELLS``) where the stage selects.
     """
 
     kept: pl.DataFrame
@@ -85,6 +86,7 @@ class StageOutput:
     drops: pl.DataFrame | None = None
     rejects: pl.DataFrame | None = None
     pairs: pl.DataFrame | None = None
+    cells: pl.DataFrame | None = None
 
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
@@ -167,6 +169,7 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
             ("drops", obj.drops, schemas.DROPS),
             ("rejects", obj.rejects, schemas.REJECTS),
             ("pairs", obj.pairs, schemas.PAIRS),
+            ("selection_cells", obj.cells, schemas.SELECTION_CELLS),
         ):
             side = key.removeprefix("claims/") if folder == "rejects" else key
             side_path = base / folder / f"{side}.parquet"

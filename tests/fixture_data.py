@@ -212,6 +212,22 @@ def _rejects(source: str) -> pl.DataFrame:
     return schemas.REJECTS.conform(pl.DataFrame([row], schema=schemas.REJECTS.schema))
 
 
+def _cells(pool: pl.DataFrame, selected: pl.DataFrame) -> pl.DataFrame:
+    """One line a selection cell; the shares are made up, the counts are not."""
+    picks = selected.group_by("bucket").agg(
+        selected=pl.len().cast(pl.Int64()), objective=pl.col("selection_gain").sum()
+    )
+    cells = (
+        pool.group_by("bucket", "label", "source", maintain_order=True)
+        .agg(available=pl.len().cast(pl.Int64()))
+        .join(picks, on="bucket")
+        .with_columns(budget="selected", evaluations=pl.col("available") + 3)
+        .with_columns(mean_cover=pl.col("objective") / pl.col("available"))
+        .with_columns(within_0_5=pl.lit(0.9), within_0_7=pl.lit(0.6), within_0_9=pl.lit(0.2))
+    )
+    return schemas.SELECTION_CELLS.conform(cells)
+
+
 def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) -> None:
     run = {
         "stage": stage,
@@ -294,6 +310,8 @@ def _write_stages(world: World) -> list[StageFrames]:
             _write(drops, world.data / f"drops/{stage}.parquet")
         if stage == "deduplicated":
             _write(_pairs(drops, kept), world.data / f"pairs/{stage}.parquet")
+        if selecting:
+            _write(_cells(alive, kept), world.data / f"selection_cells/{stage}.parquet")
         _stage_run(world.data, stage, alive.height, kept.height, drops.height)
         found.append(StageFrames(stage, order, stored, drops))
         alive = alive if selecting else kept

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from strategies import FRAME_LAW, LAW, example_row, frame_of, frames
 
 from decomposerl.funnel.catalogue import select_diverse
-from decomposerl.funnel.selection import CELLS_SCHEMA, quotas
+from decomposerl.funnel.selection import quotas
 from decomposerl.funnel.settings import SelectionSettings
-from decomposerl.schemas import DIVERSITY_SELECTED, SILVER_DECOMPOSED
+from decomposerl.reports.selection import cells_markdown, selection_totals
+from decomposerl.schemas import DIVERSITY_SELECTED, SELECTION_CELLS, SILVER_DECOMPOSED
 
 counts = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.integers(0, 5_000))
 budgets = st.integers(0, 3_000)
@@ -108,14 +109,17 @@ def test_selection_fills_each_label_and_orders_each_cell(frame: pl.DataFrame, bu
     assert [i for i in frame["claim_id"] if i in ids] == kept["claim_id"].to_list()
     for (label,), part in frame.group_by("label"):
         assert min(budget, part.height) == kept.filter(pl.col("label") == label).height
-    assert CELLS_SCHEMA == chosen.cells.schema
-    for cell in chosen.cells.iter_rows(named=True):
+    for cell in SELECTION_CELLS.conform(chosen.cells).iter_rows(named=True):
         rows = kept.filter(pl.col("bucket") == cell["bucket"]).sort("selection_rank")
         assert cell["budget"] == cell["selected"] == rows.height <= cell["available"]
         assert list(range(rows.height)) == rows["selection_rank"].to_list()
         gains = rows["selection_gain"].to_list()
         assert all(later <= earlier + 1e-6 for earlier, later in pairwise(gains))
         assert pytest.approx(cell["objective"]) == sum(gains)
+        shares = [cell[f"within_0_{near}"] for near in (9, 7, 5)]
+        assert rows.height / cell["available"] - 1e-9 <= shares[0]
+        assert sorted(shares) == shares
+        assert cell["mean_cover"] <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("selector", ["facility_location", "k_means", "farthest_point", "random"])
@@ -137,9 +141,72 @@ def test_every_selector_keeps_the_quotas(selector: str):
     assert [24 * 4] == embedder.asked
 
 
+def mixed_frame() -> pl.DataFrame:
+    """Three sources of two labels with 5 to 40 claims, similar and dissimilar ones."""
+    sizes = {"hover": 40, "wice": 17, "scitab": 5}
+    return frame_of(
+        SILVER_DECOMPOSED,
+        [
+            example_row(claim=f"claim {place} of {place % 7}", source=source, label=label)
+            for label in ("Supported", "Refuted")
+            for source, rows in sizes.items()
+            for place in range(rows)
+        ],
+    )
+
+
+@pytest.mark.parametrize("selector", ["facility_location", "k_means", "farthest_point", "random"])
+def test_the_selection_does_not_depend_on_threads(selector: str):
+    """One thread and four select the same rows with the same gains, cell by cell."""
+    one, four = (
+        select_diverse(
+            mixed_frame(),
+            SelectionSettings(budget_per_label=20, selector=selector, threads=threads),
+            BagOfWordsEmbedder(),
+        )
+        for threads in (1, 4)
+    )
+    assert one.kept.equals(four.kept)
+    assert one.cells.equals(four.cells)
+
+
+def test_a_cell_says_how_near_its_claims_are_to_the_selection():
+    """Shares within a cosine are those of a search over all pairs."""
+    frame, embedder = mixed_frame(), BagOfWordsEmbedder()
+    chosen = select_diverse(frame, SelectionSettings(budget_per_label=12), embedder)
+    for cell in chosen.cells.iter_rows(named=True):
+        part = frame.filter(label=cell["label"], source=cell["source"])
+        picked = chosen.kept.filter(bucket=cell["bucket"])
+        cosines = (
+            embedder.embed(part["claim"].to_list()) @ embedder.embed(picked["claim"].to_list()).T
+        )
+        best = cosines.max(axis=1).astype(float)
+        for near in (0.5, 0.7, 0.9):
+            share = cell[f"within_{near}".replace(".", "_")]
+            assert (best >= near + 1e-5).mean() <= share <= (best >= near - 1e-5).mean()
+        assert pytest.approx(best.clip(min=0).mean(), abs=1e-5) == cell["mean_cover"]
+
+
+def test_the_totals_weigh_each_cell_by_its_claims():
+    """The largest cell's matrix, shares over all claims, and a line a cell in the table."""
+    cells = select_diverse(
+        mixed_frame(), SelectionSettings(budget_per_label=20), BagOfWordsEmbedder()
+    ).cells
+    totals = selection_totals(cells)
+    assert (40, round(40 * 40 * 4 / 1e6, 4)) == (
+        totals["largest_cell"],
+        totals["largest_cell_matrix_mb"],
+    )
+    assert pytest.approx(cells["objective"].sum(), abs=1e-3) == totals["objective"]
+    assert pytest.approx(totals["objective"] / 124, abs=1e-3) == totals["mean_cover"]
+    assert cells["evaluations"].sum() == totals["evaluations"]
+    assert cells.height + 2 == len(cells_markdown(cells).splitlines())
+
+
 def test_no_rows_give_no_cells():
-    """An empty pool selects nothing and asks nobody."""
+    """An empty pool selects nothing, asks nobody, and its totals are 0."""
     embedder = BagOfWordsEmbedder()
     chosen = select_diverse(SILVER_DECOMPOSED.empty(), SelectionSettings(), embedder)
     assert DIVERSITY_SELECTED.schema == chosen.kept.schema
     assert (0, 0, []) == (chosen.kept.height, chosen.cells.height, embedder.asked)
+    assert {0} == set(selection_totals(chosen.cells).values())

@@ -28,6 +28,7 @@ def test_every_selector_picks_distinct_rows_and_reports_the_same_objective(
     assert min(k, rows) == len(set(chosen.picks.tolist())) == len(chosen.gains)
     assert pytest.approx(objective(vectors, chosen.picks), abs=1e-4) == chosen.objective
     assert pytest.approx(chosen.objective) == chosen.gains.sum()
+    assert pytest.approx(chosen.objective, abs=1e-4) == chosen.cover.sum(dtype=np.float64)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -223,7 +223,9 @@ def pictures(world: World) -> dict[str, bytes]:
         "drops": figures.drops_by_source_png(world.claims, rules, drops),
         "tokens": figures.token_histogram_png(rules),
         "funnel": figures.funnel_png(world.attrition),
-        "selection": figures.selection_curve_png(read(world, "diversity_selected")),
+        "selection": figures.selection_curve_png(
+            read(world, "diversity_selected"), read(world, "selection_cells/diversity_selected")
+        ),
     }
 
 
@@ -255,7 +257,7 @@ def test_pictures_of_nothing():
         figures.drops_by_source_png(empty, empty, schemas.DROPS.empty()),
         figures.token_histogram_png(empty),
         figures.funnel_png(schemas.ATTRITION.empty()),
-        figures.selection_curve_png(empty),
+        figures.selection_curve_png(empty, schemas.SELECTION_CELLS.empty()),
     ):
         assert b"\x89PNG" == picture[:4]
 

@@ -17,21 +17,9 @@ import polars as pl
 
 from decomposerl.funnel.settings import SelectionSettings
 from decomposerl.kernels.cosine_filter import unit_rows
-from decomposerl.kernels.selectors import Selection, select
+from decomposerl.kernels.selectors import Selection, select_each
 from decomposerl.ports import Embedder
-
-CELLS_SCHEMA = pl.Schema(
-    {
-        "bucket": pl.String(),
-        "label": pl.String(),
-        "source": pl.String(),
-        "available": pl.Int64(),
-        "budget": pl.Int64(),
-        "selected": pl.Int64(),
-        "objective": pl.Float64(),
-        "evaluations": pl.Int64(),
-    }
-)
+from decomposerl.schemas import SELECTION_CELLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +27,7 @@ class Selected:
     """The selected rows and what each cell had, was asked for and gave.
 
     ``kept`` is in input order with ``bucket``, ``selection_rank`` and ``selection_gain``
-    added; ``cells`` has one line a cell (``CELLS_SCHEMA``), by label and source.
+    added; ``cells`` (``SELECTION_CELLS``) has one line a cell, by label and source.
     """
 
     kept: pl.DataFrame
@@ -95,20 +83,22 @@ def select_cells(frame: pl.DataFrame, settings: SelectionSettings, embedder: Emb
     vectors = (
         unit_rows(embedder.embed(texts), len(texts)) if texts else np.empty((0, 1), np.float32)
     )
+    cells = _cells(frame, settings.budget_per_label)
+    rows_of = [np.array(rows, np.int64) for rows in cells["rows"].to_list()]
+    asked = list(zip(rows_of, cells["budget"].to_list(), strict=True))
+    chosen = select_each(vectors, asked, settings.selector, settings.seed, threads=settings.threads)
     ranks, gains = np.full(len(texts), -1, np.int64), np.zeros(len(texts))
-    lines = []
-    for cell in _cells(frame, settings.budget_per_label).iter_rows(named=True):
-        rows = np.array(cell.pop("rows"), np.int64)
-        chosen = select(vectors[rows], cell["budget"], settings.selector, settings.seed)
-        ranks[rows[chosen.picks]] = np.arange(len(chosen.picks))
-        gains[rows[chosen.picks]] = chosen.gains
-        lines.append(_line(cell, chosen))
+    for rows, selection in zip(rows_of, chosen, strict=True):
+        ranks[rows[selection.picks]] = np.arange(len(selection.picks))
+        gains[rows[selection.picks]] = selection.gains
     kept = frame.with_columns(
         bucket=pl.col("label") + "|" + pl.col("source"),
         selection_rank=pl.Series(ranks),
         selection_gain=pl.Series(gains),
     ).filter(pl.col("selection_rank") >= 0)
-    return Selected(kept, pl.DataFrame(lines, schema=CELLS_SCHEMA))
+    named = cells.drop("rows").iter_rows(named=True)
+    lines = [_line(cell, selection) for cell, selection in zip(named, chosen, strict=True)]
+    return Selected(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema))
 
 
 def _cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:
@@ -130,10 +120,17 @@ def _cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:
 
 
 def _line(cell: Mapping[str, object], chosen: Selection) -> dict[str, object]:
+    def within(cosine: float) -> float:
+        return float((chosen.cover >= np.float32(cosine)).mean())
+
     return {
         "bucket": f"{cell['label']}|{cell['source']}",
         **cell,
         "selected": len(chosen.picks),
         "objective": chosen.objective,
+        "mean_cover": chosen.objective / len(chosen.cover),
+        "within_0_5": within(0.5),
+        "within_0_7": within(0.7),
+        "within_0_9": within(0.9),
         "evaluations": chosen.evaluations,
     }

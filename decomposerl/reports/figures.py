@@ -15,6 +15,7 @@ import polars as pl
 from decomposerl.reports.figure_style import (
     INK,
     PALETTE,
+    REST,
     legend,
     new_figure,
     png,
@@ -109,39 +110,45 @@ def token_histogram_png(
     return png(figure)
 
 
-def selection_curve_png(selected: pl.DataFrame) -> bytes:
-    """Cumulative gain f(S) of each selection cell over its picks.
+def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
+    """How well each selection cell is covered after each of its picks.
 
-    ``selected`` needs ``bucket`` (``label|source``), ``selection_rank`` and
-    ``selection_gain``; rows without a rank are left out. Colour is the source, a dashed
-    line the Refuted cell.
+    ``selected`` needs ``bucket``, ``selection_rank`` and ``selection_gain``; rows without a
+    rank are left out. ``cells`` (``SELECTION_CELLS``) says how many claims a cell has, so
+    that cells of all sizes share one axis: f(S) / n is the mean cosine of the cell's claims
+    to their nearest pick. Colour is the source, a dashed line the Refuted cell.
     """
-    from matplotlib.ticker import MaxNLocator
-
-    picks = selected.drop_nulls(["selection_rank", "selection_gain"]).select(
-        label=pl.col("bucket").str.split("|").list.first(),
-        source=pl.col("bucket").str.split("|").list.last(),
-        rank="selection_rank",
-        gain="selection_gain",
+    picks = selected.drop_nulls(["selection_rank", "selection_gain"]).join(
+        cells.select("bucket", "available", cell_label="label", cell_source="source"), on="bucket"
     )
-    sources = _by_count(picks, "source")
+    sources = _by_count(picks, "cell_source")
     colours = source_colours(sources)
     figure, axes = new_figure(8.0, 4.2)
-    cells = picks.sort("rank").partition_by("source", "label", as_dict=True, maintain_order=True)
-    for (source, label), cell in sorted(cells.items(), key=str):
-        gains = [0.0, *cell["gain"].cum_sum().to_list()]
-        style = "--" if label == "Refuted" else "-"
-        axes.plot(range(len(gains)), gains, style, color=colours[str(source)], linewidth=1.6)
+    curves = picks.sort("selection_rank").with_columns(
+        cover=(pl.col("selection_gain").cum_sum() / pl.col("available")).over("bucket")
+    )
+    by_cell = curves.partition_by("cell_source", "cell_label", as_dict=True)
+    for (source, label), cell in sorted(by_cell.items(), key=lambda cell: cell[1].height):
+        style = "--o" if label == "Refuted" else "-o"
+        axes.plot(
+            (cell["selection_rank"] + 1).to_list(),
+            cell["cover"].to_list(),
+            style,
+            color=colours[str(source)],
+            linewidth=1.6,
+            markersize=4,
+            markevery=[-1],
+        )
     for name, colour in source_legend(sources).items():
         axes.plot([], [], "-", color=colour, linewidth=3, label=name)
     axes.plot([], [], "-", color=INK, label="Supported")
     axes.plot([], [], "--", color=INK, label="Refuted")
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_xlabel("claims picked in the cell")
-    axes.yaxis.set_major_formatter(thousands)
-    axes.set_ylabel("cumulative gain f(S)")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(thousands)
+    axes.set_xlabel("claims picked in the cell, logarithmic")
+    axes.set_ylabel("mean cosine to nearest pick")
+    axes.set_ylim(0, 1.02)
+    axes.grid(axis="y", color=REST, linewidth=0.5, alpha=0.6)
     legend(figure, axes, columns=4)
     return png(figure)
 
