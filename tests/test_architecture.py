@@ -42,6 +42,7 @@ DOMAIN_IMPORTS = {
     "matplotlib",
     "PIL",
     "numba",
+    "threadpoolctl",
     "torch",
 }
 FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES = 300, 400, 40

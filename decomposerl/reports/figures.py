@@ -118,20 +118,15 @@ def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
     that cells of all sizes share one axis: f(S) / n is the mean cosine of the cell's claims
     to their nearest pick. Colour is the source, a dashed line the Refuted cell.
     """
-    picks = selected.drop_nulls(["selection_rank", "selection_gain"]).join(
-        cells.select("bucket", "available", cell_label="label", cell_source="source"), on="bucket"
-    )
-    sources = _by_count(picks, "cell_source")
+    curves = _cover_curves(selected, cells)
+    sources = _by_count(curves, "source")
     colours = source_colours(sources)
     figure, axes = new_figure(8.0, 4.2)
-    curves = picks.sort("selection_rank").with_columns(
-        cover=(pl.col("selection_gain").cum_sum() / pl.col("available")).over("bucket")
-    )
-    by_cell = curves.partition_by("cell_source", "cell_label", as_dict=True)
+    by_cell = curves.partition_by("source", "label", as_dict=True, maintain_order=True)
     for (source, label), cell in sorted(by_cell.items(), key=lambda cell: cell[1].height):
         style = "--o" if label == "Refuted" else "-o"
         axes.plot(
-            (cell["selection_rank"] + 1).to_list(),
+            cell["picked"].to_list(),
             cell["cover"].to_list(),
             style,
             color=colours[str(source)],
@@ -151,6 +146,21 @@ def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
     axes.grid(axis="y", color=REST, linewidth=0.5, alpha=0.6)
     legend(figure, axes, columns=4)
     return png(figure)
+
+
+def _cover_curves(selected: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
+    """``source``, ``label``, ``picked`` and f(S) / n as ``cover``, cell by cell, by source."""
+    picks = selected.select("bucket", "selection_rank", "selection_gain").drop_nulls()
+    return (
+        picks.join(cells.select("bucket", "label", "source", "available"), on="bucket")
+        .sort("source", "label", "selection_rank")
+        .select(
+            "source",
+            "label",
+            picked=pl.col("selection_rank") + 1,
+            cover=(pl.col("selection_gain").cum_sum() / pl.col("available")).over("bucket"),
+        )
+    )
 
 
 def data_uri(picture: bytes, alt: str = "figure") -> str:
