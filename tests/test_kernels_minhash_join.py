@@ -9,7 +9,8 @@ from decomposerl.kernels.minhash_join import (
     minhash_duplicates,
     verified_minhash_duplicates,
 )
-from decomposerl.kernels.set_join import keep_first_duplicates, word_sets
+from decomposerl.kernels.set_join import keep_first_duplicates
+from decomposerl.kernels.word_sets import word_sets
 
 THRESHOLD = 0.7
 Engine = Callable[[Sequence[str], float], Matches]

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from strategies import LAW, any_text
 
 from decomposerl.kernels.matches import Matches, exact_threshold
-from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates, word_sets
+from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
+from decomposerl.kernels.word_sets import word_sets
 
 LETTERS = "abcdefgh"
 texts = st.lists(

@@ -1,131 +1,221 @@
 """The compiled loops of ``set_join``; imported by it on first use, never at start-up.
 
 Takes and gives arrays alone. Row i is the ascending run ``tokens[starts[i]:starts[i + 1]]``;
-an inverted index over the first ``prefixes[i]`` tokens of each indexed row is a linked list
-per token (``head``, ``after``, ``owner``), grown row by row.
+the inverted index holds, per token, the rows whose prefix has it, in the order they joined.
+
+A pair is looked at no further once one of three bounds says that it cannot reach the
+threshold: the sizes; where the first shared token stands in both rows; and the bits of the
+two rows' signatures (a bit that only one row has is a token that only this row has).
 
 Left out deliberately: everything about texts.
 """
 
 import numpy as np
-from numba import njit  # noqa: TID253 - this module is itself imported inside a function
 from numpy.typing import NDArray
+
+from decomposerl.kernels.jit import compiled, inlined
 
 Ints = NDArray[np.int64]
 Tokens = NDArray[np.int32]
+Bits = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
-Postings = tuple[Ints, Ints, Ints]
+Sets = tuple[Tokens, Ints, Tokens, Bits]
+"""Tokens, where each row starts, how long its prefix is, its signature."""
+Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens]
+"""Where a token's postings start and how many there are; per posting its row, the row's
+size, and how many of the row's tokens stand at or after this one."""
+
+_ONES, _TWOS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_FOURS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int) -> int:
-    """Number of tokens that two ascending runs of ``tokens`` have in common."""
+def _count_bits(bits: np.uint64) -> np.int64:
+    """Number of ones (the compiler knows this form as one instruction)."""
+    bits -= (bits >> np.uint64(1)) & _ONES
+    bits = (bits & _TWOS) + ((bits >> np.uint64(2)) & _TWOS)
+    bits = (bits + (bits >> np.uint64(4))) & _FOURS
+    return np.int64((bits * _BYTES) >> np.uint64(56))
+
+
+count_bits = inlined(_count_bits)
+
+
+def _sign(tokens: Tokens, starts: Ints, signatures: Bits) -> None:
+    """Fill in each row's signature: 128 bits, one set by each token."""
+    for row in range(starts.size - 1):
+        for place in range(starts[row], starts[row + 1]):
+            spread = np.uint64(tokens[place]) * _SPREAD
+            half = np.int64(spread >> np.uint64(63))
+            signatures[row, half] |= np.uint64(1) << ((spread >> np.uint64(57)) & np.uint64(63))
+
+
+sign = compiled(_sign)
+
+
+def _count_postings(tokens: Tokens, starts: Ints, prefixes: Tokens, counts: Ints) -> None:
+    """Add up, per token, the rows that have it in their prefix."""
+    for row in range(prefixes.size):
+        for place in range(starts[row], starts[row] + prefixes[row]):
+            counts[tokens[place]] += 1
+
+
+count_postings = compiled(_count_postings)
+
+
+def _count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least: int) -> int:
+    """Number of tokens that two ascending runs share; too small a number if under ``least``."""
     shared = 0
-    while i < i_end and j < j_end:
-        if tokens[i] == tokens[j]:
-            shared += 1
-            i += 1
-            j += 1
-        elif tokens[i] < tokens[j]:
-            i += 1
-        else:
-            j += 1
+    while i < i_end and j < j_end and shared + min(i_end - i, j_end - j) >= least:
+        a, b = tokens[i], tokens[j]
+        shared += a == b
+        i += a <= b
+        j += b <= a
     return shared
 
 
-count_shared = njit(cache=True)(_count_shared)
+count_shared = inlined(_count_shared)
 
 
-def _collect(prefix: Tokens, row: int, postings: Postings, seen: Ints, found: Ints) -> int:
-    """Write the indexed rows that share a prefix token into ``found``; gives their number."""
-    head, after, owner = postings
-    count = 0
-    for token in prefix:
-        entry = head[token]
-        while entry >= 0:
-            other = owner[entry]
-            if seen[other] != row:
-                seen[other] = row
-                found[count] = other
-                count += 1
-            entry = after[entry]
-    return count
+def _least_shared(largest: int, exact: tuple[int, int]) -> Tokens:
+    """Fewest shared tokens that reach the Jaccard ``exact``, per sum of two sizes."""
+    numerator, denominator = exact
+    sums = np.arange(2 * largest + 1)
+    whole = sums * numerator + numerator + denominator - 1
+    return (whole // (numerator + denominator)).astype(np.int32)
 
 
-collect = njit(cache=True)(_collect)
+least_shared = compiled(_least_shared)
+
+
+def _shared_or_less(sets: Sets, row: int, other: int, least: int, rests: tuple[int, int]) -> int:
+    """Number of tokens that two rows share, or some number under ``least``.
+
+    ``rests`` is how many tokens each has from their first shared one on.
+    """
+    tokens, starts, _, signatures = sets
+    end, other_end = starts[row + 1], starts[other + 1]
+    lone, other_lone = np.int64(0), np.int64(0)
+    for half in range(2):
+        mine, others = signatures[row, half], signatures[other, half]
+        lone += count_bits(mine & ~others)
+        other_lone += count_bits(others & ~mine)
+    if min(end - starts[row] - lone, other_end - starts[other] - other_lone) < least:
+        return 0
+    return count_shared(tokens, end - rests[0], end, other_end - rests[1], other_end, least)
+
+
+shared_or_less = inlined(_shared_or_less)
 
 
 def _best_match(
-    tokens: Tokens, starts: Ints, row: int, found: Ints, exact: tuple[int, int]
+    sets: Sets, row: int, index: Index, seen: Tokens, least_of: Tokens
 ) -> tuple[int, int, int]:
-    """The row of ``found`` with the highest Jaccard at or above ``exact``, and its counts.
+    """The indexed row with the highest Jaccard that reaches ``least_of``, and its counts.
 
-    Gives (-1, 0, 1) where none reaches it; ties go to the lowest row. Sizes are compared
+    Gives (-1, 0, 1) where none does; ties go to the lowest row. Sizes are compared
     crosswise in integers, so no rounding decides.
     """
-    numerator, denominator = exact
+    tokens, starts, prefixes, _ = sets
+    firsts, lengths, owners, sizes, rests = index
+    start, size = starts[row], starts[row + 1] - starts[row]
     matched, best_shared, best_united = -1, 0, 1
-    size = starts[row + 1] - starts[row]
-    for other in found:
-        other_size = starts[other + 1] - starts[other]
-        if min(size, other_size) * denominator < max(size, other_size) * numerator:
-            continue
-        shared = count_shared(
-            tokens, starts[row], starts[row + 1], starts[other], starts[other + 1]
-        )
-        united = size + other_size - shared
-        if shared * denominator < united * numerator:
-            continue
-        ahead = shared * best_united - best_shared * united
-        if ahead > 0 or (ahead == 0 and other < matched):
-            matched, best_shared, best_united = other, shared, united
+    for place in range(prefixes[row]):
+        token = tokens[start + place]
+        rest = size - place
+        for posting in range(firsts[token], firsts[token] + lengths[token]):
+            least = least_of[size + sizes[posting]]
+            # The bound of the sizes, and of where the shared token stands in the two rows.
+            if min(rest, rests[posting]) < least:
+                continue
+            other = owners[posting]
+            if seen[other] == row:
+                continue
+            seen[other] = row
+            shared = shared_or_less(sets, row, other, least, (rest, rests[posting]))
+            if shared < least:
+                continue
+            united = size + sizes[posting] - shared
+            ahead = shared * best_united - best_shared * united
+            if ahead > 0 or (ahead == 0 and other < matched):
+                matched, best_shared, best_united = other, shared, united
     return matched, best_shared, best_united
 
 
-best_match = njit(cache=True)(_best_match)
+best_match = inlined(_best_match)
 
 
-def _add(prefix: Tokens, row: int, postings: Postings, used: int) -> int:
-    """Index the prefix tokens of one row; gives the number of postings now used."""
-    head, after, owner = postings
-    for token in prefix:
-        owner[used] = row
-        after[used] = head[token]
-        head[token] = used
-        used += 1
-    return used
+def _enter(sets: Sets, row: int, index: Index) -> None:
+    """Append the row to the postings of its prefix tokens."""
+    tokens, starts, prefixes, _ = sets
+    firsts, lengths, owners, sizes, rests = index
+    size = starts[row + 1] - starts[row]
+    for place in range(prefixes[row]):
+        token = tokens[starts[row] + place]
+        posting = firsts[token] + lengths[token]
+        owners[posting], sizes[posting], rests[posting] = row, size, size - place
+        lengths[token] += 1
 
 
-add = njit(cache=True)(_add)
+enter = inlined(_enter)
 
 
 def _join(
-    sets: tuple[Tokens, Ints, Ints],
-    vocabulary: int,
-    roles: tuple[Flags, Flags],
-    exact: tuple[int, int],
+    sets: Sets, firsts: Ints, roles: tuple[Flags, Flags], least_of: Tokens
 ) -> tuple[Ints, Ints, Ints]:
     """Match each ``probing`` row with the rows indexed before it, in row order.
 
-    Each ``indexed`` row that found no match then joins the index. ``sets`` is
-    tokens, starts, prefixes; ``exact`` the threshold as numerator and denominator.
-    Gives per row the matched row (-1: none), the shared and the united number of tokens.
+    Each ``indexed`` row that found no match then joins the index; ``firsts`` says where
+    each token's postings start. Gives per row the matched row (-1: none), the shared and
+    the united number of tokens.
     """
-    tokens, starts, prefixes = sets
     probing, indexed = roles
-    rows, entries = prefixes.size, prefixes.sum()
-    postings = (np.full(vocabulary, -1), np.empty(entries, np.int64), np.empty(entries, np.int64))
-    seen, found = np.full(rows, -1), np.empty(rows, np.int64)
+    rows, room = probing.size, firsts[-1]
+    lengths, seen = np.zeros(firsts.size, np.int32), np.full(rows, -1, np.int32)
+    owners, sizes = np.empty(room, np.int32), np.empty(room, np.int32)
+    rests = np.empty(room, np.int32)
+    index = (firsts, lengths, owners, sizes, rests)
     matched, shared, united = np.full(rows, -1), np.zeros(rows, np.int64), np.ones(rows, np.int64)
-    used = 0
     for row in range(rows):
-        prefix = tokens[starts[row] : starts[row] + prefixes[row]]
         if probing[row]:
-            count = collect(prefix, row, postings, seen, found)
-            best = best_match(tokens, starts, row, found[:count], exact)
-            matched[row], shared[row], united[row] = best
+            matched[row], shared[row], united[row] = best_match(sets, row, index, seen, least_of)
         if indexed[row] and matched[row] < 0:
-            used = add(prefix, row, postings, used)
+            enter(sets, row, index)
     return matched, shared, united
 
 
-join = njit(cache=True)(_join)
+join = compiled(_join)
+
+
+def _collect(
+    sets: Sets, firsts: Ints, least_of: Tokens, found: tuple[Tokens, Tokens, Tokens, Tokens]
+) -> int:
+    """Write every pair that reaches ``least_of``: earlier, later, shared, united; by later row.
+
+    Gives the number of pairs there are, of which as many are written as there is room.
+    """
+    earlier, later, shared_of, united_of = found
+    tokens, starts, prefixes, _ = sets
+    rows, room, count = starts.size - 1, firsts[-1], 0
+    lengths, seen = np.zeros(firsts.size, np.int32), np.full(rows, -1, np.int32)
+    owners, sizes = np.empty(room, np.int32), np.empty(room, np.int32)
+    rests = np.empty(room, np.int32)
+    for row in range(rows):
+        size = starts[row + 1] - starts[row]
+        for place in range(prefixes[row]):
+            token, rest = tokens[starts[row] + place], size - place
+            for posting in range(firsts[token], firsts[token] + lengths[token]):
+                other, least = owners[posting], least_of[size + sizes[posting]]
+                if min(rest, rests[posting]) < least or seen[other] == row:
+                    continue
+                seen[other] = row
+                shared = shared_or_less(sets, row, other, least, (rest, rests[posting]))
+                if shared >= least and count < earlier.size:
+                    earlier[count], later[count] = other, row
+                    shared_of[count], united_of[count] = shared, size + sizes[posting] - shared
+                count += shared >= least
+        enter(sets, row, (firsts, lengths, owners, sizes, rests))
+    return count
+
+
+collect = compiled(_collect)

@@ -16,11 +16,13 @@ Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 Hashes = NDArray[np.uint64]
 Vocabulary = tuple[Numbers, Bytes, Ints, Hashes]
-"""Table of numbers (-1: free), bytes of all words, where each ends, hash of each."""
+"""Table of numbers (-1: free), bytes of all elements, where each ends, key of each."""
 
 APOSTROPHE, SEPARATOR, UNDERSCORE, SMALL_S = 39, 0, 95, 115
 WORDS, PIECES, WINDOWS = 0, 1, 2
 WINDOW = 5
+KEY_BYTES = 8
+_LONG = np.uint64(1 << 63)
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 
@@ -42,110 +44,106 @@ def _is_continuation(byte: int) -> bool:
 is_continuation = inlined(_is_continuation)
 
 
-def _next_word(text: Bytes, place: int, end: int) -> tuple[int, int]:
-    """Start and end of the next run of word bytes, inner apostrophes included."""
+def _read_word(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, int]:
+    """Lower-case the next ASCII word at or after ``place`` into ``out``.
+
+    A word is a run of word bytes, inner apostrophes included, without a final ``'s``.
+    Gives its length (0: there is none) and where it ended in the text.
+    """
     while place < end and not is_word(text[place]):
         place += 1
-    start = place
-    while place < end and (
-        is_word(text[place])
-        or (text[place] == APOSTROPHE and place + 1 < end and is_word(text[place + 1]))
-    ):
+    size = 0
+    while place < end:
+        byte = text[place]
+        if not is_word(byte) and not (
+            byte == APOSTROPHE and size > 0 and place + 1 < end and is_word(text[place + 1])
+        ):
+            break
+        out[size] = byte + 32 if 65 <= byte <= 90 else byte  # noqa: PLR2004 - A to Z
+        size += 1
         place += 1
-    return start, place
+    if size > 2 and out[size - 1] == SMALL_S and out[size - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
+        size -= 2
+    return size, place
 
 
-next_word = inlined(_next_word)
+read_word = inlined(_read_word)
 
 
-def _next_unit(text: Bytes, place: int, end: int, mode: int) -> tuple[int, int, int]:
-    """Start and end of the next set element at or after ``place``, and where to go on.
+def _copy_bytes(text: Bytes, start: int, stop: int, out: Bytes) -> int:
+    """Write ``text[start:stop]`` to the start of ``out``; gives how many bytes."""
+    for place in range(stop - start):
+        out[place] = text[start + place]
+    return stop - start
 
-    The row is at its end when the third number passes ``end``.
-    """
-    if mode == WORDS:
-        start, stop = next_word(text, place, end)
-        return start, stop, stop if stop < end else end + 1
+
+copy_bytes = inlined(_copy_bytes)
+
+
+def _read_piece(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, int]:
+    """Copy the piece from ``place`` to the next separator; gives length and the place after."""
     stop = place
-    if mode == PIECES:
-        while stop < end and text[stop] != SEPARATOR:
-            stop += 1
-        return place, stop, stop + 1
-    after = place
+    while stop < end and text[stop] != SEPARATOR:
+        stop += 1
+    return copy_bytes(text, place, stop, out), stop + 1
+
+
+read_piece = inlined(_read_piece)
+
+
+def _read_window(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, int]:
+    """Copy five UTF-8 characters from ``place``, fewer at the end; gives length and next place.
+
+    The next place lies past ``end`` when this window reached it.
+    """
+    stop, after = place, place
     for character in range(WINDOW):
         stop += 1 if stop < end else 0
         while stop < end and is_continuation(text[stop]):
             stop += 1
-        after = stop if character == 0 else after
-    return place, stop, after if stop < end else end + 1
+        if character == 0:
+            after = stop
+    return copy_bytes(text, place, stop, out), after if stop < end else end + 1
 
 
-next_unit = inlined(_next_unit)
+read_window = inlined(_read_window)
 
 
-def _lower(text: Bytes, start: int, end: int, out: Bytes) -> int:
-    """Write ASCII bytes lower-cased, without a final ``'s``; gives how many."""
-    size = end - start
+def _key_of(word: Bytes, size: int) -> np.uint64:
+    """A word of up to eight bytes as one number; of a longer one its hash, highest bit set.
+
+    A short word has the highest bit set only where its eighth byte is not ASCII; it is then
+    treated like a long one.
+    """
+    key = np.uint64(0)
+    if size <= KEY_BYTES:
+        for place in range(size):
+            key |= np.uint64(word[place]) << np.uint64(8 * place)
+        return key
     for place in range(size):
-        byte = text[start + place]
-        out[place] = byte + 32 if 65 <= byte <= 90 else byte  # noqa: PLR2004 - A to Z
-    if size > 1 and out[size - 1] == SMALL_S and out[size - 2] == APOSTROPHE:
-        size -= 2
-    return size
+        key = (key ^ np.uint64(word[place])) * _PRIME
+    return (key ^ (key >> _HALF)) | _LONG
 
 
-lower = inlined(_lower)
+key_of = inlined(_key_of)
 
 
-def _hash_of(word: Bytes, start: int, end: int) -> np.uint64:
-    """64 bits that depend on every byte (FNV-1a, then mixed)."""
-    state = _BASIS
-    for place in range(start, end):
-        state = (state ^ np.uint64(word[place])) * _PRIME
-    state = (state ^ (state >> _HALF)) * _MIX
-    return state ^ (state >> _HALF)
+def _is_element(
+    number: int, key: np.uint64, word: Bytes, size: int, arena: Bytes, ends: Ints
+) -> bool:
+    """Whether the element with this number and the same key is this word."""
+    if key < _LONG:
+        return True
+    start = ends[number]
+    same = ends[number + 1] - start == size
+    place = 0
+    while same and place < size:
+        same = arena[start + place] == word[place]
+        place += 1
+    return same
 
 
-hash_of = inlined(_hash_of)
-
-
-def _slot_of(word: Bytes, start: int, end: int, key: np.uint64, known: Vocabulary) -> int:
-    """The slot of the table that holds the word's number, or the free slot for it."""
-    table, arena, ends, hashes = known
-    mask = table.size - 1
-    slot = np.int64(key & np.uint64(mask))
-    while table[slot] >= 0:
-        number = table[slot]
-        first = ends[number]
-        same = hashes[number] == key and ends[number + 1] - first == end - start
-        place = 0
-        while same and place < end - start:
-            same = arena[first + place] == word[start + place]
-            place += 1
-        if same:
-            break
-        slot = (slot + 1) & mask
-    return slot
-
-
-slot_of = inlined(_slot_of)
-
-
-def _number_of(word: Bytes, start: int, end: int, known: Vocabulary, size: int) -> int:
-    """The word's number; ``size``, the next free one, if it is new (it is entered then)."""
-    table, arena, ends, hashes = known
-    key = hash_of(word, start, end)
-    slot = slot_of(word, start, end, key, known)
-    if table[slot] < 0:
-        table[slot] = size
-        hashes[size] = key
-        ends[size + 1] = ends[size] + end - start
-        for place in range(end - start):
-            arena[ends[size] + place] = word[start + place]
-    return table[slot]
-
-
-number_of = inlined(_number_of)
+is_element = inlined(_is_element)
 
 
 def _number_rows(
@@ -158,25 +156,39 @@ def _number_rows(
     out: Numbers,
     counts: Numbers,
 ) -> tuple[int, int]:
-    """Write the distinct word numbers of each row to ``out``, their number to ``counts``.
+    """Write the distinct element numbers of each row to ``out``, how many to ``counts``.
 
-    Row i is ``text[starts[i]:starts[i + 1]]``. A row without a word holds the empty word.
-    ``seen`` says per number the last row with it. Gives the size of the vocabulary and the
-    length of ``out``.
+    Row i is ``text[starts[i]:starts[i + 1]]``; one without a word holds the empty word.
+    ``size`` elements are known, ``seen`` says per number the last row with it. Gives the
+    number of elements now known and the length of ``out``.
     """
-    scratch, used = np.empty(text.size + 1, np.uint8), 0
+    table, arena, ends, keys = known
+    word, used, mask = np.empty(text.size + 1, np.uint8), 0, table.size - 1
     for row in range(counts.size):
         first, place, end = used, starts[row], starts[row + 1]
         while place <= end:
-            start, stop, place = next_unit(text, place, end, modes[row])
-            if start == stop and used > first and modes[row] == WORDS:
-                break
             if modes[row] == WORDS:
-                stop = lower(text, start, stop, scratch)
-                number = number_of(scratch, 0, stop, known, size)
+                length, place = read_word(text, place, end, word)
+                if length == 0 and used > first:
+                    break
+                if place == end:
+                    place += 1
+            elif modes[row] == PIECES:
+                length, place = read_piece(text, place, end, word)
             else:
-                number = number_of(text, start, stop, known, size)
-            size += number == size
+                length, place = read_window(text, place, end, word)
+            key = key_of(word, length)
+            slot = np.int64((key * _MIX) >> _HALF) & mask
+            while table[slot] >= 0 and not (
+                keys[table[slot]] == key and is_element(table[slot], key, word, length, arena, ends)
+            ):
+                slot = (slot + 1) & mask
+            if table[slot] < 0:
+                table[slot], keys[size] = size, key
+                ends[size + 1] = ends[size] + length
+                arena[ends[size] : ends[size + 1]] = word[:length]
+                size += 1
+            number = table[slot]
             if seen[number] != row:
                 seen[number] = row
                 out[used] = number
@@ -188,11 +200,24 @@ def _number_rows(
 number_rows = compiled(_number_rows)
 
 
-def _refill(table: Numbers, hashes: Hashes, size: int) -> None:
-    """Enter the first ``size`` words into a table of free slots."""
+def _hash_elements(arena: Bytes, ends: Ints, hashes: Hashes) -> None:
+    """64 bits of each element that depend on all its bytes (FNV-1a, then mixed)."""
+    for number in range(hashes.size):
+        state = _BASIS
+        for place in range(ends[number], ends[number + 1]):
+            state = (state ^ np.uint64(arena[place])) * _PRIME
+        state = (state ^ (state >> _HALF)) * _MIX
+        hashes[number] = state ^ (state >> _HALF)
+
+
+hash_elements = compiled(_hash_elements)
+
+
+def _refill(table: Numbers, keys: Hashes, size: int) -> None:
+    """Enter the first ``size`` elements into a table of free slots."""
     mask = table.size - 1
     for number in range(size):
-        slot = np.int64(hashes[number] & np.uint64(mask))
+        slot = np.int64((keys[number] * _MIX) >> _HALF) & mask
         while table[slot] >= 0:
             slot = (slot + 1) & mask
         table[slot] = number

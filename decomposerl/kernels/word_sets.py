@@ -7,18 +7,22 @@ in Python by the definition, ``text_scan.words``; both give the same sets.
 Left out deliberately: comparing sets (``set_join``, ``minhash_join``).
 """
 
+import itertools
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.kernels.text_scan import words
+from decomposerl.kernels.threads import Team
 
+Array = TypeVar("Array", NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint8])
 Shingle = Literal["word", "char_5"]
-CHUNK_BYTES = 1 << 18
+PARTS, ROWS_A_PART, ROWS_A_CHUNK = 4, 4_096, 1_024
 _EMPTY = ""  # no text has it among its words; two texts without words share it
 _SEPARATOR = "\0"
 _WINDOW = 5
@@ -63,26 +67,56 @@ def shingle_sets(texts: Sequence[str]) -> list[frozenset[str]]:
     ]
 
 
-def packed(texts: Sequence[str], shingle: Shingle = "word") -> PackedSets:
+def packed(texts: Sequence[str], shingle: Shingle = "word", threads: int = 0) -> PackedSets:
     """Every text as its set, elements numbered by how few sets hold them.
 
-    Ties go to the element that appears first.
+    The numbers do not depend on ``threads``: the rows are always cut into the same parts.
     """
+    with Team(threads if len(texts) > ROWS_A_PART else 1) as team:
+        cuts = np.linspace(0, len(texts), min(PARTS, len(texts) // ROWS_A_PART + 1) + 1)
+        spans = list(itertools.pairwise(cuts.astype(int).tolist()))
+        parts = team.run([partial(_numbered, texts[a:b], shingle) for a, b in spans])
+        return _merged(parts, team)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows that were numbered by a vocabulary of their own."""
+
+    tokens: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    vocabulary: "_Vocabulary"
+
+
+def _merged(parts: Sequence[_Part], team: Team) -> PackedSets:
+    """Bring all parts to the first one's vocabulary and rank its elements."""
     from decomposerl.kernels.word_loops import rank_rows
 
-    tokens, counts, hashes = _numbered(*_encoded(texts, shingle))
-    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
-    frequency = np.bincount(tokens, minlength=len(hashes))
+    first = parts[0].vocabulary
+    numbers = [np.arange(first.size, dtype=np.int32)]
+    numbers += [first.numbers_of(part.vocabulary) for part in parts[1:]]
+    frequency = np.zeros(first.size, np.int64)
+    for part, number in zip(parts, numbers, strict=True):
+        frequency[number] += np.bincount(part.tokens, minlength=len(number))
     order = np.argsort(frequency, kind="stable")
-    rank = np.empty(len(hashes), np.int32)
-    rank[order] = np.arange(len(hashes), dtype=np.int32)
-    rank_rows(tokens, starts, rank)
-    return PackedSets(tokens, starts, hashes[order])
+    rank = np.empty(first.size, np.int32)
+    rank[order] = np.arange(first.size, dtype=np.int32)
+    team.run(
+        partial(rank_rows, part.tokens, _starts(part.counts), rank[number])
+        for part, number in zip(parts, numbers, strict=True)
+    )
+    tokens = np.concatenate([part.tokens for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    return PackedSets(tokens, _starts(counts), first.hashes()[order])
+
+
+def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
 
 
 def _plain(text: str) -> str:
     normal = text if text.isascii() else unicodedata.normalize("NFC", text)
-    return " ".join(normal.lower().split())
+    return " ".join(normal.lower().replace(_SEPARATOR, " ").split())
 
 
 def _encoded(
@@ -92,54 +126,29 @@ def _encoded(
     from decomposerl.kernels.word_loops import PIECES, WINDOWS, WORDS
 
     modes = np.full(len(texts), WORDS if shingle == "word" else WINDOWS, np.int8)
-    rows: list[bytes] = []
-    for row, text in enumerate(texts):
-        plain = text
-        if shingle != "word":
-            plain = _plain(text)
-        elif not text.isascii():
-            plain, modes[row] = _SEPARATOR.join(dict.fromkeys(words(text))), PIECES
-        rows.append(plain.encode("utf-8", "surrogatepass"))
-    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
-    return np.frombuffer(bytearray().join(rows), np.uint8), starts, modes
+    rows = list(texts)
+    if shingle != "word":
+        rows = [_plain(text) for text in rows]
+    for row in [] if shingle != "word" else [r for r, t in enumerate(rows) if not t.isascii()]:
+        rows[row], modes[row] = _SEPARATOR.join(words(rows[row])), PIECES
+    everything = "".join(rows)
+    if everything.isascii():
+        lengths = np.fromiter(map(len, rows), np.int32, len(rows))
+    else:
+        sizes = (len(text.encode("utf-8", "surrogatepass")) for text in rows)
+        lengths = np.fromiter(sizes, np.int32, len(rows))
+    data = bytearray(everything, "utf-8", "surrogatepass")
+    return np.frombuffer(data, np.uint8), _starts(lengths), modes
 
 
-def _numbered(
-    text: NDArray[np.uint8], starts: NDArray[np.int64], modes: NDArray[np.int8]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.uint64]]:
-    """Distinct element numbers row after row, how many a row, and each element's hash."""
-    from decomposerl.kernels.word_loops import number_rows
-
-    vocabulary, parts, counts = _Vocabulary(), [], np.zeros(len(modes), np.int32)
-    first = 0
-    while first < len(modes):
-        wanted = starts[first] + CHUNK_BYTES
-        last = max(int(np.searchsorted(starts, wanted, "right")) - 1, first + 1)
-        chunk = text[starts[first] : starts[last]]
-        seen = vocabulary.make_room(len(chunk) + last - first, _bytes_of(chunk, modes[first:last]))
-        out = np.empty(len(chunk) + last - first, np.int32)
-        vocabulary.size, used = number_rows(
-            chunk,
-            starts[first : last + 1] - starts[first],
-            modes[first:last],
-            vocabulary.arrays,
-            vocabulary.size,
-            seen,
-            out,
-            counts[first:last],
-        )
-        parts.append(out[:used].copy())
-        first = last
-    tokens = np.concatenate(parts) if parts else np.empty(0, np.int32)
-    return tokens, counts, vocabulary.hashes[: vocabulary.size]
-
-
-def _bytes_of(chunk: NDArray[np.uint8], modes: NDArray[np.int8]) -> int:
-    """Most bytes that the new elements of a chunk can have."""
-    from decomposerl.kernels.word_loops import WINDOWS
-
-    return len(chunk) * (_WINDOW * 4 if (modes == WINDOWS).any() else 1)
+def _numbered(texts: Sequence[str], shingle: Shingle) -> _Part:
+    """Distinct element numbers row after row, in a vocabulary of these rows alone."""
+    parts, vocabulary = [np.empty(0, np.int32)], _Vocabulary()
+    counts = np.zeros(len(texts), np.int32)
+    for first in range(0, len(texts), ROWS_A_CHUNK):
+        rows = slice(first, first + ROWS_A_CHUNK)
+        parts.append(vocabulary.number(*_encoded(texts[rows], shingle), counts[rows]))
+    return _Part(np.concatenate(parts), counts, vocabulary)
 
 
 class _Vocabulary:
@@ -147,36 +156,62 @@ class _Vocabulary:
 
     def __init__(self) -> None:
         self.size = 0
-        self.hashes = np.empty(0, np.uint64)
+        self._keys = np.empty(0, np.uint64)
         self._table = np.full(2, -1, np.int32)
         self._arena = np.empty(0, np.uint8)
         self._ends = np.zeros(1, np.int64)
         self._seen = np.empty(0, np.int32)
 
-    @property
-    def arrays(
+    def number(
         self,
-    ) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64], NDArray[np.uint64]]:
-        """What the loops look elements up in."""
-        return self._table, self._arena, self._ends, self.hashes
+        text: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        modes: NDArray[np.int8],
+        counts: NDArray[np.int32],
+    ) -> NDArray[np.int32]:
+        """The distinct elements of each row in order; fills in how many a row has."""
+        from decomposerl.kernels.word_loops import WINDOWS, number_rows
 
-    def make_room(self, elements: int, size: int) -> NDArray[np.int32]:
-        """Let so many more elements of so many bytes in; gives a fresh ``seen`` array."""
+        elements = len(text) + len(modes)
+        self._make_room(elements, len(text) * (4 * _WINDOW if WINDOWS in modes else 1))
+        seen, out = np.full(len(self._keys), -1, np.int32), np.empty(elements, np.int32)
+        known = (self._table, self._arena, self._ends, self._keys)
+        self.size, used = number_rows(text, starts, modes, known, self.size, seen, out, counts)
+        return out[:used].copy()
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """A hash of each element's bytes."""
+        from decomposerl.kernels.word_loops import hash_elements
+
+        hashes = np.empty(self.size, np.uint64)
+        hash_elements(self._arena, self._ends, hashes)
+        return hashes
+
+    def numbers_of(self, other: "_Vocabulary") -> NDArray[np.int32]:
+        """The number here of every element of another vocabulary; takes in what is new."""
+        from decomposerl.kernels.word_loops import PIECES
+
+        ends = other._ends[: other.size + 1]
+        counts = np.zeros(other.size, np.int32)
+        modes = np.full(other.size, PIECES, np.int8)
+        return self.number(other._arena[: ends[-1]], ends, modes, counts)
+
+    def _make_room(self, elements: int, size: int) -> None:
+        """Let so many more elements of so many bytes in."""
         from decomposerl.kernels.word_loops import refill
 
         wanted = self.size + elements
-        if wanted > len(self.hashes):
-            self.hashes = _grown(self.hashes, 2 * wanted)
-            self._ends = _grown(self._ends, 2 * wanted + 1)
+        if wanted > len(self._keys):
+            self._keys = _grown(self._keys, wanted + self.size)
+            self._ends = _grown(self._ends, wanted + self.size + 1)
         if wanted * 2 > len(self._table):
-            self._table = np.full(1 << (4 * wanted - 1).bit_length(), -1, np.int32)
-            refill(self._table, self.hashes, self.size)
+            self._table = np.full(1 << (2 * wanted).bit_length(), -1, np.int32)
+            refill(self._table, self._keys, self.size)
         if self._ends[self.size] + size > len(self._arena):
-            self._arena = _grown(self._arena, 2 * (int(self._ends[self.size]) + size))
-        return np.full(wanted, -1, np.int32)
+            self._arena = _grown(self._arena, 2 * int(self._ends[self.size]) + size)
 
 
-def _grown(array: NDArray[np.generic], size: int) -> NDArray[np.generic]:
-    larger = np.empty(size, array.dtype)
+def _grown(array: Array, size: int) -> Array:
+    larger: Array = np.empty(size, array.dtype)  # type: ignore[assignment]
     larger[: len(array)] = array
     return larger

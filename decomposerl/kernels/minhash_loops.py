@@ -1,0 +1,93 @@
+"""The compiled loops of ``minhash_join``: band keys, and the verified greedy over buckets.
+
+Takes and gives arrays alone.
+
+Left out deliberately: how many bands there are, and everything about texts.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.jit import compiled
+from decomposerl.kernels.set_join_loops import Ints, Sets, Tokens, shared_or_less
+
+Hashes = NDArray[np.uint64]
+Keys = NDArray[np.uint32]
+_MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+
+
+def _band_keys(
+    tokens: Tokens,
+    starts: Ints,
+    hashes: Hashes,
+    permutations: tuple[Hashes, Hashes],
+    keys: Keys,
+) -> None:
+    """Fill ``keys`` (bands, rows): per row and band a hash of that band's minima.
+
+    A permutation is multiply-add-shift of an element's hash; ``permutations`` holds the
+    odd factors and the terms, rows of a band after another.
+    """
+    factors, terms = permutations
+    bands = keys.shape[0]
+    minima, per_band = np.empty(factors.size, np.uint64), factors.size // bands
+    for row in range(starts.size - 1):
+        minima[:] = np.uint64(0xFFFFFFFFFFFFFFFF)
+        for place in range(starts[row], starts[row + 1]):
+            element = hashes[tokens[place]]
+            for number in range(factors.size):
+                minima[number] = min(minima[number], element * factors[number] + terms[number])
+        for band in range(bands):
+            state = np.uint64(band)
+            for number in range(band * per_band, (band + 1) * per_band):
+                state = (state ^ (minima[number] >> _HALF)) * _MIX
+                state ^= state >> _HALF
+            keys[band, row] = np.uint32(state >> _HALF)
+
+
+band_keys = compiled(_band_keys)
+
+
+def _keep_first(
+    sets: Sets, buckets: Tokens, firsts: Ints, least_of: Tokens
+) -> tuple[Ints, Ints, Ints]:
+    """The keep-first greedy among rows that share a bucket, each pair compared exactly.
+
+    ``buckets`` (bands, rows) numbers each row's bucket, -1 where it is alone in it;
+    ``firsts`` says where a bucket's places for kept rows start. A bucket without a place
+    left takes no further row. Gives matched, shared and united as the exact join does.
+    """
+    rows = buckets.shape[1]
+    members, taken = np.empty(firsts[-1], np.int32), np.zeros(firsts.size, np.int32)
+    seen, starts = np.full(rows, -1, np.int32), sets[1]
+    matched = np.full(rows, -1)
+    shared_of, united_of = np.zeros(rows, np.int64), np.ones(rows, np.int64)
+    for row in range(rows):
+        size = starts[row + 1] - starts[row]
+        for band in range(buckets.shape[0]):
+            bucket = buckets[band, row]
+            for place in range(taken[bucket] if bucket >= 0 else 0):
+                other = members[firsts[bucket] + place]
+                if seen[other] == row:
+                    continue
+                seen[other] = row
+                other_size = starts[other + 1] - starts[other]
+                least = least_of[size + other_size]
+                if min(size, other_size) < least:
+                    continue
+                shared = shared_or_less(sets, row, other, least, (size, other_size))
+                if shared < least:
+                    continue
+                united = size + other_size - shared
+                ahead = shared * united_of[row] - shared_of[row] * united
+                if ahead > 0 or (ahead == 0 and other < matched[row]):
+                    matched[row], shared_of[row], united_of[row] = other, shared, united
+        for band in range(buckets.shape[0] if matched[row] < 0 else 0):
+            bucket = buckets[band, row]
+            if bucket >= 0 and taken[bucket] < firsts[bucket + 1] - firsts[bucket]:
+                members[firsts[bucket] + taken[bucket]] = row
+                taken[bucket] += 1
+    return matched, shared_of, united_of
+
+
+keep_first = compiled(_keep_first)
