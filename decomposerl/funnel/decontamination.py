@@ -33,7 +33,7 @@ def lexical_match_step(settings: DecontaminationSettings, holdouts: pl.DataFrame
     """Drop a claim whose word set has Jaccard >= ``jaccard`` with a benchmark claim."""
 
     def search(claims: list[str], tests: list[str]) -> Matches:
-        return cross_matches(claims, tests, settings.jaccard)
+        return cross_matches(claims, tests, settings.jaccard, threads=settings.threads)
 
     return _step(LEXICAL, holdouts, settings.jaccard, search)
 
@@ -70,6 +70,7 @@ def _step(name: str, holdouts: pl.DataFrame, threshold: float, search: Search) -
             threshold=threshold,
             matched_claim_id=pl.Series(found.of(tests["claim_id"].to_list()), dtype=pl.String()),
             matched_source=pl.Series(found.of(sources), dtype=pl.String()),
+            engine=found.engine,
         )
 
     return Step(name, judge, (name,))
@@ -80,4 +81,4 @@ def _same(claims: list[str], tests: list[str]) -> Matches:
     for place, test in enumerate(tests):
         places.setdefault(normalise_claim(test), place)
     matched = np.array([places.get(normalise_claim(claim), -1) for claim in claims], np.int64)
-    return Matches(matched, (matched >= 0).astype(np.float64))
+    return Matches(matched, (matched >= 0).astype(np.float64), "normalised text")

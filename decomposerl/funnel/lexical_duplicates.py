@@ -36,14 +36,25 @@ def lexical_duplicates_step(settings: DedupSettings) -> Step:
             threshold=settings.jaccard,
             matched_claim_id=pl.Series(matches.of(frame["claim_id"].to_list()), dtype=pl.String()),
             matched_source=pl.Series(matches.of(frame["source"].to_list()), dtype=pl.String()),
+            engine=matches.engine,
         )
 
     return Step("lexical_duplicates", judge, (DUPLICATE,))
 
 
 def _duplicates(texts: Sequence[str], settings: DedupSettings) -> Matches:
+    unit, permutations, threads = settings.shingle, settings.num_perm, settings.threads
     if settings.lexical_engine == "minhash":
-        return minhash_duplicates(texts, settings.jaccard, settings.num_perm)
+        return minhash_duplicates(texts, settings.jaccard, permutations, shingle=unit)
     if settings.lexical_engine == "minhash_verified":
-        return verified_minhash_duplicates(texts, settings.jaccard, settings.num_perm)
-    return keep_first_duplicates(texts, settings.jaccard)
+        return verified_minhash_duplicates(
+            texts, settings.jaccard, permutations, shingle=unit, threads=threads
+        )
+    return keep_first_duplicates(
+        texts,
+        settings.jaccard,
+        shingle=unit,
+        candidate_budget=settings.candidate_budget if settings.lexical_engine == "auto" else None,
+        num_perm=permutations,
+        threads=threads,
+    )

@@ -29,7 +29,7 @@ Flags = NDArray[np.bool_]
 JoinSets = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]
 
 
-def keep_first_duplicates(
+def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     texts: Sequence[str],
     threshold: float,
     *,
@@ -92,7 +92,7 @@ def pairs_above(
     exact_threshold(floor)
     prepared = _prepared(packed(texts, shingle, threads), floor)
     found = np.empty((4, 4 * len(texts)), np.int32)
-    count = collect(*prepared, tuple(found))
+    count = collect(*prepared, (found[0], found[1], found[2], found[3]))
     if count > most:
         raise ConfigError(
             f"{count:,} pairs of claims have Jaccard {floor} or more, and {most:,} can be "
@@ -100,7 +100,7 @@ def pairs_above(
         )
     if count > found.shape[1]:  # now it is known how many there are
         found = np.empty((4, count), np.int32)
-        collect(*prepared, tuple(found))
+        collect(*prepared, (found[0], found[1], found[2], found[3]))
     earlier, later, shared, united = found[:, :count].astype(np.int64)
     order = np.lexsort((earlier, later))
     return Pairs(earlier[order], later[order], shared[order] / united[order], _name(shingle))

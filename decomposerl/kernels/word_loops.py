@@ -134,11 +134,10 @@ def _is_element(
     """Whether the element with this number and the same key is this word."""
     if key < _LONG:
         return True
-    start = ends[number]
-    same = ends[number + 1] - start == size
-    place = 0
+    start, place = ends[number], 0
+    same = bool(ends[number + 1] - start == size)
     while same and place < size:
-        same = arena[start + place] == word[place]
+        same = bool(arena[start + place] == word[place])
         place += 1
     return same
 

@@ -191,10 +191,14 @@ class _Vocabulary:
         """The number here of every element of another vocabulary; takes in what is new."""
         from decomposerl.kernels.word_loops import PIECES
 
-        ends = other._ends[: other.size + 1]
+        elements, ends = other.elements()
         counts = np.zeros(other.size, np.int32)
         modes = np.full(other.size, PIECES, np.int8)
-        return self.number(other._arena[: ends[-1]], ends, modes, counts)
+        return self.number(elements, ends, modes, counts)
+
+    def elements(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """The bytes of all elements in order, and where each starts, shape (elements + 1,)."""
+        return self._arena[: self._ends[self.size]], self._ends[: self.size + 1]
 
     def _make_room(self, elements: int, size: int) -> None:
         """Let so many more elements of so many bytes in."""
@@ -212,6 +216,6 @@ class _Vocabulary:
 
 
 def _grown(array: Array, size: int) -> Array:
-    larger: Array = np.empty(size, array.dtype)  # type: ignore[assignment]
+    larger: Array = np.empty(size, array.dtype)
     larger[: len(array)] = array
     return larger
