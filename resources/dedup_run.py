@@ -45,7 +45,7 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
     ran = Thresholds(settings["jaccard"], settings["cosine"])
     run = DedupRun(_rows(data, drops["claim_id"]), pairs, floor, ran)
     engines = {settings["lexical_engine"], *drops["engine"].drop_nulls()}
-    _check_one_run(run, exact=not any("minhash" in engine for engine in engines))
+    _check_one_run(run, exact=not any("minhash" in engine.lower() for engine in engines))
     return run, record
 
 

@@ -127,6 +127,19 @@ def test_another_threshold_without_pairs_says_how_to_keep_them(tmp_path: Path):
     assert_refused(run(*ask), "pairs_floor: 0.6", "configs/pairs.yaml")
 
 
+def test_an_approximate_run_is_answered_with_a_note(tmp_path: Path):
+    """After a MinHash search the exact answer differs by what it missed, and says so."""
+    build(tmp_path)
+    drops, pairs = (tmp_path / f"{kind}/deduplicated.parquet" for kind in ("drops", "pairs"))
+    missed = pl.read_parquet(pairs).with_columns(similarity=pl.lit(0.9))
+    missed.write_parquet(pairs)
+    said = pl.read_parquet(drops).with_columns(engine=pl.lit("verified MinHash"))
+    said.write_parquet(drops)
+    result = run("attrition", "--semantic-threshold", "0.95", "--data", str(tmp_path))
+    assert 0 == result.exit_code
+    assert "was approximate: on 1 of " in result.stdout
+
+
 def test_thresholds_out_of_reach_are_refused(world: World):
     """Below the floor, out of range, or asked beside the reasons of the run as it was."""
     assert_refused(at(world, "attrition", "--semantic-threshold", "0.5"), "0.6, the floor")

@@ -127,8 +127,8 @@ def rethreshold_text(
     differing = disagreements(run)
     if differing:
         note += (
-            f"\nThe run's lexical search was approximate: it decided {differing:,} claims "
-            "otherwise than the pairs do at its own thresholds."
+            f"\nThe run's lexical search was approximate: on {differing:,} of "
+            f"{run.rows.height:,} claims it decided otherwise than the pairs do."
         )
     return f"{table}\n\n{note}"
 
