@@ -27,13 +27,11 @@ _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 
 
-def _is_word(byte: int) -> bool:
-    """Whether an ASCII byte is a letter, a digit or the underscore."""
-    small = byte | 32
-    return (97 <= small <= 122) or (48 <= byte <= 57) or byte == UNDERSCORE  # noqa: PLR2004 - ASCII
-
-
-is_word = inlined(_is_word)
+LOWERED = np.zeros(256, np.uint8)
+"""Per byte its lower case if it is an ASCII letter, digit or underscore, else 0."""
+for _byte in range(128):
+    if chr(_byte).isalnum() or _byte == UNDERSCORE:
+        LOWERED[_byte] = ord(chr(_byte).lower())
 
 
 def _is_continuation(byte: int) -> bool:
@@ -50,16 +48,17 @@ def _read_word(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, int]
     A word is a run of word bytes, inner apostrophes included, without a final ``'s``.
     Gives its length (0: there is none) and where it ended in the text.
     """
-    while place < end and not is_word(text[place]):
+    while place < end and LOWERED[text[place]] == 0:
         place += 1
     size = 0
     while place < end:
-        byte = text[place]
-        if not is_word(byte) and not (
-            byte == APOSTROPHE and size > 0 and place + 1 < end and is_word(text[place + 1])
-        ):
-            break
-        out[size] = byte + 32 if 65 <= byte <= 90 else byte  # noqa: PLR2004 - A to Z
+        byte = LOWERED[text[place]]
+        if byte == 0:
+            inner = size > 0 and place + 1 < end and LOWERED[text[place + 1]] > 0
+            if not inner or text[place] != APOSTROPHE:
+                break
+            byte = np.uint8(APOSTROPHE)
+        out[size] = byte
         size += 1
         place += 1
     if size > 2 and out[size - 1] == SMALL_S and out[size - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
@@ -109,17 +108,17 @@ def _read_window(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, in
 read_window = inlined(_read_window)
 
 
-def _key_of(word: Bytes, size: int) -> np.uint64:
+def _key_of(word: Bytes, words: Hashes, size: int) -> np.uint64:
     """A word of up to eight bytes as one number; of a longer one its hash, highest bit set.
 
     A short word has the highest bit set only where its eighth byte is not ASCII; it is then
-    treated like a long one.
+    treated like a long one. ``words`` is the same memory as ``word``.
     """
+    if size == KEY_BYTES:
+        return words[0]
+    if size < KEY_BYTES:
+        return words[0] & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
     key = np.uint64(0)
-    if size <= KEY_BYTES:
-        for place in range(size):
-            key |= np.uint64(word[place]) << np.uint64(8 * place)
-        return key
     for place in range(size):
         key = (key ^ np.uint64(word[place])) * _PRIME
     return (key ^ (key >> _HALF)) | _LONG
@@ -162,7 +161,8 @@ def _number_rows(
     number of elements now known and the length of ``out``.
     """
     table, arena, ends, keys = known
-    word, used, mask = np.empty(text.size + 1, np.uint8), 0, table.size - 1
+    word, used, mask = np.empty((text.size // 8 + 2) * 8, np.uint8), 0, table.size - 1
+    words = word.view(np.uint64)
     for row in range(counts.size):
         first, place, end = used, starts[row], starts[row + 1]
         while place <= end:
@@ -176,7 +176,7 @@ def _number_rows(
                 length, place = read_piece(text, place, end, word)
             else:
                 length, place = read_window(text, place, end, word)
-            key = key_of(word, length)
+            key = key_of(word, words, length)
             slot = np.int64((key * _MIX) >> _HALF) & mask
             while table[slot] >= 0 and not (
                 keys[table[slot]] == key and is_element(table[slot], key, word, length, arena, ends)
