@@ -1,0 +1,185 @@
+"""Semantic duplicates and leaks beside faiss and beside bare matrix products.
+
+Takes sizes, gives rows. A product is timed on a part of the work and scaled to all of its
+operations: what the same machine would need if it did nothing but multiply.
+
+Left out deliberately: approximate indexes. They were slower and wrong in 0.4 to 0.9 % of
+decisions at these sizes.
+"""
+
+from collections.abc import Generator, Iterator
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.cosine_filter import best_cross_cosine, keep_first_cosine
+from decomposerl.kernels.matches import Matches
+from perf import peers
+from perf.busy import busy_core
+from perf.inputs import Vectors, clustered_vectors, holdout_vectors
+from perf.machine import FLOP, products, rates
+from perf.sizes import Sizes
+from perf.timing import Paired, Row, paired, timed
+
+DUPLICATE, LEAK = 0.70, 0.90
+BLOCK, WARM = 1_024, 2_000
+FAISS_SHARE = 8
+
+
+def semantic_rows(sizes: Sizes) -> Iterator[Row]:
+    """Keep-first duplicates of the pool that the paper's difficulty band leaves."""
+    vectors = clustered_vectors(*sizes.semantic)
+    quiet = yield from _against_product(vectors)
+    seconds, removed = timed(lambda: peers.faiss_removed(vectors, DUPLICATE))
+    wrong = int((removed != quiet.ours.found).sum())
+    yield _faiss_row(vectors, quiet.ours_s, seconds, f"one run; {wrong} decisions differ")
+
+
+def semantic_long_rows(sizes: Sizes) -> Iterator[Row]:
+    """The same for more and shorter vectors."""
+    vectors = clustered_vectors(*sizes.semantic_long)
+    quiet = yield from _against_product(vectors)
+    queries = vectors[::FAISS_SHARE]
+    seconds, _ = timed(lambda: peers.faiss_pairs(vectors, queries, DUPLICATE))
+    note = f"one run; every {FAISS_SHARE}th query, times {FAISS_SHARE}, greedy not counted"
+    yield _faiss_row(vectors, quiet.ours_s, seconds * FAISS_SHARE, note)
+
+
+def sequential_rows(sizes: Sizes) -> Iterator[Row]:
+    """The definition, row by row, against which nothing may deviate."""
+    vectors = clustered_vectors(*sizes.sequential)
+    work = partial(keep_first_cosine, vectors, DUPLICATE)
+    both = paired(work, partial(_row_by_row, vectors), pairs=1)
+    wrong = int((both.ours.found != both.peer).sum())
+    yield Row(
+        f"semantic duplicates, {_shape(vectors)}",
+        both.ours_s,
+        "the definition, row by row",
+        both.peer_s,
+        both.ratio,
+        note=f"{wrong} deviations; removes {int(both.peer.sum()):,}",
+    )
+
+
+def leak_rows(sizes: Sizes) -> Iterator[Row]:
+    """The semantic arm of decontamination."""
+    rows, tests = sizes.decontaminated
+    left = clustered_vectors(rows, sizes.dimensions)
+    right = holdout_vectors(left, tests)
+    best_cross_cosine(left[:WARM], right[:WARM], LEAK)
+    flop = 2.0 * rows * tests * sizes.dimensions
+    kind = "bf16" if "bf16" in products() else "f32"
+    bar = 0.7 if kind == "bf16" else 0.9
+    work = partial(best_cross_cosine, left, right, LEAK)
+    quiet = paired(work, products()[kind], scale=flop / FLOP)
+    with busy_core():
+        busy = paired(work, products()[kind], scale=flop / FLOP, pairs=1)
+    name = f"semantic leaks, {_shape(left)}, {tests:,} tests"
+    limit = flop / rates().best
+    note = f"{quiet.ours.engine}; {int(quiet.ours.found.sum()):,} leaks"
+    yield Row(
+        name,
+        quiet.ours_s,
+        f"bare {kind} product",
+        quiet.peer_s,
+        quiet.ratio,
+        bar,
+        limit,
+        note,
+        busy.ours_s,
+        busy.ratio,
+    )
+    seconds, found = timed(lambda: peers.faiss_leaks(left, right, LEAK))
+    wrong = int((found != quiet.ours.found).sum())
+    yield Row(
+        f"{name} (2)",
+        quiet.ours_s,
+        "faiss flat, nearest one",
+        seconds,
+        seconds / quiet.ours_s,
+        4.0,
+        limit,
+        f"one run; {wrong} decisions differ",
+    )
+
+
+def _against_product(vectors: Vectors) -> Generator[Row, None, Paired[Matches, object]]:
+    """Ours against an f32 product of the needed operations; returns the pairs timed."""
+    keep_first_cosine(vectors[:WARM], DUPLICATE)
+    work = partial(keep_first_cosine, vectors, DUPLICATE)
+    reference = _blockwise(vectors)
+    flop = float(len(vectors)) * float((~reference).sum()) * vectors.shape[1]
+    quiet = paired(work, products()["f32"], scale=flop / FLOP)
+    with busy_core():
+        busy = paired(work, products()["f32"], scale=flop / FLOP, pairs=1)
+    found = quiet.ours
+    wrong = int((found.found != reference).sum())
+    yield Row(
+        f"semantic duplicates, {_shape(vectors)}",
+        quiet.ours_s,
+        "bare f32 product",
+        quiet.peer_s,
+        quiet.ratio,
+        _bar(found.engine),
+        flop / rates().best,
+        f"{found.engine}; keeps {int((~found.found).sum()):,}; {wrong} deviations from f32 blocks",
+        busy.ours_s,
+        busy.ratio,
+    )
+    return quiet
+
+
+def _bar(engine: str) -> float:
+    """A filter in half or quarter precision must pass what full precision can do."""
+    return 2.5 if any(kind in engine for kind in ("bf16", "int8")) else 0.9
+
+
+def _faiss_row(vectors: Vectors, ours_s: float, seconds: float, note: str) -> Row:
+    return Row(
+        f"semantic duplicates, {_shape(vectors)} (2)",
+        ours_s,
+        "faiss range search and greedy",
+        seconds,
+        seconds / ours_s,
+        8.0,
+        note=note,
+    )
+
+
+def _shape(vectors: Vectors) -> str:
+    return f"{len(vectors):,} x {vectors.shape[1]:,}"
+
+
+def _row_by_row(vectors: Vectors) -> NDArray[np.bool_]:
+    """A row leaves iff an earlier kept row is near: the definition itself."""
+    kept = np.empty_like(vectors)
+    count = 0
+    removed = np.zeros(len(vectors), np.bool_)
+    for row, vector in enumerate(vectors):
+        cosines = kept[:count] @ vector
+        removed[row] = bool((cosines >= DUPLICATE).any())
+        if not removed[row]:
+            kept[count] = vector
+            count += 1
+    return removed
+
+
+def _blockwise(vectors: Vectors) -> NDArray[np.bool_]:
+    """The same in blocks of single-precision products."""
+    kept = np.empty_like(vectors)
+    count = 0
+    removed = np.zeros(len(vectors), np.bool_)
+    for start in range(0, len(vectors), BLOCK):
+        block = vectors[start : start + BLOCK]
+        gone = np.zeros(len(block), np.bool_)
+        for first in range(0, count, BLOCK * 8):
+            gone |= (block @ kept[first : min(first + BLOCK * 8, count)].T).max(1) >= DUPLICATE
+        inner = block @ block.T >= DUPLICATE
+        for row in range(len(block)):
+            gone[row] |= bool((inner[row, :row] & ~gone[:row]).any())
+        removed[start : start + len(block)] = gone
+        fresh = block[~gone]
+        kept[count : count + len(fresh)] = fresh
+        count += len(fresh)
+    return removed

@@ -1,0 +1,142 @@
+"""Lexical duplicates and leaks beside MinHash libraries, at the paper's size.
+
+Takes sizes, gives rows. Everything starts from strings, so both sides find their own words.
+
+Left out deliberately: what plain MinHash misses (``docs/funnel.md``).
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.minhash_join import verified_minhash_duplicates
+from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
+from decomposerl.kernels.text_scan import words
+from perf import peers
+from perf.busy import busy_core
+from perf.inputs import synthetic_claims
+from perf.sizes import Sizes
+from perf.timing import Row, paired, timed
+
+THRESHOLD = 0.7
+OVERSHOOT = 3
+WARM = 2_000
+
+
+def lexical_rows(sizes: Sizes) -> Iterator[Row]:
+    """Duplicates against rensa, then what they miss; against datasketch once."""
+    texts = synthetic_claims(sizes.claims)
+    ours = partial(keep_first_duplicates, texts, THRESHOLD)
+    peer = partial(peers.rensa_removed, texts, THRESHOLD)
+    keep_first_duplicates(texts[:WARM], THRESHOLD)
+    quiet = paired(ours, peer)
+    with busy_core():
+        busy = paired(ours, peer, pairs=1)
+    limit = copied_once_s(texts)
+    yield Row(
+        f"lexical duplicates, {sizes.claims:,} claims",
+        quiet.ours_s,
+        "rensa, streaming",
+        quiet.peer_s,
+        quiet.ratio,
+        2.5,
+        limit,
+        f"{_engine(quiet.ours)}; {_difference(quiet.ours, quiet.peer)}; "
+        f"{_brute_force(texts[: sizes.brute_force])}",
+        busy.ours_s,
+        busy.ratio,
+    )
+    if sizes.slow_peers:
+        seconds, removed = timed(partial(peers.datasketch_removed, texts, THRESHOLD))
+        yield Row(
+            f"lexical duplicates, {sizes.claims:,} claims (2)",
+            quiet.ours_s,
+            "datasketch, in bulk",
+            seconds,
+            seconds / quiet.ours_s,
+            20.0,
+            limit,
+            f"one run; {_difference(quiet.ours, removed)}",
+        )
+
+
+def minhash_rows(sizes: Sizes) -> Iterator[Row]:
+    """The engine above the candidate budget: MinHash proposes, exact sets decide."""
+    texts = synthetic_claims(sizes.claims)
+    verified_minhash_duplicates(texts[:WARM], THRESHOLD)
+    exact = keep_first_duplicates(texts, THRESHOLD).found
+    both = paired(
+        partial(verified_minhash_duplicates, texts, THRESHOLD),
+        partial(peers.rensa_removed, texts, THRESHOLD),
+    )
+    found = both.ours.found
+    recall = (found & exact).sum() / max(exact.sum(), 1)
+    precision = (found & exact).sum() / max(found.sum(), 1)
+    yield Row(
+        f"verified MinHash, {sizes.claims:,} claims",
+        both.ours_s,
+        "rensa, streaming",
+        both.peer_s,
+        both.ratio,
+        note=f"{_engine(both.ours)}; of the exact removals {recall:.4f} found, "
+        f"{precision:.4f} of its own exact",
+    )
+
+
+def leak_rows(sizes: Sizes) -> Iterator[Row]:
+    """The lexical arm of decontamination: claims against test claims."""
+    every = synthetic_claims(sizes.claims + sizes.tests)
+    tests, claims = every[: sizes.tests], every[sizes.tests :]
+    ours = partial(cross_matches, claims, tests, THRESHOLD)
+    peer = partial(peers.rensa_leaks, claims, tests, THRESHOLD)
+    cross_matches(claims[:WARM], tests[:WARM], THRESHOLD)
+    quiet = paired(ours, peer)
+    with busy_core():
+        busy = paired(ours, peer, pairs=1)
+    yield Row(
+        f"lexical leaks, {len(claims):,} claims, {len(tests):,} tests",
+        quiet.ours_s,
+        "rensa, streaming",
+        quiet.peer_s,
+        quiet.ratio,
+        2.5,
+        copied_once_s(every),
+        f"{_engine(quiet.ours)}; {_difference(quiet.ours, quiet.peer)}",
+        busy.ours_s,
+        busy.ratio,
+    )
+
+
+def copied_once_s(texts: Sequence[str]) -> float:
+    """Seconds to copy the strings into one array of bytes: nothing can be quicker."""
+    return min(timed(lambda: "".join(texts).encode())[0] for _ in range(3))
+
+
+def _engine(found: Matches) -> str:
+    return found.engine or "engine unnamed"
+
+
+def _difference(ours: Matches, peer: NDArray[np.bool_]) -> str:
+    shared = int((ours.found & peer).sum())
+    return (
+        f"removes {int(ours.found.sum()):,}, the peer {int(peer.sum()):,} "
+        f"(recall {shared / max(int(ours.found.sum()), 1):.3f}, "
+        f"precision {shared / max(int(peer.sum()), 1):.3f})"
+    )
+
+
+def _brute_force(texts: Sequence[str]) -> str:
+    """Compare with every pair of sets, in input order."""
+    sets = [frozenset(words(text)) for text in texts]
+    kept: list[int] = []
+    removed = np.zeros(len(sets), np.bool_)
+    for row, one in enumerate(sets):
+        near = (10 * len(one & sets[k]) >= 7 * len(one | sets[k]) for k in kept)
+        removed[row] = any(near)
+        if not removed[row]:
+            kept.append(row)
+    wrong = int((keep_first_duplicates(texts, THRESHOLD).found != removed).sum())
+    return f"{wrong} wrong of {len(texts):,} by brute force"

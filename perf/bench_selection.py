@@ -1,0 +1,126 @@
+"""Facility location beside submodlib and beside the bare product of similarities.
+
+Takes sizes, gives rows. f(S) is computed here for every answer, in double precision from
+one matrix.
+
+Left out deliberately: quotas and cells, which cost nothing.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.facility_location import facility_location, lazy_greedy
+from perf import peers
+from perf.busy import busy_core
+from perf.inputs import Vectors, selection_vectors
+from perf.machine import rates
+from perf.sizes import Sizes
+from perf.timing import Row, paired, timed
+
+WARM = 300
+LEAST_SHARE = 1 / 1.6
+
+
+def cell_rows(sizes: Sizes) -> Iterator[Row]:
+    """The paper's selector comparison: a cell of 3,482 claims, 430 picks."""
+    rows, picks = sizes.cell
+    vectors = selection_vectors(rows, sizes.dimensions)
+    yield from _beside_product(vectors, picks)
+    similarity = vectors @ vectors.T
+    both = paired(
+        partial(lazy_greedy, similarity, picks),
+        partial(peers.submodlib_picks, picks, similarity=similarity),
+    )
+    yield Row(
+        f"greedy step, {rows:,} / {picks:,}",
+        both.ours_s,
+        "submodlib from a matrix",
+        both.peer_s,
+        both.ratio,
+        15.0,
+        note=_compared(similarity, both.ours.picks.tolist(), both.peer),
+    )
+    if sizes.slow_peers:
+        ours_s, ours = timed(partial(facility_location, vectors, picks))
+        seconds, chosen = timed(partial(peers.submodlib_picks, picks, vectors=vectors))
+        yield Row(
+            f"facility location, {rows:,} / {picks:,} (2)",
+            ours_s,
+            "submodlib from vectors",
+            seconds,
+            seconds / ours_s,
+            100.0,
+            note=f"one run; {_compared(similarity, ours.picks.tolist(), chosen)}",
+        )
+
+
+def large_cell_rows(sizes: Sizes) -> Iterator[Row]:
+    """Everything as one cell: 17,328 claims, 5,000 picks."""
+    rows, picks = sizes.large_cell
+    yield from _beside_product(selection_vectors(rows, sizes.dimensions), picks)
+
+
+def _beside_product(vectors: Vectors, picks: int) -> Iterator[Row]:
+    facility_location(vectors[:WARM], WARM // 10)
+    work = partial(facility_location, vectors, picks)
+    out = np.empty((len(vectors), len(vectors)), np.float32)
+    product = partial(np.matmul, vectors, vectors.T, out=out)
+    quiet = paired(work, product)
+    with busy_core():
+        busy = paired(work, product, pairs=1)
+    similarity = product()
+    oracle_s, oracle = timed(partial(_oracle, similarity, picks))
+    note = (
+        f"matrix {similarity.nbytes / 1e6:,.0f} MB; {quiet.ours.evaluations:,} gains evaluated; "
+        f"float64 oracle in {oracle_s:.1f} s: "
+        f"{_compared(similarity, quiet.ours.picks.tolist(), oracle)}"
+    )
+    yield Row(
+        f"facility location, {len(vectors):,} / {picks:,}",
+        quiet.ours_s,
+        "bare X @ X.T",
+        quiet.peer_s,
+        quiet.ratio,
+        LEAST_SHARE,
+        float(len(vectors)) ** 2 * vectors.shape[1] / rates().best,
+        note,
+        busy.ours_s,
+        busy.ratio,
+    )
+
+
+def _oracle(similarity: Vectors, picks: int) -> list[int]:
+    """Lazy greedy with sums in double precision, ties to the lowest row."""
+    cover = np.zeros(len(similarity))
+    bounds = [
+        (-float(np.maximum(row, 0).sum(dtype=float)), place) for place, row in enumerate(similarity)
+    ]
+    heapq.heapify(bounds)
+    chosen: list[int] = []
+    while len(chosen) < picks:
+        _, place = bounds[0]
+        gain = float(np.maximum(similarity[place] - cover, 0).sum())
+        heapq.heapreplace(bounds, (-gain, place))
+        if bounds[0] == (-gain, place):
+            heapq.heappop(bounds)
+            chosen.append(place)
+            np.maximum(cover, similarity[place], out=cover)
+    return chosen
+
+
+def _compared(similarity: Vectors, ours: Sequence[int], other: Sequence[int]) -> str:
+    a, b = _objective(similarity, ours), _objective(similarity, other)
+    differing = [step for step, (x, y) in enumerate(zip(ours, other, strict=True)) if x != y]
+    same = f"picks differ from step {differing[0]}" if differing else "the same picks in order"
+    return f"f differs by {abs(a - b) / max(b, 1e-12):.1e}, {same}"
+
+
+def _objective(similarity: Vectors, picks: Sequence[int]) -> float:
+    cover: NDArray[np.float64] = np.zeros(len(similarity))
+    for place in picks:
+        np.maximum(cover, similarity[place], out=cover)
+    return float(cover.sum())

@@ -1,0 +1,123 @@
+"""Made-up claims as the frames that the stages take, and engines that answer at once.
+
+Takes strings and vectors, gives ``CLAIMS``, ``BENCHMARK_CLAIMS`` and ``DIFFICULTY_BAND``
+frames and the four ports.
+
+Left out deliberately: anything on disk (``resources.replay``, ``perf.paper_inputs``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DIFFICULTY_BAND, LABELS, Table
+
+
+def claims_frame(
+    source: str,
+    claims: Sequence[str],
+    passages: Sequence[Sequence[str]],
+    labels: Sequence[str],
+) -> pl.DataFrame:
+    """``CLAIMS`` of one source; ids count up, the evidence joins its passages by lines."""
+    columns = {
+        "claim": claims,
+        "evidence": ["\n".join(row) for row in passages],
+        "passages": passages,
+        "label": labels,
+        "native_label": labels,
+    }
+    return _filled(CLAIMS, columns, source=source, split="train")
+
+
+def benchmark_frame(name: str, claims: Sequence[str]) -> pl.DataFrame:
+    """``BENCHMARK_CLAIMS`` without labels and evidence: a claim list."""
+    columns = {"claim": claims, "passages": [[]] * len(claims)}
+    return _filled(BENCHMARK_CLAIMS, columns, source=name, split="test")
+
+
+def _filled(
+    table: Table, columns: Mapping[str, Sequence[object]], *, source: str, split: str
+) -> pl.DataFrame:
+    numbers = [str(row) for row in range(len(columns["claim"]))]
+    ids = [f"{source}-{split}-{number}" for number in numbers]
+    given = {**columns, "claim_id": ids, "native_id": numbers}
+    fixed = {"source": source, "split": split, "evidence_kind": "text", "label_rule": "drop_middle"}
+    rest = {column.name: None for column in table.columns if column.name not in given} | fixed
+    frame = pl.DataFrame(given, schema={name: table.schema[name] for name in given})
+    return table.conform(
+        frame.with_columns(
+            pl.lit(value).cast(table.schema[name]).alias(name) for name, value in rest.items()
+        )
+    )
+
+
+def band_frame(claims: Sequence[str], sources: Sequence[str], seed: int = 7) -> pl.DataFrame:
+    """``DIFFICULTY_BAND`` with one word of evidence a row: what the later stages need."""
+    rng = np.random.default_rng([seed, 9])
+    labels = np.array(LABELS)[rng.integers(0, 2, len(claims))].tolist()
+    frame = claims_frame("pool", claims, [["Evidence."]] * len(claims), labels)
+    tokens = np.exp(rng.normal(np.log(700), 0.93, len(claims))).astype(np.int64)
+    return DIFFICULTY_BAND.conform(
+        frame.with_columns(
+            source=pl.Series(sources, dtype=pl.String()),
+            evidence_words=pl.Series(tokens),
+            evidence_tokens=pl.Series(tokens),
+            token_unit=pl.lit("words_x1.3"),
+            overlap=pl.lit(0.2),
+            entities=pl.lit(["a", "b"]),
+            support_probability=pl.lit(0.5),
+            label_confidence=pl.lit(0.5),
+        )
+    )
+
+
+@dataclass(frozen=True)
+class SameEntities:
+    """Two entities in every claim."""
+
+    engine: str = "made up"
+
+    def entities(self, texts: Sequence[str]) -> list[list[str]]:
+        """The same two for each text."""
+        return [["a", "b"] for _ in texts]
+
+
+@dataclass(frozen=True)
+class SameProbability:
+    """Every pair in the middle of the band."""
+
+    engine: str = "made up"
+
+    def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """0.5 for each pair."""
+        return np.full(len(pairs), 0.5)
+
+
+@dataclass(frozen=True)
+class SameQuestions:
+    """Three questions for every claim."""
+
+    engine: str = "made up"
+
+    def decompose(self, pairs: Sequence[tuple[str, str]]) -> list[list[str] | None]:
+        """The same three for each pair."""
+        return [["Who?", "Where?", "When?"] for _ in pairs]
+
+
+class GivenVectors:
+    """Vectors by text; a text that stands twice has the vector of its last row."""
+
+    engine = "made up"
+
+    def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """``vectors`` has one row a text."""
+        self._row_of = {text: row for row, text in enumerate(texts)}
+        self._vectors = vectors
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of these texts."""
+        return self._vectors[[self._row_of[text] for text in texts]]

@@ -1,0 +1,66 @@
+"""What a fresh process costs: run by the bench, once for memory and twice for a cold start.
+
+``python -m perf.one_process duplicates claims.parquet`` reads claims and finds duplicates;
+``python -m perf.one_process funnel`` runs every stage on a few rows. Each prints one line of
+JSON: seconds since the interpreter asked for this module, and peak memory.
+
+Left out deliberately: any figure that a warm process gives too.
+"""
+
+import json
+import sys
+import time
+
+STARTED = time.perf_counter()
+ROWS, DIMENSIONS = 300, 64
+
+
+def duplicates(path: str) -> int:
+    """Rows removed from a Parquet file with a ``claim`` column."""
+    import polars as pl
+
+    from decomposerl.kernels.set_join import keep_first_duplicates
+
+    claims = pl.read_parquet(path, columns=["claim"])["claim"].to_list()
+    return int(keep_first_duplicates(claims, 0.7).found.sum())
+
+
+def funnel() -> int:
+    """Rows left of a small pool after every stage with its default settings."""
+    from decomposerl.funnel import catalogue, settings
+    from perf.frames import (
+        GivenVectors,
+        SameEntities,
+        SameProbability,
+        SameQuestions,
+        benchmark_frame,
+        claims_frame,
+    )
+    from perf.inputs import clustered_vectors, synthetic_claims, synthetic_evidence
+    from resources.embedded.word_tokens import WordTokens
+
+    claims = synthetic_claims(2 * ROWS)
+    vectors = GivenVectors(claims, clustered_vectors(2 * ROWS, DIMENSIONS))
+    labels = ["Supported", "Refuted"] * (ROWS // 2)
+    frame = claims_frame("pool", claims[:ROWS], list(synthetic_evidence(ROWS)), labels)
+    tests = benchmark_frame("tests", claims[ROWS:])
+    frame = catalogue.rule_filter(frame, settings.RuleSettings(), WordTokens(), SameEntities()).kept
+    frame = catalogue.difficulty_band(frame, settings.DifficultySettings(), SameProbability()).kept
+    frame = catalogue.deduplicate(frame, settings.DedupSettings(), vectors).kept
+    frame = catalogue.decontaminate(frame, tests, settings.DecontaminationSettings(), vectors).kept
+    frame = catalogue.silver_decompose(frame, settings.SilverSettings(), SameQuestions()).kept
+    few = settings.SelectionSettings(budget_per_label=ROWS // 10)
+    return catalogue.select_diverse(frame, few, vectors).kept.height
+
+
+def main() -> None:
+    """Run what the first argument names and print what it cost."""
+    rows = duplicates(sys.argv[2]) if sys.argv[1] == "duplicates" else funnel()
+    seconds = time.perf_counter() - STARTED
+    from perf.machine import peak_mb
+
+    print(json.dumps({"rows": rows, "seconds": seconds, "peak_mb": peak_mb()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""How a figure is taken: ours and a peer in turn, the ratio pair by pair, the median quoted.
+
+Takes functions, gives seconds, ratios and ``Row``, one line of the table. A machine that is
+slow for a minute slows both sides of a pair, so a ratio survives what a time does not.
+
+Left out deliberately: warm-up. The caller makes it, with a small input where it can.
+"""
+
+import gc
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Generic, TypeVar
+
+Ours = TypeVar("Ours")
+Peer = TypeVar("Peer")
+Answer = TypeVar("Answer")
+
+SHORT_PAIR_S, LONG_PAIR_S = 2.0, 8.0
+SHORT_PAIRS, MIDDLE_PAIRS, LONG_PAIRS = 5, 3, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: ``ratio`` = ``peer_s`` / ``ours_s``, higher is better.
+
+    ``bar`` is the least ratio that must be reached, None where the row informs; ``limit_s``
+    is what the machine allows at best. ``busy_*`` are the same beside one busy core.
+    """
+
+    name: str
+    ours_s: float | None
+    peer: str
+    peer_s: float | None
+    ratio: float | None
+    bar: float | None = None
+    limit_s: float | None = None
+    note: str = ""
+    busy_ours_s: float | None = None
+    busy_ratio: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the row has a bar and no ratio that reaches it."""
+        if self.bar is None:
+            return False
+        return self.ratio is None or math.isnan(self.ratio) or self.ratio < self.bar
+
+
+@dataclass(frozen=True, slots=True)
+class Paired(Generic[Ours, Peer]):
+    """Medians of all pairs, and what the last pair answered."""
+
+    ours_s: float
+    peer_s: float
+    ratio: float
+    pairs: int
+    ours: Ours
+    peer: Peer
+
+
+def timed(work: Callable[[], Answer]) -> tuple[float, Answer]:
+    """Seconds and answer of one call."""
+    gc.collect()
+    started = time.perf_counter()
+    answer = work()
+    return time.perf_counter() - started, answer
+
+
+def pairs_for(pair_s: float) -> int:
+    """How many pairs to take where one takes so long."""
+    if pair_s < SHORT_PAIR_S:
+        return SHORT_PAIRS
+    return MIDDLE_PAIRS if pair_s < LONG_PAIR_S else LONG_PAIRS
+
+
+def paired(
+    ours: Callable[[], Ours],
+    peer: Callable[[], Peer],
+    *,
+    scale: float = 1.0,
+    pairs: int | None = None,
+) -> Paired[Ours, Peer]:
+    """Time both in turn; ``scale`` times the peer's seconds are compared with ours.
+
+    A scale is for a peer that does a known part of the work. Without ``pairs`` the first
+    pair decides how many follow.
+    """
+    ours_s: list[float] = []
+    peer_s: list[float] = []
+    while not ours_s or len(ours_s) < (pairs or pairs_for(ours_s[0] + peer_s[0] / scale)):
+        seconds, our_answer = timed(ours)
+        ours_s.append(seconds)
+        seconds, peer_answer = timed(peer)
+        peer_s.append(seconds * scale)
+    ratio = median(b / a for a, b in zip(ours_s, peer_s, strict=True))
+    return Paired(median(ours_s), median(peer_s), ratio, len(ours_s), our_answer, peer_answer)
