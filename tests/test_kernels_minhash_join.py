@@ -10,7 +10,7 @@ from decomposerl.kernels.minhash_join import (
     verified_minhash_duplicates,
 )
 from decomposerl.kernels.set_join import keep_first_duplicates
-from decomposerl.kernels.word_sets import word_sets
+from decomposerl.kernels.word_sets import Shingle, word_sets
 
 THRESHOLD = 0.7
 Engine = Callable[[Sequence[str], float], Matches]
@@ -74,3 +74,31 @@ def test_the_bands_find_pairs_at_the_threshold(num_perm: int, expected: tuple[in
     bands, rows = generous_bands(THRESHOLD, num_perm)
     assert expected == (bands, rows)
     assert 1 - (1 - THRESHOLD**rows) ** bands >= 0.99
+
+
+def test_a_crowded_bucket_costs_no_more_than_its_first_rows():
+    """3,000 claims on one template: nobody is invented, copies of early rows still leave."""
+    rows = [f"one two three four five six seven w{i} v{i}" for i in range(3_000)]
+    rows += rows[:40]
+    found = verified_minhash_duplicates(rows, 0.9)
+    assert not found.found[:3_000].any()
+    assert list(range(40)) == found.matched[3_000:].tolist()
+
+
+@pytest.mark.parametrize("shingle", ["word", "char_5"])
+def test_threads_and_other_rows_change_no_match(claims: list[str], shingle: Shingle):
+    """The permutations are fixed and hash an element by its bytes alone."""
+    rows = claims * 30
+    one = verified_minhash_duplicates(rows, THRESHOLD, shingle=shingle, threads=1)
+    many = verified_minhash_duplicates(rows, THRESHOLD, shingle=shingle, threads=3)
+    assert np.array_equal(one.matched, many.matched)
+    few = verified_minhash_duplicates(claims, THRESHOLD, shingle=shingle)
+    assert np.array_equal(few.found, one.found[: len(claims)])
+
+
+def test_engines_name_themselves_with_their_bands(claims: list[str]):
+    """Rates differ between tools because bands do: they are part of the name."""
+    assert minhash_duplicates(claims, 0.7).engine == ("datasketch MinHashLSH (word, 14 bands of 9)")
+    assert verified_minhash_duplicates(claims, 0.7).engine == (
+        "verified MinHash (word, 32 bands of 4)"
+    )

@@ -9,9 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import LAW, any_text
 
+from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches, exact_threshold
-from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
-from decomposerl.kernels.word_sets import word_sets
+from decomposerl.kernels.set_join import (
+    candidates,
+    cross_matches,
+    keep_first_duplicates,
+    pairs_above,
+)
+from decomposerl.kernels.word_sets import packed, shingle_sets, word_sets
 
 LETTERS = "abcdefgh"
 texts = st.lists(
@@ -34,9 +40,12 @@ def best(
 
 
 def brute_force(rows: Sequence[str], threshold: float) -> Matches:
-    sets = word_sets(rows)
+    return brute_force_over(word_sets(rows), threshold)
+
+
+def brute_force_over(sets: Sequence[frozenset[str]], threshold: float) -> Matches:
     kept: list[tuple[int, frozenset[str]]] = []
-    found = Matches.none(len(rows))
+    found = Matches.none(len(sets))
     for row, text in enumerate(sets):
         found.matched[row], found.similarity[row] = best(text, kept, threshold)
         if found.matched[row] < 0:
@@ -153,3 +162,65 @@ def test_importing_the_kernels_and_the_funnel_loads_no_engine():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@LAW
+@given(texts, st.sampled_from((0.3, 0.5, 0.7, 1.0)))
+def test_pairs_are_all_pairs(rows: list[str], floor: float):
+    """Every pair at or above the floor, once, by later row; none below."""
+    sets = word_sets(rows)
+    expected = [
+        (i, j, float(jaccard(sets[i], sets[j])))
+        for j in range(len(rows))
+        for i in range(j)
+        if jaccard(sets[i], sets[j]) >= exact_threshold(floor)
+    ]
+    found = pairs_above(rows, floor)
+    assert expected == list(
+        zip(found.earlier.tolist(), found.later.tolist(), found.similarity.tolist(), strict=True)
+    )
+
+
+def test_more_pairs_than_first_guessed_are_all_found_and_too_many_refused():
+    """30 equal texts make 435 pairs, more than the room at first; a limit is told."""
+    rows = ["the same words"] * 30
+    assert len(pairs_above(rows, 0.7).earlier) == 30 * 29 // 2
+    with pytest.raises(ConfigError, match="435 pairs of claims"):
+        pairs_above(rows, 0.7, most=434)
+
+
+@LAW
+@given(texts, thresholds)
+def test_shingles_join_like_words(rows: list[str], threshold: float):
+    """Over runs of five characters the join keeps its definition."""
+    sets = shingle_sets(rows)
+    found = keep_first_duplicates(rows, threshold, shingle="char_5")
+    assert same(brute_force_over(sets, threshold), found)
+
+
+def test_above_the_candidate_budget_the_candidates_come_from_minhash():
+    """The estimate bounds the candidates; the answer says who ran, and is exact here."""
+    rows = [f"shared words of a template w{i // 2} v{i // 2}" for i in range(200)]
+    estimate = candidates(packed(rows), 0.7)
+    exact = keep_first_duplicates(rows, 0.7, candidate_budget=estimate)
+    fallen = keep_first_duplicates(rows, 0.7, candidate_budget=estimate - 1)
+    assert exact.engine == "exact join (word)"
+    assert fallen.engine.startswith("verified MinHash (word, ")
+    assert same(exact, fallen)
+    assert same(exact, keep_first_duplicates(rows, 0.7))
+
+
+@LAW
+@given(texts, thresholds)
+def test_the_estimate_bounds_what_the_join_meets(rows: list[str], threshold: float):
+    """No set of texts has more duplicate pairs than estimated candidates."""
+    assert candidates(packed(rows), threshold) >= len(pairs_above(rows, threshold).earlier)
+
+
+def test_threads_change_nothing():
+    """6,000 rows in parts: the same matches from one thread and from four."""
+    random = np.random.default_rng(8)
+    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(6_000)]
+    assert same(
+        keep_first_duplicates(rows, 0.7, threads=1), keep_first_duplicates(rows, 0.7, threads=4)
+    )

@@ -108,8 +108,9 @@ def _band_keys(sets: PackedSets, bands: int, rows: int, team: Team) -> NDArray[n
     """Per band and row a hash of the band's minima, shape (bands, n)."""
     from decomposerl.kernels.minhash_loops import band_keys
 
-    random = np.random.default_rng(SEED)
-    factors, terms = random.integers(0, 2**64, (2, bands * rows), dtype=np.uint64)
+    factors, terms = np.random.default_rng(SEED).integers(
+        0, 2**64, (2, bands * rows), dtype=np.uint64
+    )
     keys = np.empty((bands, len(sets.sizes)), np.uint32)
     team.run(
         partial(

@@ -108,6 +108,22 @@ def _read_window(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, in
 read_window = inlined(_read_window)
 
 
+def _read_element(text: Bytes, place: int, end: int, mode: int, out: Bytes) -> tuple[int, int]:
+    """Copy the next element at or after ``place`` to ``out``; gives its length and next place.
+
+    The next place lies past ``end`` when the row is over.
+    """
+    if mode == PIECES:
+        return read_piece(text, place, end, out)
+    if mode == WINDOWS:
+        return read_window(text, place, end, out)
+    size, place = read_word(text, place, end, out)
+    return size, place + (place == end)
+
+
+read_element = inlined(_read_element)
+
+
 def _key_of(word: Bytes, words: Hashes, size: int) -> np.uint64:
     """A word of up to eight bytes as one number; of a longer one its hash, highest bit set.
 
@@ -144,6 +160,21 @@ def _is_element(
 is_element = inlined(_is_element)
 
 
+def _slot_of(key: np.uint64, word: Bytes, size: int, known: Vocabulary) -> int:
+    """The slot of the table that holds the element's number, or the free slot for it."""
+    table, arena, ends, keys = known
+    mask = table.size - 1
+    slot = np.int64((key * _MIX) >> _HALF) & mask
+    while table[slot] >= 0 and not (
+        keys[table[slot]] == key and is_element(table[slot], key, word, size, arena, ends)
+    ):
+        slot = (slot + 1) & mask
+    return slot
+
+
+slot_of = inlined(_slot_of)
+
+
 def _number_rows(
     text: Bytes,
     starts: Ints,
@@ -161,27 +192,16 @@ def _number_rows(
     number of elements now known and the length of ``out``.
     """
     table, arena, ends, keys = known
-    word, used, mask = np.empty((text.size // 8 + 2) * 8, np.uint8), 0, table.size - 1
+    word, used = np.empty((text.size // 8 + 2) * 8, np.uint8), 0
     words = word.view(np.uint64)
     for row in range(counts.size):
         first, place, end = used, starts[row], starts[row + 1]
         while place <= end:
-            if modes[row] == WORDS:
-                length, place = read_word(text, place, end, word)
-                if length == 0 and used > first:
-                    break
-                if place == end:
-                    place += 1
-            elif modes[row] == PIECES:
-                length, place = read_piece(text, place, end, word)
-            else:
-                length, place = read_window(text, place, end, word)
+            length, place = read_element(text, place, end, modes[row], word)
+            if length == 0 and used > first and modes[row] == WORDS:
+                break
             key = key_of(word, words, length)
-            slot = np.int64((key * _MIX) >> _HALF) & mask
-            while table[slot] >= 0 and not (
-                keys[table[slot]] == key and is_element(table[slot], key, word, length, arena, ends)
-            ):
-                slot = (slot + 1) & mask
+            slot = slot_of(key, word, length, known)
             if table[slot] < 0:
                 table[slot], keys[size] = size, key
                 ends[size + 1] = ends[size] + length
