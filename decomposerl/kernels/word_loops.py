@@ -131,9 +131,9 @@ def _key_of(word: Bytes, words: Hashes, size: int) -> np.uint64:
     treated like a long one. ``words`` is the same memory as ``word``.
     """
     if size == KEY_BYTES:
-        return words[0]
+        return np.uint64(words[0])
     if size < KEY_BYTES:
-        return words[0] & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
+        return np.uint64(words[0]) & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
     key = np.uint64(0)
     for place in range(size):
         key = (key ^ np.uint64(word[place])) * _PRIME
@@ -160,7 +160,7 @@ def _is_element(
 is_element = inlined(_is_element)
 
 
-def _slot_of(key: np.uint64, word: Bytes, size: int, known: Vocabulary) -> int:
+def _slot_of(key: np.uint64, word: Bytes, size: int, known: Vocabulary) -> np.int64:
     """The slot of the table that holds the element's number, or the free slot for it."""
     table, arena, ends, keys = known
     mask = table.size - 1
