@@ -98,7 +98,7 @@ def test_another_threshold_is_printed_like_the_other_tables(world: World):
         words = ("attrition", "--semantic-threshold", "0.8", "--format", output)
         result = at(world, *words)
         assert 0 == result.exit_code
-        for told in ("total", "Kept then", "cosine 0.7", "0.7 and 0.8", "at least 0.6", "engine="):
+        for told in ("total", "Would keep", "cosine 0.7", "0.7 and 0.8", "at least 0.6", "engine="):
             assert told in result.stdout
 
 

@@ -115,12 +115,12 @@ def rethreshold_text(
     run: DedupRun, asked: Thresholds, frame: pl.DataFrame, *, markdown: bool = False
 ) -> str:
     """The table of ``rethresholded`` with a heading for each count, and what was asked."""
-    headers = ("Source", "In", "Kept", "Kept then", "Difference", "Lexical", "Semantic")
+    headers = ("Source", "In", "Kept", "Would keep", "Difference", "Lexical", "Semantic")
     shown = frame.rename(dict(zip(frame.columns, headers, strict=True)))
     table = frame_markdown(shown) if markdown else aligned(shown, last_is_total=True)
     ran, engines = run.ran, ", ".join(run.pairs["engine"].unique().sort()) or "no pair"
     note = (
-        f"Kept: at Jaccard {ran.lexical} and cosine {ran.semantic}. Kept then: at "
+        f"Kept: at Jaccard {ran.lexical} and cosine {ran.semantic}. Would keep: at "
         f"{asked.lexical} and {asked.semantic}, which remove what stands under Lexical and "
         f"Semantic.\nFrom {run.pairs.height:,} pairs of at least {run.floor} ({engines})."
     )
