@@ -1,6 +1,7 @@
 # The commands of this project. Each makes its own .venv; nothing is installed outside it.
 #   make demo     the funnel on the bundled sample: attrition table, DuckDB path, the UI line
 #   make test     every check, in the order named below
+#   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
 #   make ui       the Dagster UI on this project's instance
 #   make format   format and apply the safe lint fixes
 #   make clean    remove what the commands above made, except the data
@@ -15,6 +16,8 @@ SHELL := /bin/bash
 PIP_ARGS ?=
 # Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
 PYTEST_ARGS ?= -q -n 2 --dist loadfile
+# For example --quick, --only semantic, --strict, --report docs/benchmarks.md
+BENCH_ARGS ?=
 BIN := .venv/bin
 STAMPS := .venv/stamps
 
@@ -33,7 +36,7 @@ export OMP_NUM_THREADS ?= 1
 HERMETIC := env -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
 step = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help demo test ui format clean
+.PHONY: help demo test bench ui format clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -57,6 +60,10 @@ test: $(STAMPS)/dev .dagster_home/dagster.yaml
 	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
 	$(call step,tests)
 	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Peers keep the threads they come with.
+bench: $(STAMPS)/bench
+	@env -u OMP_NUM_THREADS $(BIN)/python -m perf.bench $(BENCH_ARGS)
 
 format: $(STAMPS)/dev
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
@@ -88,6 +95,11 @@ $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project with its checks into .venv (the first time takes some minutes)"
 	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[dev]'
 	@touch $(STAMPS)/demo $@
+
+$(STAMPS)/bench: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
+	@echo "installing the project with the peers it is measured against into .venv"
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[bench]'
+	@touch $@
 
 .dagster_home/dagster.yaml: dagster.yaml
 	@mkdir -p .dagster_home

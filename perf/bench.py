@@ -1,0 +1,145 @@
+"""``make bench``: every kernel beside its peers, in one table.
+
+``python -m perf.bench [--only NAME] [--quick] [--strict] [--report docs/benchmarks.md]``
+prints a line as soon as it is taken and writes all of them to ``perf/results.json``: a list
+of ``{name, ours_s, peer, peer_s, ratio, bar, limit_s, note, busy_ours_s, busy_ratio}``.
+
+Left out deliberately: the funnel as a whole (``perf.paper_scale``) and its growth
+(``perf.growth``).
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from perf import (
+    bench_cosine,
+    bench_lexical,
+    bench_process,
+    bench_rules,
+    bench_selection,
+    machine,
+    peers,
+)
+from perf.busy import load_beside
+from perf.sizes import PAPER, QUICK, Sizes
+from perf.timing import Row
+from perf.verifier_report import write_between_markers
+
+RESULTS = Path(__file__).resolve().parent / "results.json"
+BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
+    "lexical": bench_lexical.lexical_rows,
+    "lexical_leaks": bench_lexical.leak_rows,
+    "minhash": bench_lexical.minhash_rows,
+    "process": bench_process.process_rows,
+    "semantic": bench_cosine.semantic_rows,
+    "semantic_long": bench_cosine.semantic_long_rows,
+    "sequential": bench_cosine.sequential_rows,
+    "semantic_leaks": bench_cosine.leak_rows,
+    "cell": bench_selection.cell_rows,
+    "large_cell": bench_selection.large_cell_rows,
+    "overlap": bench_rules.overlap_rows,
+    "tokens": bench_rules.token_rows,
+}
+HEADS = (
+    "what",
+    "ours s",
+    "peer",
+    "peer s",
+    "ratio",
+    "bar",
+    "limit s",
+    "beside a busy core",
+    "note",
+)
+
+
+def main() -> None:
+    """Run, print and write; the exit code tells of a missed bar only with ``--strict``."""
+    options = _options()
+    lacking = peers.missing()
+    if lacking:
+        sys.exit(f"not installed: {', '.join(lacking)}. Run: .venv/bin/pip install -e '.[bench]'")
+    sizes = QUICK if options.quick else PAPER
+    started = time.perf_counter()
+    print(machine.description())
+    rows: list[Row] = []
+    for name in options.only or BENCHES:
+        for row in BENCHES[name](sizes):
+            print(line_of(row), flush=True)
+            rows.append(row)
+            RESULTS.write_text(json.dumps([dataclasses.asdict(one) for one in rows], indent=1))
+    text = report(rows, time.perf_counter() - started)
+    print(f"\n{text}")
+    if options.report:
+        write_between_markers(options.report, "bench", text)
+    if options.strict and any(row.missed for row in rows):
+        sys.exit(1)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", action="append", choices=list(BENCHES), help="only these")
+    parser.add_argument("--quick", action="store_true", help="small sizes: tries the bench itself")
+    parser.add_argument("--strict", action="store_true", help="exit 1 where a bar is missed")
+    parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
+    return parser.parse_args()
+
+
+def report(rows: Iterable[Row], seconds: float) -> str:
+    """The table with the machine it was taken on, as Markdown."""
+    every = list(rows)
+    barred = [row for row in every if row.bar is not None]
+    missed = [row.name for row in barred if row.missed]
+    found = machine.rates()
+    products = ", ".join(f"{kind} {rate / 1e9:,.0f}" for kind, rate in found.products.items())
+    busy = load_beside()
+    return "\n".join(
+        [
+            f"Machine: {machine.description()}. Products in GFLOP/s: {products}; memory is read "
+            f"at {found.read_bytes / 1e9:.0f} GB/s. Taken in {seconds / 60:.1f} minutes"
+            + ("." if busy is None else f", load average at the end {busy:.1f}."),
+            "",
+            f"{len(barred) - len(missed)} of {len(barred)} bars met"
+            + (f"; missed: {', '.join(missed)}." if missed else "."),
+            "",
+            "| " + " | ".join(HEADS) + " |",
+            "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+            *(line_of(row) for row in every),
+        ]
+    )
+
+
+def line_of(row: Row) -> str:
+    """One row of the Markdown table."""
+    slower = row.busy_ours_s / row.ours_s if row.busy_ours_s and row.ours_s else None
+    beside = [
+        "" if row.busy_ratio is None else f"ratio {row.busy_ratio:.2f}",
+        "" if slower is None else f"{slower:.2f} x the time",
+    ]
+    cells = [
+        row.name,
+        _number(row.ours_s),
+        row.peer,
+        _number(row.peer_s),
+        _number(row.ratio) + (" **missed**" if row.missed else ""),
+        _number(row.bar),
+        _number(row.limit_s),
+        ", ".join(filter(None, beside)),
+        row.note,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _number(value: float | None, decimals: int = 2) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.{decimals}f}" if abs(value) >= 1 else f"{value:.{decimals}g}"
+
+
+if __name__ == "__main__":
+    main()
