@@ -102,7 +102,7 @@ def deduplicated(
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
     done = catalogue.deduplicate(difficulty_band, config, vectors)
-    return stage.result(difficulty_band, done.kept, done.drops)
+    return stage.result(difficulty_band, done.kept, done.drops, pairs=done.pairs)
 
 
 def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:

@@ -42,6 +42,16 @@ from decomposerl.schemas import (
     Table,
 )
 
+ENGINES_ASKED = (
+    "token_budget",
+    "entities",
+    "difficulty",
+    "lexical_duplicates",
+    "semantic_duplicates",
+    "lexical_match",
+    "semantic_match",
+    "silver",
+)
 RULES = RuleSettings(min_tokens=6, max_tokens=25, min_entities=1)
 HOLDOUTS = BENCHMARK_CLAIMS.conform(
     frame_of(
@@ -156,7 +166,7 @@ def test_columns_that_came_in_are_left_as_they_were(stage: Stage, data: st.DataO
 @FRAME_LAW
 @given(st.data())
 def test_drops_carry_the_stage_a_listed_reason_and_a_breach(stage: Stage, data: st.DataObject):
-    """Each drop names the stage and one of its reasons, with the number and the bound."""
+    """Each drop names the stage, a reason of its list, the number, the bound and the engine."""
     frame = data.draw(frames(stage.reads))
     drops = DROPS.conform(stage.run(frame).drops)
     assert set(drops["stage"]) <= {stage.fills.name}
@@ -165,6 +175,8 @@ def test_drops_carry_the_stage_a_listed_reason_and_a_breach(stage: Stage, data: 
     judged = drops.filter(pl.col("reason") != "no_silver_answer")
     assert judged.filter(pl.col("value").is_null()).is_empty()
     assert drops["matched_claim_id"].is_null().equals(drops["matched_source"].is_null())
+    asked = pl.col("step").is_in(ENGINES_ASKED)
+    assert drops.filter(asked, pl.col("engine").fill_null("") == "").is_empty()
 
 
 @every_stage

@@ -15,6 +15,7 @@ from decomposerl.funnel.decontamination import (
     semantic_match_step,
 )
 from decomposerl.funnel.difficulty import difficulty_step
+from decomposerl.funnel.duplicate_pairs import KnownVectors, duplicate_pairs
 from decomposerl.funnel.entities import entities_step
 from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
 from decomposerl.funnel.long_evidence import long_evidence_step
@@ -85,8 +86,18 @@ def difficulty_band(
 def deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
     """``DIFFICULTY_BAND`` to ``DEDUPLICATED``: lexical duplicates, then paraphrases.
 
-    The first claim in input order stays (paper, "Deduplication and Decontamination").
+    The first claim in input order stays (paper, "Deduplication and Decontamination"). With
+    ``pairs_floor`` set, all near pairs among ``frame`` are found as well.
     """
+    if settings.pairs_floor is None:
+        return _deduplicate(frame, settings, embedder)
+    known = KnownVectors(embedder, frame["claim"].to_list())
+    done = _deduplicate(frame, settings, known)
+    pairs = duplicate_pairs(frame, settings, known, settings.pairs_floor)
+    return StageResult(done.kept, done.drops, pairs)
+
+
+def _deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
     return _run(
         DEDUPLICATED,
         frame,
