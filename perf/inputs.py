@@ -51,23 +51,27 @@ def word_numbers(rng: Random, count: int) -> Numbers:
     return found
 
 
-def synthetic_claims(rows: int, seed: int = 7) -> list[str]:
+def synthetic_claims(
+    rows: int, seed: int = 7, *, copied: float = COPIED, covered: float = 1.0
+) -> list[str]:
     """Claims of 12 to 40 words, a quarter on shared templates, a tenth near copies.
 
-    A copy has some of its words replaced, so that its Jaccard with the original lies about
-    uniformly between 0.5 and 1; a third of the copies are shuffled.
+    ``covered`` is the most of a claim that its template gives: with 1.0 a short claim may
+    be nothing else, and equal to others on it. A copy has some of its words replaced, so
+    that its Jaccard with the original lies about uniformly between 0.5 and 1; a third of
+    the copies are shuffled.
     """
     if not rows:
         return []
     rng = np.random.default_rng([seed, 2])
     sizes = rng.integers(12, 41, rows)
-    copies = np.flatnonzero(rng.random(rows) < COPIED)
+    copies = np.flatnonzero(rng.random(rows) < copied)
     originals = (rng.random(len(copies)) * copies).astype(np.int64)
     for copy, original in zip(copies.tolist(), originals.tolist(), strict=True):
         sizes[copy] = sizes[original]
     starts = np.concatenate(([0], np.cumsum(sizes)))
     numbers = word_numbers(rng, int(starts[-1]))
-    _write_templates(rng, numbers, starts)
+    _write_templates(rng, numbers, starts, covered)
     for copy, original in zip(copies.tolist(), originals.tolist(), strict=True):
         if copy:
             source = numbers[starts[original] : starts[original + 1]]
@@ -81,38 +85,46 @@ def _sentences_of(words: list[str], places: list[int]) -> list[str]:
     ]
 
 
-def _write_templates(rng: Random, numbers: Numbers, starts: Numbers) -> None:
+def _write_templates(rng: Random, numbers: Numbers, starts: Numbers, covered: float) -> None:
     rows = len(starts) - 1
     lengths = rng.integers(6, 20, max(rows // CLAIMS_A_TEMPLATE, 1)).tolist()
     templates = [word_numbers(rng, length) for length in lengths]
     templated = np.flatnonzero(rng.random(rows) < TEMPLATED)
     chosen = rng.integers(0, len(templates), len(templated)).tolist()
     for row, which in zip(templated.tolist(), chosen, strict=True):
-        part = templates[which][: starts[row + 1] - starts[row]]
+        part = templates[which][: int(covered * (starts[row + 1] - starts[row]))]
         numbers[starts[row] : starts[row] + len(part)] = part
 
 
 def _copy(rng: Random, original: Numbers) -> Numbers:
-    jaccard = rng.uniform(0.5, 1)
-    replaced = round(len(original) * (1 - jaccard) / (1 + jaccard))
     copy = original.copy()
-    copy[rng.permutation(len(copy))[:replaced]] = rng.integers(0, VOCABULARY, replaced)
+    places = replaced_places(rng, len(original), rng.uniform(0.5, 1))
+    copy[places] = rng.integers(0, VOCABULARY, len(places))
     return rng.permutation(copy) if rng.random() < SHUFFLED else copy
 
 
+def replaced_places(rng: Random, words: int, jaccard: float) -> Numbers:
+    """Which of so many different words to replace for about this Jaccard."""
+    return rng.permutation(words)[: round(words * (1 - jaccard) / (1 + jaccard))]
+
+
 def clustered_vectors(
-    rows: int, dimensions: int, seed: int = 7, rows_a_cluster: int = 6
+    rows: int,
+    dimensions: int,
+    seed: int = 7,
+    rows_a_cluster: int = 6,
+    spread: tuple[float, float] = (0.45, 1.5),
 ) -> Vectors:
     """Unit vectors in clusters whose inner cosine runs from about 0.4 to 0.85.
 
     0.45 of a common direction, 0.65 of the cluster's, 0.62 a of noise, with a uniform in
-    0.45 to 1.5 a cluster: thresholds cut through clusters. The common direction is the
-    same for every seed.
+    ``spread`` a cluster: thresholds cut through clusters. The common direction is the same
+    for every seed.
     """
     rng = np.random.default_rng([seed, 3])
     clusters = max(rows // rows_a_cluster, 1)
     member = rng.integers(0, clusters, rows)
-    tightness = rng.uniform(0.45, 1.5, clusters).astype(np.float32)
+    tightness = rng.uniform(*spread, clusters).astype(np.float32)
     common = np.float32(0.45) * unit_noise(np.random.default_rng(dimensions), 1, dimensions)
     centres = np.float32(0.65) * unit_noise(rng, clusters, dimensions)
     vectors = unit_noise(rng, rows, dimensions)
@@ -144,6 +156,12 @@ def holdout_vectors(train: Vectors, rows: int, seed: int = 7, planted: int = 600
     noise = rng.uniform(0.2, 0.7, len(places)).astype(np.float32)[:, None]
     vectors[places] = scaled_to_one(near + noise * unit_noise(rng, len(places), train.shape[1]))
     return vectors
+
+
+def neighbours(rng: Random, vectors: Vectors, cosines: NDArray[np.float64]) -> Vectors:
+    """Unit vectors at about these cosines to ``vectors``, row by row."""
+    noise = np.sqrt(1 / cosines**2 - 1).astype(np.float32)[:, None]
+    return scaled_to_one(vectors + noise * unit_noise(rng, *vectors.shape))
 
 
 def unit_noise(rng: Random, rows: int, dimensions: int) -> Vectors:
