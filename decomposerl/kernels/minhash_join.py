@@ -82,7 +82,7 @@ def verified_duplicates(
         keys = _band_keys(sets, bands, rows, team)
         buckets = np.stack(team.run([partial(_numbered, band) for band in keys]))
     firsts = _share_numbers(buckets)
-    signatures = np.zeros((len(sets.sizes), 2), np.uint64)
+    signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
     prefixes = np.zeros(len(sets.sizes), np.int32)  # buckets take their place
     joined = (sets.tokens, sets.starts, prefixes, signatures)

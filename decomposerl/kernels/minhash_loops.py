@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.kernels.jit import compiled
-from decomposerl.kernels.set_join_loops import Ints, Sets, Tokens, shared_or_less
+from decomposerl.kernels.set_join_loops import Ints, Sets, Tokens, count_shared, may_share
 
 Hashes = NDArray[np.uint64]
 Keys = NDArray[np.uint32]
@@ -59,7 +59,7 @@ def _keep_first(
     """
     rows = buckets.shape[1]
     members, taken = np.empty(firsts[-1], np.int32), np.zeros(firsts.size, np.int32)
-    seen, starts = np.full(rows, -1, np.int32), sets[1]
+    seen, (tokens, starts, _, signatures) = np.full(rows, -1, np.int32), sets
     matched = np.full(rows, -1)
     shared_of, united_of = np.zeros(rows, np.int64), np.ones(rows, np.int64)
     for row in range(rows):
@@ -73,9 +73,12 @@ def _keep_first(
                 seen[other] = row
                 other_size = starts[other + 1] - starts[other]
                 least = least_of[size + other_size]
-                if min(size, other_size) < least:
+                if not may_share(signatures[row], signatures[other], size, other_size, least):
                     continue
-                shared = shared_or_less(sets, row, other, least, (size, other_size))
+                other_end = starts[other + 1]
+                shared = count_shared(
+                    tokens, starts[row], starts[row + 1], starts[other], other_end, least
+                )
                 if shared < least:
                     continue
                 united = size + other_size - shared

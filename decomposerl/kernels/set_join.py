@@ -139,7 +139,7 @@ def _prepared(
     from decomposerl.kernels.set_join_loops import least_shared, sign
 
     exact, prefixes = exact_threshold(threshold), _prefixes(sets, threshold)
-    signatures = np.zeros((len(sets.sizes), 2), np.uint64)
+    signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
     largest = int(sets.sizes.max(initial=0))
     least_of = least_shared(largest, (exact.numerator, exact.denominator))

@@ -21,9 +21,9 @@ Bits = NDArray[np.uint64]
 Flags = NDArray[np.bool_]
 Sets = tuple[Tokens, Ints, Tokens, Bits]
 """Tokens, where each row starts, how long its prefix is, its signature."""
-Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens]
+Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens, Bits]
 """Where a token's postings start and how many there are; per posting its row, the row's
-size, and how many of the row's tokens stand at or after this one."""
+size, how many of the row's tokens stand at or after this one, and the row's signature."""
 
 _ONES, _TWOS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _FOURS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
@@ -42,12 +42,11 @@ count_bits = inlined(_count_bits)
 
 
 def _sign(tokens: Tokens, starts: Ints, signatures: Bits) -> None:
-    """Fill in each row's signature: 128 bits, one set by each token."""
+    """Fill in each row's signature: 64 bits, one set by each token."""
     for row in range(starts.size - 1):
         for place in range(starts[row], starts[row + 1]):
             spread = np.uint64(tokens[place]) * _SPREAD
-            half = np.int64(spread >> np.uint64(63))
-            signatures[row, half] |= np.uint64(1) << ((spread >> np.uint64(57)) & np.uint64(63))
+            signatures[row] |= np.uint64(1) << (spread >> np.uint64(58))
 
 
 sign = compiled(_sign)
@@ -88,24 +87,17 @@ def _least_shared(largest: int, exact: tuple[int, int]) -> Tokens:
 least_shared = compiled(_least_shared)
 
 
-def _shared_or_less(sets: Sets, row: int, other: int, least: int, rests: tuple[int, int]) -> int:
-    """Number of tokens that two rows share, or some number under ``least``.
+def _may_share(mine: np.uint64, others: np.uint64, size: int, other_size: int, least: int) -> bool:
+    """Whether rows with these signatures and sizes can share ``least`` tokens.
 
-    ``rests`` is how many tokens each has from their first shared one on.
+    A bit that only one row has is a token that only this row has.
     """
-    tokens, starts, _, signatures = sets
-    end, other_end = starts[row + 1], starts[other + 1]
-    lone, other_lone = np.int64(0), np.int64(0)
-    for half in range(2):
-        mine, others = signatures[row, half], signatures[other, half]
-        lone += count_bits(mine & ~others)
-        other_lone += count_bits(others & ~mine)
-    if min(end - starts[row] - lone, other_end - starts[other] - other_lone) < least:
-        return 0
-    return count_shared(tokens, end - rests[0], end, other_end - rests[1], other_end, least)
+    rest = size - count_bits(mine & ~others)
+    other_rest = other_size - count_bits(others & ~mine)
+    return bool(min(rest, other_rest) >= least)
 
 
-shared_or_less = inlined(_shared_or_less)
+may_share = inlined(_may_share)
 
 
 def _best_match(
@@ -116,9 +108,10 @@ def _best_match(
     Gives (-1, 0, 1) where none does; ties go to the lowest row. Sizes are compared
     crosswise in integers, so no rounding decides.
     """
-    tokens, starts, prefixes, _ = sets
-    firsts, lengths, owners, sizes, rests = index
-    start, size = starts[row], starts[row + 1] - starts[row]
+    tokens, starts, prefixes, signatures = sets
+    firsts, lengths, owners, sizes, rests, bits = index
+    start, end, mine = starts[row], starts[row + 1], signatures[row]
+    size = end - start
     matched, best_shared, best_united = -1, 0, 1
     for place in range(prefixes[row]):
         token = tokens[start + place]
@@ -128,11 +121,16 @@ def _best_match(
             # The bound of the sizes, and of where the shared token stands in the two rows.
             if min(rest, rests[posting]) < least:
                 continue
+            if not may_share(mine, bits[posting], size, sizes[posting], least):
+                continue
             other = owners[posting]
             if seen[other] == row:
                 continue
             seen[other] = row
-            shared = shared_or_less(sets, row, other, least, (rest, rests[posting]))
+            other_end = starts[other + 1]
+            shared = count_shared(
+                tokens, end - rest, end, other_end - rests[posting], other_end, least
+            )
             if shared < least:
                 continue
             united = size + sizes[posting] - shared
@@ -147,13 +145,14 @@ best_match = inlined(_best_match)
 
 def _enter(sets: Sets, row: int, index: Index) -> None:
     """Append the row to the postings of its prefix tokens."""
-    tokens, starts, prefixes, _ = sets
-    firsts, lengths, owners, sizes, rests = index
+    tokens, starts, prefixes, signatures = sets
+    firsts, lengths, owners, sizes, rests, bits = index
     size = starts[row + 1] - starts[row]
     for place in range(prefixes[row]):
         token = tokens[starts[row] + place]
         posting = firsts[token] + lengths[token]
         owners[posting], sizes[posting], rests[posting] = row, size, size - place
+        bits[posting] = signatures[row]
         lengths[token] += 1
 
 
@@ -173,8 +172,8 @@ def _join(
     rows, room = probing.size, firsts[-1]
     lengths, seen = np.zeros(firsts.size, np.int32), np.full(rows, -1, np.int32)
     owners, sizes = np.empty(room, np.int32), np.empty(room, np.int32)
-    rests = np.empty(room, np.int32)
-    index = (firsts, lengths, owners, sizes, rests)
+    rests, bits = np.empty(room, np.int32), np.empty(room, np.uint64)
+    index = (firsts, lengths, owners, sizes, rests, bits)
     matched, shared, united = np.full(rows, -1), np.zeros(rows, np.int64), np.ones(rows, np.int64)
     for row in range(rows):
         if probing[row]:
@@ -195,11 +194,11 @@ def _collect(
     Gives the number of pairs there are, of which as many are written as there is room.
     """
     earlier, later, shared_of, united_of = found
-    tokens, starts, prefixes, _ = sets
+    tokens, starts, prefixes, signatures = sets
     rows, room, count = starts.size - 1, firsts[-1], 0
     lengths, seen = np.zeros(firsts.size, np.int32), np.full(rows, -1, np.int32)
     owners, sizes = np.empty(room, np.int32), np.empty(room, np.int32)
-    rests = np.empty(room, np.int32)
+    rests, bits = np.empty(room, np.int32), np.empty(room, np.uint64)
     for row in range(rows):
         size = starts[row + 1] - starts[row]
         for place in range(prefixes[row]):
@@ -208,13 +207,18 @@ def _collect(
                 other, least = owners[posting], least_of[size + sizes[posting]]
                 if min(rest, rests[posting]) < least or seen[other] == row:
                     continue
+                if not may_share(signatures[row], bits[posting], size, sizes[posting], least):
+                    continue
                 seen[other] = row
-                shared = shared_or_less(sets, row, other, least, (rest, rests[posting]))
+                end, other_end = starts[row + 1], starts[other + 1]
+                shared = count_shared(
+                    tokens, end - rest, end, other_end - rests[posting], other_end, least
+                )
                 if shared >= least and count < earlier.size:
                     earlier[count], later[count] = other, row
                     shared_of[count], united_of[count] = shared, size + sizes[posting] - shared
                 count += shared >= least
-        enter(sets, row, (firsts, lengths, owners, sizes, rests))
+        enter(sets, row, (firsts, lengths, owners, sizes, rests, bits))
     return count
 
 

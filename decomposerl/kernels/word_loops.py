@@ -160,9 +160,10 @@ def _is_element(
 is_element = inlined(_is_element)
 
 
-def _slot_of(key: np.uint64, word: Bytes, size: int, known: Vocabulary) -> np.int64:
+def _slot_of(
+    key: np.uint64, word: Bytes, size: int, table: Numbers, arena: Bytes, ends: Ints, keys: Hashes
+) -> np.int64:
     """The slot of the table that holds the element's number, or the free slot for it."""
-    table, arena, ends, keys = known
     mask = table.size - 1
     slot = np.int64((key * _MIX) >> _HALF) & mask
     while table[slot] >= 0 and not (
@@ -182,14 +183,16 @@ def _number_rows(
     known: Vocabulary,
     size: int,
     seen: Numbers,
+    first_row: int,
     out: Numbers,
     counts: Numbers,
 ) -> tuple[int, int]:
     """Write the distinct element numbers of each row to ``out``, how many to ``counts``.
 
     Row i is ``text[starts[i]:starts[i + 1]]``; one without a word holds the empty word.
-    ``size`` elements are known, ``seen`` says per number the last row with it. Gives the
-    number of elements now known and the length of ``out``.
+    ``size`` elements are known, ``seen`` says per number the last row with it, rows being
+    counted from ``first_row``. Gives the number of elements now known and the length of
+    ``out``.
     """
     table, arena, ends, keys = known
     word, used = np.empty((text.size // 8 + 2) * 8, np.uint8), 0
@@ -201,15 +204,15 @@ def _number_rows(
             if length == 0 and used > first and modes[row] == WORDS:
                 break
             key = key_of(word, words, length)
-            slot = slot_of(key, word, length, known)
+            slot = slot_of(key, word, length, table, arena, ends, keys)
             if table[slot] < 0:
                 table[slot], keys[size] = size, key
                 ends[size + 1] = ends[size] + length
                 arena[ends[size] : ends[size + 1]] = word[:length]
                 size += 1
             number = table[slot]
-            if seen[number] != row:
-                seen[number] = row
+            if seen[number] != first_row + row:
+                seen[number] = first_row + row
                 out[used] = number
                 used += 1
         counts[row] = used - first

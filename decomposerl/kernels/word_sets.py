@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from decomposerl.kernels.text_scan import words
 from decomposerl.kernels.threads import Team
 
-Array = TypeVar("Array", NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint8])
+Array = TypeVar(
+    "Array", NDArray[np.int32], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint8]
+)
 Shingle = Literal["word", "char_5"]
-PARTS, ROWS_A_PART, ROWS_A_CHUNK = 4, 4_096, 1_024
+PARTS, ROWS_A_PART, ROWS_A_CHUNK = 4, 4_096, 256
 _EMPTY = ""  # no text has it among its words; two texts without words share it
 _SEPARATOR = "\0"
 _WINDOW = 5
@@ -160,7 +162,8 @@ class _Vocabulary:
         self._table = np.full(2, -1, np.int32)
         self._arena = np.empty(0, np.uint8)
         self._ends = np.zeros(1, np.int64)
-        self._seen = np.empty(0, np.int32)
+        self._seen = np.empty(0, np.int32)  # per element the last row that holds it
+        self._rows = 0
 
     def number(
         self,
@@ -172,11 +175,16 @@ class _Vocabulary:
         """The distinct elements of each row in order; fills in how many a row has."""
         from decomposerl.kernels.word_loops import WINDOWS, number_rows
 
-        elements = len(text) + len(modes)
-        self._make_room(elements, len(text) * (4 * _WINDOW if WINDOWS in modes else 1))
-        seen, out = np.full(len(self._keys), -1, np.int32), np.empty(elements, np.int32)
+        # A word is followed by another byte, a window starts at every character.
+        windows = WINDOWS in modes
+        elements = len(text) // (1 if windows else 2) + 2 * len(modes)
+        self._make_room(elements, len(text) * (4 * _WINDOW if windows else 1))
         known = (self._table, self._arena, self._ends, self._keys)
-        self.size, used = number_rows(text, starts, modes, known, self.size, seen, out, counts)
+        out = np.empty(elements, np.int32)
+        self.size, used = number_rows(
+            text, starts, modes, known, self.size, self._seen, self._rows, out, counts
+        )
+        self._rows += len(modes)
         return out[:used].copy()
 
     def hashes(self) -> NDArray[np.uint64]:
@@ -208,6 +216,8 @@ class _Vocabulary:
         if wanted > len(self._keys):
             self._keys = _grown(self._keys, wanted + self.size)
             self._ends = _grown(self._ends, wanted + self.size + 1)
+            self._seen = _grown(self._seen, wanted + self.size)
+            self._seen[self.size :] = -1
         if wanted * 2 > len(self._table):
             self._table = np.full(1 << (2 * wanted).bit_length(), -1, np.int32)
             refill(self._table, self._keys, self.size)
