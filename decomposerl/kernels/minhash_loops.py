@@ -48,6 +48,37 @@ def _band_keys(
 band_keys = compiled(_band_keys)
 
 
+def _best_of_bucket(
+    sets: Sets,
+    row: int,
+    members: Tokens,
+    seen: Tokens,
+    least_of: Tokens,
+    best: tuple[int, int, int],
+) -> tuple[int, int, int]:
+    """The nearer of ``best`` and the bucket's kept rows: matched, shared, united."""
+    tokens, starts, _, signatures = sets
+    start, end, (matched, best_shared, best_united) = starts[row], starts[row + 1], best
+    for other in members:
+        if seen[other] == row:
+            continue
+        seen[other] = row
+        other_start, other_end = starts[other], starts[other + 1]
+        sizes = end - start + other_end - other_start
+        least = least_of[sizes]
+        mine, others = signatures[row], signatures[other]
+        if not may_share(mine, others, end - start, other_end - other_start, least):
+            continue
+        shared = count_shared(tokens, start, end, other_start, other_end, least)
+        ahead = shared * best_united - best_shared * (sizes - shared)
+        if shared >= least and (ahead > 0 or (ahead == 0 and other < matched)):
+            matched, best_shared, best_united = int(other), shared, sizes - shared
+    return matched, best_shared, best_united
+
+
+best_of_bucket = compiled(_best_of_bucket)
+
+
 def _keep_first(
     sets: Sets, buckets: Tokens, firsts: Ints, least_of: Tokens
 ) -> tuple[Ints, Ints, Ints]:
@@ -59,38 +90,21 @@ def _keep_first(
     """
     rows = buckets.shape[1]
     members, taken = np.empty(firsts[-1], np.int32), np.zeros(firsts.size, np.int32)
-    seen, (tokens, starts, _, signatures) = np.full(rows, -1, np.int32), sets
-    matched = np.full(rows, -1)
-    shared_of, united_of = np.zeros(rows, np.int64), np.ones(rows, np.int64)
+    seen, matched = np.full(rows, -1, np.int32), np.full(rows, -1)
+    shared, united = np.zeros(rows, np.int64), np.ones(rows, np.int64)
     for row in range(rows):
-        size = starts[row + 1] - starts[row]
-        for band in range(buckets.shape[0]):
-            bucket = buckets[band, row]
-            for place in range(taken[bucket] if bucket >= 0 else 0):
-                other = members[firsts[bucket] + place]
-                if seen[other] == row:
-                    continue
-                seen[other] = row
-                other_size = starts[other + 1] - starts[other]
-                least = least_of[size + other_size]
-                if not may_share(signatures[row], signatures[other], size, other_size, least):
-                    continue
-                other_end = starts[other + 1]
-                shared = count_shared(
-                    tokens, starts[row], starts[row + 1], starts[other], other_end, least
-                )
-                if shared < least:
-                    continue
-                united = size + other_size - shared
-                ahead = shared * united_of[row] - shared_of[row] * united
-                if ahead > 0 or (ahead == 0 and other < matched[row]):
-                    matched[row], shared_of[row], united_of[row] = other, shared, united
-        for band in range(buckets.shape[0] if matched[row] < 0 else 0):
-            bucket = buckets[band, row]
-            if bucket >= 0 and taken[bucket] < firsts[bucket + 1] - firsts[bucket]:
+        best = (-1, 0, 1)
+        for bucket in buckets[:, row]:
+            if bucket >= 0:
+                kept = members[firsts[bucket] : firsts[bucket] + taken[bucket]]
+                best = best_of_bucket(sets, row, kept, seen, least_of, best)
+        matched[row], shared[row], united[row] = best
+        for bucket in buckets[:, row]:
+            room = bucket >= 0 and taken[bucket] < firsts[bucket + 1] - firsts[bucket]
+            if matched[row] < 0 and room:
                 members[firsts[bucket] + taken[bucket]] = row
                 taken[bucket] += 1
-    return matched, shared_of, united_of
+    return matched, shared, united
 
 
 keep_first = compiled(_keep_first)

@@ -190,9 +190,8 @@ def _number_rows(
     """Write the distinct element numbers of each row to ``out``, how many to ``counts``.
 
     Row i is ``text[starts[i]:starts[i + 1]]``; one without a word holds the empty word.
-    ``size`` elements are known, ``seen`` says per number the last row with it, rows being
-    counted from ``first_row``. Gives the number of elements now known and the length of
-    ``out``.
+    ``seen`` says per number the last row with it, counted from ``first_row``. Gives the
+    number of elements known, ``size`` before, and the length of ``out``.
     """
     table, arena, ends, keys = known
     word, used = np.empty((text.size // 8 + 2) * 8, np.uint8), 0
