@@ -1,7 +1,8 @@
 """Sentences, words and the lexical overlap of a claim with its evidence.
 
 Takes strings, gives lists, sets and arrays. Written for English prose and table rows as
-the corpora hold them; other scripts pass through as Unicode words.
+the corpora hold them; other scripts pass through as Unicode words. The functions here are
+the definitions; ``evidence_scan`` gives their numbers for many rows in one compiled pass.
 
 Left out deliberately: policy tokens (a port) and any threshold (``funnel/``).
 """
@@ -13,9 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_TERMINATOR = re.compile(r"[.!?…]+[\"'”’)\]»]*\s+(?=\S)")
-_QUOTES = "\"'“‘«"
-_OPENING = _QUOTES + "([{—–-"
+from decomposerl.kernels.code_points import CLOSERS, OPENINGS, QUOTES, TERMINATORS
+
+_TERMINATOR = re.compile(f"[{TERMINATORS}]+[{re.escape(CLOSERS)}]*\\s+(?=\\S)")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _NON_WORD = re.compile(r"\W+")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\Z")
@@ -38,9 +39,9 @@ but if than then so such also too very just both each any all some more most ove
 out off again during between among through after before since until while because against
 himself herself itself themselves own same other another
 """
-_ALWAYS_SHORT = frozenset(_ALWAYS_SHORT_TEXT.split())
-_SHORT_BEFORE_DIGIT = frozenset(_SHORT_BEFORE_DIGIT_TEXT.split())
-_STOP_WORDS = frozenset(_STOP_TEXT.split())
+ALWAYS_SHORT = frozenset(_ALWAYS_SHORT_TEXT.split())
+SHORT_BEFORE_DIGIT = frozenset(_SHORT_BEFORE_DIGIT_TEXT.split())
+FUNCTION_WORDS = frozenset(_STOP_TEXT.split())
 
 
 def sentences(text: str) -> list[str]:
@@ -67,8 +68,8 @@ def sentences(text: str) -> list[str]:
 
 def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
     following = line[match.end() : match.end() + 2]
-    first = following.lstrip(_OPENING)[:1]
-    if not (first.isupper() or first.isdigit() or following[0] in _QUOTES):
+    first = following.lstrip(OPENINGS)[:1]
+    if not (first.isupper() or first.isdigit() or following[0] in QUOTES):
         return False
     mark = match.group().rstrip()
     if mark != ".":
@@ -76,10 +77,10 @@ def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
     before = line[start : match.start()]
     if _MARKER.match(before + "."):
         return False
-    token = before.split()[-1].lstrip(_OPENING) if before.split() else ""
-    if _DOTTED.match(token) or token.lower() in _ALWAYS_SHORT:
+    token = before.split()[-1].lstrip(OPENINGS) if before.split() else ""
+    if _DOTTED.match(token) or token.lower() in ALWAYS_SHORT:
         return False
-    return not (first.isdigit() and token.lower() in _SHORT_BEFORE_DIGIT)
+    return not (first.isdigit() and token.lower() in SHORT_BEFORE_DIGIT)
 
 
 def words(text: str) -> list[str]:
@@ -88,7 +89,7 @@ def words(text: str) -> list[str]:
     An apostrophe inside a word stays (``don't``, ``o'neill``) and is written straight; a
     possessive ``'s`` goes. Composed and decomposed accents give the same word.
     """
-    plain = text if text.isascii() else unicodedata.normalize("NFC", text).replace("’", "'")
+    plain = composed(text).replace("’", "'")
     return [word.removesuffix("'s") for word in _WORD.findall(plain.lower())]
 
 
@@ -97,7 +98,7 @@ def content_words(text: str) -> frozenset[str]:
 
     Negations count as content: a claim that denies its evidence is no copy of it.
     """
-    return frozenset(words(text)) - _STOP_WORDS
+    return frozenset(words(text)) - FUNCTION_WORDS
 
 
 def sentence_counts(
@@ -105,8 +106,8 @@ def sentence_counts(
 ) -> NDArray[np.int64]:
     """Number of evidence sentences per row, shape (n,).
 
-    Each passage is split by itself. Where ``tables`` is true the non-empty lines of the
-    passages (rows of the table) are counted instead.
+    Each passage is split by itself, its accents composed. Where ``tables`` is true the
+    non-empty lines of the passages (rows of the table) are counted instead.
     """
     flags = tables if tables is not None else [False] * len(passages)
     counts = [len(_units(row, table=flag)) for row, flag in zip(passages, flags, strict=True)]
@@ -145,7 +146,12 @@ def _best_share(wanted: frozenset[str], passages: Sequence[str], *, table: bool)
 def _units(passages: Sequence[str], *, table: bool) -> list[str]:
     if table:
         return [line for passage in passages for line in passage.splitlines() if line.strip()]
-    return [sentence for passage in passages for sentence in sentences(passage)]
+    return [part for passage in passages for part in sentences(composed(passage))]
+
+
+def composed(text: str) -> str:
+    """``text`` with accents and their letters as one character where there is one."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def normalise_claim(text: str) -> str:

@@ -1,0 +1,100 @@
+"""What each Unicode code point is to the text rules, as arrays that compiled loops look up.
+
+Takes nothing, gives an array of kinds (bits) and one of lower-case letters, an entry a code
+point. They say what ``str`` says of single characters, so the loops and the definitions in
+``text_scan`` cannot disagree about one.
+
+Left out deliberately: what takes more than one character to know (whether a text is
+composed, the lower case of a final sigma). Such code points are marked ``HARD``.
+"""
+
+import sys
+import unicodedata
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+WORD = 1  # \w
+SPACE = 2  # \s
+BREAK = 4  # ends a line for str.splitlines; always SPACE too
+UPPER = 8
+DIGIT = 16
+DECIMAL = 32  # \d
+TERMINATOR = 64
+CLOSER = 128
+OPENING = 256
+QUOTE = 512
+APOSTROPHE = 1024
+HARD = 2048
+
+QUOTES = "\"'“‘«"
+OPENINGS = QUOTES + "([{—–-"
+TERMINATORS = ".!?…"
+CLOSERS = "\"'”’)]»"
+APOSTROPHES = "'’"
+ODD_CAPITALS = "Σİ"  # their lower case depends on the neighbours, or is two characters
+
+Kinds = NDArray[np.uint16]
+Codes = NDArray[np.int32]
+
+_ASSIGNED = 0x40000  # above stand only tags, selectors and private use: no kind, no case
+_SIGNS = {
+    BREAK: "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029",
+    TERMINATOR: TERMINATORS,
+    CLOSER: CLOSERS,
+    OPENING: OPENINGS,
+    QUOTE: QUOTES,
+    APOSTROPHE: APOSTROPHES,
+    HARD: ODD_CAPITALS,
+}
+
+
+@lru_cache(maxsize=1)
+def code_points() -> tuple[Kinds, Codes]:
+    """Kinds and lower case of every code point, shape (0x110000,) each.
+
+    An apostrophe is lowered to the straight one; an odd capital stands for itself.
+    """
+    kinds = np.zeros(sys.maxunicode + 1, np.uint16)
+    lower = np.arange(sys.maxunicode + 1, dtype=np.int32)
+    characters = list(map(chr, range(_ASSIGNED)))
+    for kind, holds in _PREDICATES.items():
+        held = np.fromiter(map(holds, characters), np.bool_, _ASSIGNED)
+        kinds[:_ASSIGNED][held] |= kind
+    for kind, signs in _SIGNS.items():
+        kinds[[ord(sign) for sign in signs]] |= kind
+    kinds[list(_joining_the_character_before())] |= HARD
+    changed = [character for character in characters if character != character.lower()]
+    for character in set(changed).difference(ODD_CAPITALS):
+        lower[ord(character)] = ord(character.lower())
+    lower[[ord(sign) for sign in APOSTROPHES]] = ord("'")
+    return kinds, lower
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _moves(character: str) -> bool:
+    """Whether composing a text may change or move the character."""
+    return unicodedata.combining(character) > 0 or not unicodedata.is_normalized("NFC", character)
+
+
+_PREDICATES: dict[int, Callable[[str], bool]] = {
+    WORD: _is_word,
+    SPACE: str.isspace,
+    UPPER: str.isupper,
+    DIGIT: str.isdigit,
+    DECIMAL: str.isdecimal,
+    HARD: _moves,
+}
+
+
+def _joining_the_character_before() -> set[int]:
+    """Code points that composing may join to the one before, without being combining ones."""
+    vowels_and_finals = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # of Hangul syllables
+    found = map(unicodedata.decomposition, map(chr, range(_ASSIGNED)))
+    pairs = (parts.split() for parts in found if " " in parts and parts[0] != "<")
+    return vowels_and_finals | {int(second, 16) for _, second in pairs}

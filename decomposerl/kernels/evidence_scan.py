@@ -1,0 +1,151 @@
+"""Sentences, words and overlap of many rows of evidence in one compiled pass.
+
+Takes claims and evidence as polars columns, gives arrays, with exactly the numbers of the
+definitions in ``text_scan``. A few thousand rows are read at a time, so memory stays the
+same however many there are; blocks run beside each other.
+
+Left out deliberately: a compiled form of what needs more than one code point. A row whose
+accents stand apart is composed and read again; one with a capital that lower-cases by its
+neighbours (one in a thousand real rows) has its overlap from the definition itself.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.kernels.code_points import HARD, ODD_CAPITALS, TERMINATOR, code_points
+from decomposerl.kernels.text_scan import (
+    ALWAYS_SHORT,
+    FUNCTION_WORDS,
+    SHORT_BEFORE_DIGIT,
+    best_overlap,
+    composed,
+)
+from decomposerl.kernels.threads import Team
+
+if TYPE_CHECKING:
+    from decomposerl.kernels.spelling_loops import Spelled, Texts
+    from decomposerl.kernels.text_loops import Language, Lexicon
+
+ROWS_A_BLOCK = 1_024
+Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Per row: sentences (lines of a table), white-space words, and the overlap, 0..1.
+
+    They are what ``sentence_counts``, ``str.split`` and ``best_overlap`` give.
+    """
+
+    sentences: NDArray[np.int64]
+    words: NDArray[np.int64]
+    overlap: NDArray[np.float64]
+
+
+def scan(claims: pl.Series, evidence: pl.Series, tables: pl.Series, *, threads: int = 0) -> Scan:
+    """Read each row's claim and evidence once; all three series have one entry a row.
+
+    ``evidence`` is the passages joined by line breaks: no sentence and no word goes across
+    one. ``tables`` is true where it is a table. ``threads`` 0 is one a core.
+    """
+    columns = pl.DataFrame({"claim": claims, "evidence": evidence, "table": tables})
+    language = _language()
+    with Team(threads) as team:
+        blocks = columns.iter_slices(ROWS_A_BLOCK)
+        found = team.run([partial(_scan_block, block, language) for block in blocks])
+    whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    return Scan(*whole) if whole else Scan(*(np.zeros(0, kind) for kind in (int, int, float)))
+
+
+def _scan_block(block: pl.DataFrame, language: "Language") -> Columns:
+    from decomposerl.kernels.text_loops import BEST, KINDS, SENTENCES, WANTED, WORDS
+
+    tallies = _tallies(block, language)
+    hard = np.flatnonzero(tallies[:, KINDS] & HARD)
+    plain = block[hard].with_columns(
+        pl.Series(name, [composed(text) for text in block[name].gather(hard)], pl.String())
+        for name in ("claim", "evidence")
+    )
+    tallies[hard] = _tallies(plain, language)
+    overlap = tallies[:, BEST] / np.maximum(tallies[:, WANTED], 1)
+    for row, (claim, evidence, table) in zip(hard, plain.iter_rows(), strict=True):
+        if any(odd in claim or odd in evidence for odd in ODD_CAPITALS):
+            overlap[row] = best_overlap([claim], [[evidence]], [table])[0]
+    return tallies[:, SENTENCES], tallies[:, WORDS], overlap
+
+
+def _tallies(block: pl.DataFrame, language: "Language") -> NDArray[np.int64]:
+    """What the loops count in each row as it is spelled."""
+    from decomposerl.kernels import text_loops as loops
+
+    claims, evidence = _texts(block["claim"]), _texts(block["evidence"])
+    tallies = np.zeros((block.height, loops.TALLY_COLUMNS), np.int64)
+    rows = loops.Rows(claims, evidence, np.array(block["table"], np.bool_), tallies)
+    claim = _room(claims)
+    wanted = _lexicon(claim.codes, len(claim.codes))
+    loops.scan_rows(rows, language, loops.Room(claim, _room(evidence), wanted))
+    return tallies
+
+
+def _texts(column: pl.Series) -> "Texts":
+    from decomposerl.kernels.spelling_loops import Texts
+
+    strings = column.to_arrow()
+    _, offsets, data = strings.buffers()
+    starts = np.frombuffer(offsets, np.int64)[strings.offset :][: len(strings) + 1]
+    return Texts(np.frombuffer(data or b"\0", np.uint8), starts)
+
+
+def _room(texts: "Texts") -> "Spelled":
+    """Room to spell any of the texts; code points are never more than bytes."""
+    from decomposerl.kernels.spelling_loops import Spelled
+
+    most = int(np.diff(texts.offsets).max(initial=0)) + 1
+    places = (np.empty(most, np.int64) for _ in range(3))
+    return Spelled(np.empty(most, np.uint16), np.empty(most, np.int32), *places)
+
+
+def _lexicon(codes: NDArray[np.int32], words: int) -> "Lexicon":
+    """An empty lexicon with room for so many words of ``codes``."""
+    from decomposerl.kernels.text_loops import WORD_COLUMNS, Lexicon
+
+    slots = np.full(1 << (4 * words + 16).bit_length(), -1, np.int64)
+    return Lexicon(codes, np.empty((words, WORD_COLUMNS), np.int64), slots)
+
+
+@lru_cache(maxsize=1)
+def _language() -> "Language":
+    from decomposerl.kernels.text_loops import Language
+
+    kinds, lower = code_points()
+    short = [_packed(word) << 1 for word in ALWAYS_SHORT]
+    short += [_packed(word) << 1 | 1 for word in SHORT_BEFORE_DIGIT]
+    return Language(
+        prose=kinds,
+        table=kinds & ~np.uint16(TERMINATOR),
+        lower=lower,
+        short=np.array(short, np.int64),
+        left_out=_function_words(),
+    )
+
+
+def _function_words() -> "Lexicon":
+    from decomposerl.kernels import spelling_loops, text_loops
+
+    kinds, lower = code_points()
+    text = _texts(pl.Series([" ".join(sorted(FUNCTION_WORDS))]))
+    spelled = _room(text)
+    length = spelling_loops.spell(text, 0, kinds, lower, spelled)
+    count = spelling_loops.find_words(spelled, length)
+    lexicon = _lexicon(spelled.codes, count)
+    text_loops.collect_words(spelled, count, lexicon, _lexicon(spelled.codes, 0))
+    return lexicon
+
+
+def _packed(word: str) -> int:
+    return int.from_bytes(word.encode("ascii"), "big")
