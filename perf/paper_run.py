@@ -28,19 +28,22 @@ from resources.engines import TokensResource
 from resources.replay import replay_resources
 from resources.tables import DataFolder, ParquetTables
 
+ROOT = Path(__file__).resolve().parent.parent
+JOB = "funnel"
 STEPS = (*STAGES, "attrition", "catalog")
 
 
 def run_funnel(folder: Path) -> dict[str, Any]:
     """Materialize everything after the sources; what it took, a line a step."""
-    definitions = _definitions(folder)
-    job = definitions.resolve_implicit_global_asset_job_def()
+    job = dg.build_reconstructable_job(
+        "perf.paper_run", "funnel_job", (str(folder),), {}, str(ROOT)
+    )
     with dg.instance_for_test() as instance, MemoryWatch() as watch:
         started = time.time()
-        result = job.execute_in_process(instance=instance, run_config=_quiet())
-        seconds = time.time() - started
-        spans = _spans(instance, result.run_id)
-        failed = [e.check_name for e in result.get_asset_check_evaluations() if not e.passed]
+        with dg.execute_job(job, instance, _quiet(), raise_on_error=True) as result:
+            seconds = time.time() - started
+            spans = _spans(instance, result.run_id)
+            failed = [e.check_name for e in result.get_asset_check_evaluations() if not e.passed]
     steps = [_step(folder, name, spans[name], watch) for name in STEPS]
     checks = [name for name in spans if name not in STEPS]
     checked = sum(spans[name][1] - spans[name][0] for name in checks)
@@ -51,6 +54,11 @@ def run_funnel(folder: Path) -> dict[str, Any]:
         "checks_s": checked,
         "checks_failed": sorted(set(failed)),
     }
+
+
+def funnel_job(folder: str) -> dg.JobDefinition:
+    """The funnel over one folder, as the commands and the UI would run it."""
+    return _definitions(Path(folder)).resolve_job_def(JOB)
 
 
 def _definitions(folder: Path) -> dg.Definitions:
@@ -77,6 +85,7 @@ def _definitions(folder: Path) -> dg.Definitions:
             "tokens": TokensResource(),
             **replay_resources(folder / "replay"),
         },
+        jobs=[dg.define_asset_job(JOB, dg.AssetSelection.all())],
         executor=dg.in_process_executor,
     )
 

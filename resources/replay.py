@@ -24,6 +24,7 @@ from resources.tables import replace_file, write_parquet
 
 Pair = tuple[str, str]
 _SHOWN = 80
+_BLOCK = 4_096
 
 
 class _Replay:
@@ -43,7 +44,7 @@ class _Replay:
         self.hits = 0
         """Items answered from the table."""
 
-    def _load(self) -> Any:  # noqa: ANN401 - a series, or an array of vectors
+    def _load(self) -> Any:  # noqa: ANN401 - a series, or where the vectors lie
         return pl.read_parquet(self._path, columns=["value"])["value"]
 
     def _find(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
@@ -75,15 +76,22 @@ class ReplayEmbedder(_Replay):
 
     port = "embedder"
 
-    def _load(self) -> NDArray[np.float32]:
-        vectors: NDArray[np.float32] = np.load(self._path.with_suffix(".npy"), mmap_mode="r")
-        return vectors
+    def _load(self) -> Path:
+        return self._path.with_suffix(".npy")
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The recorded vectors, shape (n, d)."""
         rows = self._find([(text,) for text in texts])
-        found: NDArray[np.float32] = np.asarray(self._values[rows])
+        found = np.empty((len(rows), self._mapped().shape[1]), np.float32)
+        for start in range(0, len(rows), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            # Mapped anew each time: pages that were read are given back.
+            np.take(self._mapped(), rows[block], axis=0, out=found[block])
         return found
+
+    def _mapped(self) -> NDArray[np.float32]:
+        vectors: NDArray[np.float32] = np.load(self._values, mmap_mode="r")
+        return vectors
 
 
 class ReplayVerifier(_Replay):
