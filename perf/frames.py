@@ -1,11 +1,12 @@
 """Made-up claims as the frames that the stages take, and engines that answer at once.
 
-Takes strings and vectors, gives ``CLAIMS``, ``BENCHMARK_CLAIMS`` and ``DIFFICULTY_BAND``
+Takes strings, gives ``CLAIMS``, ``BENCHMARK_CLAIMS`` and ``DIFFICULTY_BAND``
 frames and the four ports.
 
 Left out deliberately: anything on disk (``resources.replay``, ``perf.paper_inputs``).
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DIFFICULTY_BAND, LABELS, Table
+from perf.inputs import Vectors, clustered_vectors
 
 
 def claims_frame(
@@ -108,16 +110,17 @@ class SameQuestions:
         return [["Who?", "Where?", "When?"] for _ in pairs]
 
 
-class GivenVectors:
-    """Vectors by text; a text that stands twice has the vector of its last row."""
+@dataclass
+class MadeVectors:
+    """Clustered vectors for whatever is asked, and how long it took to make them."""
 
-    engine = "made up"
+    dimensions: int
+    engine: str = "made up"
+    seconds: float = 0.0
 
-    def __init__(self, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """``vectors`` has one row a text."""
-        self._row_of = {text: row for row, text in enumerate(texts)}
-        self._vectors = vectors
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of these texts."""
-        return self._vectors[[self._row_of[text] for text in texts]]
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Vectors by place, not by text: equal texts get different ones."""
+        started = time.perf_counter()
+        vectors = clustered_vectors(len(texts), self.dimensions)
+        self.seconds += time.perf_counter() - started
+        return vectors

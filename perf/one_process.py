@@ -29,18 +29,18 @@ def funnel() -> int:
     """Rows left of a small pool after every stage with its default settings."""
     from decomposerl.funnel import catalogue, settings
     from perf.frames import (
-        GivenVectors,
+        MadeVectors,
         SameEntities,
         SameProbability,
         SameQuestions,
         benchmark_frame,
         claims_frame,
     )
-    from perf.inputs import clustered_vectors, synthetic_claims, synthetic_evidence
+    from perf.inputs import synthetic_claims, synthetic_evidence
     from resources.embedded.word_tokens import WordTokens
 
     claims = synthetic_claims(2 * ROWS)
-    vectors = GivenVectors(claims, clustered_vectors(2 * ROWS, DIMENSIONS))
+    vectors = MadeVectors(DIMENSIONS)
     labels = ["Supported", "Refuted"] * (ROWS // 2)
     frame = claims_frame("pool", claims[:ROWS], list(synthetic_evidence(ROWS)), labels)
     tests = benchmark_frame("tests", claims[ROWS:])

@@ -62,7 +62,7 @@ def write_inputs(folder: Path, rows: int, seed: int = 7) -> None:
 
 def _plant_texts(rng: Random, plan: Plan, claims: list[str], tests: list[str]) -> None:
     """Write the wordings of planted duplicates, lookalikes and leaks in place."""
-    spare = vocabulary()
+    spare = vocabulary().tolist()
     bounds = {"near_duplicate": NEAR, "near_leak": NEAR, "lexical_lookalike": BELOW}
     for row, (fate, partner) in enumerate(zip(plan.fates, plan.partners.tolist(), strict=True)):
         if fate == "exact_duplicate":
@@ -153,8 +153,10 @@ def _write_pool(
     claims, tests = texts
     for source in COUNTS:
         rows = np.flatnonzero(plan.sources == source).tolist()
-        parts = [[column[row] for row in rows] for column in (claims, passages, labels)]
-        _write(folder, f"claims/{source}", claims_frame(source, *parts))
+        mine = [claims[row] for row in rows]
+        evidence = [passages[row] for row in rows]
+        frame = claims_frame(source, mine, evidence, [labels[row] for row in rows])
+        _write(folder, f"claims/{source}", frame)
         write_parquet(REJECTS.empty(), folder / f"rejects/{source}.parquet")
     for name in TESTS:
         rows = np.flatnonzero(plan.tests == name).tolist()
