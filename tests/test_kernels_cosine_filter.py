@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from strategies import LAW
 
 from decomposerl.errors import EngineError
-from decomposerl.kernels import cosine_filter
+from decomposerl.kernels.products import Products
 from decomposerl.kernels.cosine_filter import (
     best_cross_cosine,
     exact_cosines,
@@ -67,7 +67,7 @@ def test_the_filter_equals_the_row_by_row_definition(threshold: float):
 
 def test_blocks_and_chunks_leave_no_seam():
     """Rows in several blocks: every decision equals the definition on full products."""
-    vectors = clustered(cosine_filter.BLOCK * 3 + 17)
+    vectors = clustered(Products.block * 3 + 17)
     products = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
     kept: list[int] = []
     for row in range(len(vectors)):

@@ -1,27 +1,35 @@
-"""Near neighbours by cosine: keep-first duplicates and the best match across two sets.
+"""Near neighbours by cosine: keep-first duplicates, best matches across two sets, all pairs.
 
-Takes unit vectors (float32, one a row), gives ``Matches``. Blockwise: single-precision
-products propose pairs, a double-precision cosine summed in one fixed order decides each, so
-neither a decision nor the matched row depends on the linear-algebra library. Memory is a
-copy of the kept rows and one block of products.
+Takes unit vectors (float32, one a row), gives ``Matches`` or ``Pairs``. Exact: products in
+low precision rule pairs out by a proved bound (``products``), cosines in double precision
+summed in one fixed order decide the rest, so neither a decision, nor the matched row, nor
+its cosine depends on the precision, the linear-algebra library, the device or the number of
+threads. Memory beside the vectors is their low-precision copy and a few tiles.
 
-Left out deliberately: approximate indexes (at this size exact is as fast) and devices.
+Left out deliberately: approximate indexes (at this size exact is as fast).
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.cosine_blocks import (
+    Precision,
+    Side,
+    all_pairs,
+    best_across,
+    choose,
+    engines,
+    keep_first,
+)
+from decomposerl.kernels.matches import Matches, Pairs
+from decomposerl.kernels.threads import Team
 
 Vectors = NDArray[np.float32]
-Rows = NDArray[np.int64]
 
-BLOCK = 512
-CHUNK = 8_192
-RECHECKED = 4_096
-SINGLE_ROUNDING = 2.0**-23
 WRONG_LENGTH, ROUNDED_LENGTH = 1e-2, 1e-5
+MOST_PAIRS = 10_000_000
+ENGINE = "cosine"  # of stored pairs: exact whatever ruled the others out
 
 
 def unit_rows(vectors: Vectors, rows: int) -> Vectors:
@@ -38,7 +46,7 @@ def unit_rows(vectors: Vectors, rows: int) -> Vectors:
         raise EngineError(
             f"embedder: expected {rows} vectors, got an array of shape {checked.shape}"
         )
-    lengths = np.sqrt(np.einsum("ij,ij->i", checked, checked, dtype=np.float64))
+    lengths = np.sqrt(_squared_lengths(checked))
     wrong = ~(np.abs(lengths - 1) <= WRONG_LENGTH)
     if wrong.any():
         first = int(np.argmax(wrong))
@@ -50,117 +58,90 @@ def unit_rows(vectors: Vectors, rows: int) -> Vectors:
     return checked
 
 
-def keep_first_cosine(vectors: Vectors, threshold: float) -> Matches:
+def keep_first_cosine(
+    vectors: Vectors,
+    threshold: float,
+    *,
+    precision: Precision = "auto",
+    device: str = "cpu",
+    threads: int = 0,
+) -> Matches:
     """Greedy duplicates in input order: a row is removed iff an earlier KEPT row is near.
 
     ``vectors`` is (n, d) with unit rows; near means cosine >= ``threshold`` (0..1]; a
     removed row removes nobody. A removed row is matched to the kept row with the highest
     cosine, ties to the lowest index (paper, "Deduplication and Decontamination").
+    ``precision`` and ``device`` say how pairs are ruled out, never what comes out.
     """
-    found = Matches.none(len(vectors))
-    kept_rows = np.empty(len(vectors), np.int64)
-    kept_vectors = np.empty_like(vectors)
-    kept = 0
-    for start in range(0, len(vectors), BLOCK):
-        block = slice(start, min(start + BLOCK, len(vectors)))
-        _match_block(found, vectors, block, (kept_rows[:kept], kept_vectors[:kept]), threshold)
-        fresh = _keep_within(found, vectors, block, threshold)
-        kept_rows[kept : kept + len(fresh)] = fresh
-        kept_vectors[kept : kept + len(fresh)] = vectors[fresh]
-        kept += len(fresh)
-    return found
+    offered = engines(precision, device, len(vectors) * vectors.size / 2)
+    if not len(vectors):
+        return Matches.none(0, f"cosine_{offered[0].name}")
+    with Team(threads) as team:
+        engine = choose(offered, vectors, vectors, threshold, team)
+        return keep_first(Side.of(vectors, engine, team), threshold, engine, team)
 
 
-def best_cross_cosine(left: Vectors, right: Vectors, threshold: float) -> Matches:
+def best_cross_cosine(  # noqa: PLR0913 - what is searched, and how it may be
+    left: Vectors,
+    right: Vectors,
+    threshold: float,
+    *,
+    precision: Precision = "auto",
+    device: str = "cpu",
+    threads: int = 0,
+) -> Matches:
     """Per left row the right row with the highest cosine >= ``threshold`` (0..1].
 
     Both are (n, d) with unit rows; ``matched`` indexes ``right``, ties go to the lowest.
     """
-    found = Matches.none(len(left))
-    everyone = np.arange(len(right))
-    for start in range(0, len(left), BLOCK):
-        block = slice(start, min(start + BLOCK, len(left)))
-        _match_block(found, left, block, (everyone, right), threshold)
-    return found
+    offered = engines(precision, device, len(left) * right.size)
+    if not len(left) or not len(right):
+        return Matches.none(len(left), f"cosine_{offered[0].name}")
+    with Team(threads) as team:
+        engine = choose(offered, left, right, threshold, team)
+        return best_across(Side.of(left, engine, team), right, threshold, engine, team)
+
+
+def pairs_above(  # noqa: PLR0913 - what is searched, and how it may be
+    vectors: Vectors,
+    floor: float,
+    *,
+    precision: Precision = "auto",
+    device: str = "cpu",
+    threads: int = 0,
+    most: int = MOST_PAIRS,
+) -> Pairs:
+    """Every pair of rows with cosine >= ``floor`` (0..1], each once.
+
+    Raises:
+        ConfigError: there are more than ``most`` pairs (24 bytes each).
+    """
+    offered = engines(precision, device, len(vectors) * vectors.size / 2)
+    if not len(vectors):
+        return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), ENGINE)
+    with Team(threads) as team:
+        engine = choose(offered, vectors, vectors, floor, team)
+        side = Side.of(vectors, engine, team)
+        return Pairs(*all_pairs(side, floor, engine, team, most), ENGINE)
 
 
 def exact_cosines(left: Vectors, right: Vectors) -> NDArray[np.float64]:
-    """Cosine of each pair of rows in double precision, shape (n,).
+    """Cosine of each pair of rows in double precision, shape (n,), the same bits everywhere.
 
-    Products of single-precision numbers are exact in double precision and are summed from
-    the first dimension to the last, so every machine gives the same bits. Rounded to 12
-    decimals: equal rows have cosine 1.
+    Summed in the fixed order of ``cosine_loops.dot`` and rounded to 12 decimals: equal rows
+    have cosine 1.
     """
-    found = np.empty(len(left), np.float64)
-    for start in range(0, len(left), RECHECKED):
-        rows = slice(start, start + RECHECKED)
-        a, b = left[rows].astype(np.float64), right[rows].astype(np.float64)
-        found[rows] = _ordered_sum(a * b) / np.sqrt(_ordered_sum(a * a) * _ordered_sum(b * b))
-    return np.round(found, 12)
+    from decomposerl.kernels.cosine_loops import pair_cosines
+
+    both = [(side, _squared_lengths(side)) for side in map(np.ascontiguousarray, (left, right))]
+    rows = np.arange(len(left))
+    cosines: NDArray[np.float64] = pair_cosines(both[0], rows, both[1], rows)
+    return cosines
 
 
-def _ordered_sum(products: NDArray[np.float64]) -> NDArray[np.float64]:
-    sums: NDArray[np.float64] = np.cumsum(products, axis=1)[:, -1]
-    return sums
+def _squared_lengths(vectors: Vectors) -> NDArray[np.float64]:
+    from decomposerl.kernels.cosine_loops import squared_lengths
 
-
-def _slack(vectors: Vectors) -> float:
-    """How far a single-precision product of unit rows may lie from their cosine."""
-    dimensions = int(vectors.shape[1])
-    return 4 * ROUNDED_LENGTH + dimensions * SINGLE_ROUNDING
-
-
-def _match_block(
-    found: Matches,
-    vectors: Vectors,
-    block: slice,
-    others: tuple[Rows, Vectors],
-    threshold: float,
-) -> None:
-    """Record the best match of each row of ``block`` among ``others`` (ascending rows)."""
-    rows, other_vectors = others
-    slack = _slack(vectors)
-    for first in range(0, len(rows), CHUNK):
-        chunk = other_vectors[first : first + CHUNK]
-        products = vectors[block] @ chunk.T
-        best = products.max(axis=1)
-        hits = np.flatnonzero(best >= threshold - slack)
-        # Whatever lies further below the row's best product cannot be its best cosine.
-        bound = np.maximum(best[hits] - 2 * slack, threshold - slack)
-        left, right = np.nonzero(products[hits] >= bound[:, None])
-        left = block.start + hits[left]
-        cosines = exact_cosines(vectors[left], chunk[right])
-        near = cosines >= threshold
-        _record(found, left[near], rows[first + right[near]], cosines[near])
-
-
-def _record(found: Matches, left: Rows, right: Rows, cosines: NDArray[np.float64]) -> None:
-    """Keep the best of these pairs per left row; an earlier equal match stands."""
-    order = np.lexsort((right, -cosines, left))
-    rows, firsts = np.unique(left[order], return_index=True)
-    best = order[firsts]
-    better = cosines[best] > found.similarity[rows]
-    found.matched[rows[better]] = right[best[better]]
-    found.similarity[rows[better]] = cosines[best[better]]
-
-
-def _keep_within(found: Matches, vectors: Vectors, block: slice, threshold: float) -> Rows:
-    """Run the greedy inside one block; gives its kept rows."""
-    undecided = block.start + np.flatnonzero(found.matched[block] < 0)
-    products = vectors[undecided] @ vectors[block].T
-    bound = threshold - _slack(vectors)
-    fresh: list[int] = []
-    for row, row_products in zip(undecided.tolist(), products, strict=True):
-        if found.matched[row] >= 0:
-            continue
-        fresh.append(row)
-        offset = row + 1 - block.start
-        later = row + 1 + np.flatnonzero(row_products[offset:] >= bound)
-        if later.size:
-            cosines = exact_cosines(
-                np.broadcast_to(vectors[row], vectors[later].shape), vectors[later]
-            )
-            near = cosines >= threshold
-            same = np.full(int(near.sum()), row)
-            _record(found, later[near], same, cosines[near])
-    return np.array(fresh, dtype=np.int64)
+    squares = np.empty(len(vectors))
+    squared_lengths(vectors, squares)
+    return squares

@@ -1,0 +1,271 @@
+"""Cosine searches tile by tile: low-precision products propose, exact cosines decide.
+
+Takes vectors and an engine, gives exact answers: every pair that a product cannot rule out
+is computed in double precision in one fixed order (``cosine_loops.dot``), so neither the
+engine, nor the tiles, nor the number of threads can be seen in what comes out.
+
+Left out deliberately: the meaning of the searches (``cosine_filter``).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.errors import ConfigError, EngineError
+from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.products import Encoded, Floats, Hits, Picked, Products, fastest, is_sound
+from decomposerl.kernels.threads import Team
+
+Doubles = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Found = tuple[Rows, Rows, Doubles]
+Precision = Literal["auto", "int8", "bf16", "f32"]
+
+LARGE_WORK = 2e11  # multiplications from which trying out engines is worth its second
+ENCODED_AT_A_TIME = 512
+TRIAL_ROWS = 512
+PARTS_OF_A_BLOCK = 4
+TILES_AT_A_TIME = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Rows to compare: as given, their squared lengths, and as the engine takes them."""
+
+    vectors: Floats
+    squares: Doubles
+    encoded: Encoded
+
+    @classmethod
+    def of(cls, vectors: Floats, engine: Products, team: Team) -> "Side":
+        """Measure and encode all rows, a few at a time."""
+        from decomposerl.kernels.cosine_loops import squared_lengths
+
+        squares, encoded = np.empty(len(vectors)), engine.room(vectors)
+
+        def encode(rows: slice) -> None:
+            squared_lengths(vectors[rows], squares[rows])
+            engine.encode(vectors[rows], squares[rows], encoded.take(rows))
+
+        team.run(partial(encode, rows) for rows in slices(0, len(vectors), ENCODED_AT_A_TIME))
+        return cls(vectors, squares, encoded)
+
+    def exact(self, rows: slice = slice(None)) -> tuple[Floats, Doubles]:
+        """What exact cosines need of some rows."""
+        return self.vectors[rows], self.squares[rows]
+
+
+def engines(precision: Precision, device: str, work: float) -> list[Products]:
+    """The engines that may run a search of ``work`` multiplications; loads torch if any needs it.
+
+    Raises:
+        ConfigError: a precision that the device is not used with.
+        EngineMissing: an engine was asked for by name, and torch is not installed.
+        EngineError: there is no such device.
+    """
+    if device == "cpu" and precision == "f32":
+        return [Products()]
+    if device == "cpu" and precision == "auto" and (work < LARGE_WORK or not find_spec("torch")):
+        return [Products()]
+    from decomposerl.kernels.torch_products import Bf16Products, DeviceProducts, Int8Products
+
+    if device != "cpu":
+        if precision not in ("auto", "bf16"):
+            raise ConfigError(f"device '{device}' multiplies in bf16, not in {precision}")
+        return [DeviceProducts(device)]
+    low: dict[str, Products] = {"int8": Int8Products(), "bf16": Bf16Products()}
+    return [Products(), *low.values()] if precision == "auto" else [low[precision]]
+
+
+def choose(
+    offered: list[Products], left: Floats, right: Floats, threshold: float, team: Team
+) -> Products:
+    """The engine that is fastest on some of these rows, among those whose bound holds here.
+
+    The trial is a small search, exact cosines of undecided pairs included: where rounding
+    leaves too many pairs open, a more precise engine wins.
+
+    Raises:
+        EngineError: the only engine on offer is not exact enough on this machine.
+    """
+    dimensions = left.shape[1]
+    sound = [engine for engine in offered if _is_sound(engine, dimensions)]
+    if not sound:
+        raise EngineError(f"{offered[0].name} products are further off than proved on this machine")
+    if len(sound) == 1:
+        return sound[0]
+    everyone = slice(0, TRIAL_ROWS)
+    sides = {
+        engine: (Side.of(_some(left, 0), engine, team), Side.of(_some(right, 1), engine, team))
+        for engine in sound
+    }
+
+    def trial(engine: Products) -> None:
+        best_of_tile(engine, sides[engine], (everyone, everyone), threshold)
+
+    return fastest(sound, trial)
+
+
+def best_of_tile(
+    engine: Products, sides: tuple[Side, Side], rows: tuple[slice, Picked], threshold: float
+) -> Found:
+    """Per left row its best right row at or above ``threshold``, among some of each.
+
+    Gives places in the left slice, right rows, cosines.
+    """
+    from decomposerl.kernels.cosine_loops import best_of_hits
+
+    (left, right), (some, others) = sides, rows
+    hits = engine.near(left.encoded.take(some), right.encoded.take(others), threshold)
+    numbers = np.arange(len(right.vectors))[others] if isinstance(others, slice) else others
+    found: Found = best_of_hits(hits, left.exact(some), right.exact(), numbers, threshold)
+    return found
+
+
+def keep_first(side: Side, threshold: float, engine: Products, team: Team) -> Matches:
+    """The keep-first greedy: each block against the rows kept before it, then in itself."""
+    from decomposerl.kernels.cosine_loops import keep_in_block
+
+    found = Matches.none(len(side.vectors), f"cosine_{engine.name}")
+    kept, count = np.empty(len(side.vectors), np.int64), 0
+    for block in slices(0, len(side.vectors), engine.block):
+        parts = list(slices(block.start, block.stop, engine.block // PARTS_OF_A_BLOCK))
+        tasks: list[Callable[[], Any]] = [
+            partial(_hits_within, engine, side, block, part, threshold) for part in parts
+        ]
+        tasks += [
+            partial(best_of_tile, engine, (side, side), (block, kept[tile]), threshold)
+            for tile in slices(0, count, engine.tile)
+        ]
+        results = team.run(tasks)
+        for result in results[len(parts) :]:
+            _record(found, block.start, result)
+        hits = results[: len(parts)]
+        rows, columns, most = (np.concatenate(column) for column in zip(*hits, strict=True))
+        matched, similarity = found.matched[block], found.similarity[block]
+        keep_in_block(
+            (rows, columns, most), side.exact(block), threshold, matched, similarity, block.start
+        )
+        fresh = block.start + np.flatnonzero(matched < 0)
+        kept[count : count + len(fresh)] = fresh
+        count += len(fresh)
+    return found
+
+
+def best_across(
+    left: Side, others: Floats, threshold: float, engine: Products, team: Team
+) -> Matches:
+    """Per left row its best among ``others``, which are encoded a few tiles at a time."""
+    found = Matches.none(len(left.vectors), f"cosine_{engine.name}")
+    blocks = list(slices(0, len(left.vectors), engine.block))
+    for chunk in slices(0, len(others), engine.tile * TILES_AT_A_TIME):
+        right = Side.of(others[chunk], engine, team)
+        distinct = _first_copies(right)
+        places = [
+            (block, distinct[tile])
+            for tile in slices(0, len(distinct), engine.tile)
+            for block in blocks
+        ]
+        results = team.run(
+            partial(best_of_tile, engine, (left, right), place, threshold) for place in places
+        )
+        for (block, _), (rows, matched, cosines) in zip(places, results, strict=True):
+            _record(found, block.start, (rows, chunk.start + matched, cosines))
+    return found
+
+
+def all_pairs(side: Side, floor: float, engine: Products, team: Team, most: int) -> Found:
+    """Every (earlier row, later row, cosine) at or above ``floor``, by later, then earlier.
+
+    Raises:
+        ConfigError: there are more than ``most``.
+    """
+    from decomposerl.kernels.cosine_loops import pair_cosines
+
+    total = 0
+
+    def pairs_of_tile(rows: slice, others: slice) -> Found:
+        nonlocal total
+        hits = engine.near(side.encoded.take(rows), side.encoded.take(others), floor)
+        earlier, later = rows.start + hits[0].astype(np.int64), others.start + hits[1]
+        ordered = earlier < later
+        earlier, later = earlier[ordered], later[ordered].astype(np.int64)
+        cosines = pair_cosines(side.exact(), earlier, side.exact(), later)
+        near = cosines >= floor
+        total += int(near.sum())
+        if total > most:
+            raise ConfigError(f"more than {most:,} pairs reach cosine {floor}: raise the floor")
+        return earlier[near], later[near], cosines[near]
+
+    rows = len(side.vectors)
+    found = team.run(
+        partial(pairs_of_tile, block, tile)
+        for block in slices(0, rows, engine.block)
+        for tile in slices(block.start, rows, engine.tile)
+    )
+    earlier, later, cosines = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.lexsort((earlier, later))
+    return earlier[order], later[order], cosines[order]
+
+
+def slices(first: int, last: int, size: int) -> Iterator[slice]:
+    """``first`` to ``last`` in slices of at most ``size``."""
+    for start in range(first, last, size):
+        yield slice(start, min(start + size, last))
+
+
+def _hits_within(engine: Products, side: Side, block: slice, part: slice, threshold: float) -> Hits:
+    """Pairs of a row in ``part`` and one in the rest of its block, as places in the block."""
+    rest = slice(part.start, block.stop)
+    rows, columns, most = engine.near(side.encoded.take(part), side.encoded.take(rest), threshold)
+    offset = np.int32(part.start - block.start)
+    return rows + offset, columns + offset, most
+
+
+def _record(found: Matches, start: int, best: Found) -> None:
+    """Keep what is better than before; an earlier equal match stands."""
+    rows, matched, cosines = best
+    better = cosines > found.similarity[start + rows]
+    rows = start + rows[better]
+    found.matched[rows], found.similarity[rows] = matched[better], cosines[better]
+
+
+def _first_copies(side: Side) -> Rows:
+    """The rows of ``side`` without later copies: equal rows are searched once.
+
+    Equal rows have equal lengths to the last bit, so copies stand together in that order;
+    a copy parted from its like by another row of that length stays, which costs time only.
+    """
+    order = np.argsort(side.squares, kind="stable")
+    first, second = order[:-1], order[1:]
+    alike = np.flatnonzero(side.squares[first] == side.squares[second])
+    copies = [
+        place
+        for place in alike.tolist()
+        if np.array_equal(side.vectors[first[place]], side.vectors[second[place]])
+    ]
+    return np.setdiff1d(order, second[copies])
+
+
+def _some(vectors: Floats, offset: int) -> Floats:
+    """Up to ``TRIAL_ROWS`` rows from everywhere; another offset gives other rows."""
+    step = max(len(vectors) // TRIAL_ROWS, 1)
+    return np.ascontiguousarray(vectors[offset % step :: step][:TRIAL_ROWS])
+
+
+def _is_sound(engine: Products, dimensions: int) -> bool:
+    """Single precision is, by IEEE 754; the others are tried once a process."""
+    if type(engine) is Products:
+        return True
+    tried = (engine.name, dimensions)
+    if tried not in _SOUND:
+        _SOUND[tried] = is_sound(engine, dimensions)
+    return _SOUND[tried]
+
+
+_SOUND: dict[tuple[str, int], bool] = {}

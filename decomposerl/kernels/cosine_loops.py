@@ -1,0 +1,230 @@
+"""The compiled loops of the cosine searches; imported inside functions, never at start-up.
+
+Takes and gives arrays alone: vectors are float32, one a row; ``squares`` holds each row's
+squared length. A dot product is summed in double precision in one fixed order (``dot``),
+which every machine, compiler and number of threads repeats bit for bit.
+
+Left out deliberately: matrix products (``products``) and who is compared with whom.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.jit import compiled
+
+Vectors = NDArray[np.float32]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Places = NDArray[np.int32]
+Rows = NDArray[np.int64]
+Side = tuple[Floats, Floats]
+Exact = tuple[Vectors, Doubles]
+Hits = tuple[Places, Places, Doubles]
+
+LANES = 64
+STRIP = 64
+LARGEST_CODE = np.float32(127)
+MAGNITUDE = np.int32(0x7FFFFFFF)
+DECIMALS = 1e12
+
+
+@compiled
+def dot(left: NDArray[np.floating], right: NDArray[np.floating], lanes: Doubles) -> float:
+    """Dot product in double precision, in one fixed order; ``lanes`` is working space.
+
+    Lane k adds up dimensions k, k + 64, k + 128, ..., then the lanes are added from the
+    first to the last. Products of single-precision numbers are exact in double precision,
+    so nothing but this order decides the bits.
+    """
+    lanes[:] = 0.0
+    whole = left.size // LANES
+    for strip in range(whole):
+        x = left[strip * LANES : (strip + 1) * LANES]
+        y = right[strip * LANES : (strip + 1) * LANES]
+        for lane in range(LANES):
+            lanes[lane] += np.float64(x[lane]) * np.float64(y[lane])
+    x, y = left[whole * LANES :], right[whole * LANES :]
+    for lane in range(x.size):
+        lanes[lane] += np.float64(x[lane]) * np.float64(y[lane])
+    total = 0.0
+    for lane in range(LANES):
+        total += lanes[lane]
+    return total
+
+
+@compiled
+def squared_lengths(vectors: Vectors, squares: Doubles) -> None:
+    """Write the squared length of each row."""
+    lanes = np.empty(LANES)
+    for row in range(len(vectors)):
+        squares[row] = dot(vectors[row], vectors[row], lanes)
+
+
+@compiled
+def cosine(product: float, left_square: float, right_square: float) -> float:
+    """Cosine rounded to 12 decimals, so that equal rows have exactly 1."""
+    value = product / np.sqrt(left_square * right_square)
+    rounded: float = np.rint(value * DECIMALS) / DECIMALS
+    return min(rounded, 1.0)
+
+
+@compiled
+def pair_cosines(left: Exact, left_rows: Rows, right: Exact, right_rows: Rows) -> Doubles:
+    """Exact cosine of each pair of rows."""
+    vectors, squares = left
+    others, other_squares = right
+    lanes, found = np.empty(LANES), np.empty(len(left_rows))
+    for pair in range(len(left_rows)):
+        a, b = left_rows[pair], right_rows[pair]
+        product = dot(vectors[a], others[b], lanes)
+        found[pair] = cosine(product, squares[a], other_squares[b])
+    return found
+
+
+@compiled
+def encode_int8(exact: Exact, codes: NDArray[np.int8], scales: Floats, residuals: Floats) -> None:
+    """Write each unit row as ``scale`` times whole numbers in -127..127.
+
+    ``residuals`` gets the measured length of the error, rounded up.
+    """
+    vectors, squares = exact
+    lanes, rest = np.empty(LANES), np.empty(vectors.shape[1])
+    for row in range(len(vectors)):
+        vector, code = vectors[row], codes[row]
+        bits = vector.view(np.int32)
+        most = np.int32(0)
+        for k in range(bits.size):  # the order of positive floats is that of their bits
+            most = max(most, bits[k] & MAGNITUDE)
+        largest = np.float64(np.array([most], np.int32).view(np.float32)[0])
+        factor = np.float32(np.float64(LARGEST_CODE) / largest)
+        length = np.sqrt(squares[row])
+        scales[row] = np.float32(largest / LARGEST_CODE / length)
+        inverse, scale = 1.0 / length, np.float64(scales[row])
+        for k in range(vector.size):
+            code[k] = np.int8(np.rint(vector[k] * factor))
+            rest[k] = np.float64(vector[k]) * inverse - scale * np.float64(code[k])
+        residuals[row] = rounded_up(dot(rest, rest, lanes))
+
+
+@compiled
+def encode_bf16(exact: Exact, codes: NDArray[np.uint16], scales: Floats, residuals: Floats) -> None:
+    """Write each row as bfloat16 bits, rounded to the nearest, ties to even.
+
+    ``scales`` gets 1 / length, ``residuals`` the measured length of the unit row's error.
+    """
+    vectors, squares = exact
+    lanes, rest = np.empty(LANES), np.empty(vectors.shape[1])
+    wide = np.empty(vectors.shape[1], np.uint32)
+    values = wide.view(np.float32)
+    for row in range(len(vectors)):
+        vector, code = vectors[row], codes[row]
+        bits = vector.view(np.uint32)
+        for k in range(bits.size):
+            odd = (bits[k] >> np.uint32(16)) & np.uint32(1)
+            high = (bits[k] + np.uint32(0x7FFF) + odd) >> np.uint32(16)
+            code[k] = np.uint16(high)
+            wide[k] = high << np.uint32(16)
+        inverse = 1.0 / np.sqrt(squares[row])
+        scales[row] = np.float32(inverse)
+        scale = np.float64(scales[row])
+        for k in range(vector.size):
+            rest[k] = np.float64(vector[k]) * inverse - scale * np.float64(values[k])
+        residuals[row] = rounded_up(dot(rest, rest, lanes))
+
+
+@compiled
+def rounded_up(square: float) -> np.float32:
+    """A single-precision number at or above the root of ``square``."""
+    return np.float32(np.sqrt(square) * (1 + 1e-6) + 1e-9)
+
+
+@compiled
+def near(
+    products: NDArray[np.generic],
+    sides: tuple[Side, Side],
+    bounds: tuple[float, float],
+    hits: Hits,
+) -> int:
+    """Write every cell whose cosine may reach the threshold; gives their number.
+
+    ``sides`` are scales and residuals of the left and the right rows, ``bounds`` the
+    threshold and what a product may be off beside the residuals. ``hits`` gets row, column
+    and the most that the cosine can be, row by row. A strip without a hit, nearly every
+    one, is passed over by vector instructions.
+    """
+    threshold, allowance = bounds
+    rows, columns, most = hits
+    left, right = sides
+    count = 0
+    for row in range(len(products)):
+        scale, residual = np.float64(left[0][row]), np.float64(left[1][row])
+        bound = np.float32((threshold - allowance - residual) / scale)
+        slope = np.float32((1 + residual) / scale)
+        line = products[row]
+        for start in range(0, line.size, STRIP):
+            cells = line[start : start + STRIP]
+            scales = right[0][start : start + STRIP]
+            errors = right[1][start : start + STRIP]
+            hit = False
+            for k in range(cells.size):
+                hit |= np.float32(cells[k]) * scales[k] + slope * errors[k] >= bound
+            if hit:
+                for k in range(cells.size):
+                    if np.float32(cells[k]) * scales[k] + slope * errors[k] >= bound:
+                        value = scale * np.float64(cells[k]) * np.float64(scales[k])
+                        error = residual + (1 + residual) * np.float64(errors[k])
+                        rows[count], columns[count] = row, start + k
+                        most[count] = min(value + error + allowance, 1.0)
+                        count += 1
+    return count
+
+
+@compiled
+def best_of_hits(
+    hits: Hits, left: Exact, right: Exact, right_rows: Rows, threshold: float
+) -> tuple[Rows, Rows, Doubles]:
+    """Per row with a hit at or above ``threshold``: the best right row and its cosine.
+
+    Ties go to the first. A hit that cannot be better than the row's best is not computed.
+    """
+    rows, columns, most = hits
+    lanes = np.empty(LANES)
+    found = np.empty(len(rows), np.int64)
+    matched, best = np.empty(len(rows), np.int64), np.empty(len(rows))
+    count = 0
+    for hit in range(len(rows)):
+        row, other = np.int64(rows[hit]), right_rows[columns[hit]]
+        same = count > 0 and found[count - 1] == row
+        if same and most[hit] <= best[count - 1]:
+            continue
+        product = dot(left[0][row], right[0][other], lanes)
+        value = cosine(product, left[1][row], right[1][other])
+        if value < threshold or (same and value <= best[count - 1]):
+            continue
+        if not same:
+            count += 1
+        found[count - 1], matched[count - 1], best[count - 1] = row, other, value
+    return found[:count], matched[:count], best[:count]
+
+
+@compiled
+def keep_in_block(
+    hits: Hits, exact: Exact, threshold: float, matched: Rows, similarity: Doubles, start: int
+) -> None:
+    """The keep-first greedy inside one block of rows.
+
+    ``hits`` are places in the block, earlier row by earlier row, columns ascending;
+    ``matched`` and ``similarity`` hold what the rows kept before the block did to it and
+    are completed; ``start`` is the row number of the block's first row.
+    """
+    rows, columns, most = hits
+    vectors, squares = exact
+    lanes = np.empty(LANES)
+    for hit in range(len(rows)):
+        earlier, later = rows[hit], columns[hit]
+        if earlier >= later or matched[earlier] >= 0 or most[hit] <= similarity[later]:
+            continue
+        product = dot(vectors[earlier], vectors[later], lanes)
+        value = cosine(product, squares[earlier], squares[later])
+        if value >= threshold and value > similarity[later]:
+            matched[later], similarity[later] = start + earlier, value

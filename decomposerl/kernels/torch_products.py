@@ -1,0 +1,159 @@
+"""The product engines that need torch: int8, bfloat16, and bfloat16 on a device.
+
+Takes and gives what ``products.Products`` does, with the same bounds proved.
+
+Left out deliberately: f16 and TF32, and single precision by torch, which is no faster than
+NumPy's on processors.
+"""
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.errors import EngineError, EngineMissing
+from decomposerl.kernels.products import (
+    GUARD,
+    SINGLE,
+    Codes,
+    Doubles,
+    Encoded,
+    Floats,
+    Hits,
+    Products,
+)
+
+Library = Any  # torch's own types would have to be imported
+BRAIN = 2.0**-8  # half the distance of neighbouring bfloat16 numbers, relative
+INT32_LIMIT = 2**31
+
+
+class Int8Products(Products):
+    """Whole numbers in -127..127, a scale a row, summed exactly in 32 bits (torch)."""
+
+    name = "int8"
+
+    def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
+        """Round each row to 255 steps of its own largest number."""
+        from decomposerl.kernels.cosine_loops import encode_int8
+
+        encode_int8((vectors, squares), into.codes, into.scales, into.residuals)
+
+    def error(self, dimensions: int) -> float:
+        """Sums of whole numbers are exact as long as they fit."""
+        return 0.0 if dimensions * 127**2 < INT32_LIMIT else math.inf
+
+    def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
+        """Whole-number products of all pairs of codes."""
+        torch = _torch()
+        out = self.space("products", (len(left), len(right)), np.int32)
+        multiply: Any = torch._int_mm  # noqa: SLF001 - torch has no other whole-number product
+        multiply(torch.from_numpy(left), torch.from_numpy(right).T, out=torch.from_numpy(out))
+        return out
+
+    def _codes(self, vectors: Floats) -> Codes:
+        return np.empty(vectors.shape, np.int8)
+
+
+class Bf16Products(Products):
+    """bfloat16 rows, summed in single precision, given in bfloat16 (torch)."""
+
+    name = "bf16"
+
+    def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
+        """Round each number to eight binary digits."""
+        from decomposerl.kernels.cosine_loops import encode_bf16
+
+        encode_bf16((vectors, squares), into.codes, into.scales, into.residuals)
+
+    def error(self, dimensions: int) -> float:
+        """One rounding of the sum to bfloat16 and those of the sum itself."""
+        return 1.02 * (BRAIN + dimensions * SINGLE)
+
+    def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
+        """Products of all pairs of codes, widened to single precision."""
+        torch = _torch()
+        shape = (len(left), len(right))
+        narrow = torch.from_numpy(self.space("narrow", shape, np.int16)).view(torch.bfloat16)
+        torch.mm(_bf16(left), _bf16(right).T, out=narrow)
+        out = self.space("products", shape, np.float32)
+        torch.from_numpy(out).copy_(narrow)
+        return out
+
+    def _codes(self, vectors: Floats) -> Codes:
+        return np.empty(vectors.shape, np.uint16)
+
+
+class DeviceProducts(Bf16Products):
+    """bfloat16 products on a device of torch: the scan runs there, hits alone come back."""
+
+    block, tile = 4_096, 16_384
+
+    def __init__(self, device: str) -> None:
+        """Ask the device for a number.
+
+        Raises:
+            EngineMissing: torch is not installed.
+            EngineError: torch does not find the device.
+        """
+        super().__init__()
+        torch = _torch()
+        try:
+            torch.zeros(1, device=device).cpu()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason = str(error).splitlines()[0]
+            raise EngineError(f"device '{device}' cannot be used: {reason}") from error
+        self._device = torch.device(device)
+        self._one_at_a_time = threading.Lock()
+        self.name = f"bf16_{self._device.type}"
+
+    def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
+        """Round here, multiply there."""
+        host = np.empty(vectors.shape, np.uint16)
+        super().encode(vectors, squares, Encoded(host, into.scales, into.residuals))
+        into.codes.copy_(_bf16(host))
+
+    def error(self, dimensions: int) -> float:
+        """As on a processor; a device's sums may cut where a processor rounds."""
+        return 1.02 * (BRAIN + 4 * dimensions * SINGLE)
+
+    def multiply(self, left: Codes, right: Codes) -> Codes:
+        """Products of all pairs of codes, single precision, on the device."""
+        torch = _torch()
+        if self._device.type == "cuda":  # never added up in bfloat16
+            return torch.mm(left, right.T, out_dtype=torch.float32)
+        return torch.mm(left, right.T).float()
+
+    def near(self, left: Encoded, right: Encoded, threshold: float) -> Hits:
+        """See ``Products.near``; one largest residual stands for all rows of a slice."""
+        torch = _torch()
+        residuals = (left.residuals.max(initial=0), right.residuals.max(initial=0))
+        slack = float(residuals[0] + residuals[1] + residuals[0] * residuals[1])
+        slack += self.error(left.codes.shape[1]) + GUARD
+        with self._one_at_a_time:
+            scales = torch.from_numpy(right.scales).to(self._device)
+            bounds = torch.from_numpy((threshold - slack) / left.scales).to(self._device)
+            values = self.multiply(left.codes, right.codes) * scales
+            rows, columns = torch.nonzero(values >= bounds[:, None], as_tuple=True)
+            found = values[rows, columns].cpu().numpy().astype(np.float64)
+            places = rows.int().cpu().numpy(), columns.int().cpu().numpy()
+        return *places, np.minimum(found * left.scales[places[0]] + slack, 1.0)
+
+    def _codes(self, vectors: Floats) -> Codes:
+        torch = _torch()
+        return torch.empty(vectors.shape, dtype=torch.bfloat16, device=self._device)
+
+
+def _torch() -> Library:
+    try:
+        import torch
+    except ImportError as error:
+        raise EngineMissing('torch is not installed: pip install "decomposerl[embed]"') from error
+    return torch
+
+
+def _bf16(codes: NDArray[np.uint16]) -> Codes:
+    torch = _torch()
+    return torch.from_numpy(codes.view(np.int16)).view(torch.bfloat16)
