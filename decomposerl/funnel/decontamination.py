@@ -8,13 +8,14 @@ Left out deliberately: which benchmarks were on disk; the asset reports those it
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.funnel.step import Judgement, Step
-from decomposerl.kernels.cosine_filter import best_cross_cosine, unit_rows
+from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.text_scan import normalise_claim
@@ -46,7 +47,14 @@ def semantic_match_step(
     def search(claims: list[str], tests: list[str]) -> Matches:
         texts = [*claims, *tests]
         vectors = unit_rows(embedder.embed(texts), len(texts))
-        return best_cross_cosine(vectors[: len(claims)], vectors[len(claims) :], settings.cosine)
+        found = best_cross_cosine(
+            vectors[: len(claims)],
+            vectors[len(claims) :],
+            settings.cosine,
+            device=settings.device,
+            threads=settings.threads,
+        )
+        return replace(found, engine=f"{embedder.engine}; {COSINE}")
 
     return _step(SEMANTIC, holdouts, settings.cosine, search)
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
 from decomposerl.funnel.step import Judgement, Step
-from decomposerl.kernels.cosine_filter import keep_first_cosine, unit_rows
+from decomposerl.kernels.cosine_filter import COSINE, keep_first_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Embedder
 
@@ -30,6 +30,7 @@ def semantic_duplicates_step(settings: DedupSettings, embedder: Embedder) -> Ste
             threshold=settings.cosine,
             matched_claim_id=pl.Series(matches.of(frame["claim_id"].to_list()), dtype=pl.String()),
             matched_source=pl.Series(matches.of(frame["source"].to_list()), dtype=pl.String()),
+            engine=f"{embedder.engine}; {COSINE}",
         )
 
     return Step("semantic_duplicates", judge, (DUPLICATE,))
@@ -39,4 +40,6 @@ def _duplicates(texts: list[str], settings: DedupSettings, embedder: Embedder) -
     if not texts:
         return Matches.none(0)
     vectors = unit_rows(embedder.embed(texts), len(texts))
-    return keep_first_cosine(vectors, settings.cosine)
+    return keep_first_cosine(
+        vectors, settings.cosine, device=settings.device, threads=settings.threads
+    )
