@@ -12,11 +12,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.funnel.catalogue import rule_filter
 from decomposerl.funnel.settings import RuleSettings
-from decomposerl.kernels.text_scan import best_overlap, content_words, sentence_counts
+from decomposerl.kernels.evidence_scan import scan
+from decomposerl.kernels.text_scan import content_words
 from perf import peers
 from perf.busy import busy_core
 from perf.frames import SameEntities, claims_frame
@@ -32,18 +34,20 @@ MOST_COUNTED = 1 / 3
 
 def overlap_rows(sizes: Sizes) -> Iterator[Row]:
     """Overlap, sentences and words of every row."""
-    claims = synthetic_claims(sizes.evidence)
+    claims = pl.Series(synthetic_claims(sizes.evidence))
     passages = list(synthetic_evidence(sizes.evidence))
-    joined = [" ".join(row) for row in passages]
+    lines = pl.Series(["\n".join(row) for row in passages])
+    prose = pl.Series([" ".join(row) for row in passages])
+    tables = pl.Series([False] * len(passages))
     stop = [word for word in vocabulary() if not content_words(word)]
-    _scan(claims[:WARM], passages[:WARM])
-    work = partial(_scan, claims, passages)
-    peer = partial(peers.polars_overlap, claims, joined, stop)
+    scan(claims[:WARM], lines[:WARM], tables[:WARM])
+    work = partial(scan, claims, lines, tables)
+    peer = partial(peers.polars_overlap, claims, prose, stop)
     quiet = paired(work, peer)
     with busy_core():
         busy = paired(work, peer, pairs=1)
-    same = np.isclose(quiet.ours[1], quiet.peer["share"].to_numpy()).mean()
-    megabytes = sum(map(len, joined)) / 1e6
+    same = np.isclose(quiet.ours.overlap, quiet.peer["share"].to_numpy()).mean()
+    megabytes = int(lines.str.len_bytes().sum()) / 1e6
     paper_s = quiet.ours_s * PAPER.claims / sizes.evidence
     yield Row(
         f"overlap, sentences and words, {sizes.evidence:,} rows",
@@ -116,9 +120,3 @@ class BytePairs:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Words and bytes."""
         return words, utf8_bytes
-
-
-def _scan(
-    claims: Sequence[str], passages: Sequence[Sequence[str]]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    return sentence_counts(passages), best_overlap(claims, passages)

@@ -9,6 +9,7 @@ Left out deliberately: meaning. Quality is measured on the bundled sample and re
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ SENTENCES, SENTENCES_A_PASSAGE = 60_000, 6
 BLOCK = 4_096
 
 
+@cache
 def vocabulary(seed: int = 7) -> NDArray[np.object_]:
     """60,000 different pronounceable words, the commonest first; common ones tend to be short."""
     rng = np.random.default_rng([seed, 1])
@@ -204,6 +206,7 @@ def synthetic_evidence(rows: int, seed: int = 7) -> Iterator[list[str]]:
         ]
 
 
+@cache
 def _long_text(seed: int) -> tuple[list[str], list[str], Numbers]:
     """The long text twice over, plain and accented, and where each sentence ends in words."""
     rng = np.random.default_rng([seed, 8])
