@@ -71,8 +71,10 @@ def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
         recogniser = entities.open()
         stage = StageRecorder(context, config, recogniser)
         pool = pl.concat([claims[f"claims_{name}"] for name in source_names])
-        done = catalogue.rule_filter(pool, config, tokens.open(), recogniser)
-        return stage.result(pool, done.kept, done.drops)
+        counter = tokens.open()
+        done = catalogue.rule_filter(pool, config, counter, recogniser)
+        extra = {"texts whose tokens were counted": counter.counted}
+        return stage.result(pool, done.kept, done.drops, extra)
 
     return rule_filtered
 
@@ -178,15 +180,18 @@ def training_claims(
     config: TrainingConfig,
     silver_decomposed: pl.DataFrame,
     diversity_selected: pl.DataFrame,
+    tokens: TokensResource,
 ) -> Result:
     """The curated training set: the selection plus every further long-evidence claim."""
     stage = StageRecorder(context, config)
-    done = catalogue.assemble_training(silver_decomposed, diversity_selected, config)
-    origins = {
+    counter = tokens.open()
+    done = catalogue.assemble_training(silver_decomposed, diversity_selected, config, counter)
+    extra = {
         f"rows {origin}": done.kept.filter(pl.col("origin") == origin).height
         for origin in ("selected", "long_evidence")
     }
-    return stage.result(silver_decomposed, done.kept, done.drops, origins)
+    extra["texts whose tokens were counted"] = counter.counted
+    return stage.result(silver_decomposed, done.kept, done.drops, extra)
 
 
 def funnel_assets(

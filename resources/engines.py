@@ -14,7 +14,6 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
-from decomposerl.ports import TokenCounter
 from resources.embedded.lexical_verifier import LexicalVerifier
 from resources.embedded.minilm import MiniLM
 from resources.embedded.rule_decomposer import RuleDecomposer
@@ -27,6 +26,7 @@ from resources.results import (
     StoredEntities,
     StoredVerifier,
 )
+from resources.token_counting import TalliedTokens
 
 _RESULTS = "folder of stored engine results, shared by all engines"
 
@@ -36,9 +36,9 @@ class TokensResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     engine: Literal["embedded"] = Field(default="embedded", description="word-based estimate")
 
-    def open(self) -> TokenCounter:
-        """The counter."""
-        return WordTokens()
+    def open(self) -> TalliedTokens:
+        """A fresh counter; its ``counted`` starts at zero."""
+        return TalliedTokens(WordTokens())
 
 
 class EntitiesResource(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -54,15 +54,28 @@ class MemoryCorpora:
 
 @dataclass
 class WordCounter:
-    """A token counter that counts words and remembers how often it was asked."""
+    """A token counter that counts words and remembers how often it was asked.
+
+    It knows its counts up to ``slack`` from the words alone; None: not at all.
+    """
 
     asked: list[int] = field(default_factory=list)
     unit: str = "words"
+    slack: int | None = None
 
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Number of white-space separated words of each text."""
         self.asked.append(len(texts))
         return np.array([len(text.split()) for text in texts], dtype=np.int64)
+
+    def bounds(
+        self, words: NDArray[np.int64], utf8_bytes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The words less and more the slack, or what always holds."""
+        assert (words <= utf8_bytes).all()
+        if self.slack is None:
+            return np.zeros_like(words), np.full_like(words, np.iinfo(np.int64).max)
+        return np.maximum(words - self.slack, 0), words + self.slack
 
 
 @dataclass

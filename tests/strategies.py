@@ -42,8 +42,8 @@ def rows(draw: st.DrawFn) -> dict[str, object]:
         "document_id": draw(st.none() | st.just("page")),
         "subset": None,
         "num_hops": draw(st.none() | st.integers(1, 4)),
-        "evidence_words": draw(st.integers(0, 4_000)),
-        "evidence_tokens": draw(st.integers(0, 6_000)),
+        "evidence_words": sum(len(text.split()) for text in evidence),
+        "evidence_tokens": draw(st.none() | st.integers(0, 6_000)),
         "token_unit": "words",
         "overlap": draw(share),
         "entities": ["ilva", "torbeck"],
@@ -92,7 +92,6 @@ def example_row(**columns: object) -> dict[str, object]:
         "document_id": None,
         "subset": None,
         "num_hops": None,
-        "evidence_words": 400,
         "evidence_tokens": 500,
         "token_unit": "words",
         "overlap": 0.5,
@@ -106,4 +105,5 @@ def example_row(**columns: object) -> dict[str, object]:
         "selection_gain": None,
         "origin": "selected",
     }
-    return plain | columns
+    row = plain | columns
+    return {"evidence_words": len(str(row["evidence"]).split())} | row

@@ -74,7 +74,7 @@ def test_rules_drop_what_lies_beyond_each_bound_and_keep_the_bound():
         5: ("paraphrased_evidence", 1.0, 0.9),
         6: ("too_few_entities", 1, 2),
     }
-    assert [6] == counter.asked
+    assert [5] == counter.asked, "each distinct text once"
     assert [2] == recogniser.asked
     kept = result.kept.select("evidence_tokens", "token_unit", "overlap", "entities").row(0)
     assert kept == (22, "words", 0.0, ["ilva", "marrek", "torbeck"])
@@ -244,7 +244,7 @@ def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
             selection_gain=pl.Series([0.5, 2.0]),
         )
     )
-    result = catalogue.assemble_training(silver, selected, TrainingSettings())
+    result = catalogue.assemble_training(silver, selected, TrainingSettings(), WordCounter())
     columns = ("origin", "bucket", "selection_rank", "selection_gain")
     assert result.kept.select(columns).rows() == [
         ("long_evidence", "Refuted|hover", None, None),
@@ -260,4 +260,4 @@ def test_a_selected_claim_from_elsewhere_is_an_error():
     silver = frame_of(SILVER_DECOMPOSED, [example_row()])
     foreign = frame_of(DIVERSITY_SELECTED, [example_row(), example_row()])
     with pytest.raises(ConservationError, match="1 selected claims"):
-        catalogue.assemble_training(silver, foreign, TrainingSettings())
+        catalogue.assemble_training(silver, foreign, TrainingSettings(), WordCounter())

@@ -17,6 +17,7 @@ from decomposerl.funnel.decontamination import (
 from decomposerl.funnel.difficulty import difficulty_step
 from decomposerl.funnel.duplicate_pairs import KnownVectors, duplicate_pairs
 from decomposerl.funnel.entities import entities_step
+from decomposerl.funnel.evidence import evidence_facts
 from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
 from decomposerl.funnel.long_evidence import long_evidence_step
 from decomposerl.funnel.overlap import overlap_step
@@ -64,14 +65,16 @@ def rule_filter(
 ) -> StageResult:
     """``CLAIMS`` to ``RULE_FILTERED``: passages, tokens, overlap, and entities last.
 
-    Paper, "Rule-Based Filtering" and "NER Grounding".
+    All text is read once, before the first step (paper, "Rule-Based Filtering" and "NER
+    Grounding").
     """
+    facts = evidence_facts(claims)
     return _run(
         RULE_FILTERED,
         claims,
-        passages_step(settings),
-        token_budget_step(settings, tokens),
-        overlap_step(settings),
+        passages_step(settings, facts),
+        token_budget_step(settings, tokens, facts),
+        overlap_step(settings, facts),
         entities_step(settings, entities),
     )
 
@@ -146,19 +149,21 @@ def select_diverse(
 
 
 def assemble_training(
-    silver: pl.DataFrame, selected: pl.DataFrame, settings: TrainingSettings
+    silver: pl.DataFrame, selected: pl.DataFrame, settings: TrainingSettings, tokens: TokenCounter
 ) -> StageResult:
     """``SILVER_DECOMPOSED`` and its ``DIVERSITY_SELECTED`` part to ``TRAINING_CLAIMS``.
 
-    Paper, "Long-Evidence Augmentation".
+    ``evidence_tokens`` of every training claim is counted, where a bound was enough before
+    (paper, "Long-Evidence Augmentation").
 
     Raises:
         ConservationError: ``selected`` holds a claim that is not in ``silver``.
+        EngineError: ``tokens`` counts in another unit than the rules did.
     """
     strangers = selected.join(silver, on="claim_id", how="anti").height
     if strangers:
         raise ConservationError(f"{strangers} selected claims are not silver-decomposed ones")
-    return _run(TRAINING_CLAIMS, silver, long_evidence_step(settings, selected))
+    return _run(TRAINING_CLAIMS, silver, long_evidence_step(settings, selected, tokens))
 
 
 def _run(table: Table, frame: pl.DataFrame, *steps: Step) -> StageResult:

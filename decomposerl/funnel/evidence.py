@@ -1,0 +1,62 @@
+"""What the rules know of each claim's evidence: read once, before the first of them.
+
+Takes claims, gives one frame of facts that all rules look up; and counts tokens, where a
+rule must know them, once for each distinct text.
+
+Left out deliberately: any threshold, and how sentences and words are told (``kernels``).
+"""
+
+import numpy as np
+import polars as pl
+
+from decomposerl.kernels.evidence_scan import scan
+from decomposerl.ports import TokenCounter
+
+TEXTS_A_BLOCK = 4_096
+
+
+def evidence_facts(claims: pl.DataFrame) -> pl.DataFrame:
+    """Per ``claim_id`` its ``sentences``, ``words`` and ``overlap``; one reading of all text.
+
+    ``sentences`` are those of the evidence (lines of a table), ``words`` its white-space
+    words, ``overlap`` the share of the claim's content words in its best sentence, 0..1.
+    """
+    found = scan(claims["claim"], claims["evidence"], claims["evidence_kind"] == "table")
+    return claims.select(
+        "claim_id",
+        sentences=pl.Series(found.sentences),
+        words=pl.Series(found.words),
+        overlap=pl.Series(found.overlap),
+    )
+
+
+def facts_of(frame: pl.DataFrame, facts: pl.DataFrame) -> pl.DataFrame:
+    """The facts of the rows of ``frame``, in its order."""
+    return frame.select("claim_id").join(facts, on="claim_id", how="left", maintain_order="left")
+
+
+def token_bounds(
+    evidence: pl.Series, words: pl.Series, tokens: TokenCounter
+) -> tuple[pl.Series, pl.Series]:
+    """Least and most tokens that each text can have."""
+    utf8_bytes = evidence.str.len_bytes().cast(pl.Int64())
+    low, high = tokens.bounds(words.to_numpy(), utf8_bytes.to_numpy())
+    return pl.Series(low, dtype=pl.Int64()), pl.Series(high, dtype=pl.Int64())
+
+
+def with_counted(
+    known: pl.Series, evidence: pl.Series, asked: pl.Series, tokens: TokenCounter
+) -> pl.Series:
+    """``known`` tokens, with those of the texts that are ``asked`` for counted."""
+    texts = evidence.filter(asked).to_frame("text")
+    distinct = texts.unique(maintain_order=True)
+    if distinct.is_empty():
+        return known
+    blocks = distinct.iter_slices(TEXTS_A_BLOCK)
+    counts = np.concatenate([tokens.count(block["text"].to_list()) for block in blocks])
+    found = texts.join(
+        distinct.with_columns(tokens=counts), on="text", how="left", maintain_order="left"
+    )
+    counted = np.zeros(len(known), np.int64)
+    counted[asked.to_numpy()] = found["tokens"]
+    return known.zip_with(~asked, pl.Series(counted))
