@@ -7,8 +7,9 @@ Left out deliberately: approximate indexes. They were slower and wrong in 0.4 to
 decisions at these sizes.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from perf.busy import busy_core
 from perf.inputs import Vectors, clustered_vectors, holdout_vectors
 from perf.machine import FLOP, products, rates
 from perf.sizes import Sizes
-from perf.timing import Paired, Row, paired, timed
+from perf.timing import Paired, Row, paired
 
 DUPLICATE, LEAK = 0.70, 0.90
 BLOCK, WARM = 1_024, 2_000
@@ -30,20 +31,23 @@ FAISS_SHARE = 8
 def semantic_rows(sizes: Sizes) -> Iterator[Row]:
     """Keep-first duplicates of the pool that the paper's difficulty band leaves."""
     vectors = clustered_vectors(*sizes.semantic)
-    quiet = yield from _against_product(vectors)
-    seconds, removed = timed(lambda: peers.faiss_removed(vectors, DUPLICATE))
-    wrong = int((removed != quiet.ours.found).sum())
-    yield _faiss_row(vectors, quiet.ours_s, seconds, f"one run; {wrong} decisions differ")
+    yield from _against_product(vectors)
+    work = partial(keep_first_cosine, vectors, DUPLICATE)
+    both = paired(work, partial(peers.faiss_removed, vectors, DUPLICATE), pairs=1)
+    wrong = int((both.peer != both.ours.found).sum())
+    yield _faiss_row(vectors, both, f"one pair; {wrong} decisions differ")
 
 
 def semantic_long_rows(sizes: Sizes) -> Iterator[Row]:
     """The same for more and shorter vectors."""
     vectors = clustered_vectors(*sizes.semantic_long)
-    quiet = yield from _against_product(vectors)
+    yield from _against_product(vectors)
+    work = partial(keep_first_cosine, vectors, DUPLICATE)
     queries = vectors[::FAISS_SHARE]
-    seconds, _ = timed(lambda: peers.faiss_pairs(vectors, queries, DUPLICATE))
-    note = f"one run; every {FAISS_SHARE}th query, times {FAISS_SHARE}, greedy not counted"
-    yield _faiss_row(vectors, quiet.ours_s, seconds * FAISS_SHARE, note)
+    peer = partial(peers.faiss_pairs, vectors, queries, DUPLICATE)
+    both = paired(work, peer, scale=FAISS_SHARE, pairs=1)
+    note = f"one pair; every {FAISS_SHARE}th query, times {FAISS_SHARE}, greedy not counted"
+    yield _faiss_row(vectors, both, note)
 
 
 def sequential_rows(sizes: Sizes) -> Iterator[Row]:
@@ -90,22 +94,22 @@ def leak_rows(sizes: Sizes) -> Iterator[Row]:
         busy.ours_s,
         busy.ratio,
     )
-    seconds, found = timed(lambda: peers.faiss_leaks(left, right, LEAK))
-    wrong = int((found != quiet.ours.found).sum())
+    both = paired(work, partial(peers.faiss_leaks, left, right, LEAK), pairs=1)
+    wrong = int((both.peer != both.ours.found).sum())
     yield Row(
         f"{name} (2)",
-        quiet.ours_s,
+        both.ours_s,
         "faiss flat, nearest one",
-        seconds,
-        seconds / quiet.ours_s,
+        both.peer_s,
+        both.ratio,
         4.0,
         limit,
-        f"one run; {wrong} decisions differ",
+        f"one pair; {wrong} decisions differ",
     )
 
 
-def _against_product(vectors: Vectors) -> Generator[Row, None, Paired[Matches, object]]:
-    """Ours against an f32 product of the needed operations; returns the pairs timed."""
+def _against_product(vectors: Vectors) -> Iterator[Row]:
+    """Ours against an f32 product of the needed operations."""
     keep_first_cosine(vectors[:WARM], DUPLICATE)
     work = partial(keep_first_cosine, vectors, DUPLICATE)
     reference = _blockwise(vectors)
@@ -127,7 +131,6 @@ def _against_product(vectors: Vectors) -> Generator[Row, None, Paired[Matches, o
         busy.ours_s,
         busy.ratio,
     )
-    return quiet
 
 
 def _bar(engine: str) -> float:
@@ -135,13 +138,13 @@ def _bar(engine: str) -> float:
     return 2.5 if any(kind in engine for kind in ("bf16", "int8")) else 0.9
 
 
-def _faiss_row(vectors: Vectors, ours_s: float, seconds: float, note: str) -> Row:
+def _faiss_row(vectors: Vectors, both: Paired[Matches, Any], note: str) -> Row:
     return Row(
         f"semantic duplicates, {_shape(vectors)} (2)",
-        ours_s,
+        both.ours_s,
         "faiss range search and greedy",
-        seconds,
-        seconds / ours_s,
+        both.peer_s,
+        both.ratio,
         8.0,
         note=note,
     )

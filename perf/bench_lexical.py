@@ -50,16 +50,16 @@ def lexical_rows(sizes: Sizes) -> Iterator[Row]:
         busy.ratio,
     )
     if sizes.slow_peers:
-        seconds, removed = timed(partial(peers.datasketch_removed, texts, THRESHOLD))
+        both = paired(ours, partial(peers.datasketch_removed, texts, THRESHOLD), pairs=1)
         yield Row(
             f"lexical duplicates, {sizes.claims:,} claims (2)",
-            quiet.ours_s,
+            both.ours_s,
             "datasketch, in bulk",
-            seconds,
-            seconds / quiet.ours_s,
+            both.peer_s,
+            both.ratio,
             20.0,
             limit,
-            f"one run; {_difference(quiet.ours, removed)}",
+            f"one pair; {_difference(both.ours, both.peer)}",
         )
 
 

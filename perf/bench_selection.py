@@ -45,16 +45,16 @@ def cell_rows(sizes: Sizes) -> Iterator[Row]:
         note=_compared(similarity, both.ours.picks.tolist(), both.peer),
     )
     if sizes.slow_peers:
-        ours_s, ours = timed(partial(facility_location, vectors, picks))
-        seconds, chosen = timed(partial(peers.submodlib_picks, picks, vectors=vectors))
+        work = partial(facility_location, vectors, picks)
+        slow = paired(work, partial(peers.submodlib_picks, picks, vectors=vectors), pairs=1)
         yield Row(
             f"facility location, {rows:,} / {picks:,} (2)",
-            ours_s,
+            slow.ours_s,
             "submodlib from vectors",
-            seconds,
-            seconds / ours_s,
+            slow.peer_s,
+            slow.ratio,
             100.0,
-            note=f"one run; {_compared(similarity, ours.picks.tolist(), chosen)}",
+            note=f"one pair; {_compared(similarity, slow.ours.picks.tolist(), slow.peer)}",
         )
 
 
