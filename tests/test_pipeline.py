@@ -23,7 +23,10 @@ from resources.tables import DataFolder, file_sha256
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN_CONFIG = {
-    "ops": {"diversity_selected": {"config": {"budget_per_label": 200}}},
+    "ops": {
+        "diversity_selected": {"config": {"budget_per_label": 200}},
+        "deduplicated": {"config": {"pairs_floor": 0.6}},
+    },
     "loggers": {"console": {"config": {"log_level": "ERROR"}}},
 }
 
@@ -235,6 +238,17 @@ def test_explain_tells_the_life_of_a_dropped_and_of_a_kept_claim(first: Run):
     assert row["reason"] in told or row["step"] in told
     kept = first.folder.read("training_claims").row(0, named=True)
     assert "training_claims" in cli(first, "explain", kept["claim_id"])
+
+
+def test_attrition_answers_for_another_threshold(first: Run):
+    """The stored pairs lead to what the run decided, and to more kept at a higher cosine."""
+    kept, entered = (first.folder.read(s).height for s in ("deduplicated", "difficulty_band"))
+    same, looser = (
+        json.loads(cli(first, "attrition", "--semantic-threshold", at, "--format", "json"))[-1]
+        for at in ("0.7", "1.0")
+    )
+    assert (entered, kept, kept) == (same["rows_in"], same["kept"], same["kept_asked"])
+    assert looser["difference"] > 0
 
 
 def cli(run: Run, *arguments: str) -> str:
