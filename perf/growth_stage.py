@@ -63,6 +63,19 @@ def rules(pool: int) -> Ran:
     return ran
 
 
+def rules_whole(pool: int) -> Ran:
+    """The same with the evidence of the whole pool in memory, as the asset has it."""
+    claims, evidence = synthetic_claims(pool), synthetic_evidence(pool)
+    blocks = [claims[start : start + BLOCK] for start in range(0, pool, BLOCK)]
+    frame = pl.concat(
+        claims_frame("pool", part, [next(evidence) for _ in part], ["Supported"] * len(part))
+        for part in blocks
+    ).with_columns(claim_id=pl.int_range(pool).cast(pl.String()))
+    started = time.perf_counter()
+    done = catalogue.rule_filter(frame, settings.RuleSettings(), WordTokens(), SameEntities())
+    return Ran(pool, done.kept.height, time.perf_counter() - started)
+
+
 def difficulty(pool: int) -> Ran:
     """The band, with a verifier that answers at once."""
     frame = _reaching(pool, RAW).select(list(RULE_FILTERED.schema))
@@ -111,6 +124,7 @@ def lexical_pool(pool: int) -> Ran:
 
 STAGES: dict[str, Callable[[int], Ran]] = {
     "rules": rules,
+    "rules_whole": rules_whole,
     "difficulty": difficulty,
     "deduplicated": deduplicated,
     "decontaminated": decontaminated,
