@@ -66,7 +66,7 @@ def main() -> None:
         sys.exit(f"not installed: {', '.join(lacking)}. Run: .venv/bin/pip install -e '.[bench]'")
     sizes = QUICK if options.quick else PAPER
     started = time.perf_counter()
-    print(machine.description())
+    print(f"{machine.description()}; {_rates()}")
     rows: list[Row] = []
     for name in options.only or BENCHES:
         for row in BENCHES[name](sizes):
@@ -95,13 +95,10 @@ def report(rows: Iterable[Row], seconds: float) -> str:
     every = list(rows)
     barred = [row for row in every if row.bar is not None]
     missed = [row.name for row in barred if row.missed]
-    found = machine.rates()
-    products = ", ".join(f"{kind} {rate / 1e9:,.0f}" for kind, rate in found.products.items())
     busy = load_beside()
     return "\n".join(
         [
-            f"Machine: {machine.description()}. Products in GFLOP/s: {products}; memory is read "
-            f"at {found.read_bytes / 1e9:.0f} GB/s. Taken in {seconds / 60:.1f} minutes"
+            f"Machine: {machine.description()}; {_rates()}. Taken in {seconds / 60:.1f} minutes"
             + ("." if busy is None else f", load average at the end {busy:.1f}."),
             "",
             f"{len(barred) - len(missed)} of {len(barred)} bars met"
@@ -112,6 +109,13 @@ def report(rows: Iterable[Row], seconds: float) -> str:
             *(line_of(row) for row in every),
         ]
     )
+
+
+def _rates() -> str:
+    """Measured at the first call: before anything else is timed."""
+    found = machine.rates()
+    products = ", ".join(f"{kind} {rate / 1e9:,.0f}" for kind, rate in found.products.items())
+    return f"products in GFLOP/s: {products}; memory read at {found.read_bytes / 1e9:.0f} GB/s"
 
 
 def line_of(row: Row) -> str:
