@@ -1,7 +1,9 @@
-"""The compiled loops of ``word_sets``: bytes to numbered words, rows to ascending sets.
+"""The compiled loops of ``word_sets``: bytes to numbered elements, rows to ascending sets.
 
-Takes and gives arrays alone. A word's number is found in an open-addressing table that
-compares bytes, never hashes alone: two words share a number iff they are equal.
+Takes and gives arrays alone. A chunk of texts is first cut into elements, spans of its
+bytes; then each span gets its number from an open-addressing table that compares bytes,
+never hashes alone: two elements share a number iff they are equal. There are two loops
+because a processor has many look-ups under way at once in a loop that does nothing else.
 
 Left out deliberately: Unicode. Texts with other characters than ASCII arrive in pieces.
 """
@@ -14,206 +16,213 @@ from decomposerl.kernels.jit import compiled, inlined
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
-Hashes = NDArray[np.uint64]
-Vocabulary = tuple[Numbers, Bytes, Ints, Hashes]
-"""Table of numbers (-1: free), bytes of all elements, where each ends, key of each."""
+Keys = NDArray[np.uint64]
+Spans = tuple[Bytes, Ints, Numbers, Numbers]
+"""Bytes (``SPARE`` more than are used), where each element begins, how many bytes it has, and
+how many elements each row has."""
+Vocabulary = tuple[Numbers, Keys, Bytes, Ints, Numbers]
+"""Table of element numbers (-1: free); per number its key, the bytes of all, where each
+starts, and the last row that holds it."""
 
 APOSTROPHE, SEPARATOR, UNDERSCORE, SMALL_S = 39, 0, 95, 115
 WORDS, PIECES, WINDOWS = 0, 1, 2
 WINDOW = 5
-KEY_BYTES = 8
+SPARE = 8
+SHORT_ROW = 64
 _LONG = np.uint64(1 << 63)
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
-_MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
+_MIX, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1)
 
-
-LOWERED = np.zeros(256, np.uint8)
-"""Per byte its lower case if it is an ASCII letter, digit or underscore, else 0."""
+IN_WORD = np.zeros(256, np.bool_)
+"""Per byte whether it is an ASCII letter, digit or underscore."""
 for _byte in range(128):
-    if chr(_byte).isalnum() or _byte == UNDERSCORE:
-        LOWERED[_byte] = ord(chr(_byte).lower())
+    IN_WORD[_byte] = chr(_byte).isalnum() or _byte == UNDERSCORE
+LOW_BYTES = np.array([(1 << 8 * size) - 1 for size in range(SPARE + 1)], np.uint64)
+"""Ones in the lowest 0 to 8 bytes."""
 
 
-def _is_continuation(byte: int) -> bool:
-    """Whether a byte continues a UTF-8 character."""
-    return (byte & 0xC0) == 0x80  # noqa: PLR2004 - the two highest bits
-
-
-is_continuation = inlined(_is_continuation)
-
-
-def _read_word(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, int]:
-    """Lower-case the next ASCII word at or after ``place`` into ``out``.
+def _cut_words(text: Bytes, place: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+    """Write the spans of a text's ASCII words behind ``used`` others; gives how many there are.
 
     A word is a run of word bytes, inner apostrophes included, without a final ``'s``.
-    Gives its length (0: there is none) and where it ended in the text.
     """
-    while place < end and LOWERED[text[place]] == 0:
+    while True:
+        while place < end and not IN_WORD[text[place]]:
+            place += 1
+        if place == end:
+            return used
+        begins[used] = place
+        while place < end and (
+            IN_WORD[text[place]]
+            or (text[place] == APOSTROPHE and place + 1 < end and IN_WORD[text[place + 1]])
+        ):
+            place += 1
+        size = place - begins[used]
+        if size > 2 and text[place - 1] == SMALL_S and text[place - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
+            size -= 2
+        sizes[used] = size
+        used += 1
+
+
+cut_words = inlined(_cut_words)
+
+
+def _cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+    """Write the spans between separators behind ``used`` others; gives how many there are."""
+    for stop in range(begin, end + 1):
+        if stop == end or text[stop] == SEPARATOR:
+            begins[used], sizes[used] = begin, stop - begin
+            used += 1
+            begin = stop + 1
+    return used
+
+
+cut_pieces = inlined(_cut_pieces)
+
+
+def _next_character(text: Bytes, place: int, end: int) -> int:
+    """Where the UTF-8 character behind the one at ``place`` begins, at most ``end``."""
+    place = min(place + 1, end)
+    while place < end and (text[place] & 0xC0) == 0x80:  # noqa: PLR2004 - continues a character
         place += 1
-    size = 0
-    while place < end:
-        byte = LOWERED[text[place]]
-        if byte == 0:
-            inner = size > 0 and place + 1 < end and LOWERED[text[place + 1]] > 0
-            if not inner or text[place] != APOSTROPHE:
-                break
-            byte = np.uint8(APOSTROPHE)
-        out[size] = byte
-        size += 1
-        place += 1
-    if size > 2 and out[size - 1] == SMALL_S and out[size - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
-        size -= 2
-    return size, place
+    return place
 
 
-read_word = inlined(_read_word)
+next_character = inlined(_next_character)
 
 
-def _copy_bytes(text: Bytes, start: int, stop: int, out: Bytes) -> int:
-    """Write ``text[start:stop]`` to the start of ``out``; gives how many bytes."""
-    for place in range(stop - start):
-        out[place] = text[start + place]
-    return stop - start
+def _cut_windows(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+    """Write the spans of all runs of five characters behind ``used`` others.
 
-
-copy_bytes = inlined(_copy_bytes)
-
-
-def _read_piece(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, int]:
-    """Copy the piece from ``place`` to the next separator; gives length and the place after."""
-    stop = place
-    while stop < end and text[stop] != SEPARATOR:
-        stop += 1
-    return copy_bytes(text, place, stop, out), stop + 1
-
-
-read_piece = inlined(_read_piece)
-
-
-def _read_window(text: Bytes, place: int, end: int, out: Bytes) -> tuple[int, int]:
-    """Copy five UTF-8 characters from ``place``, fewer at the end; gives length and next place.
-
-    The next place lies past ``end`` when this window reached it.
+    A shorter text is one span. Gives how many there are.
     """
-    stop, after = place, place
-    for character in range(WINDOW):
-        stop += 1 if stop < end else 0
-        while stop < end and is_continuation(text[stop]):
-            stop += 1
-        if character == 0:
-            after = stop
-    return copy_bytes(text, place, stop, out), after if stop < end else end + 1
+    stop = begin
+    for _ in range(WINDOW):
+        stop = next_character(text, stop, end)
+    while True:
+        begins[used], sizes[used] = begin, stop - begin
+        used += 1
+        if stop == end:
+            return used
+        begin = next_character(text, begin, end)
+        stop = next_character(text, stop, end)
 
 
-read_window = inlined(_read_window)
+cut_windows = inlined(_cut_windows)
 
 
-def _read_element(text: Bytes, place: int, end: int, mode: int, out: Bytes) -> tuple[int, int]:
-    """Copy the next element at or after ``place`` to ``out``; gives its length and next place.
+def _cut_rows(
+    text: Bytes,
+    starts: Ints,
+    modes: NDArray[np.int8],
+    begins: Ints,
+    sizes: Numbers,
+    counts: Numbers,
+) -> int:
+    """Cut each row ``text[starts[i]:starts[i + 1]]`` as its mode says; gives how many elements.
 
-    The next place lies past ``end`` when the row is over.
+    A row without words holds the empty word.
     """
-    if mode == PIECES:
-        return read_piece(text, place, end, out)
-    if mode == WINDOWS:
-        return read_window(text, place, end, out)
-    size, place = read_word(text, place, end, out)
-    return size, place + (place == end)
+    used = 0
+    for row in range(counts.size):
+        first, start, end = used, starts[row], starts[row + 1]
+        if modes[row] == WORDS:
+            used = cut_words(text, start, end, begins, sizes, used)
+        elif modes[row] == PIECES:
+            used = cut_pieces(text, start, end, begins, sizes, used)
+        else:
+            used = cut_windows(text, start, end, begins, sizes, used)
+        if used == first:
+            begins[used], sizes[used] = start, 0
+            used += 1
+        counts[row] = used - first
+    return used
 
 
-read_element = inlined(_read_element)
+cut_rows = compiled(_cut_rows)
 
 
-def _key_of(word: Bytes, words: Hashes, size: int) -> np.uint64:
-    """A word of up to eight bytes as one number; of a longer one its hash, highest bit set.
+def _eight(text: Bytes, place: int) -> np.uint64:
+    """Eight bytes as one number, the first the lowest (the compiler makes it one load)."""
+    at, value = np.uint64(place), np.uint64(0)
+    for byte in range(8):
+        value |= np.uint64(text[at + np.uint64(byte)]) << np.uint64(8 * byte)
+    return value
 
-    A short word has the highest bit set only where its eighth byte is not ASCII; it is then
-    treated like a long one. ``words`` is the same memory as ``word``.
+
+eight = inlined(_eight)
+
+
+def _key_of(text: Bytes, begin: int, size: int) -> np.uint64:
+    """An element of up to eight bytes as one number; of a longer one a hash, highest bit set.
+
+    A short one has the highest bit set only where its eighth byte is not ASCII; it is then
+    treated like a long one.
     """
-    if size == KEY_BYTES:
-        return np.uint64(words[0])
-    if size < KEY_BYTES:
-        return np.uint64(words[0]) & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
-    key = np.uint64(0)
-    for place in range(size):
-        key = (key ^ np.uint64(word[place])) * _PRIME
-    return (key ^ (key >> _HALF)) | _LONG
+    key = np.uint64(eight(text, begin) & LOW_BYTES[min(size, SPARE)])
+    if size <= SPARE:
+        return key
+    for step in range(SPARE, size, SPARE):
+        rest = eight(text, begin + step) & LOW_BYTES[min(size - step, SPARE)]
+        key = np.uint64((key ^ (key >> _HALF)) * _MIX + rest)
+    return ((key ^ (key >> _HALF)) * _MIX) | _LONG
 
 
 key_of = inlined(_key_of)
 
 
-def _is_element(
-    number: int, key: np.uint64, word: Bytes, size: int, arena: Bytes, ends: Ints
-) -> bool:
-    """Whether the element with this number and the same key is this word."""
-    if key < _LONG:
-        return True
-    start, place = ends[number], 0
-    same = bool(ends[number + 1] - start == size)
-    while same and place < size:
-        same = bool(arena[start + place] == word[place])
-        place += 1
-    return same
+def _same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: int) -> bool:
+    """Whether two runs of ``size`` bytes are equal."""
+    differ = np.uint64(0)
+    for step in range(0, size, SPARE):
+        either = eight(text, begin + step) ^ eight(other, other_begin + step)
+        differ |= either & LOW_BYTES[min(size - step, SPARE)]
+    return bool(differ == 0)
 
 
-is_element = inlined(_is_element)
-
-
-def _slot_of(
-    key: np.uint64, word: Bytes, size: int, table: Numbers, arena: Bytes, ends: Ints, keys: Hashes
-) -> np.int64:
-    """The slot of the table that holds the element's number, or the free slot for it."""
-    mask = table.size - 1
-    slot = np.int64((key * _MIX) >> _HALF) & mask
-    while table[slot] >= 0 and not (
-        keys[table[slot]] == key and is_element(table[slot], key, word, size, arena, ends)
-    ):
-        slot = (slot + 1) & mask
-    return slot
-
-
-slot_of = inlined(_slot_of)
+same_bytes = inlined(_same_bytes)
 
 
 def _number_rows(
-    text: Bytes,
-    starts: Ints,
-    modes: NDArray[np.int8],
-    known: Vocabulary,
-    size: int,
-    seen: Numbers,
-    first_row: int,
-    out: Numbers,
-    counts: Numbers,
+    spans: Spans, known: Vocabulary, size: int, first_row: int, out: Numbers
 ) -> tuple[int, int]:
-    """Write the distinct element numbers of each row to ``out``, how many to ``counts``.
+    """Write the numbers of each row's distinct elements to ``out``, how many to its count.
 
-    Row i is ``text[starts[i]:starts[i + 1]]``; one without a word holds the empty word.
-    ``seen`` says per number the last row with it, counted from ``first_row``. Gives the
-    number of elements known, ``size`` before, and the length of ``out``.
+    Rows are counted from ``first_row``. Gives the number of elements known, ``size`` before,
+    and how much of ``out`` is used.
     """
-    table, arena, ends, keys = known
-    word, used = np.empty((text.size // 8 + 2) * 8, np.uint8), 0
-    words = word.view(np.uint64)
+    text, begins, sizes, counts = spans
+    table, keys, arena, ends, seen = known
+    element, used, mask = 0, 0, np.uint64(table.size - 1)
     for row in range(counts.size):
-        first, place, end = used, starts[row], starts[row + 1]
-        while place <= end:
-            length, place = read_element(text, place, end, modes[row], word)
-            if length == 0 and used > first and modes[row] == WORDS:
-                break
-            key = key_of(word, words, length)
-            slot = slot_of(key, word, length, table, arena, ends, keys)
-            if table[slot] < 0:
-                table[slot], keys[size] = size, key
-                ends[size + 1] = ends[size] + length
-                arena[ends[size] : ends[size + 1]] = word[:length]
-                size += 1
+        first = used
+        for _ in range(counts[row]):
+            begin, length = begins[element], sizes[element]
+            key = key_of(text, begin, length)
+            slot = ((key * _MIX) >> _HALF) & mask
             number = table[slot]
-            if seen[number] != first_row + row:
-                seen[number] = first_row + row
-                out[used] = number
-                used += 1
+            # Written out: as a function of all these arrays it takes more than twice as long.
+            while number >= 0 and (
+                keys[number] != key
+                or (
+                    key >= _LONG
+                    and (
+                        ends[number + 1] - ends[number] != length
+                        or not same_bytes(text, begin, arena, ends[number], length)
+                    )
+                )
+            ):
+                slot = (slot + _ONE) & mask
+                number = table[slot]
+            if number < 0:
+                table[slot], keys[size], number = size, key, size
+                ends[size + 1] = ends[size] + length
+                arena[ends[size] : ends[size + 1]] = text[begin : begin + length]
+                size += 1
+            out[used] = number
+            used += seen[number] != first_row + row
+            seen[number] = first_row + row
+            element += 1
         counts[row] = used - first
     return size, used
 
@@ -221,7 +230,7 @@ def _number_rows(
 number_rows = compiled(_number_rows)
 
 
-def _hash_elements(arena: Bytes, ends: Ints, hashes: Hashes) -> None:
+def _hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
     """64 bits of each element that depend on all its bytes (FNV-1a, then mixed)."""
     for number in range(hashes.size):
         state = _BASIS
@@ -234,13 +243,13 @@ def _hash_elements(arena: Bytes, ends: Ints, hashes: Hashes) -> None:
 hash_elements = compiled(_hash_elements)
 
 
-def _refill(table: Numbers, keys: Hashes, size: int) -> None:
+def _refill(table: Numbers, keys: Keys, size: int) -> None:
     """Enter the first ``size`` elements into a table of free slots."""
-    mask = table.size - 1
+    mask = np.uint64(table.size - 1)
     for number in range(size):
-        slot = np.int64((keys[number] * _MIX) >> _HALF) & mask
+        slot = ((keys[number] * _MIX) >> _HALF) & mask
         while table[slot] >= 0:
-            slot = (slot + 1) & mask
+            slot = (slot + _ONE) & mask
         table[slot] = number
 
 
@@ -248,17 +257,24 @@ refill = compiled(_refill)
 
 
 def _rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
-    """Replace numbers by ranks and sort each row ascending, in place."""
+    """Replace numbers by ranks and sort each row ascending, in place.
+
+    In a short row an element's place is the number of smaller ones: no branch to guess.
+    """
+    ranked = np.empty(SHORT_ROW, np.int32)
     for row in range(starts.size - 1):
-        start, end = starts[row], starts[row + 1]
-        for place in range(start, end):
-            value, hole = rank[tokens[place]], place
-            while hole > start and tokens[hole - 1] > value and place - start < 64:  # noqa: PLR2004 - short
-                tokens[hole] = tokens[hole - 1]
-                hole -= 1
-            tokens[hole] = value
-        if end - start > 64:  # noqa: PLR2004 - insertion is for short rows
-            tokens[start:end].sort()
+        run = tokens[starts[row] : starts[row + 1]]
+        for place in range(run.size):
+            run[place] = rank[run[place]]
+        if run.size > SHORT_ROW:
+            run.sort()
+            continue
+        ranked[: run.size] = run
+        for value in ranked[: run.size]:
+            smaller = 0
+            for other in ranked[: run.size]:
+                smaller += other < value
+            run[smaller] = value
 
 
 rank_rows = compiled(_rank_rows)

@@ -24,7 +24,8 @@ Array = TypeVar(
     "Array", NDArray[np.int32], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint8]
 )
 Shingle = Literal["word", "char_5"]
-PARTS, ROWS_A_PART, ROWS_A_CHUNK = 4, 4_096, 256
+_Spans = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]
+PARTS, ROWS_A_PART, ROWS_A_CHUNK = 4, 4_096, 1_024
 _EMPTY = ""  # no text has it among its words; two texts without words share it
 _SEPARATOR = "\0"
 _WINDOW = 5
@@ -124,33 +125,45 @@ def _plain(text: str) -> str:
 def _encoded(
     texts: Sequence[str], shingle: Shingle
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int8]]:
-    """All texts as UTF-8, where each starts, and how the loop shall split it."""
-    from decomposerl.kernels.word_loops import PIECES, WINDOWS, WORDS
+    """All texts as lower-case UTF-8, where each starts, and how the loop shall cut it."""
+    from decomposerl.kernels.word_loops import PIECES, SPARE, WINDOWS, WORDS
 
-    modes = np.full(len(texts), WORDS if shingle == "word" else WINDOWS, np.int8)
-    rows = list(texts)
-    if shingle != "word":
-        rows = [_plain(text) for text in rows]
-    for row in [] if shingle != "word" else [r for r, t in enumerate(rows) if not t.isascii()]:
-        rows[row], modes[row] = _SEPARATOR.join(words(rows[row])), PIECES
-    everything = "".join(rows)
-    if everything.isascii():
-        lengths = np.fromiter(map(len, rows), np.int32, len(rows))
-    else:
-        sizes = (len(text.encode("utf-8", "surrogatepass")) for text in rows)
-        lengths = np.fromiter(sizes, np.int32, len(rows))
-    data = bytearray(everything, "utf-8", "surrogatepass")
+    rows = list(texts) if shingle == "word" else [_plain(text) for text in texts]
+    modes = np.full(len(rows), WORDS if shingle == "word" else WINDOWS, np.int8)
+    beyond = [] if "".join(rows).isascii() else [r for r, t in enumerate(rows) if not t.isascii()]
+    if shingle == "word":
+        for row in beyond:
+            rows[row], modes[row] = _SEPARATOR.join(words(rows[row])), PIECES
+    lengths = np.fromiter(map(len, rows), np.int32, len(rows))
+    for row in beyond:
+        lengths[row] = len(rows[row].encode("utf-8", "surrogatepass"))
+    # Bytes are lowered as ASCII: the texts beyond are in lower case already.
+    data = bytearray("".join((*rows, _SEPARATOR * SPARE)), "utf-8", "surrogatepass").lower()
     return np.frombuffer(data, np.uint8), _starts(lengths), modes
+
+
+def _cut(texts: Sequence[str], shingle: Shingle) -> _Spans:
+    """The elements of every text, row after row, equal ones more than once."""
+    from decomposerl.kernels.word_loops import cut_rows
+
+    text, starts, modes = _encoded(texts, shingle)
+    # A word is followed by another byte, a window begins at every character.
+    most = len(text) // (2 if shingle == "word" else 1) + 2 * len(modes)
+    begins, sizes = np.empty(most, np.int64), np.empty(most, np.int32)
+    counts = np.empty(len(modes), np.int32)
+    used = cut_rows(text, starts, modes, begins, sizes, counts)
+    return text, begins[:used], sizes[:used], counts
 
 
 def _numbered(texts: Sequence[str], shingle: Shingle) -> _Part:
     """Distinct element numbers row after row, in a vocabulary of these rows alone."""
-    parts, vocabulary = [np.empty(0, np.int32)], _Vocabulary()
-    counts = np.zeros(len(texts), np.int32)
+    tokens, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    vocabulary = _Vocabulary()
     for first in range(0, len(texts), ROWS_A_CHUNK):
-        rows = slice(first, first + ROWS_A_CHUNK)
-        parts.append(vocabulary.number(*_encoded(texts[rows], shingle), counts[rows]))
-    return _Part(np.concatenate(parts), counts, vocabulary)
+        spans = _cut(texts[first : first + ROWS_A_CHUNK], shingle)
+        tokens.append(vocabulary.number(spans))
+        counts.append(spans[-1])
+    return _Part(np.concatenate(tokens), np.concatenate(counts), vocabulary)
 
 
 class _Vocabulary:
@@ -158,33 +171,23 @@ class _Vocabulary:
 
     def __init__(self) -> None:
         self.size = 0
-        self._keys = np.empty(0, np.uint64)
         self._table = np.full(2, -1, np.int32)
+        self._keys = np.empty(0, np.uint64)
         self._arena = np.empty(0, np.uint8)
         self._ends = np.zeros(1, np.int64)
-        self._seen = np.empty(0, np.int32)  # per element the last row that holds it
+        self._seen = np.empty(0, np.int32)
         self._rows = 0
 
-    def number(
-        self,
-        text: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        modes: NDArray[np.int8],
-        counts: NDArray[np.int32],
-    ) -> NDArray[np.int32]:
-        """The distinct elements of each row in order; fills in how many a row has."""
-        from decomposerl.kernels.word_loops import WINDOWS, number_rows
+    def number(self, spans: _Spans) -> NDArray[np.int32]:
+        """The distinct elements of each row in order; its count becomes how many those are."""
+        from decomposerl.kernels.word_loops import number_rows
 
-        # A word is followed by another byte, a window starts at every character.
-        windows = WINDOWS in modes
-        elements = len(text) // (1 if windows else 2) + 2 * len(modes)
-        self._make_room(elements, len(text) * (4 * _WINDOW if windows else 1))
-        known = (self._table, self._arena, self._ends, self._keys)
-        out = np.empty(elements, np.int32)
-        self.size, used = number_rows(
-            text, starts, modes, known, self.size, self._seen, self._rows, out, counts
-        )
-        self._rows += len(modes)
+        _, begins, sizes, counts = spans
+        self._make_room(len(begins), int(sizes.sum()))
+        known = (self._table, self._keys, self._arena, self._ends, self._seen)
+        out = np.empty(len(begins), np.int32)
+        self.size, used = number_rows(spans, known, self.size, self._rows, out)
+        self._rows += len(counts)
         return out[:used].copy()
 
     def hashes(self) -> NDArray[np.uint64]:
@@ -197,20 +200,17 @@ class _Vocabulary:
 
     def numbers_of(self, other: "_Vocabulary") -> NDArray[np.int32]:
         """The number here of every element of another vocabulary; takes in what is new."""
-        from decomposerl.kernels.word_loops import PIECES
+        return self.number(other.spans())
 
-        elements, ends = other.elements()
-        counts = np.zeros(other.size, np.int32)
-        modes = np.full(other.size, PIECES, np.int8)
-        return self.number(elements, ends, modes, counts)
-
-    def elements(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """The bytes of all elements in order, and where each starts, shape (elements + 1,)."""
-        return self._arena[: self._ends[self.size]], self._ends[: self.size + 1]
+    def spans(self) -> _Spans:
+        """All elements in order, each a row of its own."""
+        ends = self._ends[: self.size + 1]
+        sizes, counts = np.diff(ends).astype(np.int32), np.ones(self.size, np.int32)
+        return self._arena, ends[:-1], sizes, counts
 
     def _make_room(self, elements: int, size: int) -> None:
         """Let so many more elements of so many bytes in."""
-        from decomposerl.kernels.word_loops import refill
+        from decomposerl.kernels.word_loops import SPARE, refill
 
         wanted = self.size + elements
         if wanted > len(self._keys):
@@ -221,8 +221,8 @@ class _Vocabulary:
         if wanted * 2 > len(self._table):
             self._table = np.full(1 << (2 * wanted).bit_length(), -1, np.int32)
             refill(self._table, self._keys, self.size)
-        if self._ends[self.size] + size > len(self._arena):
-            self._arena = _grown(self._arena, 2 * int(self._ends[self.size]) + size)
+        if self._ends[self.size] + size + SPARE > len(self._arena):
+            self._arena = _grown(self._arena, 2 * int(self._ends[self.size]) + size + SPARE)
 
 
 def _grown(array: Array, size: int) -> Array:
