@@ -8,7 +8,10 @@ Left out deliberately: parallel loops. A compiled loop releases the interpreter 
 ``threads.Team`` runs several at once; no OpenMP team ever spins beside another process.
 """
 
+import hashlib
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -17,16 +20,31 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def compiled(function: Function) -> Function:
     """``function`` compiled on first call; its machine code is reused by later processes.
 
-    Where neither the package folder nor the user's cache folder can be written, it is
-    compiled anew in each process.
+    It is compiled anew when any loop of the package has changed, and in each process where
+    neither the package folder nor the user's cache folder can be written.
     """
     from numba import njit
 
     try:
-        fast: Function = njit(function, cache=True, nogil=True)
+        fast: Any = njit(function, cache=True, nogil=True)
     except RuntimeError:  # numba found no folder that it may write to
         fast = njit(function, nogil=True)
-    return fast
+    else:
+        if hasattr(fast, "_cache"):  # not where numba is switched off
+            # numba looks at the function's own file alone, but its code holds other loops too
+            index = fast._cache._cache_file  # noqa: SLF001 - there is no public name
+            index._source_stamp = (index._source_stamp, _loops_digest())  # noqa: SLF001 - the same
+    compiled_function: Function = fast
+    return compiled_function
+
+
+@lru_cache(maxsize=1)
+def _loops_digest() -> str:
+    """Digest of everything that is compiled, or compiled in as a constant."""
+    folder = Path(__file__).parent
+    sources = [*sorted(folder.glob("*_loops.py")), folder / "code_points.py"]
+    texts = (path.read_bytes() for path in sources if path.is_file())
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
 
 
 def inlined(function: Function) -> Function:

@@ -81,7 +81,8 @@ def token_histogram_png(
 ) -> bytes:
     """Evidence length of each claim on a logarithmic axis, with the rule's two bounds.
 
-    ``frame`` needs ``evidence_tokens``; its unit is read from ``token_unit`` if there.
+    ``frame`` needs ``evidence_tokens``; its unit is read from ``token_unit`` if there. How
+    many claims nobody counted, because bounds decided, is said at the axis.
     """
     tokens = frame["evidence_tokens"].drop_nulls().cast(pl.Float64()).clip(lower_bound=1)
     low = min(float(str(tokens.min() or bounds[0])), bounds[0]) * 0.8
@@ -104,7 +105,9 @@ def token_histogram_png(
         )
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     unit = frame["token_unit"][0] if "token_unit" in frame.columns and frame.height else "tokens"
-    axes.set_xlabel(f"evidence length ({unit}), logarithmic")
+    left_out = frame["evidence_tokens"].null_count()
+    uncounted = f"; {left_out:,} claims inside the bounds not counted" if left_out else ""
+    axes.set_xlabel(f"evidence length ({unit}), logarithmic{uncounted}")
     axes.yaxis.set_major_formatter(thousands)
     axes.set_ylabel("claims")
     return png(figure)
