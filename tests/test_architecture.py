@@ -172,13 +172,17 @@ def test_the_domain_imports_only_what_is_listed(path: Path):
 
 @pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)
 def test_the_domain_asks_no_clock_and_opens_no_file(path: Path):
-    """No ``now``, ``today``, ``open`` or ``print`` call: what a function needs is an argument."""
+    """No ``now``, ``today``, ``open`` or ``print`` call: what a function needs is an argument.
+
+    ``jit`` alone reads files: the package's own loops, to know when machine code is stale.
+    """
     calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
     named = {f.attr for f in calls if isinstance(f, ast.Attribute)}
     plain = {f.id for f in calls if isinstance(f, ast.Name)}
     reading = {"read_text", "read_bytes", "write_text", "write_bytes"}
-    assert set() == named & ({"now", "today", "utcnow"} | reading)
-    assert set() == plain & {"open", "print", "input", "Path"}
+    disk = set() if path.name == "jit.py" else {"open", "Path", *reading}
+    assert set() == named & {"now", "today", "utcnow", *disk}
+    assert set() == plain & {"print", "input", *disk}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)

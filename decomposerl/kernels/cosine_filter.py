@@ -73,7 +73,7 @@ def keep_first_cosine(
     cosine, ties to the lowest index (paper, "Deduplication and Decontamination").
     ``precision`` and ``device`` say how pairs are ruled out, never what comes out.
     """
-    offered = engines(precision, device, len(vectors) * vectors.size / 2)
+    offered = engines(precision, device, vectors, vectors)
     if not len(vectors):
         return Matches.none(0, f"cosine_{offered[0].name}")
     with Team(threads) as team:
@@ -94,7 +94,7 @@ def best_cross_cosine(  # noqa: PLR0913 - what is searched, and how it may be
 
     Both are (n, d) with unit rows; ``matched`` indexes ``right``, ties go to the lowest.
     """
-    offered = engines(precision, device, len(left) * right.size)
+    offered = engines(precision, device, left, right)
     if not len(left) or not len(right):
         return Matches.none(len(left), f"cosine_{offered[0].name}")
     with Team(threads) as team:
@@ -116,7 +116,7 @@ def pairs_above(  # noqa: PLR0913 - what is searched, and how it may be
     Raises:
         ConfigError: there are more than ``most`` pairs (24 bytes each).
     """
-    offered = engines(precision, device, len(vectors) * vectors.size / 2)
+    offered = engines(precision, device, vectors, vectors)
     if not len(vectors):
         return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), COSINE)
     with Team(threads) as team:

@@ -23,7 +23,8 @@ Hits = tuple[Places, Places, Doubles]
 
 LANES = 64
 STRIP = 64
-LARGEST_CODE = np.float32(127)
+LARGEST_CODE = 127.0
+NOTHING = 1e-20  # a head so short is rounded to zeros
 MAGNITUDE = np.int32(0x7FFFFFFF)
 DECIMALS = 1e12
 
@@ -82,44 +83,52 @@ def pair_cosines(left: Exact, left_rows: Rows, right: Exact, right_rows: Rows) -
 
 
 @compiled
-def encode_int8(exact: Exact, codes: NDArray[np.int8], scales: Floats, residuals: Floats) -> None:
-    """Write each unit row as ``scale`` times whole numbers in -127..127.
-
-    ``residuals`` gets the measured length of the error, rounded up.
-    """
+def encode_f32(exact: Exact, used: int, scales: Floats, errors: Floats) -> None:
+    """Write what makes a unit row of each row, and what its first ``used`` numbers leave out."""
     vectors, squares = exact
-    lanes, rest = np.empty(LANES), np.empty(vectors.shape[1])
+    lanes = np.empty(LANES)
     for row in range(len(vectors)):
-        vector, code = vectors[row], codes[row]
-        bits = vector.view(np.int32)
-        most = np.int32(0)
-        for k in range(bits.size):  # the order of positive floats is that of their bits
-            most = max(most, bits[k] & MAGNITUDE)
-        largest = np.float64(np.array([most], np.int32).view(np.float32)[0])
-        factor = np.float32(np.float64(LARGEST_CODE) / largest)
-        length = np.sqrt(squares[row])
-        scales[row] = np.float32(largest / LARGEST_CODE / length)
-        inverse, scale = 1.0 / length, np.float64(scales[row])
-        for k in range(vector.size):
-            code[k] = np.int8(np.rint(vector[k] * factor))
-            rest[k] = np.float64(vector[k]) * inverse - scale * np.float64(code[k])
-        residuals[row] = rounded_up(dot(rest, rest, lanes))
+        head = vectors[row][:used]
+        scales[row] = np.float32(1 / np.sqrt(squares[row]))
+        errors[row] = error_of(0.0, dot(head, head, lanes), squares[row])
 
 
 @compiled
-def encode_bf16(exact: Exact, codes: NDArray[np.uint16], scales: Floats, residuals: Floats) -> None:
-    """Write each row as bfloat16 bits, rounded to the nearest, ties to even.
-
-    ``scales`` gets 1 / length, ``residuals`` the measured length of the unit row's error.
-    """
+def encode_int8(exact: Exact, codes: NDArray[np.int8], scales: Floats, errors: Floats) -> None:
+    """Write the first numbers of each unit row as a scale times whole numbers in -127..127."""
     vectors, squares = exact
-    lanes, rest = np.empty(LANES), np.empty(vectors.shape[1])
-    wide = np.empty(vectors.shape[1], np.uint32)
+    used = codes.shape[1]
+    lanes, rest = np.empty(LANES), np.empty(used)
+    for row in range(len(vectors)):
+        head, code = vectors[row][:used], codes[row]
+        bits = head.view(np.int32)
+        most = np.int32(0)
+        for k in range(used):  # the order of positive floats is that of their bits
+            most = max(most, bits[k] & MAGNITUDE)
+        largest = np.float64(np.array([most], np.int32).view(np.float32)[0])
+        if largest < NOTHING:
+            largest = np.float64(1)
+        factor = LARGEST_CODE / largest
+        length = np.sqrt(squares[row])
+        scales[row] = np.float32(largest / LARGEST_CODE / length)
+        inverse, scale = 1.0 / length, np.float64(scales[row])
+        for k in range(used):
+            code[k] = np.int8(np.rint(np.float64(head[k]) * factor))
+            rest[k] = np.float64(head[k]) * inverse - scale * np.float64(code[k])
+        errors[row] = error_of(dot(rest, rest, lanes), dot(head, head, lanes), squares[row])
+
+
+@compiled
+def encode_bf16(exact: Exact, codes: NDArray[np.uint16], scales: Floats, errors: Floats) -> None:
+    """Write the first numbers of each row as bfloat16 bits: the nearest, ties to even."""
+    vectors, squares = exact
+    used = codes.shape[1]
+    lanes, rest, wide = np.empty(LANES), np.empty(used), np.empty(used, np.uint32)
     values = wide.view(np.float32)
     for row in range(len(vectors)):
-        vector, code = vectors[row], codes[row]
-        bits = vector.view(np.uint32)
-        for k in range(bits.size):
+        head, code = vectors[row][:used], codes[row]
+        bits = head.view(np.uint32)
+        for k in range(used):
             odd = (bits[k] >> np.uint32(16)) & np.uint32(1)
             high = (bits[k] + np.uint32(0x7FFF) + odd) >> np.uint32(16)
             code[k] = np.uint16(high)
@@ -127,15 +136,20 @@ def encode_bf16(exact: Exact, codes: NDArray[np.uint16], scales: Floats, residua
         inverse = 1.0 / np.sqrt(squares[row])
         scales[row] = np.float32(inverse)
         scale = np.float64(scales[row])
-        for k in range(vector.size):
-            rest[k] = np.float64(vector[k]) * inverse - scale * np.float64(values[k])
-        residuals[row] = rounded_up(dot(rest, rest, lanes))
+        for k in range(used):
+            rest[k] = np.float64(head[k]) * inverse - scale * np.float64(values[k])
+        errors[row] = error_of(dot(rest, rest, lanes), dot(head, head, lanes), squares[row])
 
 
 @compiled
-def rounded_up(square: float) -> np.float32:
-    """A single-precision number at or above the root of ``square``."""
-    return np.float32(np.sqrt(square) * (1 + 1e-6) + 1e-9)
+def error_of(rounded: float, head: float, whole: float) -> np.float32:
+    """A row's share in how far a product may be off, rounded up (see ``products``).
+
+    ``rounded`` is the squared length of what the rounding lost of the unit row's head,
+    ``head`` and ``whole`` the squared lengths of the row's head and of the row.
+    """
+    tail = max(1 - head / whole, 0.0)
+    return np.float32((np.sqrt(rounded) + (rounded + tail) / 2) * (1 + 1e-6) + 1e-9)
 
 
 @compiled
@@ -147,8 +161,8 @@ def near(
 ) -> int:
     """Write every cell whose cosine may reach the threshold; gives their number.
 
-    ``sides`` are scales and residuals of the left and the right rows, ``bounds`` the
-    threshold and what a product may be off beside the residuals. ``hits`` gets row, column
+    ``sides`` are scales and errors of the left and the right rows, ``bounds`` the
+    threshold and what a product may be off beside the errors. ``hits`` gets row, column
     and the most that the cosine can be, row by row. A strip without a hit, nearly every
     one, is passed over by vector instructions.
     """
@@ -157,9 +171,9 @@ def near(
     left, right = sides
     count = 0
     for row in range(len(products)):
-        scale, residual = np.float64(left[0][row]), np.float64(left[1][row])
-        bound = np.float32((threshold - allowance - residual) / scale)
-        slope = np.float32((1 + residual) / scale)
+        scale, error = np.float64(left[0][row]), np.float64(left[1][row])
+        bound = np.float32((threshold - allowance - error) / scale)
+        slope = np.float32(1 / scale)
         line = products[row]
         for start in range(0, line.size, STRIP):
             cells = line[start : start + STRIP]
@@ -172,9 +186,8 @@ def near(
                 for k in range(cells.size):
                     if np.float32(cells[k]) * scales[k] + slope * errors[k] >= bound:
                         value = scale * np.float64(cells[k]) * np.float64(scales[k])
-                        error = residual + (1 + residual) * np.float64(errors[k])
                         rows[count], columns[count] = row, start + k
-                        most[count] = min(value + error + allowance, 1.0)
+                        most[count] = min(value + error + errors[k] + allowance, 1.0)
                         count += 1
     return count
 

@@ -8,6 +8,7 @@ NumPy's on processors.
 
 import math
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -35,15 +36,20 @@ class Int8Products(Products):
 
     name = "int8"
 
+    def __init__(self, share: float = 1.0) -> None:
+        """Torch is loaded here, so that a team can cap its threads."""
+        super().__init__(share)
+        _torch()
+
     def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
         """Round each row to 255 steps of its own largest number."""
         from decomposerl.kernels.cosine_loops import encode_int8
 
-        encode_int8((vectors, squares), into.codes, into.scales, into.residuals)
+        encode_int8((vectors, squares), into.codes, into.scales, into.errors)
 
-    def error(self, dimensions: int) -> float:
+    def rounding(self, used: int) -> float:
         """Sums of whole numbers are exact as long as they fit."""
-        return 0.0 if dimensions * 127**2 < INT32_LIMIT else math.inf
+        return 0.0 if used * 127**2 < INT32_LIMIT else math.inf
 
     def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
         """Whole-number products of all pairs of codes."""
@@ -53,8 +59,8 @@ class Int8Products(Products):
         multiply(torch.from_numpy(left), torch.from_numpy(right).T, out=torch.from_numpy(out))
         return out
 
-    def _codes(self, vectors: Floats) -> Codes:
-        return np.empty(vectors.shape, np.int8)
+    def _codes(self, vectors: Floats, used: int) -> Codes:
+        return np.empty((len(vectors), used), np.int8)
 
 
 class Bf16Products(Products):
@@ -62,15 +68,20 @@ class Bf16Products(Products):
 
     name = "bf16"
 
+    def __init__(self, share: float = 1.0) -> None:
+        """Torch is loaded here, so that a team can cap its threads."""
+        super().__init__(share)
+        _torch()
+
     def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
         """Round each number to eight binary digits."""
         from decomposerl.kernels.cosine_loops import encode_bf16
 
-        encode_bf16((vectors, squares), into.codes, into.scales, into.residuals)
+        encode_bf16((vectors, squares), into.codes, into.scales, into.errors)
 
-    def error(self, dimensions: int) -> float:
+    def rounding(self, used: int) -> float:
         """One rounding of the sum to bfloat16 and those of the sum itself."""
-        return 1.02 * (BRAIN + dimensions * SINGLE)
+        return 1.02 * (BRAIN + used * SINGLE)
 
     def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
         """Products of all pairs of codes, widened to single precision."""
@@ -82,23 +93,24 @@ class Bf16Products(Products):
         torch.from_numpy(out).copy_(narrow)
         return out
 
-    def _codes(self, vectors: Floats) -> Codes:
-        return np.empty(vectors.shape, np.uint16)
+    def _codes(self, vectors: Floats, used: int) -> Codes:
+        return np.empty((len(vectors), used), np.uint16)
 
 
 class DeviceProducts(Bf16Products):
     """bfloat16 products on a device of torch: the scan runs there, hits alone come back."""
 
     block, tile = 4_096, 16_384
+    clock = staticmethod(time.perf_counter)  # the work is not this thread's
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, share: float = 1.0) -> None:
         """Ask the device for a number.
 
         Raises:
             EngineMissing: torch is not installed.
             EngineError: torch does not find the device.
         """
-        super().__init__()
+        super().__init__(share)
         torch = _torch()
         try:
             torch.zeros(1, device=device).cpu()
@@ -109,15 +121,19 @@ class DeviceProducts(Bf16Products):
         self._one_at_a_time = threading.Lock()
         self.name = f"bf16_{self._device.type}"
 
+    def of_share(self, share: float) -> "DeviceProducts":
+        """The same device, with another share of the numbers."""
+        return type(self)(str(self._device), share)
+
     def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
         """Round here, multiply there."""
-        host = np.empty(vectors.shape, np.uint16)
-        super().encode(vectors, squares, Encoded(host, into.scales, into.residuals))
+        host = np.empty(into.codes.shape, np.uint16)
+        super().encode(vectors, squares, Encoded(host, into.scales, into.errors))
         into.codes.copy_(_bf16(host))
 
-    def error(self, dimensions: int) -> float:
+    def rounding(self, used: int) -> float:
         """As on a processor; a device's sums may cut where a processor rounds."""
-        return 1.02 * (BRAIN + 4 * dimensions * SINGLE)
+        return 1.02 * (BRAIN + 4 * used * SINGLE)
 
     def multiply(self, left: Codes, right: Codes) -> Codes:
         """Products of all pairs of codes, single precision, on the device."""
@@ -127,23 +143,26 @@ class DeviceProducts(Bf16Products):
         return torch.mm(left, right.T).float()
 
     def near(self, left: Encoded, right: Encoded, threshold: float) -> Hits:
-        """See ``Products.near``; one largest residual stands for all rows of a slice."""
+        """See ``Products.near``."""
         torch = _torch()
-        residuals = (left.residuals.max(initial=0), right.residuals.max(initial=0))
-        slack = float(residuals[0] + residuals[1] + residuals[0] * residuals[1])
-        slack += self.error(left.codes.shape[1]) + GUARD
+        allowance = self.rounding(left.codes.shape[1]) + GUARD
+        bounds = ((threshold - allowance - left.errors) / left.scales).astype(np.float32)
         with self._one_at_a_time:
-            scales = torch.from_numpy(right.scales).to(self._device)
-            bounds = torch.from_numpy((threshold - slack) / left.scales).to(self._device)
-            values = self.multiply(left.codes, right.codes) * scales
-            rows, columns = torch.nonzero(values >= bounds[:, None], as_tuple=True)
-            found = values[rows, columns].cpu().numpy().astype(np.float64)
+            scales, errors, least = (
+                torch.from_numpy(numbers).to(self._device)
+                for numbers in (right.scales, right.errors / left.scales.min(initial=1), bounds)
+            )
+            most = self.multiply(left.codes, right.codes).mul_(scales).add_(errors)
+            rows, columns = torch.nonzero(most >= least[:, None], as_tuple=True)
+            found = most[rows, columns].cpu().numpy().astype(np.float64)
             places = rows.int().cpu().numpy(), columns.int().cpu().numpy()
-        return *places, np.minimum(found * left.scales[places[0]] + slack, 1.0)
+        # A row's own scale may be larger than the least: then its errors are too large, safely.
+        reached = found * left.scales[places[0]] + left.errors[places[0]] + allowance
+        return *places, np.minimum(reached, 1.0)
 
-    def _codes(self, vectors: Floats) -> Codes:
+    def _codes(self, vectors: Floats, used: int) -> Codes:
         torch = _torch()
-        return torch.empty(vectors.shape, dtype=torch.bfloat16, device=self._device)
+        return torch.empty((len(vectors), used), dtype=torch.bfloat16, device=self._device)
 
 
 def _torch() -> Library:

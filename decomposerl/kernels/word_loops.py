@@ -188,8 +188,7 @@ def _number_rows(
 ) -> tuple[int, int]:
     """Write the numbers of each row's distinct elements to ``out``, how many to its count.
 
-    Rows are counted from ``first_row``. Gives the number of elements known, ``size`` before,
-    and how much of ``out`` is used.
+    Rows count from ``first_row``. Gives the elements known (``size`` before), the use of ``out``.
     """
     text, begins, sizes, counts = spans
     table, keys, arena, ends, seen = known
@@ -215,10 +214,9 @@ def _number_rows(
                 slot = (slot + _ONE) & mask
                 number = table[slot]
             if number < 0:
-                table[slot], keys[size], number = size, key, size
-                ends[size + 1] = ends[size] + length
+                table[slot], keys[size], ends[size + 1] = size, key, ends[size] + length
                 arena[ends[size] : ends[size + 1]] = text[begin : begin + length]
-                size += 1
+                number, size = size, size + 1
             out[used] = number
             used += seen[number] != first_row + row
             seen[number] = first_row + row
