@@ -15,6 +15,8 @@ first use (``set_join_loops``).
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +24,11 @@ from numpy.typing import NDArray
 from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches, Pairs, exact_threshold
 from decomposerl.kernels.minhash_join import verified_duplicates
+from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, packed
 
 MOST_PAIRS = 50_000_000
-Flags = NDArray[np.bool_]
+ROWS_A_TASK = 4_096
 JoinSets = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]
 
 
@@ -51,8 +54,13 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     sets = packed(texts, shingle, threads)
     if candidate_budget is not None and candidates(sets, threshold) > candidate_budget:
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
-    everyone = np.ones(len(texts), np.bool_)
-    return _join(sets, threshold, _name(shingle), probing=everyone, indexed=everyone)
+    from decomposerl.kernels.set_join_loops import join
+
+    if not texts:
+        return Matches.none(0, _name(shingle))
+    ready = _prepared(sets, threshold)
+    matched, shared, united = join(ready.sets, ready.firsts, ready.least_of)
+    return Matches(matched, shared / united, _name(shingle))
 
 
 def cross_matches(
@@ -67,11 +75,23 @@ def cross_matches(
 
     ``matched`` indexes ``right``; ties go to the lowest index.
     """
-    indexed = np.zeros(len(right) + len(left), np.bool_)
-    indexed[: len(right)] = True
-    sets = packed([*right, *left], shingle, threads)
-    found = _join(sets, threshold, _name(shingle), probing=~indexed, indexed=indexed)
-    return Matches(found.matched[len(right) :], found.similarity[len(right) :], found.engine)
+    from decomposerl.kernels.set_join_loops import index_rows, match_rows
+
+    if not left or not right:
+        return Matches.none(len(left), _name(shingle))
+    ready = _prepared(packed([*right, *left], shingle, threads), threshold, len(right))
+    index = index_rows(ready.sets, ready.firsts, len(right))
+    found = np.empty((3, len(left)), np.int64)
+
+    def match(first: int) -> None:
+        rows = found[:, first : first + ROWS_A_TASK]
+        start = len(right) + first
+        match_rows(ready.sets, start, index, len(right), ready.least_of, (*rows,))
+
+    with Team(threads if len(left) > ROWS_A_TASK else 1) as team:
+        team.run(partial(match, first) for first in range(0, len(left), ROWS_A_TASK))
+    matched, shared, united = found
+    return Matches(matched, shared / united, _name(shingle))
 
 
 def pairs_above(
@@ -90,9 +110,9 @@ def pairs_above(
     from decomposerl.kernels.set_join_loops import collect
 
     exact_threshold(floor)
-    prepared = _prepared(packed(texts, shingle, threads), floor)
+    ready = _prepared(packed(texts, shingle, threads), floor)
     found = np.empty((4, 4 * len(texts)), np.int32)
-    count = collect(*prepared, (found[0], found[1], found[2], found[3]))
+    count = collect(ready.sets, ready.firsts, ready.least_of, (*found,))
     if count > most:
         raise ConfigError(
             f"{count:,} pairs of claims have Jaccard {floor} or more, and {most:,} can be "
@@ -100,7 +120,7 @@ def pairs_above(
         )
     if count > found.shape[1]:  # now it is known how many there are
         found = np.empty((4, count), np.int32)
-        collect(*prepared, (found[0], found[1], found[2], found[3]))
+        collect(ready.sets, ready.firsts, ready.least_of, (*found,))
     earlier, later, shared, united = found[:, :count].astype(np.int64)
     order = np.lexsort((earlier, later))
     return Pairs(earlier[order], later[order], shared[order] / united[order], _name(shingle))
@@ -120,22 +140,17 @@ def _name(shingle: Shingle) -> str:
     return f"exact join ({shingle})"
 
 
-def _join(
-    sets: PackedSets, threshold: float, engine: str, *, probing: Flags, indexed: Flags
-) -> Matches:
-    if not len(sets.sizes):
-        return Matches.none(0, engine)
-    from decomposerl.kernels.set_join_loops import join
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """Sets with prefixes and signatures, where postings start, and what must be shared."""
 
-    packed_sets, firsts, least_of = _prepared(sets, threshold)
-    matched, shared, united = join(packed_sets, firsts, (probing, indexed), least_of)
-    return Matches(matched, shared / united, engine)
+    sets: JoinSets
+    firsts: NDArray[np.int64]
+    least_of: NDArray[np.int32]
 
 
-def _prepared(
-    sets: PackedSets, threshold: float
-) -> tuple[JoinSets, NDArray[np.int64], NDArray[np.int32]]:
-    """The sets with prefixes and signatures, where postings start, and what must be shared."""
+def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) -> _Ready:
+    """Ready to be joined; only the first rows (None: all) shall be indexed."""
     from decomposerl.kernels.set_join_loops import least_shared, sign
 
     exact, prefixes = exact_threshold(threshold), _prefixes(sets, threshold)
@@ -143,7 +158,8 @@ def _prepared(
     sign(sets.tokens, sets.starts, signatures)
     largest = int(sets.sizes.max(initial=0))
     least_of = least_shared(largest, (exact.numerator, exact.denominator))
-    return (sets.tokens, sets.starts, prefixes, signatures), _postings(sets, prefixes), least_of
+    packed_sets = (sets.tokens, sets.starts, prefixes, signatures)
+    return _Ready(packed_sets, _postings(sets, prefixes[:indexed]), least_of)
 
 
 def _prefixes(sets: PackedSets, threshold: float) -> NDArray[np.int32]:
@@ -154,7 +170,7 @@ def _prefixes(sets: PackedSets, threshold: float) -> NDArray[np.int32]:
 
 
 def _postings(sets: PackedSets, prefixes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where the postings of each token start if every row is indexed, shape (tokens + 1,)."""
+    """Where each token's postings start if all rows with a prefix are indexed (tokens + 1,)."""
     from decomposerl.kernels.set_join_loops import count_postings
 
     counts = np.zeros(len(sets.hashes), np.int64)

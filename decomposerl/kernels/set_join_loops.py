@@ -24,6 +24,8 @@ Sets = tuple[Tokens, Ints, Tokens, Bits]
 Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens, Bits]
 """Where a token's postings start and how many there are; per posting its row, the row's
 size, how many of the row's tokens stand at or after this one, and the row's signature."""
+Counts = tuple[Ints, Ints, Ints]
+"""Per row the matched row (-1: none), the shared and the united number of tokens."""
 
 _ONES, _TWOS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _FOURS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
@@ -159,31 +161,56 @@ def _enter(sets: Sets, row: int, index: Index) -> None:
 enter = inlined(_enter)
 
 
-def _join(
-    sets: Sets, firsts: Ints, roles: tuple[Flags, Flags], least_of: Tokens
-) -> tuple[Ints, Ints, Ints]:
-    """Match each ``probing`` row with the rows indexed before it, in row order.
-
-    Each ``indexed`` row that found no match then joins the index; ``firsts`` says where
-    each token's postings start. Gives per row the matched row (-1: none), the shared and
-    the united number of tokens.
-    """
-    probing, indexed = roles
-    rows, room = probing.size, firsts[-1]
-    lengths, seen = np.zeros(firsts.size, np.int32), np.full(rows, -1, np.int32)
+def _room_for(firsts: Ints) -> Index:
+    """An index without rows; ``firsts`` says where each token's postings shall start."""
+    lengths, room = np.zeros(firsts.size, np.int32), firsts[-1]
     owners, sizes = np.empty(room, np.int32), np.empty(room, np.int32)
     rests, bits = np.empty(room, np.int32), np.empty(room, np.uint64)
-    index = (firsts, lengths, owners, sizes, rests, bits)
+    return (firsts, lengths, owners, sizes, rests, bits)
+
+
+room_for = inlined(_room_for)
+
+
+def _join(sets: Sets, firsts: Ints, least_of: Tokens) -> Counts:
+    """Match each row with the unmatched rows before it, in row order."""
+    rows, index = sets[2].size, room_for(firsts)
+    seen = np.full(rows, -1, np.int32)
     matched, shared, united = np.full(rows, -1), np.zeros(rows, np.int64), np.ones(rows, np.int64)
     for row in range(rows):
-        if probing[row]:
-            matched[row], shared[row], united[row] = best_match(sets, row, index, seen, least_of)
-        if indexed[row] and matched[row] < 0:
+        matched[row], shared[row], united[row] = best_match(sets, row, index, seen, least_of)
+        if matched[row] < 0:
             enter(sets, row, index)
     return matched, shared, united
 
 
 join = compiled(_join)
+
+
+def _index_rows(sets: Sets, firsts: Ints, rows: int) -> Index:
+    """The first ``rows`` rows, entered in their order."""
+    index = room_for(firsts)
+    for row in range(rows):
+        enter(sets, row, index)
+    return index
+
+
+index_rows = compiled(_index_rows)
+
+
+def _match_rows(
+    sets: Sets, first: int, index: Index, indexed: int, least_of: Tokens, found: Counts
+) -> None:
+    """Match the rows from ``first`` on with the first ``indexed`` rows; writes to ``found``."""
+    matched, shared, united = found
+    seen = np.full(indexed, -1, np.int32)
+    for place in range(matched.size):
+        matched[place], shared[place], united[place] = best_match(
+            sets, first + place, index, seen, least_of
+        )
+
+
+match_rows = compiled(_match_rows)
 
 
 def _collect(
@@ -195,10 +222,9 @@ def _collect(
     """
     earlier, later, shared_of, united_of = found
     tokens, starts, prefixes, signatures = sets
-    rows, room, count = starts.size - 1, firsts[-1], 0
-    lengths, seen = np.zeros(firsts.size, np.int32), np.full(rows, -1, np.int32)
-    owners, sizes = np.empty(room, np.int32), np.empty(room, np.int32)
-    rests, bits = np.empty(room, np.int32), np.empty(room, np.uint64)
+    rows, count, index = starts.size - 1, 0, room_for(firsts)
+    _, lengths, owners, sizes, rests, bits = index
+    seen = np.full(rows, -1, np.int32)
     for row in range(rows):
         size = starts[row + 1] - starts[row]
         for place in range(prefixes[row]):
@@ -218,7 +244,7 @@ def _collect(
                     earlier[count], later[count] = other, row
                     shared_of[count], united_of[count] = shared, size + sizes[posting] - shared
                 count += shared >= least
-        enter(sets, row, (firsts, lengths, owners, sizes, rests, bits))
+        enter(sets, row, index)
     return count
 
 
