@@ -10,7 +10,7 @@ Left out deliberately: matrix products (``products``) and who is compared with w
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.jit import compiled
+from decomposerl.kernels.jit import compiled, internal
 
 Vectors = NDArray[np.float32]
 Floats = NDArray[np.float32]
@@ -141,7 +141,7 @@ def encode_bf16(exact: Exact, codes: NDArray[np.uint16], scales: Floats, errors:
         errors[row] = error_of(dot(rest, rest, lanes), dot(head, head, lanes), squares[row])
 
 
-@compiled
+@internal
 def error_of(rounded: float, head: float, whole: float) -> np.float32:
     """A row's share in how far a product may be off, rounded up (see ``products``).
 

@@ -15,7 +15,7 @@ Left out deliberately: where similarities come from (``facility_location``,
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.jit import compiled
+from decomposerl.kernels.jit import compiled, internal
 
 LANES = 32  # as many independent sums as hide the latency of an addition
 NO_LIST = -1
@@ -28,7 +28,7 @@ Rows = NDArray[np.int64]
 Lists = tuple[NDArray[np.int32], Singles, Rows]  # columns and values (n, most), lengths (n,)
 
 
-@compiled
+@internal
 def add_terms(row: Floats, cover: Floats, lanes: Doubles) -> None:
     """Add max(0, row - cover) to the lanes; ``row`` begins at a column divisible by 32."""
     for start in range(0, len(row), LANES):
@@ -55,7 +55,7 @@ def totals(lanes: Doubles, sums: Doubles) -> None:
         sums[row] = total(lanes[row])
 
 
-@compiled
+@internal
 def gain_of(row: Floats, cover: Floats, lanes: Doubles) -> float:
     """What ``row`` adds to f(S) now; ``lanes`` is scratch."""
     lanes[:] = 0.0
@@ -86,7 +86,7 @@ def ahead(row: int, other: int, bounds: Doubles) -> bool:
     return higher or (bounds[row] == bounds[other] and row < other)
 
 
-@compiled
+@internal
 def sink(heap: Rows, bounds: Doubles, place: int) -> None:
     """Let the row at ``place`` of the heap sink to where its bound belongs."""
     row, child = heap[place], 2 * place + 1
@@ -167,7 +167,7 @@ def collect(tile: Singles, rows: Rows, first: int, cover: Singles, lists: Lists)
         lengths[row] = length + count
 
 
-@compiled
+@internal
 def gain_of_list(row: int, cover: Singles, lists: Lists, lanes: Doubles) -> float:
     """``gain_of`` for a row's list, which loses the entries no longer above the cover."""
     columns, values, lengths = lists

@@ -26,7 +26,7 @@ def compiled(function: Function) -> Function:
     from numba import njit
 
     try:
-        fast: Any = njit(function, cache=True, nogil=True)
+        fast: Any = njit(function, cache=True, nogil=True, no_cfunc_wrapper=True)
     except RuntimeError:  # numba found no folder that it may write to
         fast = njit(function, nogil=True)
     else:
@@ -45,6 +45,17 @@ def _loops_digest() -> str:
     sources = [*sorted(folder.glob("*_loops.py")), folder / "code_points.py"]
     texts = (path.read_bytes() for path in sources if path.is_file())
     return hashlib.sha256(b"\0".join(texts)).hexdigest()
+
+
+def internal(function: Function) -> Function:
+    """``function`` for the calls of other loops alone: Python cannot call what comes out.
+
+    Compiling the way in from Python would take longer than compiling a small loop.
+    """
+    from numba import njit
+
+    hidden: Function = njit(function, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
+    return hidden
 
 
 def inlined(function: Function) -> Function:

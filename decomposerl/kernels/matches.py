@@ -88,3 +88,14 @@ def exact_threshold(threshold: float) -> Fraction:
         raise ValueError(f"threshold {threshold} is not in (0, 1]")
     fraction = Fraction(repr(float(threshold))).limit_denominator(LARGEST_DENOMINATOR)
     return max(fraction, Fraction(1, LARGEST_DENOMINATOR))
+
+
+def least_shared(largest: int, threshold: float) -> NDArray[np.int32]:
+    """Fewest shared elements that reach a Jaccard, per sum of the sizes of two sets.
+
+    Shape (2 * largest + 1,) where no set has more than ``largest`` elements.
+    """
+    exact = exact_threshold(threshold)
+    both = exact.numerator + exact.denominator
+    needed = -(-np.arange(2 * largest + 1) * exact.numerator // both)
+    return needed.astype(np.int32)

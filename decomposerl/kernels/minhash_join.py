@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.matches import Matches, exact_threshold
+from decomposerl.kernels.matches import Matches, exact_threshold, least_shared
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, packed, shingle_sets, word_sets
 
@@ -71,9 +71,8 @@ def verified_duplicates(
 ) -> Matches:
     """``verified_minhash_duplicates`` for rows that are sets already."""
     from decomposerl.kernels.minhash_loops import keep_first
-    from decomposerl.kernels.set_join_loops import least_shared, sign
+    from decomposerl.kernels.set_join_loops import sign
 
-    exact = exact_threshold(threshold)
     bands, rows = generous_bands(threshold, num_perm)
     engine = f"verified MinHash ({shingle}, {bands} bands of {rows})"
     if not len(sets.sizes):
@@ -86,8 +85,7 @@ def verified_duplicates(
     sign(sets.tokens, sets.starts, signatures)
     prefixes = np.zeros(len(sets.sizes), np.int32)  # buckets take their place
     joined = (sets.tokens, sets.starts, prefixes, signatures)
-    largest = int(sets.sizes.max())
-    least_of = least_shared(largest, (exact.numerator, exact.denominator))
+    least_of = least_shared(int(sets.sizes.max()), threshold)
     matched, shared, united = keep_first(joined, buckets, firsts, least_of)
     return Matches(matched, shared / united, engine)
 

@@ -21,7 +21,7 @@ from decomposerl.kernels.code_points import (
     UPPER,
     WORD,
 )
-from decomposerl.kernels.jit import compiled
+from decomposerl.kernels.jit import compiled, internal
 
 MOST_LETTERS = 7  # of an abbreviation, packed into one integer
 BEFORE_DIGIT = 1
@@ -33,7 +33,7 @@ _STOP, _HYPHEN, _LOW_LINE = ord("."), ord("-"), ord("_")
 _BEYOND_ASCII = 0x80
 
 
-@compiled
+@internal
 def is_marker(kinds: Kinds, codes: Codes, start: int, stop: int) -> bool:
     """Whether a number or one letter, after signs at most, is all before the full stop."""
     while start < stop and not kinds[start] & WORD:
@@ -45,7 +45,7 @@ def is_marker(kinds: Kinds, codes: Codes, start: int, stop: int) -> bool:
     return start + 1 == stop and codes[start] != _LOW_LINE
 
 
-@compiled
+@internal
 def is_dotted(kinds: Kinds, codes: Codes, place: int, stop: int) -> bool:
     """Whether letters with full stops between them, such as U.S or J.-P, end at ``stop``."""
     while kinds[place] & WORD and not kinds[place] & DECIMAL and codes[place] != _LOW_LINE:
@@ -93,7 +93,7 @@ def begins(kinds: Kinds, place: int) -> int:
     return int(first & (UPPER | DIGIT) | kind & QUOTE)
 
 
-@compiled
+@internal
 def is_end(
     kinds: Kinds, codes: Codes, start: int, marks: tuple[int, int, int], short: Ints
 ) -> bool:
@@ -123,7 +123,7 @@ def is_end(
     return not (beginning & DIGIT and holds(short, letters << 1 | BEFORE_DIGIT))
 
 
-@compiled
+@internal
 def after_signs(kinds: Kinds, place: int) -> tuple[int, int]:
     """Where a run of terminators and closing signs ends, and where its line goes on."""
     while kinds[place] & TERMINATOR:
@@ -136,7 +136,7 @@ def after_signs(kinds: Kinds, place: int) -> tuple[int, int]:
     return closed, place
 
 
-@compiled
+@internal
 def find_sentences(kinds: Kinds, codes: Codes, length: int, short: Ints, sentences: Ints) -> int:
     """Fill ``sentences`` with the places where they end; gives their number.
 

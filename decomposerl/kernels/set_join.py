@@ -22,13 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
-from decomposerl.kernels.matches import Matches, Pairs, exact_threshold
+from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, least_shared
 from decomposerl.kernels.minhash_join import verified_duplicates
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, packed
 
 MOST_PAIRS = 50_000_000
 ROWS_A_TASK = 4_096
+Index = tuple[
+    NDArray[np.int64],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.int32],
+    NDArray[np.uint64],
+]
 JoinSets = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]
 
 
@@ -59,7 +67,9 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     if not texts:
         return Matches.none(0, _name(shingle))
     ready = _prepared(sets, threshold)
-    matched, shared, united = join(ready.sets, ready.firsts, ready.least_of)
+    found = np.empty((3, len(texts)), np.int64)
+    join(ready.sets, ready.index, _unseen(len(texts)), ready.least_of, (*found,))
+    matched, shared, united = found
     return Matches(matched, shared / united, _name(shingle))
 
 
@@ -80,13 +90,12 @@ def cross_matches(
     if not left or not right:
         return Matches.none(len(left), _name(shingle))
     ready = _prepared(packed([*right, *left], shingle, threads), threshold, len(right))
-    index = index_rows(ready.sets, ready.firsts, len(right))
+    index_rows(ready.sets, ready.index, len(right))
     found = np.empty((3, len(left)), np.int64)
 
     def match(first: int) -> None:
-        rows = found[:, first : first + ROWS_A_TASK]
-        start = len(right) + first
-        match_rows(ready.sets, start, index, len(right), ready.least_of, (*rows,))
+        rows, start = found[:, first : first + ROWS_A_TASK], len(right) + first
+        match_rows(ready.sets, start, ready.index, _unseen(len(right)), ready.least_of, (*rows,))
 
     with Team(threads if len(left) > ROWS_A_TASK else 1) as team:
         team.run(partial(match, first) for first in range(0, len(left), ROWS_A_TASK))
@@ -107,23 +116,28 @@ def pairs_above(
     Raises:
         ConfigError: there are more than ``most`` pairs.
     """
-    from decomposerl.kernels.set_join_loops import collect
-
     exact_threshold(floor)
-    ready = _prepared(packed(texts, shingle, threads), floor)
-    found = np.empty((4, 4 * len(texts)), np.int32)
-    count = collect(ready.sets, ready.firsts, ready.least_of, (*found,))
+    sets = packed(texts, shingle, threads)
+    count, found = _collected(sets, floor, 4 * len(texts))
     if count > most:
         raise ConfigError(
             f"{count:,} pairs of claims have Jaccard {floor} or more, and {most:,} can be "
             "kept; raise pairs_floor"
         )
     if count > found.shape[1]:  # now it is known how many there are
-        found = np.empty((4, count), np.int32)
-        collect(ready.sets, ready.firsts, ready.least_of, (*found,))
+        count, found = _collected(sets, floor, count)
     earlier, later, shared, united = found[:, :count].astype(np.int64)
     order = np.lexsort((earlier, later))
     return Pairs(earlier[order], later[order], shared[order] / united[order], _name(shingle))
+
+
+def _collected(sets: PackedSets, floor: float, room: int) -> tuple[int, NDArray[np.int32]]:
+    """How many pairs there are, and as many as there is room for, shape (4, room)."""
+    from decomposerl.kernels.set_join_loops import collect
+
+    ready, found = _prepared(sets, floor), np.empty((4, room), np.int32)
+    seen = _unseen(len(sets.sizes))
+    return collect(ready.sets, ready.index, seen, ready.least_of, (*found,)), found
 
 
 def candidates(sets: PackedSets, threshold: float) -> int:
@@ -142,24 +156,35 @@ def _name(shingle: Shingle) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """Sets with prefixes and signatures, where postings start, and what must be shared."""
+    """Sets with prefixes and signatures, an empty index for them, and what must be shared."""
 
     sets: JoinSets
-    firsts: NDArray[np.int64]
+    index: Index
     least_of: NDArray[np.int32]
 
 
 def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) -> _Ready:
     """Ready to be joined; only the first rows (None: all) shall be indexed."""
-    from decomposerl.kernels.set_join_loops import least_shared, sign
+    from decomposerl.kernels.set_join_loops import sign
 
-    exact, prefixes = exact_threshold(threshold), _prefixes(sets, threshold)
+    prefixes = _prefixes(sets, threshold)
     signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
-    largest = int(sets.sizes.max(initial=0))
-    least_of = least_shared(largest, (exact.numerator, exact.denominator))
-    packed_sets = (sets.tokens, sets.starts, prefixes, signatures)
-    return _Ready(packed_sets, _postings(sets, prefixes[:indexed]), least_of)
+    joined = (sets.tokens, sets.starts, prefixes, signatures)
+    index = _room_for(_postings(sets, prefixes[:indexed]))
+    return _Ready(joined, index, least_shared(int(sets.sizes.max(initial=0)), threshold))
+
+
+def _room_for(firsts: NDArray[np.int64]) -> Index:
+    """An index without rows; ``firsts`` says where each token's postings shall start."""
+    room = int(firsts[-1])
+    owners, sizes, rests = (np.empty(room, np.int32) for _ in range(3))
+    return firsts, np.zeros(len(firsts), np.int32), owners, sizes, rests, np.empty(room, np.uint64)
+
+
+def _unseen(rows: int) -> NDArray[np.int32]:
+    """Working space of a loop: which row looked at each of these last."""
+    return np.full(rows, -1, np.int32)
 
 
 def _prefixes(sets: PackedSets, threshold: float) -> NDArray[np.int32]:

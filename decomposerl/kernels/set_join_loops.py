@@ -26,6 +26,8 @@ Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens, Bits]
 size, how many of the row's tokens stand at or after this one, and the row's signature."""
 Counts = tuple[Ints, Ints, Ints]
 """Per row the matched row (-1: none), the shared and the united number of tokens."""
+Quads = tuple[Tokens, Tokens, Tokens, Tokens]
+"""Per pair the earlier row, the later, the shared and the united number of tokens."""
 
 _ONES, _TWOS = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
 _FOURS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
@@ -76,17 +78,6 @@ def _count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least:
 
 
 count_shared = inlined(_count_shared)
-
-
-def _least_shared(largest: int, exact: tuple[int, int]) -> Tokens:
-    """Fewest shared tokens that reach the Jaccard ``exact``, per sum of two sizes."""
-    numerator, denominator = exact
-    sums = np.arange(2 * largest + 1)
-    whole = sums * numerator + numerator + denominator - 1
-    return (whole // (numerator + denominator)).astype(np.int32)
-
-
-least_shared = compiled(_least_shared)
 
 
 def _may_share(mine: np.uint64, others: np.uint64, size: int, other_size: int, least: int) -> bool:
@@ -161,49 +152,32 @@ def _enter(sets: Sets, row: int, index: Index) -> None:
 enter = inlined(_enter)
 
 
-def _room_for(firsts: Ints) -> Index:
-    """An index without rows; ``firsts`` says where each token's postings shall start."""
-    lengths, room = np.zeros(firsts.size, np.int32), firsts[-1]
-    owners, sizes = np.empty(room, np.int32), np.empty(room, np.int32)
-    rests, bits = np.empty(room, np.int32), np.empty(room, np.uint64)
-    return (firsts, lengths, owners, sizes, rests, bits)
-
-
-room_for = inlined(_room_for)
-
-
-def _join(sets: Sets, firsts: Ints, least_of: Tokens) -> Counts:
-    """Match each row with the unmatched rows before it, in row order."""
-    rows, index = sets[2].size, room_for(firsts)
-    seen = np.full(rows, -1, np.int32)
-    matched, shared, united = np.full(rows, -1), np.zeros(rows, np.int64), np.ones(rows, np.int64)
-    for row in range(rows):
+def _join(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Counts) -> None:
+    """Match each row with the unmatched rows before it, in row order; fills an empty index."""
+    matched, shared, united = found
+    for row in range(matched.size):
         matched[row], shared[row], united[row] = best_match(sets, row, index, seen, least_of)
         if matched[row] < 0:
             enter(sets, row, index)
-    return matched, shared, united
 
 
 join = compiled(_join)
 
 
-def _index_rows(sets: Sets, firsts: Ints, rows: int) -> Index:
-    """The first ``rows`` rows, entered in their order."""
-    index = room_for(firsts)
+def _index_rows(sets: Sets, index: Index, rows: int) -> None:
+    """Enter the first ``rows`` rows in their order."""
     for row in range(rows):
         enter(sets, row, index)
-    return index
 
 
 index_rows = compiled(_index_rows)
 
 
 def _match_rows(
-    sets: Sets, first: int, index: Index, indexed: int, least_of: Tokens, found: Counts
+    sets: Sets, first: int, index: Index, seen: Tokens, least_of: Tokens, found: Counts
 ) -> None:
-    """Match the rows from ``first`` on with the first ``indexed`` rows; writes to ``found``."""
+    """Match the rows from ``first`` on with the rows of the index."""
     matched, shared, united = found
-    seen = np.full(indexed, -1, np.int32)
     for place in range(matched.size):
         matched[place], shared[place], united[place] = best_match(
             sets, first + place, index, seen, least_of
@@ -213,19 +187,16 @@ def _match_rows(
 match_rows = compiled(_match_rows)
 
 
-def _collect(
-    sets: Sets, firsts: Ints, least_of: Tokens, found: tuple[Tokens, Tokens, Tokens, Tokens]
-) -> int:
-    """Write every pair that reaches ``least_of``: earlier, later, shared, united; by later row.
+def _collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Quads) -> int:
+    """Write every pair that reaches ``least_of``, by later row; fills an empty index.
 
     Gives the number of pairs there are, of which as many are written as there is room.
     """
     earlier, later, shared_of, united_of = found
     tokens, starts, prefixes, signatures = sets
-    rows, count, index = starts.size - 1, 0, room_for(firsts)
-    _, lengths, owners, sizes, rests, bits = index
-    seen = np.full(rows, -1, np.int32)
-    for row in range(rows):
+    firsts, lengths, owners, sizes, rests, bits = index
+    count = 0
+    for row in range(starts.size - 1):
         size = starts[row + 1] - starts[row]
         for place in range(prefixes[row]):
             token, rest = tokens[starts[row] + place], size - place

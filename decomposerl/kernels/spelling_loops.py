@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.kernels.code_points import APOSTROPHE, BREAK, SPACE, WORD
-from decomposerl.kernels.jit import compiled
+from decomposerl.kernels.jit import compiled, internal
 
 Text = NDArray[np.uint8]
 Kinds = NDArray[np.uint16]
@@ -65,7 +65,7 @@ def spell(texts: Texts, number: int, kinds_of: Kinds, lower_of: Codes, into: Spe
     return count
 
 
-@compiled
+@internal
 def count_tokens(kinds: Kinds, length: int) -> tuple[int, int]:
     """Number of runs without white space, and the kinds of all code points."""
     spaces, seen = 0, 0
@@ -96,7 +96,7 @@ def find_words(spelled: Spelled, length: int) -> int:
     return count
 
 
-@compiled
+@internal
 def join_words(spelled: Spelled, count: int) -> int:
     """Join runs with one apostrophe between them and cut possessives off."""
     kinds, codes, hashes, words, _ = spelled
@@ -119,7 +119,7 @@ def join_words(spelled: Spelled, count: int) -> int:
     return kept
 
 
-@compiled
+@internal
 def start_of(kinds: Kinds, place: int) -> int:
     """Where the word that ends at ``place`` starts."""
     while place > 0 and kinds[place - 1] & WORD:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.jit import compiled
+from decomposerl.kernels.jit import compiled, internal
 from decomposerl.kernels.sentence_loops import find_sentences
 from decomposerl.kernels.spelling_loops import (
     Codes,
@@ -87,7 +87,7 @@ def same(codes: Codes, start: int, known: Codes, place: int, length: int) -> boo
     return step == length
 
 
-@compiled
+@internal
 def slot_of(value: int, slots: int) -> int:
     """Where a hash belongs among so many slots, a power of two."""
     return (value ^ value >> 32) & (slots - 1)
@@ -125,7 +125,7 @@ def collect_words(spelled: Spelled, count: int, lexicon: Lexicon, left_out: Lexi
     return kept
 
 
-@compiled
+@internal
 def most_in_one(spelled: Spelled, count: int, wanted: Lexicon) -> int:
     """Most distinct wanted words inside one sentence."""
     kinds, codes, hashes, words, sentences = spelled

@@ -11,7 +11,7 @@ Left out deliberately: Unicode. Texts with other characters than ASCII arrive in
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.jit import compiled, inlined
+from decomposerl.kernels.jit import compiled, inlined, internal
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -29,6 +29,7 @@ WORDS, PIECES, WINDOWS = 0, 1, 2
 WINDOW = 5
 SPARE = 8
 SHORT_ROW = 64
+_GAPS = (1_750, 701, 301, 132, 57, 23, 10, 4, 1)
 _LONG = np.uint64(1 << 63)
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1)
@@ -183,6 +184,15 @@ def _same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: i
 same_bytes = inlined(_same_bytes)
 
 
+def _copy_bytes(text: Bytes, begin: int, into: Bytes, into_begin: int, size: int) -> None:
+    """Copy a run. Assigning a slice would compile the text of its error, for two seconds."""
+    for place in range(size):
+        into[into_begin + place] = text[begin + place]
+
+
+copy_bytes = inlined(_copy_bytes)
+
+
 def _number_rows(
     spans: Spans, known: Vocabulary, size: int, first_row: int, out: Numbers
 ) -> tuple[int, int]:
@@ -215,7 +225,7 @@ def _number_rows(
                 number = table[slot]
             if number < 0:
                 table[slot], keys[size], ends[size + 1] = size, key, ends[size] + length
-                arena[ends[size] : ends[size + 1]] = text[begin : begin + length]
+                copy_bytes(text, begin, arena, ends[size], length)
                 number, size = size, size + 1
             out[used] = number
             used += seen[number] != first_row + row
@@ -254,6 +264,20 @@ def _refill(table: Numbers, keys: Keys, size: int) -> None:
 refill = compiled(_refill)
 
 
+def _sort_long(run: Numbers) -> None:
+    """Sort ascending (Shell, by Ciura's gaps): compiles in no time, unlike a library's sort."""
+    for gap in _GAPS:
+        for place in range(gap, run.size):
+            value, hole = run[place], place
+            while hole >= gap and run[hole - gap] > value:
+                run[hole] = run[hole - gap]
+                hole -= gap
+            run[hole] = value
+
+
+sort_long = internal(_sort_long)
+
+
 def _rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
     """Replace numbers by ranks and sort each row ascending, in place.
 
@@ -265,9 +289,10 @@ def _rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
         for place in range(run.size):
             run[place] = rank[run[place]]
         if run.size > SHORT_ROW:
-            run.sort()
+            sort_long(run)
             continue
-        ranked[: run.size] = run
+        for place in range(run.size):
+            ranked[place] = run[place]
         for value in ranked[: run.size]:
             smaller = 0
             for other in ranked[: run.size]:
