@@ -65,6 +65,16 @@ def test_the_rarest_element_stands_first():
     ]
 
 
+def test_the_elements_of_a_long_text_ascend_too():
+    """Short and long rows are sorted by different means."""
+    generator = np.random.default_rng(4)
+    rows = [" ".join(f"w{n}" for n in generator.integers(0, 9_000, 6_000)) for _ in range(3)]
+    sets = packed(rows)
+    for first, last in zip(sets.starts, sets.starts[1:], strict=False):
+        assert (np.diff(sets.tokens[first:last]) > 0).all()
+    assert [len(set(row.split())) for row in rows] == sets.sizes.tolist()
+
+
 @pytest.mark.parametrize("shingle", ["word", "char_5"])
 def test_rows_cut_into_parts_are_numbered_as_one(shingle: Shingle):
     """20,000 rows, whatever the number of threads: the same bytes."""

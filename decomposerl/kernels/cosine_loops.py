@@ -29,7 +29,7 @@ MAGNITUDE = np.int32(0x7FFFFFFF)
 DECIMALS = 1e12
 
 
-@compiled
+@internal
 def dot(left: NDArray[np.floating], right: NDArray[np.floating], lanes: Doubles) -> float:
     """Dot product in double precision, in one fixed order; ``lanes`` is working space.
 
@@ -61,7 +61,7 @@ def squared_lengths(vectors: Vectors, squares: Doubles) -> None:
         squares[row] = dot(vectors[row], vectors[row], lanes)
 
 
-@compiled
+@internal
 def cosine(product: float, left_square: float, right_square: float) -> float:
     """Cosine rounded to 12 decimals, so that equal rows have exactly 1."""
     value = product / np.sqrt(left_square * right_square)

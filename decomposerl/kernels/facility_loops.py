@@ -39,7 +39,7 @@ def add_terms(row: Floats, cover: Floats, lanes: Doubles) -> None:
             lanes[lane] += max(0.0, term)
 
 
-@compiled
+@internal
 def total(lanes: Doubles) -> float:
     """The lanes added up in order."""
     gain = 0.0
@@ -79,7 +79,7 @@ def replay(rows: Floats, cover: Floats, gains: Doubles) -> None:
         raise_cover(rows[place], cover)
 
 
-@compiled
+@internal
 def ahead(row: int, other: int, bounds: Doubles) -> bool:
     """Whether ``row`` comes before ``other``: by the higher bound, then the lower number."""
     higher: bool = bounds[row] > bounds[other]

@@ -21,7 +21,7 @@ from decomposerl.kernels.code_points import (
     UPPER,
     WORD,
 )
-from decomposerl.kernels.jit import compiled, internal
+from decomposerl.kernels.jit import internal
 
 MOST_LETTERS = 7  # of an abbreviation, packed into one integer
 BEFORE_DIGIT = 1
@@ -60,7 +60,7 @@ def is_dotted(kinds: Kinds, codes: Codes, place: int, stop: int) -> bool:
     return False
 
 
-@compiled
+@internal
 def packed(codes: Codes, start: int, stop: int) -> int:
     """The letters in one integer; 0 where they are many or not all ASCII."""
     if stop - start > MOST_LETTERS:
@@ -73,7 +73,7 @@ def packed(codes: Codes, start: int, stop: int) -> int:
     return value
 
 
-@compiled
+@internal
 def holds(numbers: Ints, number: int) -> bool:
     """Whether ``number`` is one of a few."""
     found = False
@@ -82,7 +82,7 @@ def holds(numbers: Ints, number: int) -> bool:
     return found
 
 
-@compiled
+@internal
 def begins(kinds: Kinds, place: int) -> int:
     """How a sentence begins at ``place``: UPPER, DIGIT or QUOTE kinds, 0 where none can."""
     kind = first = kinds[place]

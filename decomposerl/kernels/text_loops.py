@@ -78,7 +78,7 @@ class Room(NamedTuple):
     wanted: Lexicon
 
 
-@compiled
+@internal
 def same(codes: Codes, start: int, known: Codes, place: int, length: int) -> bool:
     """Whether two runs of lower-case code points are equal."""
     step = 0
@@ -93,7 +93,7 @@ def slot_of(value: int, slots: int) -> int:
     return (value ^ value >> 32) & (slots - 1)
 
 
-@compiled
+@internal
 def find(lexicon: Lexicon, value: int, codes: Codes, start: int, end: int) -> tuple[int, int]:
     """Number of the word in the lexicon (-1: absent) and the slot where it is or belongs."""
     words, slots = lexicon.words, lexicon.slots
