@@ -1,0 +1,112 @@
+"""The silver prompt and its reply (paper, "Silver-Decomposition Question Generator").
+
+Takes a prompt file, evidence and claim, gives the request; takes a reply's text, gives the
+sub-questions. The document stands first, so that claims about one document share a prefix.
+
+Left out deliberately: which questions count (``funnel.silver``).
+"""
+
+import json
+import re
+from typing import Any
+
+from decomposerl.chat import ChatRequest, Message, Sampling
+from decomposerl.prompts.template import PromptFile
+
+NAME = "silver"
+MOST_QUESTIONS = 20
+SCHEMA = json.dumps(
+    {
+        "additionalProperties": False,
+        "properties": {
+            "questions": {
+                "items": {"type": "string"},
+                "maxItems": MOST_QUESTIONS,
+                "minItems": 1,
+                "type": "array",
+            }
+        },
+        "required": ["questions"],
+        "type": "object",
+    },
+    separators=(",", ":"),
+    sort_keys=True,
+)
+_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+_LIST = re.compile(r"<questions>(.*)</questions>", re.DOTALL)
+_QUESTION = re.compile(r"<question>(.*?)</question>", re.DOTALL)
+
+
+def silver_request(
+    prompt: PromptFile,
+    pair: tuple[str, str],
+    sampling: Sampling,
+    *,
+    structured: bool,
+    thinking: bool | None,
+) -> ChatRequest:
+    """The request for one ``(evidence, claim)`` pair; ``structured`` asks for JSON."""
+    evidence, claim = pair
+    content = prompt.filled(
+        "prompt",
+        document=evidence,
+        claim=claim,
+        reply_format=prompt.filled("json" if structured else "tags"),
+    )
+    return ChatRequest(
+        (Message("user", content),),
+        sampling,
+        prompt.template,
+        thinking,
+        SCHEMA if structured else None,
+    )
+
+
+def read_questions(reply: str) -> list[str]:
+    """The questions of a reply, trimmed, in order: from JSON, or else from tags.
+
+    Thinking before the answer is passed over. An empty list is an answer.
+
+    Raises:
+        ValueError: the reply is neither form, or a question is not text.
+    """
+    text = _THOUGHT.sub("", reply).strip()
+    if "<think>" in text:
+        raise ValueError("the thinking is not closed")
+    fenced = _FENCE.match(text)
+    found = _from_json(fenced[1] if fenced else text)
+    if found is None:
+        found = _from_tags(text)
+    questions = [" ".join(question.split()) for question in found]
+    if not all(questions):
+        raise ValueError("a question is empty")
+    return questions
+
+
+def _from_json(text: str) -> list[str] | None:
+    try:
+        value: Any = json.loads(text)
+    except json.JSONDecodeError:
+        return None
+    if isinstance(value, dict):
+        value = value.get("questions")
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError("the JSON holds no list of questions")
+    return value
+
+
+def _from_tags(text: str) -> list[str]:
+    """Questions inside the last list; each tag must be closed."""
+    lists = _LIST.findall(text)
+    if not lists:
+        raise ValueError("the reply has neither JSON nor a closed list of <question> tags")
+    inside = lists[-1].rpartition("<questions>")[2]
+    found = _QUESTION.findall(inside)
+    if inside.count("<question>") != len(found) or inside.count("</question>") != len(found):
+        raise ValueError("a <question> tag is not closed")
+    if any("<question>" in question for question in found):
+        raise ValueError("a <question> stands inside another")
+    if not found and inside.strip():
+        raise ValueError("the list holds text but no <question>")
+    return [str(question) for question in found]
