@@ -58,7 +58,7 @@ class RuleEntities:
         if not texts:
             return []
         docs = self._pipeline.pipe(texts, batch_size=256)
-        return [_distinct([span.text for span in doc.ents]) for doc in docs]
+        return [distinct_forms([span.text for span in doc.ents]) for doc in docs]
 
     @cached_property
     def _pipeline(self) -> Any:  # noqa: ANN401 - spaCy's types are not imported here
@@ -82,5 +82,6 @@ def normalise(surface: str) -> str:
     return _POSSESSIVE.sub("", text).strip(_EDGES)
 
 
-def _distinct(surfaces: Sequence[str]) -> list[str]:
+def distinct_forms(surfaces: Sequence[str]) -> list[str]:
+    """The normalised forms of ``surfaces`` without empty ones, each once, in order."""
     return [form for form in dict.fromkeys(normalise(surface) for surface in surfaces) if form]
