@@ -2,8 +2,10 @@
 
 A ``Shelf`` is one folder of shards with a ``key`` (32 hex digits of SHA-256 over the
 inputs) and a typed ``value``. A shard is written beside its target and renamed, so a
-killed run leaves only whole shards. A shard that cannot be read, fails its checksums or
-names another engine is moved aside with a warning that names it, never trusted.
+killed run leaves only whole shards, and is mapped into memory when it is read. Its metadata
+name the engine (program and model) and, for vectors, the dimension. A shard that cannot be
+read or fails its checksums is moved aside with a warning that names it, never trusted; one
+of another engine or dimension stops the run, because it is whole and was paid for.
 
 Left out deliberately: what is asked and when (``resources.results``), and any expiry; an
 engine whose answers change must change its name.
@@ -23,10 +25,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.errors import EngineError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ENGINE = b"engine"
+_ENGINE, _DIMENSION = b"engine", b"dimension"
 SMALL_ROWS = 16_384
 """Shards below this are merged, up to about this size, once there are many of them."""
 MANY_SHARDS = 8
@@ -60,6 +64,7 @@ class Shelf:
         """``engine`` is written into every shard and checked when one is read."""
         self._folder, self._engine = folder, engine
         self._index: dict[Path, frozenset[str]] = {}
+        self._width: int | None = None  # numbers a vector, 0 for other values; None: not known yet
 
     def read(
         self, wanted: Mapping[str, int]
@@ -68,6 +73,9 @@ class Shelf:
 
         ``wanted`` maps a key to the caller's position; yields positions, shape (m,), and
         the m values. A key stored twice is yielded twice, with equal values.
+
+        Raises:
+            EngineError: a shard of another engine or dimension lies in the folder.
         """
         self._refresh()
         for path in sorted(self._index):
@@ -83,11 +91,18 @@ class Shelf:
             yield positions, table.column("value").take(rows).combine_chunks()
 
     def write(self, keys: Sequence[str], values: "pa.Array[Any]") -> None:
-        """Add one shard, whole or not at all; ``values`` has one entry a key."""
+        """Add one shard, whole or not at all; ``values`` has one entry a key.
+
+        Raises:
+            EngineError: the values are vectors of another dimension than the stored ones.
+        """
         import pyarrow as pa
 
         if not keys:
             return
+        if self._width is None:
+            self._refresh()
+        self._check_width(_width(values.type), None)
         self._put(pa.table({"key": pa.array(keys, pa.string()), "value": values}))
 
     def compact(self) -> None:
@@ -127,7 +142,7 @@ class Shelf:
         self._folder.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
         os.close(handle)
-        named = table.replace_schema_metadata({_ENGINE: self._engine.encode()})
+        named = table.replace_schema_metadata(self._metadata(table.schema.field("value").type))
         try:
             pq.write_table(named, name, compression="zstd", write_page_checksum=True)
             Path(name).replace(target)
@@ -150,13 +165,16 @@ class Shelf:
         import pyarrow.parquet as pq
 
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                metadata = file.schema_arrow.metadata or {}
-                if metadata.get(_ENGINE) != self._engine.encode():
-                    reason = "it is not marked as a result of this engine"
-                elif file.schema_arrow.names != ["key", "value"]:
-                    reason = f"its columns are {file.schema_arrow.names}"
+            with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
+                schema = file.schema_arrow
+                owner = (schema.metadata or {}).get(_ENGINE)
+                if owner is None:
+                    reason = "it is not marked as an engine's result"
+                elif schema.names != ["key", "value"]:
+                    reason = f"its columns are {schema.names}"
                 else:
+                    self._check_owner(owner.decode(), path)
+                    self._check_width(_width(schema.field("value").type), path)
                     return file.read(columns)
         except FileNotFoundError:
             return None  # another run has just merged it into a larger shard
@@ -172,8 +190,37 @@ class Shelf:
         )
         return None
 
+    def _metadata(self, value: "pa.DataType") -> dict[bytes, bytes]:
+        width = _width(value)
+        dimension = {_DIMENSION: str(width).encode()} if width else {}
+        return {_ENGINE: self._engine.encode(), **dimension}
+
+    def _check_owner(self, owner: str, path: Path) -> None:
+        if owner != self._engine:
+            raise EngineError(
+                f"{path} holds results of '{owner}', not of '{self._engine}': move it back to "
+                f"the folder {slug(owner)}, or delete it"
+            )
+
+    def _check_width(self, width: int, path: Path | None) -> None:
+        """Take the first width for the shelf's own; ``path`` is None for what is written."""
+        if self._width is None:
+            self._width = width
+        if width != self._width:
+            known = next(iter(sorted(self._index)), self._folder)
+            raise EngineError(
+                f"engine '{self._engine}' has vectors of {self._width} numbers in {known} and of "
+                f"{width} in {path or 'its new answers'}: set the dimension that is stored, give "
+                f"the other model a name of its own, or delete what you no longer want"
+            )
+
     def _remove_stale(self) -> None:
         for path in self._folder.glob("*.tmp"):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > _STALE_S:
                     path.unlink()
+
+
+def _width(value: "pa.DataType") -> int:
+    """Numbers in a stored vector; 0 for a value that is none."""
+    return int(getattr(value, "list_size", 0))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from decomposerl.errors import EngineError
 from resources import shards
 from resources.results import (
     ResultStore,
@@ -120,17 +121,23 @@ def test_engines_never_share_results(tmp_path: Path):
     assert len(NUMBERED) == other.calls
 
 
-def test_a_shard_of_another_engine_is_not_trusted(tmp_path: Path):
-    """A shard copied into another engine's folder is moved aside with a warning."""
+def test_a_shard_of_another_engine_stops_the_run(tmp_path: Path):
+    """A shard copied into another engine's folder is named, with both engines and the cure."""
     store = ResultStore(tmp_path)
     StoredVerifier(Engines("one", offset=1.0), store).support_probability(NUMBERED)
     StoredVerifier(Engines("two"), store).support_probability(NUMBERED[:1])
     mine, other = (next(tmp_path.glob(f"verifier/{n}-*/*.parquet")) for n in ("two", "one"))
-    (mine.parent / "0000000000000000.parquet").write_bytes(other.read_bytes())
+    copy = mine.parent / "0000000000000000.parquet"
+    copy.write_bytes(other.read_bytes())
     again = StoredVerifier(Engines("two"), store)
-    with pytest.warns(UnreadableShardWarning, match="0000000000000000"):
-        scores = again.support_probability(NUMBERED)
-    assert np.array_equal(Engines().support_probability(NUMBERED), scores)
+    cure = rf"0000000000000000.* of 'one', not of 'two': move it back .*{other.parent.name}"
+    with pytest.raises(EngineError, match=cure):
+        again.support_probability(NUMBERED)
+    assert 0 == again.calls
+    copy.unlink()
+    assert np.array_equal(
+        Engines().support_probability(NUMBERED), again.support_probability(NUMBERED)
+    )
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "text"])
