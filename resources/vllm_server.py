@@ -1,0 +1,110 @@
+"""The vLLM server as a Dagster resource: one that a run starts and stops, or one that runs.
+
+Takes settings, gives ``base_url`` for an OpenAI client. A server of its own is started at
+the first ``base_url``, so a run that finds every answer stored starts none, and is stopped
+when Dagster puts the resource down: after a step in the multiprocess executor, after the
+run in the in-process one. The asset that uses it names ``pool="gpu"``, so that two steps
+never share a card; that holds where each step is a process.
+
+Left out deliberately: what is guaranteed of the process (``resources.vllm_process``), and
+which asset needs which model (``dagster_project.profiles``).
+"""
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from decomposerl.errors import ConfigError, EngineError
+from resources.vllm_process import POLL_S, ServerCommand, VllmProcess, healthy
+
+
+class VllmServer(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """One model on vLLM, started here or attached to."""
+
+    model: str = Field(description="model name or folder, as vLLM takes it")
+    served_name: str = Field(default="", description="name in requests; empty: the model's")
+    attach_to: str = Field(
+        default="", description="http(s)://host:port of a running server; empty: start one"
+    )
+    api_key: str = Field(
+        default="", repr=False, description="key of the running server; give a dg.EnvVar"
+    )
+    executable: list[str] = Field(default=["vllm", "serve"], description="first words to run")
+    port: int = Field(default=0, ge=0, le=65_535, description="0: a free port")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="cards a model is split over")
+    max_model_len: int = Field(default=0, ge=0, description="tokens; 0: the model's own limit")
+    gpu_memory_utilization: float = Field(
+        default=0.9, gt=0, le=1, description="share of each card's memory"
+    )
+    extra_arguments: list[str] = Field(default=[], description="further words for vLLM")
+    start_timeout_s: float = Field(default=900, gt=0, description="until it must be healthy")
+    grace_s: float = Field(default=30, ge=0, description="between SIGTERM and SIGKILL")
+    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
+
+    _process: VllmProcess | None = PrivateAttr(default=None)
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["VllmServer"]:  # noqa: ARG002 - Dagster's signature
+        """Stop the server that this run started, also when the run failed."""
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    def command(self) -> ServerCommand:
+        """The command line of a server of our own."""
+        return ServerCommand(
+            model=self.model,
+            served_name=self.served_name,
+            executable=tuple(self.executable),
+            port=self.port,
+            tensor_parallel_size=self.tensor_parallel_size,
+            max_model_len=self.max_model_len,
+            gpu_memory_utilization=self.gpu_memory_utilization,
+            extra=tuple(self.extra_arguments),
+        )
+
+    def base_url(self) -> str:
+        """URL that ends in ``/v1``, of a server that is healthy and lists the model.
+
+        Raises:
+            ConfigError: ``attach_to`` is no http(s) URL.
+            EngineError: there is no such server in time; the message says why.
+        """
+        if self.attach_to:
+            return self._attached()
+        if self._process is None:
+            self._process = VllmProcess(
+                self.command(), self._log(), self.start_timeout_s, self.grace_s
+            )
+        return self._process.base_url()
+
+    def stop(self) -> None:
+        """End the server that was started here; one attached to is left alone."""
+        if self._process is not None:
+            self._process.stop()
+
+    def _attached(self) -> str:
+        root = self.attach_to.rstrip("/").removesuffix("/v1")
+        if not re.match(r"https?://", root):
+            raise ConfigError(f"attach_to is '{self.attach_to}'; it must begin with http(s)://")
+        deadline = time.monotonic() + self.start_timeout_s
+        while not healthy(root, self.command().name, self.api_key):
+            if time.monotonic() > deadline:
+                words = " ".join(self.command().words(self.port or 8000))
+                raise EngineError(
+                    f"no healthy server at {root} within {self.start_timeout_s:g} s; "
+                    f"start one there, for example: {words}"
+                )
+            time.sleep(POLL_S)
+        return f"{root}/v1"
+
+    def _log(self) -> Path:
+        folder = Path(self.log_dir) if self.log_dir else Path(tempfile.mkdtemp(prefix="vllm-"))
+        return folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', self.command().name)}.log"
