@@ -1,0 +1,184 @@
+"""Vectors from an OpenAI-compatible embedding endpoint.
+
+Takes texts, gives unit-normalised float32 vectors (paper: ``text-embedding-3-large`` for
+claims, Qwen3-Embedding-8B on vLLM for questions). Texts go out in batches bounded by items
+and by estimated tokens, several in flight. Transport failures, 429 and 5xx are retried by
+the ``openai`` package, which heeds ``Retry-After`` (up to a minute); any other refusal, and a
+reply of another model, dimension or number of vectors, ends the call.
+
+The key lives in memory alone and is cut out of every message.
+
+Left out deliberately: stored results (``resources.results``), which are what a failed call
+keeps, and a price: the endpoint's own meter.
+"""
+
+import base64
+import binascii
+import hashlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import SecretStr
+
+from decomposerl.errors import ConfigError, EngineError, EngineMissing
+
+INSTALL = "pip install 'decomposerl[chat]'"
+BYTES_PER_TOKEN = 3
+"""A cautious estimate: English has about four, Chinese about three."""
+_NO_KEY = "none"  # the client insists on one; a server without keys ignores it
+
+
+@dataclass(frozen=True)
+class HostedEmbedder:
+    r"""An ``Embedder`` over HTTP; the client is made at the first text.
+
+    ``base_url`` ends in ``/v1``; a function is called for it at the first text, so a server
+    that must be started first is only started then. ``revision`` is of the weights behind
+    an endpoint of one's own. ``dimensions`` asks the endpoint to shorten its vectors (0: it
+    is not asked, and all replies to one call must be equally wide). ``instruction`` stands
+    before every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch holds at most
+    ``batch_items`` texts and about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
+    """
+
+    base_url: str | Callable[[], str]
+    model: str
+    key: SecretStr = field(default=SecretStr(""), repr=False)
+    revision: str = ""
+    dimensions: int = 0
+    instruction: str = ""
+    batch_items: int = 256
+    batch_tokens: int = 50_000
+    in_flight: int = 8
+    retries: int = 6
+    timeout_s: float = 120.0
+
+    def __post_init__(self) -> None:
+        """Refuse settings that cannot work."""
+        if min(self.batch_items, self.batch_tokens, self.in_flight) < 1:
+            raise ConfigError(
+                "batch_items, batch_tokens and in_flight of an embedder are at least 1"
+            )
+        if min(self.dimensions, self.retries) < 0 or self.timeout_s <= 0:
+            raise ConfigError("dimensions, retries and timeout_s of an embedder are not negative")
+
+    @property
+    def engine(self) -> str:
+        """Model with revision, dimensions and instruction: all that decides a vector."""
+        said = hashlib.sha256(self.instruction.encode()).hexdigest()[:8]
+        return ":".join(
+            (
+                "hosted",
+                f"{self.model}@{self.revision}" if self.revision else self.model,
+                *((f"d{self.dimensions}",) if self.dimensions else ()),
+                *((f"instruction-{said}",) if self.instruction else ()),
+            )
+        )
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors, shape (n, d), in the order asked; (0, dimensions) for no text.
+
+        Raises:
+            EngineMissing: the ``openai`` package is not installed.
+            EngineError: a batch failed after all retries, or its reply is not what was asked.
+        """
+        if not texts:
+            return np.empty((0, self.dimensions), dtype=np.float32)
+        batches = list(self._batches([self.instruction + text for text in texts]))
+        _ = self._client  # made here, not by several threads at once
+        with ThreadPoolExecutor(min(self.in_flight, len(batches))) as pool:
+            try:
+                parts = list(pool.map(self._ask, batches))
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+        widths = sorted({part.shape[1] for part in parts})
+        if len(widths) > 1:
+            raise EngineError(f"{self.model} answers vectors of {widths} numbers, not of one size")
+        return np.concatenate(parts)
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        left = self.batch_tokens
+        for text in texts:
+            tokens = math.ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)
+            if batch and (len(batch) == self.batch_items or tokens > left):
+                yield batch
+                batch, left = [], self.batch_tokens
+            batch.append(text)
+            left -= tokens
+        yield batch
+
+    def _ask(self, batch: list[str]) -> NDArray[np.float32]:
+        import openai
+
+        shorter = {"dimensions": self.dimensions} if self.dimensions else {}
+        try:
+            reply = self._client.embeddings.create(
+                model=self.model, input=batch, encoding_format="base64", **shorter
+            )
+        except (openai.OpenAIError, ValueError) as error:
+            said = f"{type(error).__name__}: {error}"
+        else:
+            return self._vectors(reply, len(batch))
+        # Raised here, not above: the client's error holds the request, and that the key.
+        raise EngineError(f"embeddings of '{self.model}' failed: {self._without_key(said)}")
+
+    def _vectors(self, reply: Any, count: int) -> NDArray[np.float32]:  # noqa: ANN401 - as the endpoint has it
+        model, data = getattr(reply, "model", None), getattr(reply, "data", None)
+        if model != self.model:
+            raise EngineError(f"asked for '{self.model}', the endpoint answered as '{model}'")
+        found = {entry.index: entry.embedding for entry in data or ()}
+        if len(data or ()) != count or set(found) != set(range(count)):
+            raise EngineError(
+                f"'{self.model}' answered {count} texts with {len(data or ())} vectors, "
+                f"{len(found)} of them with an index of their own"
+            )
+        rows = [_numbers(found[index]) for index in range(count)]
+        widths = sorted({len(row) for row in rows})
+        if len(widths) > 1 or (self.dimensions and widths != [self.dimensions]):
+            raise EngineError(
+                f"'{self.model}' answered vectors of {widths} numbers, not of "
+                f"{self.dimensions or 'one size'}: set `dimensions` to what the model gives, or "
+                "to 0 where it cannot shorten its vectors"
+            )
+        return self._unit(np.stack(rows))
+
+    def _unit(self, raw: NDArray[np.float64]) -> NDArray[np.float32]:
+        lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+        if not (np.isfinite(lengths).all() and (lengths > 0).all()):
+            raise EngineError(f"'{self.model}' answered a vector that is zero or not finite")
+        return np.asarray(raw / lengths, dtype=np.float32)
+
+    def _without_key(self, message: str) -> str:
+        key = self.key.get_secret_value()
+        return message.replace(key, "***") if key else message
+
+    @cached_property
+    def _client(self) -> Any:  # noqa: ANN401 - the package is imported when it is needed
+        if find_spec("openai") is None:
+            raise EngineMissing(f"the openai package is not installed: {INSTALL}")
+        import openai
+
+        return openai.OpenAI(
+            api_key=self.key.get_secret_value() or _NO_KEY,
+            base_url=self.base_url if isinstance(self.base_url, str) else self.base_url(),
+            timeout=self.timeout_s,
+            max_retries=self.retries,
+        )
+
+
+def _numbers(embedding: Any) -> NDArray[np.float64]:  # noqa: ANN401 - as the endpoint has it
+    """A vector from base64 float32, little-endian, or from a list of numbers."""
+    try:
+        if isinstance(embedding, str):
+            raw = np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4")
+            return raw.astype(np.float64)
+        return np.asarray(embedding, dtype=np.float64).reshape(len(embedding))
+    except (binascii.Error, ValueError, TypeError) as error:
+        raise EngineError(f"the endpoint answered a vector that cannot be read: {error}") from error
