@@ -1,0 +1,1 @@
+"""The client of an OpenAI-compatible chat endpoint; ``resources.chat.client`` is the way in."""

@@ -1,0 +1,107 @@
+"""The ceilings of a run: estimated before a call, accounted after it.
+
+Takes ceilings, a price and the client's counters; says whether a call may be sent. What is
+in flight is reserved at its largest possible size, so a ceiling in tokens or money is not
+passed unless a prompt has more tokens than estimated.
+
+Left out deliberately: per-day limits and accounts of several runs; a provider keeps those.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from decomposerl.chat import ChatRequest
+from resources.chat.counts import Counts
+from resources.chat.settings import Ceilings, Price
+
+_CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
+_TOKENS_A_MESSAGE = 8
+_MILLION = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The most tokens that a call is expected to use."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """Both together."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @classmethod
+    def of(cls, request: ChatRequest) -> "Estimate":
+        """Prompt tokens from its characters, completion tokens from its budget."""
+        characters = sum(len(turn.content) for turn in request.messages)
+        prompt = characters / _CHARACTERS_A_TOKEN + _TOKENS_A_MESSAGE * len(request.messages)
+        return cls(int(prompt) + 1, request.sampling.max_tokens)
+
+
+def cost(price: Price, prompt_tokens: int, completion_tokens: int) -> float:
+    """US dollars."""
+    return (prompt_tokens * price.prompt + completion_tokens * price.completion) / _MILLION
+
+
+class Budget:
+    """Reservations against ceilings. To be used inside one event loop."""
+
+    def __init__(self, ceilings: Ceilings, price: Price, counts: Counts) -> None:
+        """``counts`` is where usage is accounted, and what the ceilings are compared with."""
+        self._ceilings, self._price, self._counts = ceilings, price, counts
+        self._reserved: dict[int, Estimate] = {}
+        self._reserved_tokens, self._reserved_money = 0, 0.0
+        self._next, self._settled = 0, asyncio.Event()
+        self.spent_at = ""
+        """Which ceiling stopped the run, empty while none has."""
+
+    async def reserve(self, estimate: Estimate) -> int | None:
+        """A number to settle the call with, None where a ceiling does not allow the call.
+
+        Waits while calls in flight may yet leave room. After the first refusal every later
+        call is refused at once.
+        """
+        while not self.spent_at and (reached := self._reached(estimate)):
+            if not self._reserved:
+                self.spent_at = reached
+                break
+            self._settled.clear()
+            await self._settled.wait()
+        if self.spent_at:
+            return None
+        self._next += 1
+        self._reserved[self._next] = estimate
+        self._book(estimate, 1)
+        self._counts.add(calls=1)
+        return self._next
+
+    def settle(self, number: int, prompt_tokens: int, completion_tokens: int) -> None:
+        """Account what the call used (zeros where no reply told) and free its reservation."""
+        self._book(self._reserved.pop(number), -1)
+        self._counts.add(
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            money=cost(self._price, prompt_tokens, completion_tokens),
+        )
+        self._settled.set()
+
+    def _book(self, estimate: Estimate, sign: int) -> None:
+        self._reserved_tokens += sign * estimate.tokens
+        self._reserved_money += sign * self._money(estimate)
+
+    def _money(self, estimate: Estimate) -> float:
+        return cost(self._price, estimate.prompt_tokens, estimate.completion_tokens)
+
+    def _reached(self, estimate: Estimate) -> str:
+        """The ceiling that the call would pass, if all in flight use their estimates."""
+        most, used = self._ceilings, self._counts
+        tokens = used.tokens + self._reserved_tokens + estimate.tokens
+        money = used.money + self._reserved_money + self._money(estimate)
+        if most.calls is not None and used.calls + 1 > most.calls:
+            return f"ceiling of {most.calls:,} calls"
+        if most.tokens is not None and tokens > most.tokens:
+            return f"ceiling of {most.tokens:,} tokens"
+        if most.money is not None and money > most.money:
+            return f"ceiling of {most.money:,.2f} US dollars"
+        return ""

@@ -1,0 +1,151 @@
+"""One request to the endpoints: paced, budgeted, sent, retried, within its deadline.
+
+Takes a ``ChatRequest``, gives a ``ChatReply`` or a typed ``ChatFailure``.
+
+Left out deliberately: caches, parsing and equal requests (``resources.chat.client``).
+"""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import SecretStr
+
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
+from resources.chat.budget import Budget, Estimate
+from resources.chat.counts import Counts
+from resources.chat.endpoints import Endpoint, Endpoints
+from resources.chat.faults import Fault, failure_without_key, fault_from, without_key
+from resources.chat.pace import Pace, Timing, pause_before_retry
+from resources.chat.settings import ChatSettings
+from resources.chat.wire import arguments_of, fault_of, read_reply
+
+Outcome = ChatReply | ChatFailure
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request on its way. ``waiting`` is why it is not being answered right now."""
+
+    request: ChatRequest
+    arguments: dict[str, Any]
+    estimate: Estimate
+    attempt: int = 0
+    asked: Endpoint | None = None
+    waiting: ChatFailure | None = None
+
+
+class Caller:
+    """Sends requests. To be used inside one event loop."""
+
+    def __init__(
+        self, settings: ChatSettings, key: SecretStr | None, counts: Counts, timing: Timing
+    ) -> None:
+        """``counts`` is where calls, retries and usage are counted."""
+        self._settings, self._key, self._counts, self._timing = settings, key, counts, timing
+        self._endpoints = Endpoints(settings, key, timing)
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._requests = Pace(settings.requests_per_minute, timing)
+        self._tokens = Pace(settings.tokens_per_minute, timing)
+        self._budget = Budget(settings.ceilings, settings.price, counts)
+
+    async def ask(self, request: ChatRequest) -> Outcome:
+        """The reply, or why there is none; raises nothing but cancellation."""
+        try:
+            arguments = arguments_of(request, self._settings)
+        except ValueError as error:
+            return ChatFailure("refused", f"the schema is no JSON: {error}", 0)
+        call = _Call(request, arguments, Estimate.of(request))
+        try:
+            async with asyncio.timeout(None) as deadline:
+                return await self._until_answered(call, deadline)
+        except TimeoutError:
+            return self._overdue(call)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._endpoints.close()
+
+    async def _until_answered(self, call: _Call, deadline: asyncio.Timeout) -> Outcome:
+        while True:
+            outcome = await self._attempt(call, deadline)
+            if not isinstance(outcome, Fault):
+                return outcome
+            if not outcome.again or call.attempt >= self._settings.attempts:
+                return outcome.failure
+            call.waiting = outcome.failure
+            if not outcome.pause_s:  # else the endpoint rests, and another may be free
+                await self._timing.sleep(pause_before_retry(call.attempt, self._timing.dice))
+
+    async def _attempt(self, call: _Call, deadline: asyncio.Timeout) -> Outcome | Fault:
+        """Wait for everything a call needs, then send it."""
+        await self._requests.take(1)
+        await self._tokens.take(call.estimate.tokens)
+        async with self._slots:
+            endpoint = await self._endpoints.next()
+            if not isinstance(endpoint, Endpoint):
+                return call.waiting or endpoint
+            number = await self._budget.reserve(call.estimate)
+            if number is None:
+                return ChatFailure("budget", self._budget.spent_at, call.attempt)
+            used = (0, 0)
+            try:
+                outcome = await self._send(call, endpoint, deadline)
+                used = outcome.used
+            finally:
+                self._budget.settle(number, *used)
+                self._tokens.give_back(call.estimate.tokens - sum(used))
+        return outcome.result
+
+    async def _send(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
+        started = self._timing.clock()
+        if not call.attempt:
+            now = asyncio.get_running_loop().time()
+            deadline.reschedule(now + self._settings.call_deadline_s)
+        call.attempt += 1
+        call.asked, call.waiting = endpoint, None
+        self._counts.add(retries=call.attempt > 1)
+        try:
+            with endpoint.client() as client:
+                raw = await client.chat.completions.with_raw_response.create(**call.arguments)
+            latency_s = self._timing.clock() - started
+            reply, reasoning = read_reply(raw.content, latency_s)
+        except Exception as error:  # noqa: BLE001 - a request never raises; the fault is typed
+            return _Sent(self._note(fault_from(error, call.attempt), endpoint))
+        used = (reply.prompt_tokens, reply.completion_tokens)
+        reply = replace(reply, text=without_key(reply.text, self._key))
+        failure = fault_of(reply, reasoning, call.request, self._settings, call.attempt)
+        if failure is None:
+            endpoint.circuit.succeeded()
+            return _Sent(reply, used)
+        other_model = failure.reason == "wrong_model"
+        fault = Fault(failure, unwell=other_model, lasting=other_model)
+        return _Sent(self._note(fault, endpoint), used)
+
+    def _note(self, fault: Fault, endpoint: Endpoint) -> Fault:
+        """Tell the endpoint's circuit, let it rest where it asked to, cut out the key."""
+        failure = failure_without_key(fault.failure, self._key)
+        if fault.unwell:
+            endpoint.circuit.failed(failure.detail, lasting=fault.lasting)
+        elif failure.reason != "rate_limited":
+            endpoint.circuit.succeeded()
+        if fault.pause_s is not None:
+            endpoint.rest(self._timing.clock() + fault.pause_s)
+        return replace(fault, failure=failure)
+
+    def _overdue(self, call: _Call) -> ChatFailure:
+        """The deadline passed: while waiting, the last fault tells more than the time."""
+        if call.waiting is not None:
+            return call.waiting
+        detail = f"no reply within {self._settings.call_deadline_s:g} s"
+        if call.asked is not None:
+            call.asked.circuit.failed(detail)
+        return ChatFailure("timeout", detail, call.attempt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What one HTTP request came to, and the (prompt, completion) tokens it used."""
+
+    result: Outcome | Fault
+    used: tuple[int, int] = (0, 0)

@@ -1,0 +1,127 @@
+"""Which endpoint is asked next, over which connections.
+
+Takes base URLs, gives the least loaded endpoint that may be asked now. An endpoint rests
+when it says so (``Retry-After``) and when its circuit is open.
+
+Left out deliberately: weights. Endpoints of unlike speed balance themselves, since the
+faster one is less loaded.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
+
+from decomposerl.chat import ChatFailure, FailureReason
+from resources.chat.circuit import Circuit
+from resources.chat.pace import Timing
+from resources.chat.settings import ChatSettings
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+LANE_WIDTH = 16
+"""Calls over one connection pool: a pool's upkeep a call grows with its connections."""
+_SPREAD = 0.1  # all who wait for an endpoint do not return to it in the same instant
+_NO_KEY = "none"  # the openai package wants one, a local server does not
+
+
+@dataclass(eq=False)
+class _Lane:
+    """One client of the openai package with its own connection pool."""
+
+    client: "AsyncOpenAI"
+    load: int = 0
+
+
+@dataclass(eq=False)
+class Endpoint:
+    """One base URL: its connections, its load and its health."""
+
+    url: str
+    circuit: Circuit
+    key: SecretStr | None = field(repr=False)
+    load: int = 0
+    resting_until: float = 0.0
+    _lanes: list[_Lane] = field(default_factory=list, repr=False)
+
+    def asked_from(self) -> float:
+        """The clock's time from which it may be asked."""
+        return max(self.resting_until, self.circuit.asked_from())
+
+    def rest(self, until: float) -> None:
+        """Leave the endpoint alone until this time of the clock."""
+        self.resting_until = max(self.resting_until, until)
+
+    @contextmanager
+    def client(self) -> Iterator["AsyncOpenAI"]:
+        """A client of the openai package for one call, counted as load meanwhile."""
+        lane = min(self._lanes, key=lambda one: one.load, default=None)
+        if lane is None or lane.load >= LANE_WIDTH:
+            lane = _Lane(_client(self.url, self.key))
+            self._lanes.append(lane)
+        lane.load += 1
+        self.load += 1
+        try:
+            yield lane.client
+        finally:
+            lane.load -= 1
+            self.load -= 1
+
+    async def close(self) -> None:
+        """Close all connections."""
+        while self._lanes:
+            await self._lanes.pop().client.close()
+
+
+def _client(url: str, key: SecretStr | None) -> "AsyncOpenAI":
+    from openai import AsyncOpenAI
+
+    value = key.get_secret_value() if key is not None else ""
+    # Retries, deadlines and limits are ours: the package must not multiply or shorten them.
+    return AsyncOpenAI(api_key=value or _NO_KEY, base_url=url, max_retries=0, timeout=None)
+
+
+class Endpoints:
+    """All endpoints of one model. To be used inside one event loop."""
+
+    def __init__(self, settings: ChatSettings, key: SecretStr | None, timing: Timing) -> None:
+        """``key`` goes to every endpoint; None where they ask for none."""
+        self._timing, self._patience_s = timing, settings.circuit_patience_s
+        self.every = [
+            Endpoint(url, Circuit(timing.clock, settings.circuit_cooldown_s), key)
+            for url in settings.endpoints
+        ]
+
+    async def next(self) -> Endpoint | ChatFailure:
+        """The endpoint to ask now, waited for where all rest; a failure where none comes soon."""
+        while True:
+            now = self._timing.clock()
+            ready = [endpoint for endpoint in self.every if endpoint.asked_from() <= now]
+            if ready:
+                chosen = min(ready, key=lambda endpoint: endpoint.load)
+                chosen.circuit.begin()
+                return chosen
+            if all(self._given_up(endpoint, now) for endpoint in self.every):
+                return self._why_none()
+            wait_s = min(endpoint.asked_from() for endpoint in self.every) - now
+            await self._timing.sleep(wait_s * (1 + _SPREAD * self._timing.dice.random()))
+
+    def _given_up(self, endpoint: Endpoint, now: float) -> bool:
+        opened = endpoint.circuit.open_since
+        if opened is None:
+            return endpoint.resting_until - now > self._patience_s
+        return now - opened >= self._patience_s
+
+    def _why_none(self) -> ChatFailure:
+        resting = any(endpoint.circuit.open_since is None for endpoint in self.every)
+        reason: FailureReason = "rate_limited" if resting else "circuit_open"
+        faults = "; ".join(sorted({endpoint.circuit.last_fault for endpoint in self.every}))
+        return ChatFailure(reason, f"no endpoint can be asked at present: {faults}", 0)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for endpoint in self.every:
+            await endpoint.close()

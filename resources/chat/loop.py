@@ -1,0 +1,46 @@
+"""One event loop in a thread of its own, for synchronous callers.
+
+Takes coroutines, gives their results. Connections belong to a loop, so one loop that lives
+as long as its owner keeps them open between batches, whichever thread asks.
+
+Left out deliberately: a loop of the caller's own; a notebook's is busy running the cell.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+
+
+class LoopThread:
+    """An event loop that runs until closed."""
+
+    def __init__(self, name: str) -> None:
+        """Start the thread; it does not keep the process alive."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work first."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        finally:
+            running.cancel()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._loop.is_closed()
+
+    def close(self) -> None:
+        """Stop the loop and end the thread; a second time does nothing."""
+        if self.closed:
+            return
+        self.run(self._loop.shutdown_asyncgens())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

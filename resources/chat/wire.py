@@ -1,0 +1,142 @@
+"""The words of the protocol: a request's body, and what a reply's body says.
+
+Takes a ``ChatRequest``, gives the arguments of ``chat.completions.create``; takes the body
+of a reply, gives a ``ChatReply`` or the reason why it is none.
+
+Left out deliberately: streaming, tools and several choices; nobody here asks for them.
+"""
+
+import json
+from typing import Any
+
+from decomposerl.chat import (
+    ChatFailure,
+    ChatReply,
+    ChatRequest,
+    FailureReason,
+    FinishReason,
+    Token,
+)
+from resources.chat.settings import ChatSettings, ThinkingStyle
+
+_FINISHES: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "content_filter": "content_filter",
+}
+_EFFORTS = {False: "minimal", True: "medium"}
+_SHOWN = 200
+
+
+class Garbled(ValueError):  # noqa: N818 - the name is what happened
+    """The body of a reply is no chat completion; the endpoint is at fault."""
+
+
+def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]:
+    """Arguments of ``create`` for a request that went through ``ChatSettings.as_asked``."""
+    sampling, style = request.sampling, settings.thinking_style
+    arguments: dict[str, Any] = {
+        "model": settings.model,
+        "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
+    }
+    if style == "openai":
+        arguments["max_completion_tokens"] = sampling.max_tokens
+    else:
+        arguments |= {
+            "max_tokens": sampling.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+        }
+    if sampling.seed is not None:
+        arguments["seed"] = sampling.seed
+    if sampling.stop:
+        arguments["stop"] = list(sampling.stop)
+    if sampling.top_logprobs:
+        arguments |= {"logprobs": True, "top_logprobs": sampling.top_logprobs}
+    if request.schema is not None:
+        schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
+        arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return arguments | _thinking_arguments(request, style)
+
+
+def _thinking_arguments(request: ChatRequest, style: ThinkingStyle) -> dict[str, Any]:
+    if request.thinking is None:
+        return {}
+    if style == "openai":
+        return {"reasoning_effort": _EFFORTS[request.thinking]}
+    return {"extra_body": {"chat_template_kwargs": {"enable_thinking": request.thinking}}}
+
+
+def read_reply(body: bytes, latency_s: float) -> tuple[ChatReply, str]:
+    """The reply in a body, and the reasoning that came apart from it.
+
+    Raises:
+        Garbled: the body is not JSON, or lacks what every chat completion has.
+    """
+    try:
+        data = json.loads(body)
+        choice = data["choices"][0]
+        message, usage = choice["message"], data.get("usage") or {}
+        reply = ChatReply(
+            text=_clean(message.get("content") or ""),
+            finish_reason=_FINISHES.get(choice.get("finish_reason"), "other"),
+            model=_clean(data.get("model") or ""),
+            prompt_tokens=int(usage.get("prompt_tokens") or 0),
+            completion_tokens=int(usage.get("completion_tokens") or 0),
+            latency_s=latency_s,
+            tokens=_tokens(choice.get("logprobs")),
+        )
+        reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        shown = body[:_SHOWN].decode("utf-8", "replace")
+        text = f"the reply is no chat completion ({type(error).__name__}): {shown}"
+        raise Garbled(text) from None
+    return reply, str(reasoning)
+
+
+def fault_of(
+    reply: ChatReply, reasoning: str, request: ChatRequest, settings: ChatSettings, attempts: int
+) -> ChatFailure | None:
+    """Why a reply cannot be used, None where it can.
+
+    A request for one token with its log probabilities is answered by that token: there
+    the budget ends the reply on purpose.
+    """
+
+    def failure(reason: FailureReason, detail: str) -> ChatFailure:
+        return ChatFailure(reason, detail, attempts, reply.text)
+
+    if not settings.names_the_model(reply.model):
+        detail = f"asked for {settings.model!r}, the endpoint serves {reply.model!r}"
+        return failure("wrong_model", detail)
+    budget = f"the budget of {request.sampling.max_tokens} tokens"
+    if not reply.text.strip() and not reply.tokens:
+        ended = f" and {budget} ended" if reply.finish_reason == "length" else ""
+        what = "reasoning alone came" if reasoning else "no text came"
+        return failure("empty", f"{what}{ended}; {reply.completion_tokens} tokens were used")
+    if reply.finish_reason == "length" and not _asks_one_token(request):
+        return failure("truncated", f"{budget} ended before the reply did")
+    return None
+
+
+def _asks_one_token(request: ChatRequest) -> bool:
+    return request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
+
+
+def _tokens(logprobs: Any) -> tuple[Token, ...]:  # noqa: ANN401 - JSON
+    return tuple(
+        Token(
+            _clean(entry["token"]),
+            float(entry["logprob"]),
+            tuple(
+                (_clean(other["token"]), float(other["logprob"]))
+                for other in entry.get("top_logprobs") or ()
+            ),
+        )
+        for entry in (logprobs or {}).get("content") or ()
+    )
+
+
+def _clean(text: str) -> str:
+    """Half surrogate pairs, which JSON may carry and UTF-8 may not, as question marks."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

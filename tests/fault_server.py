@@ -1,0 +1,147 @@
+"""An OpenAI-compatible chat server on loopback that fails on command.
+
+``FaultServer(script)`` answers the n-th request with the n-th answer of its script, then
+well. It counts and keeps what it was asked. The well reply depends on the prompt alone.
+"""
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+MODEL = "tiny"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one request is answered; ``change`` overrides fields of a well reply's JSON."""
+
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    delay_s: float = 0.0
+    cut: bool = False
+    change: dict[str, Any] = field(default_factory=dict)
+
+
+def replying(text: str | None, finish: str = "stop", **message: object) -> Answer:
+    """A whole reply with this text, finish reason and further message fields."""
+    choice = {"index": 0, "finish_reason": finish, "message": {"content": text, **message}}
+    return Answer(change={"choices": [choice]})
+
+
+WELL = Answer()
+SLOW = Answer(delay_s=0.05)
+BUSY = Answer(429, {"Retry-After": "0.05"}, b'{"error": {"message": "too fast"}}')
+BROKEN = Answer(500, {}, b'{"error": {"message": "out of memory"}}')
+REFUSED = Answer(400, {}, b'{"error": {"message": "prompt too long"}}')
+UNKNOWN_KEY = Answer(401, {}, b'{"error": {"message": "wrong key"}}')
+HANGING = Answer(delay_s=3_600.0)
+CUT = Answer(cut=True)
+NO_JSON = Answer(body=b"<html>bad gateway</html>")
+NO_CHOICES = Answer(body=b'{"choices": []}')
+EMPTY = replying("")
+REASONING = replying(None, "length", reasoning_content="Let me think about this. Hmm")
+TRUNCATED = replying("What is", "length")
+OTHER_MODEL = Answer(change={"model": "another"})
+
+
+def well_text(prompt: str) -> str:
+    """What the server replies to a prompt when nothing is wrong."""
+    return f"reply {hashlib.sha256(prompt.encode()).hexdigest()[:8]}"
+
+
+class FaultServer:
+    """A running server; ``asked`` holds the JSON body of every request, in order."""
+
+    def __init__(self, script: Sequence[Answer] = (), usual: Answer = WELL) -> None:
+        """``usual`` is the answer once the script is used up."""
+        self._script, self._usual = list(script), usual
+        self.asked: list[dict[str, Any]] = []
+        self.authorizations: list[str] = []
+        self.in_flight = self.most_in_flight = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._handlers: set[asyncio.Task[None]] = set()
+
+    def __enter__(self) -> Self:
+        """Listen on a free port."""
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Cut whatever is still open."""
+        asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    @property
+    def prompts(self) -> list[str]:
+        """The last message of every request, in order."""
+        return [body["messages"][-1]["content"] for body in self.asked]
+
+    async def _open(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=512)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
+
+    async def _close(self) -> None:
+        self._server.close()
+        for handler in list(self._handlers):
+            handler.cancel()
+        await asyncio.gather(*self._handlers, return_exceptions=True)
+        await asyncio.sleep(0)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """All requests of one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._handlers.add(task)
+        try:
+            while await self._answer_one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass  # the client went away, or the server stops
+        finally:
+            self._handlers.discard(task)
+            writer.close()
+
+    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Read a request, write its answer; false where the connection was cut."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
+        headers = {name.lower(): value for name, value in headers.items()}
+        asked = json.loads(await reader.readexactly(int(headers["content-length"])))
+        answer = self._script.pop(0) if self._script else self._usual
+        self.asked.append(asked)
+        self.authorizations.append(headers.get("authorization", ""))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            await asyncio.sleep(answer.delay_s)
+        finally:
+            self.in_flight -= 1
+        body = answer.body if answer.body is not None else self._well(asked, answer)
+        body = body.replace(b"{authorization}", headers.get("authorization", "").encode())
+        lines = {"Content-Type": "application/json", "Content-Length": len(body)}
+        text = "".join(f"{name}: {value}\r\n" for name, value in (lines | answer.headers).items())
+        written = f"HTTP/1.1 {answer.status} X\r\n{text}\r\n".encode() + body
+        writer.write(written[: len(written) // 2] if answer.cut else written)
+        await writer.drain()
+        return not answer.cut
+
+    def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:
+        message = {"role": "assistant", "content": well_text(asked["messages"][-1]["content"])}
+        reply = {
+            "id": "x",
+            "object": "chat.completion",
+            "created": 0,
+            "model": MODEL,
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+        }
+        return json.dumps(reply | answer.change).encode()
