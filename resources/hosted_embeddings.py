@@ -20,16 +20,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import SecretStr
 
-from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from decomposerl.errors import ConfigError, EngineError
 
-INSTALL = "pip install 'decomposerl[chat]'"
 BYTES_PER_TOKEN = 3
 """A cautious estimate: English has about four, Chinese about three."""
 _NO_KEY = "none"  # the client insists on one; a server without keys ignores it
@@ -85,7 +83,6 @@ class HostedEmbedder:
         """Unit vectors, shape (n, d), in the order asked; (0, dimensions) for no text.
 
         Raises:
-            EngineMissing: the ``openai`` package is not installed.
             EngineError: a batch failed after all retries, or its reply is not what was asked.
         """
         if not texts:
@@ -161,8 +158,6 @@ class HostedEmbedder:
 
     @cached_property
     def _client(self) -> Any:  # noqa: ANN401 - the package is imported when it is needed
-        if find_spec("openai") is None:
-            raise EngineMissing(f"the openai package is not installed: {INSTALL}")
         import openai
 
         return openai.OpenAI(

@@ -88,7 +88,9 @@ class Shelf:
             keys = table.column("key").to_pylist()
             rows = [row for row, key in enumerate(keys) if key in wanted]
             positions = np.array([wanted[keys[row]] for row in rows], dtype=np.int64)
-            yield positions, table.column("value").take(rows).combine_chunks()
+            values = table.column("value")
+            picked = values if len(rows) == len(keys) else values.take(rows)
+            yield positions, picked.combine_chunks()
 
     def write(self, keys: Sequence[str], values: "pa.Array[Any]") -> None:
         """Add one shard, whole or not at all; ``values`` has one entry a key.

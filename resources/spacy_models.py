@@ -58,7 +58,7 @@ class SpacyModel:
         end that only the parser saw.
 
         Raises:
-            EngineMissing: spaCy, the model, or a package that the model names is missing.
+            EngineMissing: spaCy, the model, or a package that the model needs is missing.
         """
         folder = self._folder
         if find_spec("spacy") is None:
@@ -70,7 +70,14 @@ class SpacyModel:
         import spacy
 
         config = spacy.util.load_config(folder / "config.cfg")
-        pipeline = spacy.load(folder, config={"components": _unquoted(config["components"])})
+        try:
+            pipeline = spacy.load(folder, config={"components": _unquoted(config["components"])})
+        except (
+            ValueError
+        ) as error:  # an unknown factory or architecture, a configuration that fails
+            raise EngineMissing(
+                f"spaCy cannot load '{self.name}'; if it is a transformer: {TRANSFORMERS}\n{error}"
+            ) from error
         pipeline.select_pipes(enable=_entity_pipes(pipeline))
         return pipeline
 

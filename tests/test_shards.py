@@ -100,3 +100,23 @@ def test_two_dimensions_on_one_shelf_are_found_when_read(tmp_path: Path):
     for said in ("model:1", mine.name, other.name, "delete"):
         assert said in str(caught.value)
     assert 2 == len(list(mine.parent.glob("*.parquet")))
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what is read")
+def test_a_shard_is_mapped_and_not_read(tmp_path: Path):
+    """Vectors come through the page cache: the process asks for almost no bytes by reading."""
+    vectors = np.random.default_rng(0).standard_normal((2_000, 64)).astype(np.float32)
+    for name in ("warm", "measured"):
+        Shelf(tmp_path / name, "model:1").write(keys_of(2_000), column(vectors))
+    stored(Shelf(tmp_path / "warm", "model:1"), keys_of(2_000), 64)  # imports read files too
+    before = bytes_read()
+    back = stored(Shelf(tmp_path / "measured", "model:1"), keys_of(2_000), 64)
+    read = bytes_read() - before
+    assert vectors.tobytes() == back.tobytes()
+    (path,) = (tmp_path / "measured").glob("*.parquet")
+    assert read < path.stat().st_size / 10
+
+
+def bytes_read() -> int:
+    """Bytes this process has asked for by reading, so far."""
+    return int(Path("/proc/self/io").read_text("utf-8").split()[1])

@@ -210,6 +210,17 @@ def test_a_package_the_model_needs_is_named(models: dict[str, str], tmp_path: Pa
         SpacyEntities((str(folder),)).entities(["text"])
 
 
+def test_a_pipe_that_spacy_does_not_know_is_explained(models: dict[str, str], tmp_path: Path):
+    """A transformer whose package is absent is an install command, with spaCy's own words."""
+    folder = tmp_path / "large"
+    spacy.load(models["drugs"]).to_disk(folder)
+    config = (folder / "config.cfg").read_text("utf-8")
+    unknown = config.replace('factory = "entity_ruler"', 'factory = "no_such_transformer"')
+    (folder / "config.cfg").write_text(unknown, "utf-8")
+    with pytest.raises(EngineMissing, match=r"(?s)decomposerl\[trf\].*no_such_transformer"):
+        SpacyEntities((str(folder),)).entities(["text"])
+
+
 def test_an_installed_package_is_found_by_name(models: dict[str, str], tmp_path: Path):
     """A model package is loaded by name, and labelled by its version without a hash."""
     package = tmp_path / "en_drugs"
