@@ -27,6 +27,38 @@ TRAINED_ON = [
 ]
 
 
+EMBED = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": 16,
+    "attrs": ["NORM", "SHAPE"],
+    "rows": [100, 100],
+    "include_static_vectors": False,
+}
+ENCODE = {
+    "@architectures": "spacy.MaxoutWindowEncoder.v2",
+    "width": 16,
+    "depth": 1,
+    "window_size": 1,
+    "maxout_pieces": 2,
+}
+SHARED = {"@architectures": "spacy.Tok2Vec.v2", "embed": EMBED, "encode": ENCODE}
+LISTENER = {
+    "@architectures": "spacy.Tok2VecListener.v1",
+    "width": 16,
+    "upstream": "*",
+}
+TAGGER = {"@architectures": "spacy.Tagger.v2", "tok2vec": LISTENER, "normalize": False}
+NER = {
+    "@architectures": "spacy.TransitionBasedParser.v2",
+    "state_type": "ner",
+    "extra_state_tokens": False,
+    "hidden_width": 16,
+    "maxout_pieces": 2,
+    "use_upper": True,
+    "tok2vec": LISTENER,
+}
+
+
 def ruler(folder: Path, patterns: list[str]) -> str:
     """A blank pipeline that finds the patterns, and a sentencizer nobody needs."""
     pipeline = spacy.blank("en", meta={"name": folder.name, "version": "1.2.3"})
@@ -41,37 +73,7 @@ def ruler(folder: Path, patterns: list[str]) -> str:
 def trained(folder: Path) -> str:
     """A tagger and an entity recogniser that listen to one shared tok2vec."""
     pipeline = spacy.blank("en", meta={"name": folder.name, "version": "0.0.1"})
-    embed = {
-        "@architectures": "spacy.MultiHashEmbed.v2",
-        "width": 16,
-        "attrs": ["NORM", "SHAPE"],
-        "rows": [100, 100],
-        "include_static_vectors": False,
-    }
-    encode = {
-        "@architectures": "spacy.MaxoutWindowEncoder.v2",
-        "width": 16,
-        "depth": 1,
-        "window_size": 1,
-        "maxout_pieces": 2,
-    }
-    shared = {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
-    listener = {
-        "@architectures": "spacy.Tok2VecListener.v1",
-        "width": 16,
-        "upstream": "*",
-    }
-    tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener, "normalize": False}
-    ner = {
-        "@architectures": "spacy.TransitionBasedParser.v2",
-        "state_type": "ner",
-        "extra_state_tokens": False,
-        "hidden_width": 16,
-        "maxout_pieces": 2,
-        "use_upper": True,
-        "tok2vec": listener,
-    }
-    for name, model in (("tok2vec", shared), ("tagger", tagger), ("ner", ner)):
+    for name, model in (("tok2vec", SHARED), ("tagger", TAGGER), ("ner", NER)):
         pipeline.add_pipe(name, config={"model": model})
     examples = [
         Example.from_dict(pipeline.make_doc(text), {"entities": spans, "tags": tags})

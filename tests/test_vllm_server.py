@@ -182,8 +182,9 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
         assert 200 == read(f"{url}/models")
         assert held_now(held)
         os.kill(starter.pid if victim == "starter" else int(watchdog), signal.SIGKILL)
-        assert gone(held)
+        ended = gone(held)
         starter.kill()
+    assert ended
 
 
 def run(server: VllmServer, *, fail: bool) -> list[str]:
