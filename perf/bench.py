@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from perf import (
+    bench_chat,
     bench_cosine,
     bench_lexical,
     bench_process,
@@ -44,6 +45,7 @@ BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "large_cell": bench_selection.large_cell_rows,
     "overlap": bench_rules.overlap_rows,
     "tokens": bench_rules.token_rows,
+    "chat": bench_chat.chat_rows,
 }
 HEADS = (
     "what",

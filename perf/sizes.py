@@ -18,6 +18,7 @@ class Sizes:
     decontaminated: tuple[int, int]
     dimensions: int
     evidence: int
+    chat: int
     slow_peers: bool
 
 
@@ -33,6 +34,7 @@ PAPER = Sizes(
     decontaminated=(17_000, 50_000),
     dimensions=3_072,
     evidence=30_000,
+    chat=2_000,
     slow_peers=True,
 )
 QUICK = Sizes(
@@ -47,5 +49,6 @@ QUICK = Sizes(
     decontaminated=(2_000, 6_000),
     dimensions=768,
     evidence=3_000,
+    chat=500,
     slow_peers=False,
 )

@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -187,11 +187,10 @@ class ChatCache:
     def _write_on(self) -> None:
         """The writer's thread: one transaction a batch, until closed and nothing is left."""
         try:
-            connection = _opened(self._path)
-            while batch := self._next_batch():
-                outvoted = _written(connection, [self._row(entry) for entry in batch])
-                self._forget(batch, outvoted)
-            connection.close()
+            with closing(_opened(self._path)) as connection:
+                while batch := self._next_batch():
+                    outvoted = _written(connection, [self._row(entry) for entry in batch])
+                    self._forget(batch, outvoted)
         except Exception as error:  # noqa: BLE001 - told to whoever stores or flushes next
             with self._changed:
                 self._broken = error

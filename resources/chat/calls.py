@@ -98,20 +98,13 @@ class Caller:
         return outcome.result
 
     async def _send(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
-        started = self._timing.clock()
-        if not call.attempt:
-            now = asyncio.get_running_loop().time()
-            deadline.reschedule(now + self._settings.call_deadline_s)
-        call.attempt += 1
-        call.asked, call.waiting = endpoint, None
-        self._counts.add(retries=call.attempt > 1)
-        try:
-            with endpoint.client() as client:
+        with endpoint.client() as client:
+            started = self._begin(call, endpoint, deadline)
+            try:
                 raw = await client.chat.completions.with_raw_response.create(**call.arguments)
-            latency_s = self._timing.clock() - started
-            reply, reasoning = read_reply(raw.content, latency_s)
-        except Exception as error:  # noqa: BLE001 - a request never raises; the fault is typed
-            return _Sent(self._note(fault_from(error, call.attempt), endpoint))
+                reply, reasoning = read_reply(raw.content, self._timing.clock() - started)
+            except Exception as error:  # noqa: BLE001 - no request raises; the fault is typed
+                return _Sent(self._note(fault_from(error, call.attempt), endpoint))
         used = (reply.prompt_tokens, reply.completion_tokens)
         reply = replace(reply, text=without_key(reply.text, self._key))
         failure = fault_of(reply, reasoning, call.request, self._settings, call.attempt)
@@ -121,6 +114,16 @@ class Caller:
         other_model = failure.reason == "wrong_model"
         fault = Fault(failure, unwell=other_model, lasting=other_model)
         return _Sent(self._note(fault, endpoint), used)
+
+    def _begin(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
+        """Note that the call goes out; the time of the clock. The deadline starts once."""
+        if not call.attempt:
+            now = asyncio.get_running_loop().time()
+            deadline.reschedule(now + self._settings.call_deadline_s)
+        call.attempt += 1
+        call.asked, call.waiting = endpoint, None
+        self._counts.add(retries=call.attempt > 1)
+        return self._timing.clock()
 
     def _note(self, fault: Fault, endpoint: Endpoint) -> Fault:
         """Tell the endpoint's circuit, let it rest where it asked to, cut out the key."""

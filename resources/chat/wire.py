@@ -25,7 +25,6 @@ _FINISHES: dict[str, FinishReason] = {
     "content_filter": "content_filter",
 }
 _EFFORTS = {False: "minimal", True: "medium"}
-_SHOWN = 200
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
@@ -88,7 +87,7 @@ def read_reply(body: bytes, latency_s: float) -> tuple[ChatReply, str]:
         )
         reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        shown = body[:_SHOWN].decode("utf-8", "replace")
+        shown = body.decode("utf-8", "replace")  # whole: a key is cut out before it is cut short
         text = f"the reply is no chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
     return reply, str(reasoning)

@@ -1,0 +1,116 @@
+"""The chat client beside the plain ``openai`` client, on a loopback server that is fast.
+
+Takes sizes, gives rows. Both sides have 256 calls in flight and answer the same prompts;
+opening and closing the clients is in the time of both. The server has a process of its own.
+
+Left out deliberately: slow servers. There the server decides, and every client is alike.
+"""
+
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling, Template
+from perf.sizes import Sizes
+from perf.timing import Row, paired
+from resources.chat.client import ChatClient
+from resources.chat.settings import ChatSettings
+
+ROOT = Path(__file__).resolve().parent.parent
+IN_FLIGHT = 256
+WARM = 64
+PAIRS = 3
+_EVIDENCE = "The committee met in the spring and agreed on the plan. " * 24
+_MODEL = "fast"
+
+
+def chat_rows(sizes: Sizes) -> Iterator[Row]:
+    """Calls without a cache, calls that are written to one, and look-ups in a full one."""
+    requests = [_request(number) for number in range(sizes.chat)]
+    with _server() as url, tempfile.TemporaryDirectory() as folder:
+        settings = ChatSettings(model=_MODEL, endpoints=(url,), concurrency=IN_FLIGHT)
+        peer = partial(_plain, url, requests)
+        _plain(url, requests[:WARM])
+        _ours(settings, requests[:WARM], None)
+        data = Path(folder)
+        yield _row("no cache", partial(_ours, settings, requests, None), peer, 0.8)
+        yield _row("cache written", partial(_written, settings, requests, data), peer, 0.7)
+        full = data / "full"
+        _ours(settings, requests, full)
+        yield _row("cache read", partial(_ours, settings, requests, full), peer, 10.0)
+
+
+def _row(what: str, ours: "partial[int]", peer: "partial[int]", bar: float) -> Row:
+    both = paired(ours, peer, pairs=PAIRS)
+    return Row(
+        f"chat client, {what}, {both.peer:,} requests",
+        both.ours_s,
+        "openai, semaphore",
+        both.peer_s,
+        both.ratio,
+        bar,
+        note=f"{both.ours / both.ours_s:,.0f} requests/s, the peer "
+        f"{both.peer / both.peer_s:,.0f}; {both.pairs} pairs",
+    )
+
+
+def _request(number: int) -> ChatRequest:
+    turns = (Message("system", "Ask questions."), Message("user", f"{number} {_EVIDENCE}"))
+    return ChatRequest(turns, Sampling(max_tokens=200), Template("bench", "0"))
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    """The fast server's URL; its process ends with the block."""
+    command = [sys.executable, "-m", "perf.chat_server"]
+    with subprocess.Popen(  # noqa: S603 - our own program
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            port = process.stdout.readline().strip() if process.stdout else ""
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+
+
+def _written(settings: ChatSettings, requests: Sequence[ChatRequest], data: Path) -> int:
+    """As ``_ours``, into a cache that is empty before."""
+    with tempfile.TemporaryDirectory(dir=data) as fresh:
+        return _ours(settings, requests, Path(fresh))
+
+
+def _ours(settings: ChatSettings, requests: Sequence[ChatRequest], data: Path | None) -> int:
+    """How many requests got a reply."""
+    with ChatClient(settings, data) as chat:
+        return sum(isinstance(one, ChatReply) for one in chat.complete(requests))
+
+
+def _plain(url: str, requests: Sequence[ChatRequest]) -> int:
+    """How many requests got a reply from the package alone."""
+    return asyncio.run(_plain_batch(url, requests))
+
+
+async def _plain_batch(url: str, requests: Sequence[ChatRequest]) -> int:
+    from openai import AsyncOpenAI
+
+    slots = asyncio.Semaphore(IN_FLIGHT)
+    async with AsyncOpenAI(api_key="none", base_url=url, max_retries=0) as client:
+
+        async def ask(one: ChatRequest) -> bool:
+            async with slots:
+                reply = await client.chat.completions.create(
+                    model=_MODEL,
+                    messages=[{"role": t.role, "content": t.content} for t in one.messages],  # type: ignore[misc]
+                    max_tokens=one.sampling.max_tokens,
+                    temperature=one.sampling.temperature,
+                    top_p=one.sampling.top_p,
+                    seed=one.sampling.seed,
+                )
+            return bool(reply.choices[0].message.content)
+
+        return sum(await asyncio.gather(*(ask(one) for one in requests)))

@@ -1,0 +1,257 @@
+"""The client as its callers see it: order, one request a question, parsing, what is sent."""
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import fault_server as server
+import pytest
+from chat_parts import TEMPLATE, MadeUpTime, request, requests, settings
+from fault_server import Answer, FaultServer, well_text
+from hypothesis import given
+from hypothesis import settings as law
+from hypothesis import strategies as st
+
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Token
+from decomposerl.errors import SchemaError
+from resources.chat import frames
+from resources.chat.client import ChatClient
+
+
+def client(url: str, data: Path | None, **changes: object) -> ChatClient:
+    return ChatClient(settings(url, **changes), data, timing=MadeUpTime().timing())
+
+
+def needs_good(text: str) -> None:
+    if "good" not in text:
+        raise ValueError(f"no good in {text!r}")
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["cache", "no cache"])
+def test_outcomes_are_in_order_and_equal_requests_share_one_call(tmp_path: Path, *, stored: bool):
+    """For any batch: one outcome a request, in order, one call a distinct one, all counted."""
+    known: set[int] = set()
+    with FaultServer() as served, client(served.url, tmp_path if stored else None) as chat:
+
+        @law(max_examples=40, deadline=None)
+        @given(st.lists(st.integers(0, 30), max_size=12))
+        def holds(numbers: list[int]) -> None:
+            served.asked.clear()
+            before = replace(chat.counts)
+            found = chat.complete([request(number) for number in numbers])
+            fresh = set(numbers) - (known if stored else set())
+            assert [well_text(f"q {n}") for n in numbers] == [o.text for o in found]
+            assert sorted(f"q {n}" for n in fresh) == sorted(served.prompts)
+            assert len(numbers) == chat.counts.asked - before.asked
+            assert len(fresh) == chat.counts.calls - before.calls
+            assert len(set(numbers)) - len(fresh) == chat.counts.hits - before.hits
+            assert len(numbers) - len(set(numbers)) == chat.counts.shared - before.shared
+            known.update(numbers)
+
+        holds()
+
+
+def test_threads_share_the_requests_in_flight(tmp_path: Path):
+    """Four threads ask the same ten questions at once: each is sent once, all are answered."""
+    found: list[list[str]] = []
+    with FaultServer(usual=Answer(delay_s=0.2)) as served, client(served.url, tmp_path) as chat:
+        many = [request(number) for number in range(10)]
+        threads = [
+            threading.Thread(target=lambda: found.append([o.text for o in chat.complete(many)]))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert 10 == len(served.asked)
+    assert [[well_text(f"q {n}") for n in range(10)]] * 4 == found
+
+
+def test_no_more_calls_are_in_flight_than_allowed(tmp_path: Path):
+    """The server never sees more than ``concurrency`` requests at once, over two batches too."""
+    with (
+        FaultServer(usual=Answer(delay_s=0.02)) as served,
+        client(served.url, tmp_path, concurrency=5) as chat,
+    ):
+        batches = [[request(n) for n in range(start, start + 15)] for start in (0, 15)]
+        threads = [threading.Thread(target=chat.complete, args=(batch,)) for batch in batches]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (30, 5) == (len(served.asked), served.most_in_flight)
+
+
+def test_a_reply_that_does_not_parse_is_asked_once_more(tmp_path: Path):
+    """The second reply parses and is the one that is kept."""
+    script = [server.replying("bad"), server.replying("good")]
+    with FaultServer(script) as served, client(served.url, tmp_path) as chat:
+        assert ["good"] == [o.text for o in chat.complete([request(1)], needs_good)]
+        assert ["good"] == [o.text for o in chat.complete([request(1)])]
+        assert 2 == len(served.asked)
+
+
+def test_a_reply_that_never_parses_is_a_failure(tmp_path: Path):
+    """Twice unparsable: the failure says why, shows the text, and nothing is kept."""
+    usual = server.replying("bad")
+    with FaultServer(usual=usual) as served, client(served.url, tmp_path) as chat:
+        (found,) = chat.complete([request(1)], needs_good)
+        assert found == ChatFailure("unparsable", "no good in 'bad'", 2, "bad")
+        assert chat.cache is not None
+        assert (2, 0) == (len(served.asked), chat.cache.frame().height)
+
+
+def test_a_stored_reply_that_a_new_parser_refuses_is_asked_again(tmp_path: Path):
+    """It counts as the first asking; the reply that parses takes its place on disk."""
+    script = [server.replying("bad"), server.replying("good")]
+    with FaultServer(script) as served, client(served.url, tmp_path) as chat:
+        chat.complete([request(1)])
+        assert ["good"] == [o.text for o in chat.complete([request(1)], needs_good)]
+        assert 2 == len(served.asked)
+        assert chat.cache is not None
+        assert ["good"] == chat.cache.frame()["text"].to_list()
+
+
+def test_another_error_of_a_parser_is_not_swallowed(tmp_path: Path):
+    """A parser with a bug raises its own error, not a million unparsable replies."""
+    with FaultServer() as served, client(served.url, tmp_path) as chat:
+        with pytest.raises(KeyError):
+            chat.complete([request(1)], lambda text: {}[text])
+        assert ["q 1"] == served.prompts
+
+
+def test_the_engine_names_model_and_revision():
+    """Results stored by engine never mix two revisions."""
+    for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
+        with client("http://127.0.0.1:1/v1", None, revision=revision) as chat:
+            assert expected == chat.engine
+
+
+SAMPLED = Sampling(0.5, 0.9, 7, 50, ("END",), 2)
+SENT = {
+    "model": "tiny",
+    "messages": [{"role": "user", "content": "hi"}],
+    "seed": 7,
+    "logprobs": True,
+    "top_logprobs": 2,
+}
+ORDINARY = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 50, "stop": ["END"]}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {}, "strict": True}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "thinking", "expected"),
+    [
+        ({}, True, ORDINARY),
+        ({"structured": True}, None, ORDINARY | {"response_format": SCHEMA}),
+        (
+            {"thinking_style": "qwen"},
+            False,
+            ORDINARY | {"chat_template_kwargs": {"enable_thinking": False}},
+        ),
+        ({"thinking_style": "qwen"}, None, ORDINARY),
+        (
+            {"thinking_style": "openai"},
+            False,
+            {"max_completion_tokens": 50, "reasoning_effort": "minimal"},
+        ),
+    ],
+)
+def test_what_is_sent(
+    changes: dict[str, Any], thinking: Literal[True, False] | None, expected: dict[str, Any]
+):
+    """Each setting changes the JSON as its endpoint wants it, and nothing else."""
+    one = ChatRequest((Message("user", "hi"),), SAMPLED, TEMPLATE, thinking, "{}")
+    with FaultServer() as served, client(served.url, None, **changes) as chat:
+        chat.complete([one])
+    assert [SENT | expected] == served.asked
+
+
+def test_what_is_never_sent_does_not_tell_replies_apart(tmp_path: Path):
+    """An endpoint that is asked without schema and thinking has one answer for all of them."""
+    many = [request(1), request(1, schema="{}"), request(1, thinking=True)]
+    with FaultServer() as served, client(served.url, tmp_path) as chat:
+        chat.complete(many)
+        assert 1 == len(served.asked)
+    with (
+        FaultServer() as served,
+        client(served.url, tmp_path, structured=True, thinking_style="qwen") as chat,
+    ):
+        chat.complete(many)
+        assert 2 == len(served.asked)  # the first is known, the other two are questions now
+
+
+def test_log_probabilities_are_read_and_stored(tmp_path: Path):
+    """One new token with its alternatives is a whole answer although the budget ended it."""
+    entry = {
+        "token": "Yes",
+        "logprob": -0.1,
+        "top_logprobs": [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.5}],
+    }
+    choice = {
+        "message": {"content": "Yes"},
+        "finish_reason": "length",
+        "logprobs": {"content": [entry]},
+    }
+    one = request(1, sampling=Sampling(max_tokens=1, top_logprobs=2))
+    usual = Answer(change={"choices": [choice]})
+    with FaultServer(usual=usual) as served, client(served.url, tmp_path) as chat:
+        for _ in range(2):
+            (found,) = chat.complete([one])
+            assert isinstance(found, ChatReply)
+            assert (Token("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),) == found.tokens
+        assert 1 == len(served.asked)
+
+
+@pytest.mark.parametrize(
+    ("reported", "accepted"),
+    [
+        ("gpt-5", True),
+        ("gpt-5-2025-08-07", True),
+        ("gpt-5-0807", True),
+        ("gpt-5@main", True),
+        ("local", True),
+        ("gpt-5-mini", False),
+        ("gpt-5-mini-2025-08-07", False),
+        ("", False),
+    ],
+)
+def test_which_model_names_are_the_one_asked_for(reported: str, *, accepted: bool):
+    """Dated snapshots, revisions and names told beforehand; not a smaller sibling."""
+    asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
+    assert accepted == asked.names_the_model(reported)
+
+
+@given(st.lists(requests, max_size=4))
+def test_requests_survive_a_frame(made: list[ChatRequest]):
+    """A frame of requests holds all that they hold."""
+    frame = frames.frame_of_requests(made)
+    assert made == frames.requests_of_frame(frame)
+    assert frames.REQUESTS == frame.schema
+
+
+def test_a_frame_of_requests_gives_a_frame_of_replies(tmp_path: Path):
+    """One row a row, in order: null where it failed, with the reason."""
+    asked = frames.frame_of_requests([request(1), request(2), request(1)])
+    script = [server.REFUSED]
+    with FaultServer(script) as served, client(served.url, tmp_path, concurrency=1) as chat:
+        found = frames.complete_frame(chat, asked)
+    assert frames.REPLIES == found.schema
+    assert [None, well_text("q 2"), None] == found["text"].to_list()
+    assert ["refused", None, "refused"] == found["failure"].to_list()
+    with pytest.raises(SchemaError, match="seed"):
+        frames.requests_of_frame(asked.drop("seed"))
+
+
+def test_counts_are_plain_numbers(tmp_path: Path):
+    """Metadata is JSON with every counter and each failure by its reason."""
+    with FaultServer([server.EMPTY]) as served, client(served.url, tmp_path) as chat:
+        chat.complete([request(1), request(1)])
+        told = json.loads(json.dumps(chat.counts.metadata()))
+    assert told["failed_empty"] == told["asked"] == 2
+    assert (1, 1, 10, 5) == tuple(
+        told[name] for name in ("calls", "shared", "prompt_tokens", "completion_tokens")
+    )

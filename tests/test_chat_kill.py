@@ -1,0 +1,79 @@
+"""What a kill at any moment costs: the last unwritten batch of replies, nothing else."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import chat_child
+import pytest
+from chat_parts import request, settings
+from fault_server import MODEL, Answer, FaultServer, well_text
+
+from decomposerl.chat import ChatReply
+from resources.chat.cache import ChatCache
+from resources.chat.client import CACHE_FILE, ChatClient
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+SIZE, KILLED_AFTER = 2_000, 800
+
+
+def child(*arguments: object) -> "subprocess.Popen[str]":
+    command = [sys.executable, chat_child.__file__, *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+
+
+def kill(process: "subprocess.Popen[str]") -> None:
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert -signal.SIGKILL == process.returncode
+
+
+def stored_replies(data: Path) -> int:
+    with ChatCache(data / CACHE_FILE, MODEL) as cache:
+        return cache.frame().height
+
+
+def test_a_killed_batch_asks_only_for_what_is_missing(tmp_path: Path):
+    """After kill -9 in the middle, the next run asks the rest once and the result is whole."""
+    with FaultServer(usual=Answer(delay_s=0.002)) as served:
+        running = child("batch", served.url, tmp_path, SIZE)
+        while len(served.asked) < KILLED_AFTER:
+            assert running.poll() is None
+            time.sleep(0.01)
+        kill(running)
+        kept = stored_replies(tmp_path)
+        assert 0 < kept < SIZE
+        served.asked.clear()
+        with ChatClient(settings(served.url, concurrency=64), tmp_path) as chat:
+            found = chat.complete([request(number) for number in range(SIZE)])
+            assert (kept, SIZE - kept) == (chat.counts.hits, chat.counts.calls)
+        assert SIZE - kept == len(served.asked) == len(set(served.prompts))
+    uninterrupted = [well_text(f"q {number}") for number in range(SIZE)]
+    assert uninterrupted == [o.text for o in found if isinstance(o, ChatReply)]
+
+
+@pytest.mark.parametrize("lines", [1, 7, 40])
+def test_what_was_flushed_survives_a_kill_while_writing(lines: int, tmp_path: Path):
+    """Each reply that ``flush`` returned for is there, the file is whole, and can be written."""
+    writing = child("write", tmp_path)
+    assert writing.stdout is not None
+    flushed = [int(writing.stdout.readline()) for _ in range(lines)][-1]
+    kill(writing)
+    with ChatCache(tmp_path / CACHE_FILE, MODEL) as cache:
+        held = cache.get([f"{number:064x}" for number in range(flushed + 1)])
+        assert [f"r {n}" for n in range(flushed + 1)] == [held[k].text for k in sorted(held)]
+        check = cache.frame()
+        assert check.height == check["key"].n_unique() >= flushed + 1
+
+
+def test_the_first_of_several_processes_wins_everywhere(tmp_path: Path):
+    """Processes that store under the same keys at once all hold the same replies after."""
+    racing = [child("race", tmp_path, name) for name in "abcd"]
+    held = {process.communicate()[0] for process in racing}
+    assert [0] * len(racing) == [process.returncode for process in racing]
+    assert 1 == len(held)
+    assert len(chat_child.RACED_KEYS) == len(held.pop().split())
