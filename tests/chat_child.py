@@ -16,12 +16,13 @@ from fault_server import MODEL
 from resources.chat.cache import ChatCache, Entry
 from resources.chat.client import CACHE_FILE, ChatClient
 
+IN_FLIGHT = 64
 RACED_KEYS = [f"{number:064x}" for number in range(200)]
 
 
 def batch(url: str, data: Path, size: int) -> None:
     """One batch with many calls in flight."""
-    with ChatClient(settings(url, concurrency=64, call_deadline_s=300.0), data) as chat:
+    with ChatClient(settings(url, concurrency=IN_FLIGHT, call_deadline_s=300.0), data) as chat:
         chat.complete([request(number) for number in range(size)])
 
 

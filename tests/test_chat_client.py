@@ -3,6 +3,7 @@
 import json
 import threading
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampl
 from decomposerl.errors import SchemaError
 from resources.chat import frames
 from resources.chat.client import ChatClient
+from resources.chat.counts import Counts
+from resources.chat.progress import Progress
 
 
 def client(url: str, data: Path | None, **changes: object) -> ChatClient:
@@ -255,3 +258,33 @@ def test_counts_are_plain_numbers(tmp_path: Path):
     assert (1, 1, 10, 5) == tuple(
         told[name] for name in ("calls", "shared", "prompt_tokens", "completion_tokens")
     )
+
+
+class Terminal(StringIO):
+    """A text stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        """Always."""
+        return True
+
+
+def test_the_bar_shows_rate_hits_and_cost():
+    """On a terminal: how far, calls a second, share of hits, money. Elsewhere nothing."""
+    counts, terminal, file = Counts(), Terminal(), StringIO()
+    for stream in (terminal, file):
+        with Progress(4, 1, counts, stream) as bar:
+            counts.add(calls=3, money=1.25)
+            for _ in range(3):
+                bar.step()
+    shown = terminal.getvalue()
+    assert all(part in shown for part in ("4/4", "calls/s", "25% hits", "$1.2500"))
+    assert "" == file.getvalue()
+
+
+def test_a_closed_client_says_so(tmp_path: Path):
+    """No request is accepted that would never be answered; closing twice does nothing."""
+    chat = client("http://127.0.0.1:1/v1", tmp_path)
+    chat.close()
+    chat.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        chat.complete([request(1)])

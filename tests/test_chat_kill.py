@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import chat_child
 import pytest
+from chat_child import IN_FLIGHT
 from chat_parts import request, settings
-from fault_server import MODEL, Answer, FaultServer, well_text
+from fault_server import HANGING, MODEL, WELL, Answer, FaultServer, well_text
 
 from decomposerl.chat import ChatReply
 from resources.chat.cache import ChatCache
@@ -21,9 +23,12 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"
 SIZE, KILLED_AFTER = 2_000, 800
 
 
-def child(*arguments: object) -> "subprocess.Popen[str]":
+def child(
+    *arguments: object, environment: Mapping[str, str] = ENVIRONMENT
+) -> "subprocess.Popen[str]":
     command = [sys.executable, chat_child.__file__, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
@@ -54,6 +59,29 @@ def test_a_killed_batch_asks_only_for_what_is_missing(tmp_path: Path):
         assert SIZE - kept == len(served.asked) == len(set(served.prompts))
     uninterrupted = [well_text(f"q {number}") for number in range(SIZE)]
     assert uninterrupted == [o.text for o in found if isinstance(o, ChatReply)]
+
+
+def test_an_interrupted_batch_keeps_what_came(tmp_path: Path):
+    """Ctrl-C ends the program at once, quietly but for its own trace; replies are stored."""
+    with FaultServer([WELL] * 9, usual=HANGING) as served:
+        running = child("batch", served.url, tmp_path, 500)
+        while len(served.asked) < 9 + IN_FLIGHT:  # so all nine replies were received
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        _, complaint = running.communicate()
+    assert "KeyboardInterrupt" in complaint
+    assert "was destroyed" not in complaint
+    assert 9 == stored_replies(tmp_path)
+
+
+def test_the_environment_sets_no_key_and_no_address(tmp_path: Path):
+    """Variables that the openai package reads by itself change nothing."""
+    other = {"OPENAI_API_KEY": "sk-environment", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    with FaultServer() as served:
+        running = child("batch", served.url, tmp_path, 1, environment=ENVIRONMENT | other)
+        assert "" == running.communicate()[1]
+        assert ["Bearer none"] == served.authorizations
 
 
 @pytest.mark.parametrize("lines", [1, 7, 40])

@@ -95,8 +95,10 @@ class ChatClient:
     def close(self) -> None:
         """Close connections, then the cache; a second time does nothing."""
         if not self._loop.closed:
-            self._loop.run(self._caller.close())
-            self._loop.close()
+            try:
+                self._loop.run(self._caller.close())
+            finally:
+                self._loop.close()
         if self.cache is not None:
             self.cache.close()
 
@@ -110,7 +112,10 @@ class ChatClient:
 
         Raises:
             ChatCacheError: replies can be neither read nor stored; nothing more is sent.
+            RuntimeError: the client was closed.
         """
+        if self._loop.closed:
+            raise RuntimeError("the chat client was closed")
         questions = self._questions(requests, parse)
         distinct = {question.key: question for question in questions}
         self.counts.add(asked=len(questions), shared=len(questions) - len(distinct))

@@ -24,7 +24,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work first."""
+        """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work."""
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
@@ -37,10 +37,17 @@ class LoopThread:
         return self._loop.is_closed()
 
     def close(self) -> None:
-        """Stop the loop and end the thread; a second time does nothing."""
+        """Cancel what still runs, end the thread; a second time does nothing."""
         if self.closed:
             return
-        self.run(self._loop.shutdown_asyncgens())
+        self.run(_cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _cancel_all() -> None:
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

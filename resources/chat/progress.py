@@ -6,7 +6,7 @@ Left out deliberately: logs. Whoever runs the batch records ``Counts.metadata``.
 """
 
 import time
-from typing import Self
+from typing import Self, TextIO
 
 from resources.chat.counts import Counts
 
@@ -14,14 +14,26 @@ from resources.chat.counts import Counts
 class Progress:
     """A bar over the distinct requests of one batch."""
 
-    def __init__(self, total: int, remembered: int, counts: Counts) -> None:
-        """``remembered`` of ``total`` requests were answered from the cache."""
+    def __init__(
+        self, total: int, remembered: int, counts: Counts, stream: TextIO | None = None
+    ) -> None:
+        """``remembered`` of ``total`` requests were answered from the cache.
+
+        ``stream`` is where to draw, standard error if None; nothing unless it is a terminal.
+        """
         from tqdm import tqdm
 
         self._counts, self._calls = counts, counts.calls
         self._hit_share = remembered / total if total else 0.0
         self._started = time.monotonic()
-        self._bar = tqdm(total=total, initial=remembered, desc="chat", unit="request", disable=None)
+        self._bar = tqdm(
+            total=total,
+            initial=remembered,
+            desc="chat",
+            unit="request",
+            disable=None,
+            file=stream,
+        )
 
     def __enter__(self) -> Self:
         """The bar itself."""
