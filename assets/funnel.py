@@ -5,7 +5,9 @@ and writes one row to its drops for each claim that left. What a stage decides s
 ``decomposerl/funnel``; here stand only names, settings and engines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -25,6 +27,7 @@ from resources.tables import StageOutput
 
 Result = dg.MaterializeResult[StageOutput]
 _GROUP, _KINDS = "funnel", {"parquet"}
+_NO_POOLS: Mapping[str, str] = MappingProxyType({})
 
 
 class RuleConfig(settings.RuleSettings, dg.Config):
@@ -55,11 +58,11 @@ class TrainingConfig(settings.TrainingSettings, dg.Config):
     """``TrainingSettings`` as Dagster configuration."""
 
 
-def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
+def rule_filtered_asset(source_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:
     """The first stage, which pools the claims of all sources in catalogue order."""
     ins = {f"claims_{name}": dg.AssetIn(key=["claims", name]) for name in source_names}
 
-    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS)
+    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
     def rule_filtered(
         context: dg.AssetExecutionContext,
         config: RuleConfig,
@@ -79,7 +82,6 @@ def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
     return rule_filtered
 
 
-@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def difficulty_band(
     context: dg.AssetExecutionContext,
     config: DifficultyConfig,
@@ -90,10 +92,10 @@ def difficulty_band(
     scorer = verifier.open()
     stage = StageRecorder(context, config, scorer)
     done = catalogue.difficulty_band(rule_filtered, config, scorer)
+    verifier.close()  # a server of its own leaves the card before the pool lets others in
     return stage.result(rule_filtered, done.kept, done.drops)
 
 
-@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def deduplicated(
     context: dg.AssetExecutionContext,
     config: DedupConfig,
@@ -107,11 +109,11 @@ def deduplicated(
     return stage.result(difficulty_band, done.kept, done.drops, pairs=done.pairs)
 
 
-def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
+def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:
     """The stage that holds every claim against all benchmarks."""
     ins = {f"benchmark_{name}": dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
 
-    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS)
+    @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
     def decontaminated(
         context: dg.AssetExecutionContext,
         config: DecontaminationConfig,
@@ -137,7 +139,6 @@ def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
     return decontaminated
 
 
-@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def silver_decomposed(
     context: dg.AssetExecutionContext,
     config: SilverConfig,
@@ -148,10 +149,10 @@ def silver_decomposed(
     writer = decomposer.open()
     stage = StageRecorder(context, config, writer)
     done = catalogue.silver_decompose(decontaminated, config, writer)
+    decomposer.close()
     return stage.result(decontaminated, done.kept, done.drops)
 
 
-@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def diversity_selected(
     context: dg.AssetExecutionContext,
     config: SelectionConfig,
@@ -174,7 +175,6 @@ def diversity_selected(
     return stage.result(silver_decomposed, chosen.kept, None, extra, cells=chosen.cells)
 
 
-@dg.asset(group_name=_GROUP, kinds=_KINDS)
 def training_claims(
     context: dg.AssetExecutionContext,
     config: TrainingConfig,
@@ -195,15 +195,25 @@ def training_claims(
 
 
 def funnel_assets(
-    source_names: Sequence[str], benchmark_names: Sequence[str]
+    source_names: Sequence[str],
+    benchmark_names: Sequence[str],
+    pools: Mapping[str, str] = _NO_POOLS,
 ) -> list[dg.AssetsDefinition]:
-    """All stages in order, pooled over the named sources, checked against the benchmarks."""
+    """All stages in order, pooled over the named sources, checked against the benchmarks.
+
+    ``pools`` names the pool of each stage whose engine shares a device with others.
+    """
+
+    def stage(function: Callable[..., Any]) -> dg.AssetsDefinition:
+        pool = pools.get(function.__name__)
+        return dg.asset(function, group_name=_GROUP, kinds=_KINDS, pool=pool)
+
     return [
-        rule_filtered_asset(source_names),
-        difficulty_band,
-        deduplicated,
-        decontaminated_asset(benchmark_names),
-        silver_decomposed,
-        diversity_selected,
-        training_claims,
+        rule_filtered_asset(source_names, pools.get("rule_filtered")),
+        stage(difficulty_band),
+        stage(deduplicated),
+        decontaminated_asset(benchmark_names, pools.get("decontaminated")),
+        stage(silver_decomposed),
+        stage(diversity_selected),
+        stage(training_claims),
     ]

@@ -8,7 +8,7 @@ running the graph is Dagster's own command.
 import functools
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ParamSpec
@@ -81,9 +81,7 @@ def explain(
     if as_json:
         typer.echo(json.dumps(asdict(story), ensure_ascii=False, indent=2))
         return
-    console = Console()
-    for line in life_text(story).split("\n"):
-        console.print(Text(line, style=_STYLES.get(line[:1], "")), soft_wrap=True)
+    _print_marked(life_text(story))
 
 
 @app.command()
@@ -202,6 +200,29 @@ def fetch(
                 typer.echo(str(path))
 
 
+@app.command()
+@_in_red
+def doctor(data: DataOption = None, as_json: JsonOption = False) -> None:
+    """Say what the chosen profile lacks on this machine, and what a full run will cost.
+
+    Exits with 1 where something required is missing. Changes nothing and shows no key.
+    """
+    from dagster_project.doctor import examine
+    from dagster_project.profiles import key_named, profile_from_environment
+    from decomposerl.reports.readiness import readiness_json, readiness_text
+
+    profile = profile_from_environment()
+    if data is not None:
+        profile = replace(profile, data=data.resolve())
+    page = examine(profile, key_named)
+    if as_json:
+        typer.echo(json.dumps(readiness_json(page), ensure_ascii=False, indent=2))
+    else:
+        _print_marked(readiness_text(page))
+    if page.missing:
+        raise typer.Exit(1)
+
+
 def _on_the_hub(name: str) -> "list[Source | Benchmark]":
     from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 
@@ -243,6 +264,13 @@ def _data_folder(data: Path | None) -> Path:
             "with --data or DECOMPOSERL_DATA"
         )
     return folder
+
+
+def _print_marked(text: str) -> None:
+    """Print lines in the colour of the mark that they begin with."""
+    console = Console()
+    for line in text.split("\n"):
+        console.print(Text(line, style=_STYLES.get(line[:1], "")), soft_wrap=True)
 
 
 def _raw(frame: "pl.DataFrame", output: Format) -> str:

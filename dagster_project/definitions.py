@@ -30,7 +30,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
         assets=[
             *source_assets(sources, benchmarks),
             *benchmark_assets(benchmarks, sources),
-            *funnel_assets(source_names, benchmark_names),
+            *funnel_assets(source_names, benchmark_names, profile.engines.pools),
             attrition_asset(sources),
             catalog_asset(sources, benchmarks),
         ],

@@ -4,24 +4,26 @@ Takes the environment variables documented in ``.env.example`` and gives a ``Pro
 plain values; ``resources_for`` turns a profile into Dagster resources. A profile is a
 choice of engines behind the same ports, nothing else changes.
 
-Left out deliberately: keys. An engine that needs one reads it from the variable whose
-*name* the profile carries, so no key ever stands in a configuration.
+Left out deliberately: keys. A profile carries the *name* of a key's variable, which Dagster
+reads when a run starts, so no key ever stands in a configuration; ``key_named`` reads one
+for ``decomposerl doctor`` alone.
 """
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from dotenv import dotenv_values
+from pydantic import SecretStr
 
+from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
 
-ProfileName = Literal["embedded", "local", "paper"]
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -36,6 +38,7 @@ class Profile:
     name: ProfileName
     corpora: Path | None
     data: Path
+    engines: EngineChoices = field(default_factory=EngineChoices)
 
 
 def profile_from_environment(environment: Mapping[str, str] | None = None) -> Profile:
@@ -45,7 +48,8 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
     environment does not say, as it does for the ``dagster`` commands.
 
     Raises:
-        ConfigError: the profile is unknown or the corpora folder does not exist.
+        ConfigError: the profile is unknown, the corpora folder does not exist, or another
+            variable holds what it cannot mean.
     """
     env = _environment() if environment is None else environment
     name = env.get("DECOMPOSERL_PROFILE") or "embedded"
@@ -56,7 +60,8 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
     if corpora is not None and not corpora.is_dir():
         raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
     data = Path(env.get("DECOMPOSERL_DATA") or _ROOT / "data").resolve()
-    return Profile(name=cast("ProfileName", name), corpora=corpora, data=data)
+    known = cast("ProfileName", name)
+    return Profile(known, corpora, data, engine_choices(known, env))
 
 
 def _environment() -> dict[str, str]:
@@ -64,39 +69,25 @@ def _environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
-def resources_for(profile: Profile) -> dict[str, Any]:
-    """The Dagster resources of a profile, by the names that assets ask for.
+def key_named(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:
+    """The key in a variable, empty where it is not set; kept in memory alone."""
+    env = _environment() if environment is None else environment
+    return SecretStr(env.get(variable, ""))
 
-    Raises:
-        ConfigError: the profile's engines are not part of this version.
-    """
-    from resources.engines import (
-        DecomposerResource,
-        EmbedderResource,
-        EntitiesResource,
-        TokensResource,
-        VerifierResource,
-    )
+
+def resources_for(profile: Profile) -> dict[str, Any]:
+    """The Dagster resources of a profile, by the names that assets ask for."""
+    from dagster_project.engine_resources import engine_resources
     from resources.reading import CorporaResource
     from resources.tables import DataFolder, ParquetTables
 
-    if profile.name != "embedded":
-        raise ConfigError(
-            f"profile '{profile.name}' is not available in this version: only the engines of "
-            "the embedded profile are built so far. Unset DECOMPOSERL_PROFILE."
-        )
-    results = str(profile.data / "engine_results")
     return {
         "io_manager": ParquetTables(base_dir=str(profile.data)),
         "data_folder": DataFolder(base_dir=str(profile.data)),
         "corpora": CorporaResource(
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
-        "tokens": TokensResource(),
-        "entities": EntitiesResource(results_dir=results),
-        "verifier": VerifierResource(results_dir=results),
-        "embedder": EmbedderResource(results_dir=results),
-        "decomposer": DecomposerResource(results_dir=results),
+        **engine_resources(profile.engines, str(profile.data / "engine_results")),
     }
 
 

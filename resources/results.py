@@ -9,7 +9,7 @@ Left out deliberately: the files (``resources.shards``) and expiry; an engine wh
 change must change its ``engine`` name, which keeps its results apart.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -21,6 +21,7 @@ from resources.shards import Shelf, key_of, slug
 
 Item = TypeVar("Item")
 Pair = tuple[str, str]
+Details = Callable[[], Mapping[str, int | float]]
 
 
 class ResultStore:
@@ -40,12 +41,20 @@ class _Stored(Generic[Item]):
 
     _port: str
 
-    def __init__(self, engine: Any, store: ResultStore, batch_size: int = 256) -> None:  # noqa: ANN401 - each subclass names its port
+    def __init__(
+        self,
+        engine: Any,  # noqa: ANN401 - each subclass names its port
+        store: ResultStore,
+        batch_size: int = 256,
+        details: Details = dict,
+    ) -> None:
         """``batch_size`` items are asked, and then stored, at a time."""
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         self._inner, self._store, self._batch_size = engine, store, batch_size
         self._shelf: Shelf | None = None
+        self.details = details
+        """What else the engine counted (HTTP calls, money, failures by reason), by name."""
         self.calls = 0
         """Items sent to the engine since this object was made."""
         self.hits = 0
@@ -117,9 +126,15 @@ class StoredVerifier(_Stored[Pair]):
 
     _port = "verifier"
 
-    def __init__(self, engine: Verifier, store: ResultStore, batch_size: int = 256) -> None:
-        """Wrap ``engine``."""
-        super().__init__(engine, store, batch_size)
+    def __init__(
+        self,
+        engine: Verifier,
+        store: ResultStore,
+        batch_size: int = 256,
+        details: Details = dict,
+    ) -> None:
+        """Wrap ``engine``; ``details`` tells what else it counted."""
+        super().__init__(engine, store, batch_size, details)
 
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """As the engine's, shape (n,), range 0..1."""
@@ -198,9 +213,15 @@ class StoredDecomposer(_Stored[Pair]):
 
     _port = "decomposer"
 
-    def __init__(self, engine: Decomposer, store: ResultStore, batch_size: int = 256) -> None:
-        """Wrap ``engine``."""
-        super().__init__(engine, store, batch_size)
+    def __init__(
+        self,
+        engine: Decomposer,
+        store: ResultStore,
+        batch_size: int = 256,
+        details: Details = dict,
+    ) -> None:
+        """Wrap ``engine``; ``details`` tells what else it counted."""
+        super().__init__(engine, store, batch_size, details)
 
     def decompose(self, pairs: Sequence[Pair]) -> list[list[str] | None]:
         """As the engine's."""

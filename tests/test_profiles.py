@@ -14,7 +14,6 @@ from dagster_project.profiles import (
     Profile,
     benchmarks_for,
     profile_from_environment,
-    resources_for,
     sources_for,
 )
 from decomposerl.errors import ConfigError
@@ -40,12 +39,6 @@ def test_a_wrong_variable_is_refused_by_name(environment: dict[str, str], senten
     """The message names the variable and what would be right."""
     with pytest.raises(ConfigError, match=sentence):
         profile_from_environment(environment)
-
-
-def test_profiles_without_engines_in_this_version_say_so(tmp_path: Path):
-    """A profile that cannot run is refused when chosen, not in the middle of a run."""
-    with pytest.raises(ConfigError, match="only the engines of the embedded profile"):
-        resources_for(Profile("paper", None, tmp_path))
 
 
 def test_a_dotenv_file_fills_in_what_the_environment_leaves_open(tmp_path: Path):

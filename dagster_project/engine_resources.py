@@ -1,0 +1,129 @@
+"""A profile's engines as Dagster resources.
+
+Takes ``EngineChoices`` and the folder of stored results, gives the five resources by name.
+Keys go in as ``dg.EnvVar``: Dagster reads the variable when a run starts, and stores and
+shows its name alone.
+
+Left out deliberately: the choice (``engine_choices``) and the engines (``resources``).
+"""
+
+from typing import Any
+
+import dagster as dg
+
+from dagster_project.engine_choices import EngineChoices, Server
+from resources.chat.settings import ThinkingStyle
+from resources.engines import (
+    DecomposerResource,
+    EmbedderResource,
+    EntitiesResource,
+    TokensResource,
+    VerifierResource,
+)
+
+_HOSTED_BATCH = 8_192  # a batch ends with its slowest question; replies are cached as they come
+_PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # most tokens; reasoning counts as reply
+_ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
+
+
+def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
+    """The resources ``tokens``, ``entities``, ``verifier``, ``embedder`` and ``decomposer``."""
+    tokens = TokensResource()
+    if choices.tokenizer:
+        tokens = TokensResource(engine="tokenizer", model=choices.tokenizer)
+    return {
+        "tokens": tokens,
+        "entities": _entities(choices, results),
+        "verifier": _verifier(choices, results),
+        "embedder": _embedder(choices, results),
+        "decomposer": _decomposer(choices, results),
+    }
+
+
+def _entities(choices: EngineChoices, results: str) -> EntitiesResource:
+    if not choices.spacy_models:
+        return EntitiesResource(results_dir=results)
+    return EntitiesResource(
+        results_dir=results,
+        engine="spacy",
+        models=list(choices.spacy_models),
+        gpu=choices.on_gpu,
+    )
+
+
+def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
+    server = choices.verifier_server
+    if choices.verifier == "minicheck_hosted" and server is not None:
+        return VerifierResource(
+            results_dir=results,
+            engine="minicheck_hosted",
+            batch_size=_HOSTED_BATCH,
+            model=server.model,
+            base_url=server.urls[0] if server.urls else "",
+            vllm=list(choices.vllm),
+            cards=choices.cards,
+            start_timeout_s=_ATTACH_S if server.urls else _START_S,
+            **_key(server),
+        )
+    if choices.verifier == "minicheck_local":
+        return VerifierResource(
+            results_dir=results, engine="minicheck_local", device=choices.device
+        )
+    return VerifierResource(results_dir=results)
+
+
+def _embedder(choices: EngineChoices, results: str) -> EmbedderResource:
+    server = choices.embedder_server
+    if server is not None:
+        return EmbedderResource(
+            results_dir=results,
+            engine="hosted",
+            batch_size=_HOSTED_BATCH,
+            model=server.model,
+            base_url=server.urls[0],
+            **_key(server),
+        )
+    if choices.sentence_model:
+        return EmbedderResource(
+            results_dir=results,
+            engine="sentence_transformers",
+            model=choices.sentence_model,
+            device=choices.device,
+        )
+    return EmbedderResource(results_dir=results)
+
+
+def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
+    server = choices.chat_server
+    if server is None:
+        return DecomposerResource(results_dir=results)
+    style, price = _thinking_style(server), server.price
+    return DecomposerResource(
+        results_dir=results,
+        engine="chat",
+        batch_size=_HOSTED_BATCH,
+        model=server.model,
+        endpoints=list(server.urls),
+        structured=server.needs_key,  # OpenAI's own; tags are understood everywhere
+        thinking="off" if style == "qwen" else "default",
+        thinking_style=style,
+        reply_tokens=_REASONED_REPLY if server.reasons else _PLAIN_REPLY,
+        prompt_price=price.prompt if price else 0.0,
+        completion_price=price.completion if price else 0.0,
+        dollar_ceiling=choices.dollars,
+        **_key(server),
+    )
+
+
+def _thinking_style(server: Server) -> ThinkingStyle:
+    if server.reasons:
+        return "openai"
+    return "qwen" if "qwen3" in server.model.lower() else "none"
+
+
+def _key(server: Server) -> dict[str, Any]:
+    """The key's variable where it is set, and its name where there is no answer without one."""
+    return {
+        "api_key": dg.EnvVar(server.key_variable) if server.has_key else "",
+        "key_variable": server.key_variable if server.needs_key else "",
+    }

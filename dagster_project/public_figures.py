@@ -1,0 +1,43 @@
+"""Prices and speeds that others published, from which runs are reckoned beforehand.
+
+Takes nothing, gives constants, each with where it was read. None was measured here: check
+before you rely on it. A price is overruled by a variable (``.env.example``).
+
+Left out deliberately: any figure that we could not find in public.
+"""
+
+from dataclasses import dataclass
+
+from decomposerl.reports.cost import Price
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What one card does; ``source`` says where it was read."""
+
+    amount: float
+    source: str
+
+
+PRICES = {
+    "gpt-5-mini": Price(0.25, 2.0),
+    "text-embedding-3-large": Price(0.13),
+}
+"""US dollars a million tokens, by model."""
+PRICES_SOURCE = "list prices of api.openai.com as quoted in 2026: check before you rely on them"
+
+MINICHECK_DOCUMENTS_A_MINUTE = Speed(500.0, "model card of Bespoke-MiniCheck-7B, 'more than'")
+QWEN3_32B_TOKENS_A_SECOND = Speed(
+    2_150.0,
+    "gpustack's performance lab: Qwen3-32B, stock vLLM, one H100, 2,150 to 4,000 in total; "
+    "the lower end",
+)
+
+SILVER_PROMPT_TOKENS = 350.0
+"""Around the document and the claim; counted in ``decomposerl/prompts/silver.md``."""
+SILVER_REPLY_TOKENS = 150.0
+"""Assumed: about seven questions of twenty tokens."""
+REASONING_TOKENS = 1_000.0
+"""Assumed, a reply, where a model reasons by default and charges for it."""
+MINICHECK_PROMPT_TOKENS = 100.0
+"""Assumed: the fixed words around document and claim."""

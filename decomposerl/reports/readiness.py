@@ -1,0 +1,98 @@
+"""What a machine has and lacks for a profile, and what a run will cost, as text and as JSON.
+
+Takes findings and estimates, gives a page. A thing that is missing stands beside the
+command or the variable that mends it.
+
+Left out deliberately: looking (``resources.readiness``) and reckoning (``reports.cost``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from decomposerl.reports.cost import CostLine, Workload, cost_rows, total
+
+State = Literal["ok", "missing", "note"]
+_MARKS: dict[State, str] = {"ok": "✓", "missing": "✗", "note": "·"}
+_HEADER = ("port", "engine", "items", "tokens", "US dollars", "GPU-hours")
+_LEFT = 2  # port and engine are words, the rest amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing a run needs. ``mend`` is what a person types or sets where it is missing.
+
+    ``note`` is for what stops nothing: an optional thing that is absent, or that cannot be
+    known from here.
+    """
+
+    part: str
+    what: str
+    state: State
+    said: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a run costs; ``basis`` says which rows and lengths were taken."""
+
+    basis: str
+    work: Workload
+    lines: tuple[CostLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """One page: the profile, its findings, its estimates and where their figures are from."""
+
+    profile: str
+    data: str
+    findings: tuple[Finding, ...]
+    estimates: tuple[Estimate, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def missing(self) -> int:
+        """How many required things are missing."""
+        return sum(finding.state == "missing" for finding in self.findings)
+
+
+def readiness_text(page: Readiness) -> str:
+    """The page for a terminal; each finding's line begins with its mark."""
+    lines = [f"profile {page.profile}, data folder {page.data}", ""]
+    for finding in page.findings:
+        lines.append(
+            f"{_MARKS[finding.state]} {finding.part:<9} {finding.what}: {finding.said}".rstrip()
+        )
+        if finding.mend and finding.state != "ok":
+            lines.append(f"    {finding.mend}")
+    for estimate in page.estimates:
+        lines += ["", f"A full run over {estimate.basis}:", "", *_table(estimate.lines)]
+    if page.estimates:
+        lines += ["", "Nothing stored and nothing repeated is assumed. Figures used:"]
+        lines += [f"- {source}" for source in page.sources]
+    verdict = f"{page.missing} required thing{'s' * (page.missing != 1)} missing"
+    return "\n".join([*lines, "", verdict if page.missing else "nothing required is missing"])
+
+
+def readiness_json(page: Readiness) -> dict[str, Any]:
+    """The same as plain values; each estimate with its total."""
+    estimates = []
+    for estimate in page.estimates:
+        calls, tokens, dollars, hours = total(estimate.lines)
+        sums = {"calls": calls, "tokens": tokens, "dollars": dollars, "gpu_hours": hours}
+        estimates.append(asdict(estimate) | {"total": sums})
+    return asdict(page) | {"estimates": estimates, "missing": page.missing}
+
+
+def _table(lines: Sequence[CostLine]) -> list[str]:
+    rows = [_HEADER, *cost_rows(lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
+    return [
+        "  ".join(
+            cell.ljust(width) if column < _LEFT else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

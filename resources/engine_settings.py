@@ -1,0 +1,129 @@
+"""What several engines share: their stored results, a key, an endpoint and its limits.
+
+Takes what a person may configure, as fields of Dagster resources whose descriptions the
+launchpad shows. A key is never among what Dagster stores: its field takes a ``dg.EnvVar``,
+of which the variable's name is kept, and it is left out of every ``repr``.
+
+Left out deliberately: the engines (``resources.engines``), and reading the environment
+(``dagster_project.profiles``).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import dagster as dg
+from pydantic import Field, PrivateAttr, SecretStr
+
+from decomposerl.errors import ConfigError
+from resources.chat.settings import Ceilings, ChatSettings, Price, ThinkingStyle
+from resources.late_chat import CountedChat, LateChat
+from resources.results import ResultStore
+
+
+class StoredResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """An engine whose results are kept."""
+
+    results_dir: str = Field(description="folder of stored engine results, shared by all engines")
+
+    _closers: list[Callable[[], None]] = PrivateAttr(default_factory=list)
+
+    def store(self) -> ResultStore:
+        """All stored results."""
+        return ResultStore(Path(self.results_dir))
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:  # noqa: ARG002 - Dagster's signature
+        """Close what was opened, also when the run failed."""
+        try:
+            yield self
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the clients and stop the servers behind ``open``; may be called again."""
+        while self._closers:
+            self._closers.pop()()
+
+
+class KeyedResource(StoredResource):
+    """An engine that may ask an endpoint, with or without a key."""
+
+    api_key: str = Field(default="", repr=False, description="key; give a dg.EnvVar")
+    key_variable: str = Field(
+        default="", description="variable that must hold the key; empty: no key is needed"
+    )
+
+    def key(self) -> SecretStr:
+        """The key, in memory alone.
+
+        Raises:
+            ConfigError: one is needed and there is none; the message names the variable.
+        """
+        if self.key_variable and not self.api_key:
+            raise ConfigError(
+                f"{self.key_variable} is not set; it must hold the endpoint's key, in the "
+                "environment or in .env"
+            )
+        return SecretStr(self.api_key)
+
+
+class ChatResource(KeyedResource):
+    """An engine that may ask a chat model, and what that may cost. 0 is no limit."""
+
+    concurrency: int = Field(default=256, ge=1, description="most requests in flight")
+    call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
+    requests_per_minute: float = Field(default=0, ge=0, description="most a minute; 0: no limit")
+    tokens_per_minute: float = Field(default=0, ge=0, description="most a minute; 0: no limit")
+    prompt_price: float = Field(default=0, ge=0, description="US dollars a million prompt tokens")
+    completion_price: float = Field(
+        default=0, ge=0, description="US dollars a million completion tokens"
+    )
+    call_ceiling: int = Field(default=0, ge=0, description="of one asset's run; 0: none")
+    token_ceiling: int = Field(default=0, ge=0, description="of one asset's run; 0: none")
+    dollar_ceiling: float = Field(default=0, ge=0, description="of one asset's run; 0: none")
+
+    def late_chat(
+        self,
+        model: str,
+        revision: str,
+        endpoints: Callable[[], tuple[str, ...]],
+        *,
+        structured: bool = False,
+        thinking_style: ThinkingStyle = "none",
+    ) -> LateChat:
+        """A client that is made, and its ``endpoints`` found, at the first question."""
+
+        def make() -> CountedChat:
+            from resources.chat.client import ChatClient
+
+            key = self.key()  # where it is missing no server is started
+            settings = ChatSettings(
+                model=model,
+                revision=revision,
+                endpoints=endpoints(),
+                structured=structured,
+                thinking_style=thinking_style,
+                **self._limits(model),
+            )
+            return ChatClient(settings, Path(self.results_dir), key)
+
+        chat = LateChat(f"chat:{model}" + (f"@{revision}" if revision else ""), make)
+        self._closers.append(chat.close)
+        return chat
+
+    def _limits(self, model: str) -> dict[str, Any]:
+        price = Price(prompt=self.prompt_price, completion=self.completion_price)
+        return {
+            "concurrency": self.concurrency,
+            "call_deadline_s": self.call_deadline_s,
+            "requests_per_minute": self.requests_per_minute or None,
+            "tokens_per_minute": self.tokens_per_minute or None,
+            "prices": {model: price} if price != Price() else {},
+            "ceilings": Ceilings(
+                calls=self.call_ceiling or None,
+                tokens=self.token_ceiling or None,
+                money=self.dollar_ceiling or None,
+            ),
+        }
