@@ -11,7 +11,8 @@ server on loopback that speaks the hub's protocol, and the tests do that. It has
 against the public hub.
 
 Left out deliberately: reading environment variables (the caller passes endpoint and token),
-and any decision to fetch: nothing is downloaded unless a person asks for it.
+and any decision to fetch: nothing is downloaded unless a person asks for it. Models are only
+looked up in the hub's local cache.
 """
 
 import fnmatch
@@ -84,6 +85,22 @@ def fetch(  # noqa: PLR0913 - one call says everything; nothing is read from the
         paths.append(target)
     write_lock(lock, {**locks, location.repo_id: Lock(commit, known)})
     return paths
+
+
+def cached_model(repo_id: str, revision: str) -> Path | None:
+    """Folder of a model that ``hf download`` has put into the hub's local cache, if any.
+
+    ``revision`` is a branch or commit; the folder's name is the commit. Asks no server.
+
+    Raises:
+        EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
+    """
+    hub = _hub()
+    try:
+        found = hub.snapshot_download(repo_id, revision=revision, local_files_only=True)
+    except hub.errors.LocalEntryNotFoundError:
+        return None
+    return Path(found)
 
 
 def _file_name(

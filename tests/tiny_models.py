@@ -1,0 +1,114 @@
+"""Tiny models of real architectures with fixed seeds, saved as ordinary model folders.
+
+Their answers mean nothing; they are the same on every run and depend on the input, which
+is all that a test of batching, chunking and reading of probabilities needs.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+SEED = 2024
+LETTERS = [chr(code) for code in range(33, 127)]
+WORDS = "the cat sat on a mat dog ran to Paris London was born in won prize Document Claim".split()
+
+
+def _saved(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", folder: Path) -> Path:
+    model.eval().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def _seeded(seed: int = SEED) -> None:
+    import torch
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    torch.manual_seed(seed)
+
+
+def _pieces(*first: str) -> list[tuple[str, float]]:
+    """A unigram vocabulary: ``first`` with score 0, then words, then single characters."""
+    whole = [(f"▁{word}", -2.0 - 0.01 * rank) for rank, word in enumerate(WORDS)]
+    return [(piece, 0.0) for piece in first] + whole + [(letter, -5.0) for letter in LETTERS]
+
+
+def tiny_t5(folder: Path) -> Path:
+    """A T5 like MiniCheck-Flan-T5-Large, with ids 3 and 209 among its 256."""
+    from transformers import T5Config, T5ForConditionalGeneration, T5TokenizerFast
+
+    _seeded()
+    config = T5Config(
+        vocab_size=256,
+        d_model=32,
+        d_kv=8,
+        d_ff=64,
+        num_layers=2,
+        num_heads=4,
+        feed_forward_proj="gated-gelu",
+        tie_word_embeddings=False,
+        initializer_factor=1.0,
+        decoder_start_token_id=0,
+        dropout_rate=0.1,
+    )
+    tokenizer = T5TokenizerFast(vocab=_pieces("<pad>", "</s>", "<unk>", "▁"), extra_ids=0)
+    model = T5ForConditionalGeneration(config)
+    model.lm_head.weight.data.mul_(0.1)  # else every softmax over two ids is 0 or 1
+    return _saved(model, tokenizer, folder)
+
+
+def tiny_roberta(folder: Path, seed: int = SEED) -> Path:
+    """A two-way RoBERTa classifier over bytes, 512 positions."""
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import RobertaConfig, RobertaForSequenceClassification, RobertaTokenizerFast
+
+    _seeded(seed)
+    letters = ["<s>", "<pad>", "</s>", "<unk>", *sorted(ByteLevel.alphabet()), "<mask>"]
+    config = RobertaConfig(
+        vocab_size=len(letters),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        max_position_embeddings=514,
+        type_vocab_size=1,
+        initializer_range=0.3,
+        num_labels=2,
+    )
+    vocabulary = {letter: number for number, letter in enumerate(letters)}
+    tokenizer = RobertaTokenizerFast(vocab=vocabulary, merges=[])
+    return _saved(RobertaForSequenceClassification(config), tokenizer, folder)
+
+
+def tiny_deberta(folder: Path) -> Path:
+    """A two-way DeBERTa-v3 classifier (relative positions, shared attention keys)."""
+    from transformers import (
+        DebertaV2Config,
+        DebertaV2ForSequenceClassification,
+        DebertaV2TokenizerFast,
+    )
+
+    _seeded()
+    pieces = _pieces("[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "▁")
+    config = DebertaV2Config(
+        vocab_size=len(pieces),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=64,
+        type_vocab_size=0,
+        relative_attention=True,
+        position_buckets=16,
+        max_relative_positions=-1,
+        norm_rel_ebd="layer_norm",
+        share_att_key=True,
+        pos_att_type=["p2c", "c2p"],
+        position_biased_input=False,
+        max_position_embeddings=512,
+        initializer_range=0.3,
+        num_labels=2,
+    )
+    tokenizer = DebertaV2TokenizerFast(vocab=pieces, unk_id=3)
+    return _saved(DebertaV2ForSequenceClassification(config), tokenizer, folder)
