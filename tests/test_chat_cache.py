@@ -58,6 +58,8 @@ def test_the_first_reply_stays(tmp_path: Path):
     """A later one under the same key is dropped, and ``flush`` tells what stays instead."""
     with ChatCache(tmp_path / "c", "m") as early, ChatCache(tmp_path / "c", "m") as late:
         early.put(Entry(KEY, reply("first"), TEMPLATE))
+        early.put(Entry(KEY, reply("at once after it"), TEMPLATE))
+        assert "first" == early.get([KEY])[KEY].text
         assert {} == early.flush()
         late.put(Entry(KEY, reply("second"), TEMPLATE))
         late.put(Entry(OTHER, reply("third"), TEMPLATE))

@@ -1,7 +1,6 @@
 """The client as its callers see it: order, one request a question, parsing, what is sent."""
 
 import json
-import threading
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -54,38 +53,6 @@ def test_outcomes_are_in_order_and_equal_requests_share_one_call(tmp_path: Path,
             known.update(numbers)
 
         holds()
-
-
-def test_threads_share_the_requests_in_flight(tmp_path: Path):
-    """Four threads ask the same ten questions at once: each is sent once, all are answered."""
-    found: list[list[str]] = []
-    with FaultServer(usual=Answer(delay_s=0.2)) as served, client(served.url, tmp_path) as chat:
-        many = [request(number) for number in range(10)]
-        threads = [
-            threading.Thread(target=lambda: found.append([o.text for o in chat.complete(many)]))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert 10 == len(served.asked)
-    assert [[well_text(f"q {n}") for n in range(10)]] * 4 == found
-
-
-def test_no_more_calls_are_in_flight_than_allowed(tmp_path: Path):
-    """The server never sees more than ``concurrency`` requests at once, over two batches too."""
-    with (
-        FaultServer(usual=Answer(delay_s=0.02)) as served,
-        client(served.url, tmp_path, concurrency=5) as chat,
-    ):
-        batches = [[request(n) for n in range(start, start + 15)] for start in (0, 15)]
-        threads = [threading.Thread(target=chat.complete, args=(batch,)) for batch in batches]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert (30, 5) == (len(served.asked), served.most_in_flight)
 
 
 def test_a_reply_that_does_not_parse_is_asked_once_more(tmp_path: Path):
@@ -279,12 +246,3 @@ def test_the_bar_shows_rate_hits_and_cost():
     shown = terminal.getvalue()
     assert all(part in shown for part in ("4/4", "calls/s", "25% hits", "$1.2500"))
     assert "" == file.getvalue()
-
-
-def test_a_closed_client_says_so(tmp_path: Path):
-    """No request is accepted that would never be answered; closing twice does nothing."""
-    chat = client("http://127.0.0.1:1/v1", tmp_path)
-    chat.close()
-    chat.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        chat.complete([request(1)])

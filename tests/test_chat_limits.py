@@ -59,6 +59,16 @@ def test_pace_is_kept_by_the_client():
     assert time.now >= 1_010
 
 
+def test_the_pace_of_tokens_counts_what_was_used():
+    """Eleven calls of 15 tokens at 60 a minute: some 150 seconds, not what was estimated."""
+    time = MadeUpTime()
+    with FaultServer() as served:
+        chosen = settings(served.url, tokens_per_minute=60, concurrency=1)
+        with ChatClient(chosen, None, None, time.timing()) as chat:
+            chat.complete([request(number) for number in range(11)])
+    assert 1_140 <= time.now <= 1_300
+
+
 def test_unused_tokens_are_given_back():
     """What was estimated and not used makes the next call wait less."""
     time = MadeUpTime()
