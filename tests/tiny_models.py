@@ -112,3 +112,50 @@ def tiny_deberta(folder: Path) -> Path:
     )
     tokenizer = DebertaV2TokenizerFast(vocab=pieces, unk_id=3)
     return _saved(DebertaV2ForSequenceClassification(config), tokenizer, folder)
+
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}"
+    "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+ANSWERS = ("Yes", "No", "yes", " Yes", "NO")
+
+
+def tiny_chat(folder: Path) -> Path:
+    """A Qwen2 over bytes with a chat template, that likes to answer Yes or No in some spelling."""
+    from tokenizers import AddedToken, Tokenizer
+    from tokenizers.decoders import ByteLevel as Decoder
+    from tokenizers.models import BPE
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+    _seeded()
+    letters = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
+    cutter = Tokenizer(BPE(vocab=letters, merges=[]))
+    cutter.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=True)
+    cutter.decoder = Decoder()
+    cutter.add_special_tokens(["<|pad|>", "<|im_start|>", "<|im_end|>"])
+    cutter.add_tokens([AddedToken(text, normalized=False) for text in ANSWERS])
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=cutter,
+        pad_token="<|pad|>",  # noqa: S106 - a mark, not a password
+        eos_token="<|im_end|>",  # noqa: S106 - the same
+        padding_side="left",
+        chat_template=CHAT_TEMPLATE,
+    )
+    config = Qwen2Config(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=65_536,
+        initializer_range=0.2,
+        tie_word_embeddings=False,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = Qwen2ForCausalLM(config)
+    model.lm_head.weight.data[-len(ANSWERS) :] *= 4.0  # so that they are often among the five
+    return _saved(model, tokenizer, folder)
