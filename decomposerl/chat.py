@@ -80,8 +80,8 @@ class ChatRequest:
                 "model": model,
                 "revision": revision,
                 "messages": [[turn.role, turn.content] for turn in self.messages],
-                "temperature": self.sampling.temperature,
-                "top_p": self.sampling.top_p,
+                "temperature": float(self.sampling.temperature) + 0.0,  # 0, 0.0 and -0.0 are one
+                "top_p": float(self.sampling.top_p),
                 "seed": self.sampling.seed,
                 "max_tokens": self.sampling.max_tokens,
                 "stop": list(self.sampling.stop),
