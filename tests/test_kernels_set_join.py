@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from strategies import LAW, any_text
 
 from decomposerl.errors import ConfigError
+from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
 from decomposerl.kernels.set_join import (
     candidates,
@@ -17,6 +18,7 @@ from decomposerl.kernels.set_join import (
     keep_first_duplicates,
     pairs_above,
 )
+from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import packed, shingle_sets, word_sets
 
 LETTERS = "abcdefgh"
@@ -217,10 +219,20 @@ def test_the_estimate_bounds_what_the_join_meets(rows: list[str], threshold: flo
     assert candidates(packed(rows), threshold) >= len(pairs_above(rows, threshold).earlier)
 
 
+@LAW
+@given(texts, thresholds, st.integers(1, 7))
+def test_blocks_cannot_be_told_apart(rows: list[str], threshold: float, rows_a_block: int):
+    """What a block is matched with before it and what in itself: together the definition."""
+    ready = set_join._prepared(packed(rows), threshold)
+    with Team(2) as team:
+        found = set_join._keep_first(ready, "", team, rows_a_block)
+    assert same(brute_force(rows, threshold), found)
+
+
 def test_threads_change_nothing():
-    """6,000 rows in parts: the same matches from one thread and from four."""
+    """20,000 rows in parts and blocks: the same matches from one thread and from four."""
     random = np.random.default_rng(8)
-    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(6_000)]
+    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(20_000)]
     assert same(
         keep_first_duplicates(rows, 0.7, threads=1), keep_first_duplicates(rows, 0.7, threads=4)
     )

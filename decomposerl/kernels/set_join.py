@@ -17,6 +17,7 @@ first use (``set_join_loops``).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, packed
 
 MOST_PAIRS = 50_000_000
-ROWS_A_TASK = 4_096
+ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
 Index = tuple[
     NDArray[np.int64],
     NDArray[np.int32],
@@ -62,15 +63,30 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     sets = packed(texts, shingle, threads)
     if candidate_budget is not None and candidates(sets, threshold) > candidate_budget:
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
-    from decomposerl.kernels.set_join_loops import join
+    with Team(threads if len(texts) > ROWS_A_BLOCK else 1) as team:
+        return _keep_first(_prepared(sets, threshold), _name(shingle), team)
 
-    if not texts:
-        return Matches.none(0, _name(shingle))
-    ready = _prepared(sets, threshold)
-    found = np.empty((3, len(texts)), np.int64)
-    join(ready.sets, ready.index, _unseen(len(texts)), ready.least_of, (*found,))
+
+def _keep_first(
+    ready: "_Ready", engine: str, team: Team, rows_a_block: int = ROWS_A_BLOCK
+) -> Matches:
+    """Block by block: all rows of a block against the index at once, then in row order."""
+    from decomposerl.kernels.set_join_loops import match_rows, settle_rows
+
+    rows, none = len(ready.sets[2]), np.zeros_like(ready.index[1])
+    work = [(_unseen(rows), ready.least_of) for _ in range(PARTS_OF_A_BLOCK + 1)]
+    found = np.empty((3, rows), np.int64)
+    for start in range(0, rows, rows_a_block):
+        stop = min(start + rows_a_block, rows)
+        cuts = np.linspace(start, stop, PARTS_OF_A_BLOCK + 1).astype(int).tolist()
+        team.run(
+            partial(match_rows, ready.sets, a, ready.index, none, own, (*found[:, a:b],))
+            for (a, b), own in zip(pairwise(cuts), work, strict=False)
+        )
+        before = ready.index[1].copy()
+        settle_rows(ready.sets, start, ready.index, before, work[-1], (*found[:, start:stop],))
     matched, shared, united = found
-    return Matches(matched, shared / united, _name(shingle))
+    return Matches(matched, shared / united, engine)
 
 
 def cross_matches(
@@ -91,14 +107,15 @@ def cross_matches(
         return Matches.none(len(left), _name(shingle))
     ready = _prepared(packed([*right, *left], shingle, threads), threshold, len(right))
     index_rows(ready.sets, ready.index, len(right))
-    found = np.empty((3, len(left)), np.int64)
+    found, none = np.empty((3, len(left)), np.int64), np.zeros_like(ready.index[1])
 
     def match(first: int) -> None:
-        rows, start = found[:, first : first + ROWS_A_TASK], len(right) + first
-        match_rows(ready.sets, start, ready.index, _unseen(len(right)), ready.least_of, (*rows,))
+        rows, start = found[:, first : first + ROWS_A_BLOCK], len(right) + first
+        work = _unseen(len(right)), ready.least_of
+        match_rows(ready.sets, start, ready.index, none, work, (*rows,))
 
-    with Team(threads if len(left) > ROWS_A_TASK else 1) as team:
-        team.run(partial(match, first) for first in range(0, len(left), ROWS_A_TASK))
+    with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
+        team.run(partial(match, first) for first in range(0, len(left), ROWS_A_BLOCK))
     matched, shared, united = found
     return Matches(matched, shared / united, _name(shingle))
 
