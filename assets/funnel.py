@@ -74,7 +74,7 @@ def rule_filtered_asset(source_names: Sequence[str]) -> dg.AssetsDefinition:
         counter = tokens.open()
         done = catalogue.rule_filter(pool, config, counter, recogniser)
         extra = {"texts whose tokens were counted": counter.counted}
-        return stage.result(pool, done.kept, done.drops, extra)
+        return stage.result(pool, done.kept, done.drops, extra, done.engines)
 
     return rule_filtered
 
@@ -90,7 +90,7 @@ def difficulty_band(
     scorer = verifier.open()
     stage = StageRecorder(context, config, scorer)
     done = catalogue.difficulty_band(rule_filtered, config, scorer)
-    return stage.result(rule_filtered, done.kept, done.drops)
+    return stage.result(rule_filtered, done.kept, done.drops, engines=done.engines)
 
 
 @dg.asset(group_name=_GROUP, kinds=_KINDS)
@@ -104,7 +104,9 @@ def deduplicated(
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
     done = catalogue.deduplicate(difficulty_band, config, vectors)
-    return stage.result(difficulty_band, done.kept, done.drops, pairs=done.pairs)
+    return stage.result(
+        difficulty_band, done.kept, done.drops, engines=done.engines, pairs=done.pairs
+    )
 
 
 def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
@@ -132,7 +134,7 @@ def decontaminated_asset(benchmark_names: Sequence[str]) -> dg.AssetsDefinition:
             "test claims checked against": holdouts.height,
             "benchmarks not checked against": dg.MetadataValue.json(missing),
         }
-        return stage.result(deduplicated, done.kept, done.drops, extra)
+        return stage.result(deduplicated, done.kept, done.drops, extra, done.engines)
 
     return decontaminated
 
@@ -148,7 +150,7 @@ def silver_decomposed(
     writer = decomposer.open()
     stage = StageRecorder(context, config, writer)
     done = catalogue.silver_decompose(decontaminated, config, writer)
-    return stage.result(decontaminated, done.kept, done.drops)
+    return stage.result(decontaminated, done.kept, done.drops, engines=done.engines)
 
 
 @dg.asset(group_name=_GROUP, kinds=_KINDS)
@@ -191,7 +193,7 @@ def training_claims(
         for origin in ("selected", "long_evidence")
     }
     extra["texts whose tokens were counted"] = counter.counted
-    return stage.result(silver_decomposed, done.kept, done.drops, extra)
+    return stage.result(silver_decomposed, done.kept, done.drops, extra, done.engines)
 
 
 def funnel_assets(

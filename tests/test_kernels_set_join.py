@@ -14,6 +14,8 @@ from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
 from decomposerl.kernels.set_join import (
     candidates,
+    candidates_across,
+    candidates_of_kept,
     cross_matches,
     keep_first_duplicates,
     pairs_above,
@@ -203,13 +205,50 @@ def test_shingles_join_like_words(rows: list[str], threshold: float):
 def test_above_the_candidate_budget_the_candidates_come_from_minhash():
     """The estimate bounds the candidates; the answer says who ran, and is exact here."""
     rows = [f"shared words of a template w{i // 2} v{i // 2}" for i in range(200)]
-    estimate = candidates(packed(rows), 0.7)
+    estimate = candidates_of_kept(packed(rows), 0.7)
     exact = keep_first_duplicates(rows, 0.7, candidate_budget=estimate)
     fallen = keep_first_duplicates(rows, 0.7, candidate_budget=estimate - 1)
     assert exact.engine == "exact join (word)"
     assert fallen.engine.startswith("verified MinHash (word, ")
     assert same(exact, fallen)
     assert same(exact, keep_first_duplicates(rows, 0.7))
+
+
+@LAW
+@given(texts, thresholds)
+def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], threshold: float):
+    """Pairs of a row and an earlier kept row: never more than estimated, nor than without."""
+    sets, kept = word_sets(rows), keep_first_duplicates(rows, threshold).matched < 0
+    met = sum(
+        bool(kept[j]) and jaccard(sets[i], sets[j]) >= exact_threshold(threshold)
+        for i in range(len(rows))
+        for j in range(i)
+    )
+    ready = packed(rows)
+    assert met <= candidates_of_kept(ready, threshold) <= candidates(ready, threshold)
+
+
+def test_copies_of_one_text_stay_with_the_exact_join():
+    """They cost one comparison each, however many pairs they make."""
+    rows = ["the same few words"] * 3_000
+    assert candidates(packed(rows), 0.7) > 4_000_000
+    found = keep_first_duplicates(rows, 0.7, candidate_budget=20_000)
+    assert found.engine == "exact join (word)"
+    assert found.found.sum() == 2_999
+
+
+@LAW
+@given(texts, texts, thresholds)
+def test_the_estimate_across_bounds_the_near_pairs(
+    left: list[str], right: list[str], threshold: float
+):
+    """No two sides have more near pairs than estimated candidates."""
+    ends = word_sets(left), word_sets(right)
+    near = sum(jaccard(a, b) >= exact_threshold(threshold) for a in ends[0] for b in ends[1])
+    sets = packed([*right, *left])
+    assert near <= candidates_across(sets, threshold, len(right))
+    found = cross_matches(left, right, threshold, candidate_budget=near)
+    assert same(cross_matches(left, right, threshold), found) or "MinHash" in str(found.engine)
 
 
 @LAW
