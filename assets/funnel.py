@@ -77,7 +77,7 @@ def rule_filtered_asset(source_names: Sequence[str], pool: str | None) -> dg.Ass
         counter = tokens.open()
         done = catalogue.rule_filter(pool, config, counter, recogniser)
         extra = {"texts whose tokens were counted": counter.counted}
-        return stage.result(pool, done.kept, done.drops, extra)
+        return stage.result(pool, done.kept, done.drops, extra, done.engines)
 
     return rule_filtered
 
@@ -93,7 +93,7 @@ def difficulty_band(
     stage = StageRecorder(context, config, scorer)
     done = catalogue.difficulty_band(rule_filtered, config, scorer)
     verifier.close()  # a server of its own leaves the card before the pool lets others in
-    return stage.result(rule_filtered, done.kept, done.drops)
+    return stage.result(rule_filtered, done.kept, done.drops, engines=done.engines)
 
 
 def deduplicated(
@@ -106,7 +106,9 @@ def deduplicated(
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
     done = catalogue.deduplicate(difficulty_band, config, vectors)
-    return stage.result(difficulty_band, done.kept, done.drops, pairs=done.pairs)
+    return stage.result(
+        difficulty_band, done.kept, done.drops, engines=done.engines, pairs=done.pairs
+    )
 
 
 def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:
@@ -134,7 +136,7 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
             "test claims checked against": holdouts.height,
             "benchmarks not checked against": dg.MetadataValue.json(missing),
         }
-        return stage.result(deduplicated, done.kept, done.drops, extra)
+        return stage.result(deduplicated, done.kept, done.drops, extra, done.engines)
 
     return decontaminated
 
@@ -150,7 +152,7 @@ def silver_decomposed(
     stage = StageRecorder(context, config, writer)
     done = catalogue.silver_decompose(decontaminated, config, writer)
     decomposer.close()
-    return stage.result(decontaminated, done.kept, done.drops)
+    return stage.result(decontaminated, done.kept, done.drops, engines=done.engines)
 
 
 def diversity_selected(
@@ -191,7 +193,7 @@ def training_claims(
         for origin in ("selected", "long_evidence")
     }
     extra["texts whose tokens were counted"] = counter.counted
-    return stage.result(silver_decomposed, done.kept, done.drops, extra)
+    return stage.result(silver_decomposed, done.kept, done.drops, extra, done.engines)
 
 
 def funnel_assets(

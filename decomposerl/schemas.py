@@ -231,6 +231,7 @@ STAGE_RUNS = Table(
         Column("engine_calls", _I, "items sent to an engine in this run"),
         Column("engine_hits", _I, "items answered from stored results"),
         Column("config", _S, "the resolved configuration as JSON"),
+        Column("step_engines", _S, "engine of each step that has one, as JSON", nullable=True),
         Column("data_version", _S, "content hash of the stage's frame"),
         Column("status", _S, "ok, truncated, empty, not_available or off_by_terms"),
     ),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.kernels.cosine_blocks import Precision
 from decomposerl.kernels.cosine_filter import best_cross_cosine, keep_first_cosine
 from decomposerl.kernels.matches import Matches
 from perf import peers
@@ -32,6 +33,7 @@ def semantic_rows(sizes: Sizes) -> Iterator[Row]:
     """Keep-first duplicates of the pool that the paper's difficulty band leaves."""
     vectors = clustered_vectors(*sizes.semantic)
     yield from _against_product(vectors)
+    yield from _against_product(vectors, "f32")
     work = partial(keep_first_cosine, vectors, DUPLICATE)
     both = paired(work, partial(peers.faiss_removed, vectors, DUPLICATE), pairs=1)
     wrong = int((both.peer != both.ours.found).sum())
@@ -108,10 +110,13 @@ def leak_rows(sizes: Sizes) -> Iterator[Row]:
     )
 
 
-def _against_product(vectors: Vectors) -> Iterator[Row]:
-    """Ours against an f32 product of the needed operations."""
-    keep_first_cosine(vectors[:WARM], DUPLICATE)
-    work = partial(keep_first_cosine, vectors, DUPLICATE)
+def _against_product(vectors: Vectors, precision: Precision = "auto") -> Iterator[Row]:
+    """Ours against an f32 product of the needed operations.
+
+    In precision f32 it is what a machine without units for fewer bits does.
+    """
+    keep_first_cosine(vectors[:WARM], DUPLICATE, precision=precision)
+    work = partial(keep_first_cosine, vectors, DUPLICATE, precision=precision)
     reference = _blockwise(vectors)
     flop = float(len(vectors)) * float((~reference).sum()) * vectors.shape[1]
     quiet = paired(work, products()["f32"], scale=flop / FLOP)
@@ -120,7 +125,7 @@ def _against_product(vectors: Vectors) -> Iterator[Row]:
     found = quiet.ours
     wrong = int((found.found != reference).sum())
     yield Row(
-        f"semantic duplicates, {_shape(vectors)}",
+        f"semantic duplicates, {_shape(vectors)}{'' if precision == 'auto' else ', in f32'}",
         quiet.ours_s,
         "bare f32 product",
         quiet.peer_s,

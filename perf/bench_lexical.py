@@ -22,7 +22,6 @@ from perf.sizes import Sizes
 from perf.timing import Row, paired, timed
 
 THRESHOLD = 0.7
-OVERSHOOT = 3
 WARM = 2_000
 
 
@@ -68,10 +67,11 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     texts = synthetic_claims(sizes.claims)
     verified_minhash_duplicates(texts[:WARM], THRESHOLD)
     exact = keep_first_duplicates(texts, THRESHOLD).found
-    both = paired(
-        partial(verified_minhash_duplicates, texts, THRESHOLD),
-        partial(peers.rensa_removed, texts, THRESHOLD),
-    )
+    work = partial(verified_minhash_duplicates, texts, THRESHOLD)
+    peer = partial(peers.rensa_removed, texts, THRESHOLD)
+    both = paired(work, peer)
+    with busy_core():
+        busy = paired(work, peer, pairs=1)
     found = both.ours.found
     recall = (found & exact).sum() / max(exact.sum(), 1)
     precision = (found & exact).sum() / max(found.sum(), 1)
@@ -83,6 +83,8 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
         both.ratio,
         note=f"{_engine(both.ours)}; of the exact removals {recall:.4f} found, "
         f"{precision:.4f} of its own exact",
+        busy_ours_s=busy.ours_s,
+        busy_ratio=busy.ratio,
     )
 
 

@@ -25,7 +25,7 @@ SIZES = (50_000, 155_506, 500_000, 1_500_000)
 MEMORY_MB, DAY_S = 24_000.0, 86_400.0
 LAST = 2  # the largest pools, where what is constant no longer hides the growth
 FAR = 1e12
-MOST_ROWS = {"rules_whole": 200_000}  # about 30 KB a row: more do not fit a small machine
+MOST_ROWS = {"rules_whole": 500_000}  # about 11 KB a row: more do not fit a small machine
 
 
 def main() -> None:
@@ -66,10 +66,23 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def reached_at(size: float, value: float, slope: float, bound: float) -> float:
-    """The pool at which ``value`` grows to ``bound``, from one point and the slope."""
+    """The pool at which ``value`` grows to ``bound``, from one point and the exponent."""
     if value >= bound:
         return size
     return size * (bound / value) ** (1 / slope) if slope > 0 else math.inf
+
+
+def filled_at(sizes: Sequence[float], values: Sequence[float], bound: float) -> float:
+    """The pool at which the straight line through the last two points reaches ``bound``.
+
+    Memory is a constant part and so much a row, so its logarithms bend.
+    """
+    if len(sizes) < LAST:
+        return math.inf
+    a_row = (values[-1] - values[-2]) / (sizes[-1] - sizes[-2])
+    if values[-1] >= bound:
+        return sizes[-1]
+    return sizes[-1] + (bound - values[-1]) / a_row if a_row > 0 else math.inf
 
 
 def report(lines: Sequence[Mapping[str, Any]]) -> str:
@@ -77,30 +90,36 @@ def report(lines: Sequence[Mapping[str, Any]]) -> str:
     pools = sorted({line["pool"] for line in lines})
     heads = " | ".join(f"{pool:,}: rows, s, MB" for pool in pools)
     found = [
-        f"| stage | {heads} | exponent of s | of MB | 24 GB at | a day at |",
+        f"| stage | {heads} | exponent of s | KB a row | 24 GB at | a day at |",
         "| --- |" + " ---: |" * (len(pools) + 4),
     ]
     breaks = []
     for stage in dict.fromkeys(line["stage"] for line in lines):
         mine = sorted((one for one in lines if one["stage"] == stage), key=lambda one: one["pool"])
-        slopes = [_slope(mine[-LAST:], name) for name in ("seconds", "peak_mb")]
-        last = mine[-1]
-        memory = reached_at(last["pool"], last["peak_mb"], slopes[1], MEMORY_MB)
-        day = reached_at(last["pool"], last["seconds"], slopes[0], DAY_S)
+        sizes, megabytes = ([one[name] for one in mine] for name in ("pool", "peak_mb"))
+        last, slope = mine[-1], _slope(mine[-LAST:], "seconds")
+        memory = filled_at(sizes, megabytes, MEMORY_MB)
+        day = reached_at(last["pool"], last["seconds"], slope, DAY_S)
         breaks.append((min(memory, day), stage, "memory" if memory < day else "time"))
         by_pool = {one["pool"]: one for one in mine}
         cells = [_cell(by_pool.get(pool)) for pool in pools]
         found.append(
-            f"| {stage} | {' | '.join(cells)} | {slopes[0]:.2f} | {slopes[1]:.2f} "
+            f"| {stage} | {' | '.join(cells)} | {slope:.2f} | {_a_row(sizes, megabytes)} "
             f"| {_pool(memory)} | {_pool(day)} |"
         )
     first, stage, what = min(breaks)
-    tail = f"First to break, by these slopes: **{stage}**, by {what}, at a pool of {_pool(first)}."
+    tail = f"First to break, so reckoned: **{stage}**, by {what}, at a pool of {_pool(first)}."
     return "\n".join([*found, "", tail, "", description()])
 
 
 def _slope(lines: Sequence[Mapping[str, Any]], name: str) -> float:
     return exponent([line["pool"] for line in lines], [line[name] for line in lines])
+
+
+def _a_row(sizes: Sequence[float], megabytes: Sequence[float]) -> str:
+    if len(sizes) < LAST:
+        return ""
+    return f"{(megabytes[-1] - megabytes[-2]) / (sizes[-1] - sizes[-2]) * 1e3:.1f}"
 
 
 def _cell(line: Mapping[str, Any] | None) -> str:

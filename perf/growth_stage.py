@@ -18,11 +18,13 @@ import polars as pl
 
 from decomposerl.funnel import catalogue, settings
 from decomposerl.kernels.set_join import keep_first_duplicates
+from decomposerl.schemas import DECONTAMINATED as DECONTAMINATED_TABLE
 from decomposerl.schemas import RULE_FILTERED, SILVER_DECOMPOSED
 from perf.frames import (
     MadeVectors,
     SameEntities,
     SameProbability,
+    SameQuestions,
     band_frame,
     benchmark_frame,
     claims_frame,
@@ -102,6 +104,14 @@ def decontaminated(pool: int) -> Ran:
     return Ran(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
 
 
+def silver(pool: int) -> Ran:
+    """Questions that come at once, counted and cleaned."""
+    frame = DECONTAMINATED_TABLE.conform(_reaching(pool, DECONTAMINATED))
+    started = time.perf_counter()
+    done = catalogue.silver_decompose(frame, settings.SilverSettings(), SameQuestions())
+    return Ran(frame.height, done.kept.height, time.perf_counter() - started)
+
+
 def selected(pool: int) -> Ran:
     """Facility location in every cell, with a budget that grows with the pool."""
     frame, engine = _reaching(pool, SILVER), MadeVectors(DIMENSIONS)
@@ -118,7 +128,7 @@ def lexical_pool(pool: int) -> Ran:
     """Lexical duplicates of the whole pool, which the funnel looks for only in the band."""
     claims = synthetic_claims(pool)
     started = time.perf_counter()
-    found = keep_first_duplicates(claims, 0.7)
+    found = keep_first_duplicates(claims, 0.7, candidate_budget=settings.DedupSettings().budget)
     return Ran(pool, int((~found.found).sum()), time.perf_counter() - started)
 
 
@@ -128,6 +138,7 @@ STAGES: dict[str, Callable[[int], Ran]] = {
     "difficulty": difficulty,
     "deduplicated": deduplicated,
     "decontaminated": decontaminated,
+    "silver": silver,
     "selected": selected,
     "lexical_pool": lexical_pool,
 }

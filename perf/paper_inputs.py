@@ -1,7 +1,7 @@
 """The paper's pool on disk: claims, test claims and recorded answers of every engine.
 
 ``python -m perf.paper_inputs FOLDER ROWS`` writes ``claims/<source>``, ``benchmark/<name>``
-with their run records, the replay tables in ``replay/`` and ``plan.parquet``, all through the
+with their run records, the replay tables in ``made_answers/`` and ``plan.parquet``, all through the
 project's own writers.
 
 Left out deliberately: native files. Reading corpora is another matter, and its time is not
@@ -53,10 +53,10 @@ def write_inputs(folder: Path, rows: int, seed: int = 7) -> None:
     passages = _passages(plan, claims, seed)
     labels = np.array(LABELS)[rng.integers(0, 2, len(claims))]
     _write_pool(folder, plan, (claims, tests), passages, labels.tolist())
-    _record_answers(folder / "replay", plan, claims, passages, labels)
+    _record_answers(folder / "made_answers", plan, claims, passages, labels)
     vectors = _vectors(rng, plan, seed)
     texts = [(claims[row],) for row in plan.in_band.tolist()] + [(test,) for test in tests]
-    replay.record(folder / "replay", replay.ReplayEmbedder, texts, vectors)
+    replay.record(folder / "made_answers", replay.ReplayEmbedder, texts, vectors)
     _write_plan(folder, plan, claims, tests)
 
 

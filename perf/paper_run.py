@@ -83,7 +83,7 @@ def _definitions(folder: Path) -> dg.Definitions:
             "io_manager": ParquetTables(base_dir=str(folder)),
             "data_folder": DataFolder(base_dir=str(folder)),
             "tokens": TokensResource(),
-            **replay_resources(folder / "replay"),
+            **replay_resources(folder / "made_answers"),
         },
         jobs=[dg.define_asset_job(JOB, dg.AssetSelection.all())],
         executor=dg.in_process_executor,

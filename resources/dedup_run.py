@@ -16,7 +16,7 @@ from decomposerl.reports.rethreshold import DedupRun, Thresholds, disagreements
 from decomposerl.schemas import PAIRS
 
 STAGE, BEFORE = "deduplicated", "difficulty_band"
-_MATERIALIZE = "dagster asset materialize -m dagster_project.definitions --select"
+_MATERIALIZE = ".venv/bin/dagster asset materialize -m dagster_project.definitions --select"
 
 
 def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
@@ -40,12 +40,14 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
             "the stage once with the setting 'pairs_floor: 0.6', as configs/pairs.yaml does: "
             f"{_MATERIALIZE} {STAGE} -c configs/pairs.yaml"
         )
-    drops = _read(data, f"drops/{STAGE}", ["claim_id", "engine"])
+    drops = _read(data, f"drops/{STAGE}", ["claim_id"])
     pairs = PAIRS.conform(_read(data, f"pairs/{STAGE}"))
     ran = Thresholds(settings["jaccard"], settings["cosine"])
-    run = DedupRun(_rows(data, drops["claim_id"]), pairs, floor, ran)
-    engines = {settings["lexical_engine"], *drops["engine"].drop_nulls()}
-    _check_one_run(run, exact=not any("minhash" in engine.lower() for engine in engines))
+    searched = json.loads(record.get("step_engines") or "{}").get("lexical_duplicates", "")
+    run = DedupRun(
+        _rows(data, drops["claim_id"]), pairs, floor, ran, exact="minhash" not in searched.lower()
+    )
+    _check_one_run(run)
     return run, record
 
 
@@ -61,11 +63,11 @@ def _rows(data: Path, left: pl.Series) -> pl.DataFrame:
     return rows
 
 
-def _check_one_run(run: DedupRun, *, exact: bool) -> None:
+def _check_one_run(run: DedupRun) -> None:
     ends = pl.concat([run.pairs["earlier_id"], run.pairs["later_id"]])
     if not ends.is_in(run.rows["claim_id"].implode()).all():
         raise SchemaError(_mixed("the pairs name claims that the stage was not given"))
-    if exact and disagreements(run):
+    if run.exact and disagreements(run):
         raise SchemaError(_mixed("the pairs do not lead to what the stage decided"))
 
 

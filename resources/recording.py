@@ -10,6 +10,7 @@ Left out deliberately: any decision. Tables and pictures come from ``decomposerl
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -77,19 +78,24 @@ class StageRecorder:
         kept: pl.DataFrame,
         drops: pl.DataFrame | None,
         extra: Mapping[str, Any] | None = None,
+        engines: Mapping[str, str] | None = None,
         **beside: pl.DataFrame | None,
     ) -> dg.MaterializeResult[StageOutput]:
         """The materialization of a funnel stage.
 
         ``rows_in`` needs ``claim_id``, ``source``, ``label``, ``claim``; ``kept`` is the
         stage's table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing
-        itself; ``beside`` are the further frames of ``StageOutput``, by name.
+        itself; ``engines`` are those of its steps; ``beside`` are the further frames of
+        ``StageOutput``, by name.
         """
         keys = rows_in.select(_KEYS)
         page = stage_page(self._key, rows_in, kept, _or_empty(drops), self._settings)
         run = self._run(rows_in.height, kept, drops)
+        run = replace(run, step_engines=json.dumps(dict(engines or {})))
         output = StageOutput(kept, run, drops, **beside)
         metadata = self._metadata(page, output.run) | dict(extra or {})
+        if engines:
+            metadata["engine of each step"] = dg.MetadataValue.json(dict(engines))
         if output.pairs is not None:
             metadata |= {
                 f"{kind} pairs": rows for kind, rows in output.pairs["kind"].value_counts().rows()

@@ -69,6 +69,7 @@ class StageRun:
     engine_calls: int
     engine_hits: int
     config: str
+    step_engines: str = "{}"
     status: str = "ok"
     data_version: str = ""
 

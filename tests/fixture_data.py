@@ -60,6 +60,7 @@ FATES = (
 )
 SIZES = {"hover": 28, "scitab": 17, "wice": 14}
 FLOOR = 0.6
+_STEP_ENGINES = {"deduplicated": json.dumps({"lexical_duplicates": "exact join (word)"})}
 _CONFIGS = {"deduplicated": DedupSettings(pairs_floor=FLOOR).model_dump_json()}
 BENCHMARK = "fever"
 SPLIT = "wice"  # a source and a benchmark, which share one file by document
@@ -242,6 +243,7 @@ def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) ->
         "engine_calls": 0,
         "engine_hits": 0,
         "config": _CONFIGS.get(stage, "{}"),
+        "step_engines": _STEP_ENGINES.get(stage, "{}"),
         "data_version": "abc",
         "status": "ok",
     }

@@ -130,11 +130,13 @@ def test_another_threshold_without_pairs_says_how_to_keep_them(tmp_path: Path):
 def test_an_approximate_run_is_answered_with_a_note(tmp_path: Path):
     """After a MinHash search the exact answer differs by what it missed, and says so."""
     build(tmp_path)
-    drops, pairs = (tmp_path / f"{kind}/deduplicated.parquet" for kind in ("drops", "pairs"))
+    pairs, record = tmp_path / "pairs/deduplicated.parquet", tmp_path / "stage_runs"
     missed = pl.read_parquet(pairs).with_columns(similarity=pl.lit(0.9))
     missed.write_parquet(pairs)
-    said = pl.read_parquet(drops).with_columns(engine=pl.lit("verified MinHash"))
-    said.write_parquet(drops)
+    ran = (record / "deduplicated.json").read_text("utf-8")
+    # No removal need name it: a search that missed everything removed nothing.
+    ran = ran.replace("exact join (word)", "verified MinHash (word, 32 bands of 4)")
+    (record / "deduplicated.json").write_text(ran, "utf-8")
     result = run("attrition", "--semantic-threshold", "0.95", "--data", str(tmp_path))
     assert 0 == result.exit_code
     assert "was approximate: on 1 of " in result.stdout

@@ -154,7 +154,8 @@ def test_paraphrases_leave_after_lexical_duplicates():
     assert 0.7 <= value < 1
 
 
-def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim():
+@pytest.mark.parametrize("engine", ["auto", "exact", "minhash_verified", "minhash"])
+def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim(engine: str):
     """Same wording, same words, same meaning; a clean claim stays; one embedding call."""
     tests = BENCHMARK_CLAIMS.conform(
         frame_of(
@@ -174,8 +175,12 @@ def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim():
     ]
     embedder = BagOfWordsEmbedder()
     result = catalogue.decontaminate(
-        frame_of(DEDUPLICATED, rows), tests, DecontaminationSettings(), embedder
+        frame_of(DEDUPLICATED, rows),
+        tests,
+        DecontaminationSettings(lexical_engine=engine),
+        embedder,
     )
+    assert ["exact_match", "lexical_match", "semantic_match"] == list(result.engines)
     columns = ("step", "reason", "matched_claim_id", "matched_source", "threshold")
     assert result.drops.select(columns).rows() == [
         ("exact_match", "exact_match", f"{0:016x}", "benchmark/fever", 1.0),

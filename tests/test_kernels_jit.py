@@ -35,3 +35,12 @@ def test_code_is_reused_until_any_loop_changes(tmp_path: Path):
     index._source_stamp = (own, f"not {loops}")
     assert changed(2) == 4
     assert len(changed.stats.cache_misses) == 1
+
+
+def test_without_a_folder_for_it_code_is_compiled_in_each_process():
+    """Numba refuses to keep the code of a function that has no file; it is compiled anyway."""
+    namespace: dict[str, Any] = {}
+    exec(compile(SOURCE, "<no file>", "exec"), namespace)  # noqa: S102 - our own text
+    double = namespace["double"]
+    assert double(2) == 4
+    assert "_NullCache" in str(type(double._cache)) or not hasattr(double._cache, "_cache_file")

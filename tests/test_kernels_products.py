@@ -128,7 +128,7 @@ def test_engines_and_tiles_cannot_be_told_apart(
     engine: Products, kind: str, threshold: float, seed: int
 ):
     """Searches through any engine and tile give the same bits as those in one large tile."""
-    vectors, others = rows_of(kind, 70, 40, seed), rows_of(kind, 30, 40, seed + 1)
+    vectors, others = rows_of(kind, 70, 130, seed), rows_of(kind, 30, 130, seed + 1)
 
     def answers(used: Products, team: Team) -> list[NDArray[np.generic]]:
         left = cosine_blocks.Side.of(vectors, used, team)

@@ -10,13 +10,17 @@ from hypothesis import strategies as st
 from strategies import LAW, any_text
 
 from decomposerl.errors import ConfigError
+from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
 from decomposerl.kernels.set_join import (
     candidates,
+    candidates_across,
+    candidates_of_kept,
     cross_matches,
     keep_first_duplicates,
     pairs_above,
 )
+from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import packed, shingle_sets, word_sets
 
 LETTERS = "abcdefgh"
@@ -201,7 +205,7 @@ def test_shingles_join_like_words(rows: list[str], threshold: float):
 def test_above_the_candidate_budget_the_candidates_come_from_minhash():
     """The estimate bounds the candidates; the answer says who ran, and is exact here."""
     rows = [f"shared words of a template w{i // 2} v{i // 2}" for i in range(200)]
-    estimate = candidates(packed(rows), 0.7)
+    estimate = candidates_of_kept(packed(rows), 0.7)
     exact = keep_first_duplicates(rows, 0.7, candidate_budget=estimate)
     fallen = keep_first_duplicates(rows, 0.7, candidate_budget=estimate - 1)
     assert exact.engine == "exact join (word)"
@@ -212,15 +216,62 @@ def test_above_the_candidate_budget_the_candidates_come_from_minhash():
 
 @LAW
 @given(texts, thresholds)
+def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], threshold: float):
+    """Pairs of a row and an earlier kept row: never more than estimated, nor than without."""
+    sets, kept = word_sets(rows), keep_first_duplicates(rows, threshold).matched < 0
+    met = sum(
+        bool(kept[j]) and jaccard(sets[i], sets[j]) >= exact_threshold(threshold)
+        for i in range(len(rows))
+        for j in range(i)
+    )
+    ready = packed(rows)
+    assert met <= candidates_of_kept(ready, threshold) <= candidates(ready, threshold)
+
+
+def test_copies_of_one_text_stay_with_the_exact_join():
+    """They cost one comparison each, however many pairs they make."""
+    rows = ["the same few words"] * 3_000
+    assert candidates(packed(rows), 0.7) > 4_000_000
+    found = keep_first_duplicates(rows, 0.7, candidate_budget=20_000)
+    assert found.engine == "exact join (word)"
+    assert found.found.sum() == 2_999
+
+
+@LAW
+@given(texts, texts, thresholds)
+def test_the_estimate_across_bounds_the_near_pairs(
+    left: list[str], right: list[str], threshold: float
+):
+    """No two sides have more near pairs than estimated candidates."""
+    ends = word_sets(left), word_sets(right)
+    near = sum(jaccard(a, b) >= exact_threshold(threshold) for a in ends[0] for b in ends[1])
+    sets = packed([*right, *left])
+    assert near <= candidates_across(sets, threshold, len(right))
+    found = cross_matches(left, right, threshold, candidate_budget=near)
+    assert same(cross_matches(left, right, threshold), found) or "MinHash" in str(found.engine)
+
+
+@LAW
+@given(texts, thresholds)
 def test_the_estimate_bounds_what_the_join_meets(rows: list[str], threshold: float):
     """No set of texts has more duplicate pairs than estimated candidates."""
     assert candidates(packed(rows), threshold) >= len(pairs_above(rows, threshold).earlier)
 
 
+@LAW
+@given(texts, thresholds, st.integers(1, 7))
+def test_blocks_cannot_be_told_apart(rows: list[str], threshold: float, rows_a_block: int):
+    """What a block is matched with before it and what in itself: together the definition."""
+    ready = set_join._prepared(packed(rows), threshold)
+    with Team(2) as team:
+        found = set_join._keep_first(ready, "", team, rows_a_block)
+    assert same(brute_force(rows, threshold), found)
+
+
 def test_threads_change_nothing():
-    """6,000 rows in parts: the same matches from one thread and from four."""
+    """20,000 rows in parts and blocks: the same matches from one thread and from four."""
     random = np.random.default_rng(8)
-    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(6_000)]
+    rows = [" ".join(f"w{n}" for n in random.integers(0, 60, 6)) for _ in range(20_000)]
     assert same(
         keep_first_duplicates(rows, 0.7, threads=1), keep_first_duplicates(rows, 0.7, threads=4)
     )

@@ -54,3 +54,7 @@ def test_the_exponent_is_the_slope_of_the_logarithms():
     assert math.isclose(1e6, growth.reached_at(1e5, 1e10, 2.0, 1e12))
     assert math.isnan(growth.exponent([5.0], [1.0]))
     assert growth.reached_at(1e5, 1.0, 0.0, 2.0) == math.inf
+    assert math.isclose(1_100.0, growth.filled_at([100, 200, 300], [500, 600, 700], 1_500))
+    assert growth.filled_at([100], [500], 1_500) == math.inf
+    assert growth.filled_at([100, 200], [600, 500], 1_500) == math.inf
+    assert growth.filled_at([100, 200], [600, 1_600], 1_500) == 200

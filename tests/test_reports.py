@@ -19,7 +19,6 @@ from decomposerl.reports.attrition import (
     attrition_text,
     attrition_wide,
     drops_by_reason,
-    kept_by_source,
 )
 from decomposerl.reports.escape import markdown_table, markdown_text, one_line
 from decomposerl.reports.explain import Found, drop_words, life, life_text
@@ -110,14 +109,11 @@ def test_text_and_markdown_show_the_same_numbers(world: World):
 
 
 def test_helper_tables_agree_with_attrition(world: World):
-    """Reasons x sources sum to the rows that left; kept x stages to the rows that stayed."""
+    """Reasons x sources sum to the rows that left."""
     by_reason = drops_by_reason(world.attrition)
     left = world.attrition.filter(pl.col("outcome") != "kept")["rows"].sum()
     assert left == by_reason["total"].sum()
     assert left == by_reason.select(list(SIZES)).sum_horizontal().sum()
-    by_source = kept_by_source(world.attrition)
-    assert ["source", *STAGES] == by_source.columns
-    assert sum(SIZES.values()) == by_source["claims"][-1]
 
 
 def test_stage_page_counts(world: World):

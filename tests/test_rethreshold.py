@@ -170,7 +170,8 @@ def test_an_approximate_run_is_told_apart_from_its_pairs():
     """Where the run kept a row that the exact search removes, the note counts it."""
     frame = known("a b c d", "a b c d", "x")
     run = run_of(frame, 0.5, Thresholds(0.7, 1.0))
-    missed = DedupRun(run.rows.with_columns(kept=True), run.pairs, run.floor, run.ran)
+    rows = run.rows.with_columns(kept=True)
+    missed = DedupRun(rows, run.pairs, run.floor, run.ran, exact=False)
     assert 1 == disagreements(missed)
     asked = Thresholds(0.8, 1.0)
     assert "on 1 of 3 claims" in rethreshold_text(missed, asked, rethresholded(missed, asked))

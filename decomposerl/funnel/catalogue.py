@@ -6,6 +6,8 @@ tables in ``decomposerl.schemas``. Engines are asked once a stage, for the rows 
 Left out deliberately: storage, timing and display; an asset is one call of these.
 """
 
+from dataclasses import replace
+
 import polars as pl
 
 from decomposerl.errors import ConservationError
@@ -97,7 +99,7 @@ def deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder
     known = KnownVectors(embedder, frame["claim"].to_list())
     done = _deduplicate(frame, settings, known)
     pairs = duplicate_pairs(frame, settings, known, settings.pairs_floor)
-    return StageResult(done.kept, done.drops, pairs)
+    return replace(done, pairs=pairs)
 
 
 def _deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder) -> StageResult:
@@ -169,4 +171,4 @@ def assemble_training(
 def _run(table: Table, frame: pl.DataFrame, *steps: Step) -> StageResult:
     """Run a stage, which is named like the table it fills."""
     result = run_stage(table.name, frame, steps)
-    return StageResult(table.conform(result.kept), DROPS.conform(result.drops))
+    return replace(result, kept=table.conform(result.kept), drops=DROPS.conform(result.drops))

@@ -17,6 +17,7 @@ from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.funnel.step import Judgement, Step
 from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.minhash_join import minhash_matches, verified_minhash_matches
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.text_scan import normalise_claim
 from decomposerl.ports import Embedder
@@ -31,10 +32,29 @@ def exact_match_step(holdouts: pl.DataFrame) -> Step:
 
 
 def lexical_match_step(settings: DecontaminationSettings, holdouts: pl.DataFrame) -> Step:
-    """Drop a claim whose word set has Jaccard >= ``jaccard`` with a benchmark claim."""
+    """Drop a claim whose word set has Jaccard >= ``jaccard`` with a benchmark claim.
+
+    ``value`` is that Jaccard (under plain ``minhash`` its estimate, which may lie below
+    the threshold).
+    """
 
     def search(claims: list[str], tests: list[str]) -> Matches:
-        return cross_matches(claims, tests, settings.jaccard, threads=settings.threads)
+        least, unit, permutations = settings.jaccard, settings.shingle, settings.num_perm
+        if settings.lexical_engine == "minhash":
+            return minhash_matches(claims, tests, least, permutations, shingle=unit)
+        if settings.lexical_engine == "minhash_verified":
+            return verified_minhash_matches(
+                claims, tests, least, permutations, shingle=unit, threads=settings.threads
+            )
+        return cross_matches(
+            claims,
+            tests,
+            least,
+            shingle=unit,
+            candidate_budget=settings.budget,
+            num_perm=permutations,
+            threads=settings.threads,
+        )
 
     return _step(LEXICAL, holdouts, settings.jaccard, search)
 

@@ -54,7 +54,7 @@ def _duplicates(texts: Sequence[str], settings: DedupSettings) -> Matches:
         texts,
         settings.jaccard,
         shingle=unit,
-        candidate_budget=settings.candidate_budget if settings.lexical_engine == "auto" else None,
+        candidate_budget=settings.budget,
         num_perm=permutations,
         threads=threads,
     )

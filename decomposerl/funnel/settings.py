@@ -42,8 +42,8 @@ class DifficultySettings(Settings):
         return self
 
 
-class DedupSettings(Settings):
-    """Stage ``deduplicated`` (paper, "Deduplication and Decontamination")."""
+class LexicalSettings(Settings):
+    """How sets of words are compared, for duplicates and for leaks."""
 
     lexical_engine: Literal["auto", "exact", "minhash_verified", "minhash"] = Field(
         "auto",
@@ -53,11 +53,21 @@ class DedupSettings(Settings):
     candidate_budget: int = Field(
         2_000_000_000, ge=0, description="most candidate pairs, estimated, of the exact join"
     )
-    jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a lexical duplicate")
+    jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a duplicate or a leak")
     shingle: Literal["word", "char_5"] = Field(
         "word", description="unit of the sets compared: words, or runs of five characters"
     )
     num_perm: int = Field(128, ge=16, description="MinHash permutations")
+
+    @property
+    def budget(self) -> int | None:
+        """``candidate_budget`` where ``lexical_engine`` heeds it."""
+        return self.candidate_budget if self.lexical_engine == "auto" else None
+
+
+class DedupSettings(LexicalSettings):
+    """Stage ``deduplicated`` (paper, "Deduplication and Decontamination")."""
+
     cosine: float = Field(0.70, gt=0, le=1, description="least cosine of a semantic duplicate")
     pairs_floor: float | None = Field(
         None,
@@ -79,10 +89,9 @@ class DedupSettings(Settings):
         return self
 
 
-class DecontaminationSettings(Settings):
+class DecontaminationSettings(LexicalSettings):
     """Stage ``decontaminated`` (paper, "Deduplication and Decontamination")."""
 
-    jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a lexical leak")
     cosine: float = Field(0.90, gt=0, le=1, description="least cosine of a semantic leak")
     device: str = Field("cpu", description="where cosines are filtered: cpu, cuda or cuda:0")
     threads: int = Field(0, ge=0, description="threads of the searches; 0 for one a core")

@@ -7,8 +7,8 @@ among survivors and a dropped claim drops nobody.
 Left out deliberately: what any step tests. One step, one file.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -54,11 +54,13 @@ class Step:
 class StageResult:
     """What a stage gives: survivors with their new columns, and the drops (``DROPS``).
 
-    ``pairs`` (``PAIRS``) are the rows that are near each other, where they were asked for.
+    ``engines`` names the program behind each step that has one, whether or not it dropped a
+    row; ``pairs`` (``PAIRS``) are the rows that are near each other, where asked for.
     """
 
     kept: pl.DataFrame
     drops: pl.DataFrame
+    engines: Mapping[str, str] = field(default_factory=dict)
     pairs: pl.DataFrame | None = None
 
 
@@ -70,10 +72,13 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
             reason outside its closed list.
     """
     alive, left = frame, [DROPS.empty()]
+    engines: dict[str, str] = {}
     for step in steps:
         judged = step.judge(alive)
         if not judged.frame["claim_id"].equals(alive["claim_id"]):
             raise ConservationError(f"stage '{stage}', step '{step.name}': rows changed places")
+        if isinstance(judged.engine, str):
+            engines[step.name] = judged.engine
         drop = judged.drop.fill_null(value=False)
         drops = _drops(stage, step, judged).filter(drop)
         unknown = set(drops["reason"].unique()) - set(step.reasons)
@@ -81,7 +86,7 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
             raise ConservationError(f"step '{step.name}' gave unlisted reasons {sorted(unknown)}")
         left.append(drops)
         alive = judged.frame.filter(~drop)
-    return StageResult(alive, pl.concat(left))
+    return StageResult(alive, pl.concat(left), engines)
 
 
 def _drops(stage: str, step: Step, judged: Judgement) -> pl.DataFrame:

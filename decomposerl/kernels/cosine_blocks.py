@@ -201,7 +201,9 @@ def all_pairs(side: Side, floor: float, engine: Products, team: Team, most: int)
         near = cosines >= floor
         total += int(near.sum())
         if total > most:
-            raise ConfigError(f"more than {most:,} pairs reach cosine {floor}: raise the floor")
+            raise ConfigError(
+                f"more than {most:,} pairs of claims have cosine {floor} or more; raise pairs_floor"
+            )
         return earlier[near], later[near], cosines[near]
 
     rows = len(side.vectors)

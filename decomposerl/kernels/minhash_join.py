@@ -1,11 +1,11 @@
 """Lexical duplicates by MinHash LSH: the paper's method, plain or verified.
 
-Takes texts, gives ``Matches`` with the same keep-first meaning as ``set_join``. *Plain*
+Takes texts, gives ``Matches`` with the same meaning as ``set_join``. *Plain*
 takes the index's word for it: it misses pairs near the threshold and invents others.
 *Verified* asks a more generous index for candidates and decides each by exact Jaccard; it
 can miss a pair, never invent one.
 
-Left out deliberately: the cross-collection form; decontamination uses the exact join.
+Left out deliberately: choosing between these and the exact join (``set_join``).
 """
 
 from collections.abc import Callable, Sequence
@@ -35,13 +35,9 @@ def minhash_duplicates(
     which the index names any kept row is removed; ``similarity`` is the estimated Jaccard
     from ``num_perm`` permutations and may lie below the threshold.
     """
-    from datasketch import MinHashLSH
-
     exact_threshold(threshold)
-    sets = word_sets(texts) if shingle == "word" else shingle_sets(texts)
-    signatures = _signatures(sets, num_perm)
-    index = MinHashLSH(threshold=threshold, num_perm=num_perm)
-    engine = f"datasketch MinHashLSH ({shingle}, {index.b} bands of {index.r})"
+    signatures = _signatures(_sets(texts, shingle), num_perm)
+    index, engine = _plain_index(threshold, num_perm, shingle)
     return _keep_first(index, signatures, lambda i, j: signatures[i].jaccard(signatures[j]), engine)
 
 
@@ -70,15 +66,70 @@ def verified_duplicates(
     sets: PackedSets, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
     """``verified_minhash_duplicates`` for rows that are sets already."""
-    from decomposerl.kernels.minhash_loops import keep_first
+    return _verified(sets, 0, threshold, num_perm, shingle, threads)
+
+
+def minhash_matches(
+    left: Sequence[str],
+    right: Sequence[str],
+    threshold: float,
+    num_perm: int = 128,
+    *,
+    shingle: Shingle = "word",
+) -> Matches:
+    """Per left text the right text that datasketch's index names as the nearest, if any."""
+    exact_threshold(threshold)
+    signatures = _signatures(_sets([*right, *left], shingle), num_perm)
+    index, engine = _plain_index(threshold, num_perm, shingle)
+    for row, signature in enumerate(signatures[: len(right)]):
+        index.insert(row, signature)
+    found = Matches.none(len(left), engine)
+    for row, signature in enumerate(signatures[len(right) :]):
+        near = [(-signature.jaccard(signatures[i]), i) for i in index.query(signature)]
+        if near:
+            score, found.matched[row] = min(near)
+            found.similarity[row] = -score
+    return found
+
+
+def verified_minhash_matches(  # noqa: PLR0913 - each is a setting of the stage
+    left: Sequence[str],
+    right: Sequence[str],
+    threshold: float,
+    num_perm: int = 128,
+    *,
+    shingle: Shingle = "word",
+    threads: int = 0,
+) -> Matches:
+    """Per left text the nearest right text among MinHash candidates, confirmed exactly."""
+    exact_threshold(threshold)
+    sets = packed([*right, *left], shingle, threads)
+    return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
+
+
+def verified_matches(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
+    sets: PackedSets, rights: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
+) -> Matches:
+    """``verified_minhash_matches`` for rows that are sets already, the right ones first."""
+    if not rights:
+        found = Matches.none(len(sets.sizes), _verified_name(threshold, num_perm, shingle))
+    else:
+        found = _verified(sets, rights, threshold, num_perm, shingle, threads)
+    return Matches(found.matched[rights:], found.similarity[rights:], found.engine)
+
+
+def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
+    sets: PackedSets, indexed: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
+) -> Matches:
+    """Each row with the first ``indexed`` rows, or with the rows kept before it where 0."""
+    from decomposerl.kernels.minhash_loops import match_in_buckets
     from decomposerl.kernels.set_join_loops import sign
 
-    bands, rows = generous_bands(threshold, num_perm)
-    engine = f"verified MinHash ({shingle}, {bands} bands of {rows})"
+    engine = _verified_name(threshold, num_perm, shingle)
     if not len(sets.sizes):
         return Matches.none(0, engine)
     with Team(threads) as team:
-        keys = _band_keys(sets, bands, rows, team)
+        keys = _band_keys(sets, *generous_bands(threshold, num_perm), team)
         buckets = np.stack(team.run([partial(_numbered, band) for band in keys]))
     firsts = _share_numbers(buckets)
     signatures = np.zeros(len(sets.sizes), np.uint64)
@@ -86,8 +137,13 @@ def verified_duplicates(
     prefixes = np.zeros(len(sets.sizes), np.int32)  # buckets take their place
     joined = (sets.tokens, sets.starts, prefixes, signatures)
     least_of = least_shared(int(sets.sizes.max()), threshold)
-    matched, shared, united = keep_first(joined, buckets, firsts, least_of)
+    matched, shared, united = match_in_buckets(joined, buckets, firsts, least_of, indexed)
     return Matches(matched, shared / united, engine)
+
+
+def _verified_name(threshold: float, num_perm: int, shingle: Shingle) -> str:
+    bands, rows = generous_bands(threshold, num_perm)
+    return f"verified MinHash ({shingle}, {bands} bands of {rows})"
 
 
 def generous_bands(threshold: float, num_perm: int) -> tuple[int, int]:
@@ -146,6 +202,18 @@ def _share_numbers(buckets: NDArray[np.int32]) -> NDArray[np.int64]:
         used += len(counts)
         sizes.append(np.minimum(counts, BUCKET_ROWS))
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(np.concatenate(sizes))))
+
+
+def _sets(texts: Sequence[str], shingle: Shingle) -> list[frozenset[str]]:
+    return word_sets(texts) if shingle == "word" else shingle_sets(texts)
+
+
+def _plain_index(threshold: float, num_perm: int, shingle: Shingle) -> tuple[Any, str]:
+    """An empty index of datasketch, and the name of the engine that it makes."""
+    from datasketch import MinHashLSH
+
+    index = MinHashLSH(threshold=threshold, num_perm=num_perm)
+    return index, f"datasketch MinHashLSH ({shingle}, {index.b} bands of {index.r})"
 
 
 def _signatures(sets: Sequence[frozenset[str]], num_perm: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The compiled loops of ``minhash_join``: band keys, and the verified greedy over buckets.
+"""The compiled loops of ``minhash_join``: band keys, and verified matches within buckets.
 
 Takes and gives arrays alone.
 
@@ -79,10 +79,13 @@ def _best_of_bucket(
 best_of_bucket = compiled(_best_of_bucket)
 
 
-def _keep_first(
-    sets: Sets, buckets: Tokens, firsts: Ints, least_of: Tokens
+def _match_in_buckets(
+    sets: Sets, buckets: Tokens, firsts: Ints, least_of: Tokens, indexed: int
 ) -> tuple[Ints, Ints, Ints]:
-    """The keep-first greedy among rows that share a bucket, each pair compared exactly.
+    """Match rows with rows that share a bucket, each pair compared exactly.
+
+    Each row but the first ``indexed`` is matched with those; where ``indexed`` is 0, with
+    the unmatched rows before it, which is the keep-first greedy.
 
     ``buckets`` (bands, rows) numbers each row's bucket, -1 where it is alone in it;
     ``firsts`` says where a bucket's places for kept rows start. A bucket without a place
@@ -95,16 +98,17 @@ def _keep_first(
     for row in range(rows):
         best = (-1, 0, 1)
         for bucket in buckets[:, row]:
-            if bucket >= 0:
+            if bucket >= 0 and row >= indexed:
                 kept = members[firsts[bucket] : firsts[bucket] + taken[bucket]]
                 best = best_of_bucket(sets, row, kept, seen, least_of, best)
         matched[row], shared[row], united[row] = best
+        enters = row < indexed or (indexed == 0 and matched[row] < 0)
         for bucket in buckets[:, row]:
             room = bucket >= 0 and taken[bucket] < firsts[bucket + 1] - firsts[bucket]
-            if matched[row] < 0 and room:
+            if enters and room:
                 members[firsts[bucket] + taken[bucket]] = row
                 taken[bucket] += 1
     return matched, shared, united
 
 
-keep_first = compiled(_keep_first)
+match_in_buckets = compiled(_match_in_buckets)

@@ -17,18 +17,20 @@ first use (``set_join_loops``).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, least_shared
-from decomposerl.kernels.minhash_join import verified_duplicates
+from decomposerl.kernels.minhash_join import verified_duplicates, verified_matches
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, packed
 
 MOST_PAIRS = 50_000_000
-ROWS_A_TASK = 4_096
+ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
+_ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 Index = tuple[
     NDArray[np.int64],
     NDArray[np.int32],
@@ -60,45 +62,68 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     """
     exact_threshold(threshold)
     sets = packed(texts, shingle, threads)
-    if candidate_budget is not None and candidates(sets, threshold) > candidate_budget:
+    if _too_many(sets, threshold, candidate_budget):
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
-    from decomposerl.kernels.set_join_loops import join
+    with Team(threads if len(texts) > ROWS_A_BLOCK else 1) as team:
+        return _keep_first(_prepared(sets, threshold), _name(shingle), team)
 
-    if not texts:
-        return Matches.none(0, _name(shingle))
-    ready = _prepared(sets, threshold)
-    found = np.empty((3, len(texts)), np.int64)
-    join(ready.sets, ready.index, _unseen(len(texts)), ready.least_of, (*found,))
+
+def _keep_first(
+    ready: "_Ready", engine: str, team: Team, rows_a_block: int = ROWS_A_BLOCK
+) -> Matches:
+    """Block by block: all rows of a block against the index at once, then in row order."""
+    from decomposerl.kernels.set_join_loops import match_rows, settle_rows
+
+    rows, none = len(ready.sets[2]), np.zeros_like(ready.index[1])
+    work = [(_unseen(rows), ready.least_of) for _ in range(PARTS_OF_A_BLOCK + 1)]
+    found = np.empty((3, rows), np.int64)
+    for start in range(0, rows, rows_a_block):
+        stop = min(start + rows_a_block, rows)
+        cuts = np.linspace(start, stop, PARTS_OF_A_BLOCK + 1).astype(int).tolist()
+        team.run(
+            partial(match_rows, ready.sets, a, ready.index, none, own, (*found[:, a:b],))
+            for (a, b), own in zip(pairwise(cuts), work, strict=False)
+        )
+        before = ready.index[1].copy()
+        settle_rows(ready.sets, start, ready.index, before, work[-1], (*found[:, start:stop],))
     matched, shared, united = found
-    return Matches(matched, shared / united, _name(shingle))
+    return Matches(matched, shared / united, engine)
 
 
-def cross_matches(
+def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     left: Sequence[str],
     right: Sequence[str],
     threshold: float,
     *,
     shingle: Shingle = "word",
+    candidate_budget: int | None = None,
+    num_perm: int = 128,
     threads: int = 0,
 ) -> Matches:
     """Per left text the right text with the highest Jaccard >= ``threshold``.
 
-    ``matched`` indexes ``right``; ties go to the lowest index.
+    ``matched`` indexes ``right``; ties go to the lowest index. Above ``candidate_budget``
+    the candidates come from MinHash, as for ``keep_first_duplicates``.
     """
     from decomposerl.kernels.set_join_loops import index_rows, match_rows
 
+    exact_threshold(threshold)
     if not left or not right:
         return Matches.none(len(left), _name(shingle))
-    ready = _prepared(packed([*right, *left], shingle, threads), threshold, len(right))
+    sets, budget = packed([*right, *left], shingle, threads), candidate_budget
+    if budget is not None and candidates_across(sets, threshold, len(right)) > budget:
+        return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
+    ready = _prepared(sets, threshold, len(right))
     index_rows(ready.sets, ready.index, len(right))
-    found = np.empty((3, len(left)), np.int64)
+    found, none = np.empty((3, len(left)), np.int64), np.zeros_like(ready.index[1])
 
     def match(first: int) -> None:
-        rows, start = found[:, first : first + ROWS_A_TASK], len(right) + first
-        match_rows(ready.sets, start, ready.index, _unseen(len(right)), ready.least_of, (*rows,))
+        rows, start = found[:, first : first + ROWS_A_BLOCK], len(right) + first
+        work = _unseen(len(right)), ready.least_of
+        match_rows(ready.sets, start, ready.index, none, work, (*rows,))
 
-    with Team(threads if len(left) > ROWS_A_TASK else 1) as team:
-        team.run(partial(match, first) for first in range(0, len(left), ROWS_A_TASK))
+    with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
+        team.run(partial(match, first) for first in range(0, len(left), ROWS_A_BLOCK))
     matched, shared, united = found
     return Matches(matched, shared / united, _name(shingle))
 
@@ -148,6 +173,39 @@ def candidates(sets: PackedSets, threshold: float) -> int:
     """
     postings = np.diff(_postings(sets, _prefixes(sets, threshold)))
     return int((postings * (postings - 1) // 2).sum())
+
+
+def candidates_of_kept(sets: PackedSets, threshold: float) -> int:
+    """``candidates`` where of equal rows the first alone is indexed, as the join does."""
+    prefixes = _prefixes(sets, threshold)
+    every = np.diff(_postings(sets, prefixes))
+    distinct = np.diff(_postings(sets, np.where(_first_of_equals(sets), prefixes, 0)))
+    copies = (every - distinct) * distinct
+    return int((distinct * (distinct - 1) // 2 + copies).sum())
+
+
+def _too_many(sets: PackedSets, threshold: float, budget: int | None) -> bool:
+    """Copies are told apart only where the quicker estimate is over the budget."""
+    if budget is None or candidates(sets, threshold) <= budget:
+        return False
+    return candidates_of_kept(sets, threshold) > budget
+
+
+def candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
+    """Most candidate pairs of the rows from ``indexed`` on with those before."""
+    prefixes = _prefixes(sets, threshold)
+    before = np.arange(len(prefixes)) < indexed
+    left, right = (np.diff(_postings(sets, np.where(s, prefixes, 0))) for s in (~before, before))
+    return int((left * right).sum())
+
+
+def _first_of_equals(sets: PackedSets) -> NDArray[np.bool_]:
+    """Whether a row is the first of its elements, told by 64 bits; each row has one or more."""
+    mixed = (sets.tokens.astype(np.uint64) + _ODD) * _ODD
+    mixed ^= mixed >> _HALF
+    first = np.zeros(len(sets.sizes), np.bool_)
+    first[np.unique(np.add.reduceat(mixed * _ODD, sets.starts[:-1]), return_index=True)[1]] = True
+    return first
 
 
 def _name(shingle: Shingle) -> str:

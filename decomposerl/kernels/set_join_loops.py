@@ -24,8 +24,12 @@ Sets = tuple[Tokens, Ints, Tokens, Bits]
 Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens, Bits]
 """Where a token's postings start and how many there are; per posting its row, the row's
 size, how many of the row's tokens stand at or after this one, and the row's signature."""
+Best = tuple[int, int, int]
+"""The matched row (-1: none), the shared and the united number of tokens."""
 Counts = tuple[Ints, Ints, Ints]
 """Per row the matched row (-1: none), the shared and the united number of tokens."""
+Work = tuple[Tokens, Tokens]
+"""Per indexed row which row looked at it last; fewest shared tokens per sum of two sizes."""
 Quads = tuple[Tokens, Tokens, Tokens, Tokens]
 """Per pair the earlier row, the later, the shared and the united number of tokens."""
 
@@ -94,22 +98,24 @@ may_share = inlined(_may_share)
 
 
 def _best_match(
-    sets: Sets, row: int, index: Index, seen: Tokens, least_of: Tokens
-) -> tuple[int, int, int]:
-    """The indexed row with the highest Jaccard that reaches ``least_of``, and its counts.
+    sets: Sets, row: int, index: Index, skipped: Tokens, work: Work, best: Best
+) -> Best:
+    """The better of ``best`` and the indexed row with the highest Jaccard that reaches it.
 
-    Gives (-1, 0, 1) where none does; ties go to the lowest row. Sizes are compared
-    crosswise in integers, so no rounding decides.
+    Of each token's postings the first ``skipped`` are passed over. Ties go to the lowest
+    row. Sizes are compared crosswise in integers, so no rounding decides.
     """
+    seen, least_of = work
     tokens, starts, prefixes, signatures = sets
     firsts, lengths, owners, sizes, rests, bits = index
     start, end, mine = starts[row], starts[row + 1], signatures[row]
     size = end - start
-    matched, best_shared, best_united = -1, 0, 1
+    matched, best_shared, best_united = best
     for place in range(prefixes[row]):
         token = tokens[start + place]
         rest = size - place
-        for posting in range(firsts[token], firsts[token] + lengths[token]):
+        first = firsts[token]
+        for posting in range(first + skipped[token], first + lengths[token]):
             least = least_of[size + sizes[posting]]
             # The bound of the sizes, and of where the shared token stands in the two rows.
             if min(rest, rests[posting]) < least:
@@ -152,18 +158,6 @@ def _enter(sets: Sets, row: int, index: Index) -> None:
 enter = inlined(_enter)
 
 
-def _join(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Counts) -> None:
-    """Match each row with the unmatched rows before it, in row order; fills an empty index."""
-    matched, shared, united = found
-    for row in range(matched.size):
-        matched[row], shared[row], united[row] = best_match(sets, row, index, seen, least_of)
-        if matched[row] < 0:
-            enter(sets, row, index)
-
-
-join = compiled(_join)
-
-
 def _index_rows(sets: Sets, index: Index, rows: int) -> None:
     """Enter the first ``rows`` rows in their order."""
     for row in range(rows):
@@ -174,17 +168,37 @@ index_rows = compiled(_index_rows)
 
 
 def _match_rows(
-    sets: Sets, first: int, index: Index, seen: Tokens, least_of: Tokens, found: Counts
+    sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts
 ) -> None:
     """Match the rows from ``first`` on with the rows of the index."""
     matched, shared, united = found
     for place in range(matched.size):
         matched[place], shared[place], united[place] = best_match(
-            sets, first + place, index, seen, least_of
+            sets, first + place, index, skipped, work, (-1, 0, 1)
         )
 
 
 match_rows = compiled(_match_rows)
+
+
+def _settle_rows(
+    sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts
+) -> None:
+    """Match the rows from ``first`` on with the unmatched ones among them, in row order.
+
+    ``found`` holds what ``match_rows`` found in the index, of which ``skipped`` are the
+    lengths; a row that stays unmatched joins it.
+    """
+    matched, shared, united = found
+    for place in range(matched.size):
+        best = (matched[place], shared[place], united[place])
+        best = best_match(sets, first + place, index, skipped, work, best)
+        matched[place], shared[place], united[place] = best
+        if best[0] < 0:
+            enter(sets, first + place, index)
+
+
+settle_rows = compiled(_settle_rows)
 
 
 def _collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Quads) -> int:

@@ -1,11 +1,11 @@
-"""The compiled loops of ``word_sets``: bytes to numbered elements, rows to ascending sets.
+"""The compiled loops of ``word_sets`` that number elements and make rows ascending sets.
 
-Takes and gives arrays alone. A chunk of texts is first cut into elements, spans of its
-bytes; then each span gets its number from an open-addressing table that compares bytes,
-never hashes alone: two elements share a number iff they are equal. There are two loops
-because a processor has many look-ups under way at once in a loop that does nothing else.
+Takes and gives arrays alone. Each span that ``cut_loops`` found gets its number from an
+open-addressing table that compares bytes, never hashes alone: two elements share a number
+iff they are equal. Cutting is a loop of its own because a processor has many look-ups under
+way at once in a loop that does nothing else.
 
-Left out deliberately: Unicode. Texts with other characters than ASCII arrive in pieces.
+Left out deliberately: what an element is.
 """
 
 import numpy as np
@@ -24,9 +24,6 @@ Vocabulary = tuple[Numbers, Keys, Bytes, Ints, Numbers]
 """Table of element numbers (-1: free); per number its key, the bytes of all, where each
 starts, and the last row that holds it."""
 
-APOSTROPHE, SEPARATOR, UNDERSCORE, SMALL_S = 39, 0, 95, 115
-WORDS, PIECES, WINDOWS = 0, 1, 2
-WINDOW = 5
 SPARE = 8
 SHORT_ROW = 64
 _GAPS = (1_750, 701, 301, 132, 57, 23, 10, 4, 1)
@@ -34,113 +31,8 @@ _LONG = np.uint64(1 << 63)
 _BASIS, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _MIX, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1)
 
-IN_WORD = np.zeros(256, np.bool_)
-"""Per byte whether it is an ASCII letter, digit or underscore."""
-for _byte in range(128):
-    IN_WORD[_byte] = chr(_byte).isalnum() or _byte == UNDERSCORE
 LOW_BYTES = np.array([(1 << 8 * size) - 1 for size in range(SPARE + 1)], np.uint64)
 """Ones in the lowest 0 to 8 bytes."""
-
-
-def _cut_words(text: Bytes, place: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
-    """Write the spans of a text's ASCII words behind ``used`` others; gives how many there are.
-
-    A word is a run of word bytes, inner apostrophes included, without a final ``'s``.
-    """
-    while True:
-        while place < end and not IN_WORD[text[place]]:
-            place += 1
-        if place == end:
-            return used
-        begins[used] = place
-        while place < end and (
-            IN_WORD[text[place]]
-            or (text[place] == APOSTROPHE and place + 1 < end and IN_WORD[text[place + 1]])
-        ):
-            place += 1
-        size = place - begins[used]
-        if size > 2 and text[place - 1] == SMALL_S and text[place - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
-            size -= 2
-        sizes[used] = size
-        used += 1
-
-
-cut_words = inlined(_cut_words)
-
-
-def _cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
-    """Write the spans between separators behind ``used`` others; gives how many there are."""
-    for stop in range(begin, end + 1):
-        if stop == end or text[stop] == SEPARATOR:
-            begins[used], sizes[used] = begin, stop - begin
-            used += 1
-            begin = stop + 1
-    return used
-
-
-cut_pieces = inlined(_cut_pieces)
-
-
-def _next_character(text: Bytes, place: int, end: int) -> int:
-    """Where the UTF-8 character behind the one at ``place`` begins, at most ``end``."""
-    place = min(place + 1, end)
-    while place < end and (text[place] & 0xC0) == 0x80:  # noqa: PLR2004 - continues a character
-        place += 1
-    return place
-
-
-next_character = inlined(_next_character)
-
-
-def _cut_windows(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
-    """Write the spans of all runs of five characters behind ``used`` others.
-
-    A shorter text is one span. Gives how many there are.
-    """
-    stop = begin
-    for _ in range(WINDOW):
-        stop = next_character(text, stop, end)
-    while True:
-        begins[used], sizes[used] = begin, stop - begin
-        used += 1
-        if stop == end:
-            return used
-        begin = next_character(text, begin, end)
-        stop = next_character(text, stop, end)
-
-
-cut_windows = inlined(_cut_windows)
-
-
-def _cut_rows(
-    text: Bytes,
-    starts: Ints,
-    modes: NDArray[np.int8],
-    begins: Ints,
-    sizes: Numbers,
-    counts: Numbers,
-) -> int:
-    """Cut each row ``text[starts[i]:starts[i + 1]]`` as its mode says; gives how many elements.
-
-    A row without words holds the empty word.
-    """
-    used = 0
-    for row in range(counts.size):
-        first, start, end = used, starts[row], starts[row + 1]
-        if modes[row] == WORDS:
-            used = cut_words(text, start, end, begins, sizes, used)
-        elif modes[row] == PIECES:
-            used = cut_pieces(text, start, end, begins, sizes, used)
-        else:
-            used = cut_windows(text, start, end, begins, sizes, used)
-        if used == first:
-            begins[used], sizes[used] = start, 0
-            used += 1
-        counts[row] = used - first
-    return used
-
-
-cut_rows = compiled(_cut_rows)
 
 
 def _eight(text: Bytes, place: int) -> np.uint64:

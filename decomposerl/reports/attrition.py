@@ -132,22 +132,6 @@ def attrition_wide(
     return pl.concat([frame, _total(frame)])
 
 
-def kept_by_source(attrition: pl.DataFrame) -> pl.DataFrame:
-    """Rows kept: ``source``, one column a stage in funnel order; last row ``total``."""
-    kept = attrition.filter(pl.col("outcome") == "kept")
-    stages = [stage for stage in STAGES if stage in set(kept["stage"])]
-    sources = kept["source"].unique().sort().to_list()
-    frame = pl.DataFrame(
-        {
-            "source": sources,
-            **{s: _per_source(kept.filter(pl.col("stage") == s), sources) for s in stages},
-        },
-        schema={"source": pl.String(), **dict.fromkeys(stages, pl.Int64())},
-    )
-    total = frame.select(pl.lit(TOTAL).alias("source"), pl.col(stages).sum())
-    return pl.concat([frame, total])
-
-
 def drops_by_reason(attrition: pl.DataFrame) -> pl.DataFrame:
     """Rows that left: ``stage``, ``step``, ``reason``, one column a source, ``total``.
 

@@ -10,6 +10,7 @@ threshold may keep fewer.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -31,19 +32,30 @@ class Thresholds:
     semantic: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DedupRun:
     """What one run of the stage saw and did.
 
     ``rows`` has ``claim_id``, ``source`` and ``kept`` (what the run decided) in input
     order; ``pairs`` is ``PAIRS``, complete from ``floor`` up; ``ran`` are the run's own
-    thresholds.
+    thresholds; ``exact`` is false where its lexical search could miss a pair.
     """
 
     rows: pl.DataFrame
     pairs: pl.DataFrame
     floor: float
     ran: Thresholds
+    exact: bool = True
+
+    @cached_property
+    def numbered(self) -> pl.DataFrame:
+        """The pairs with the row numbers ``earlier`` and ``later``; found once a run."""
+        rows = pl.int_range(self.rows.height, dtype=pl.Int64(), eager=True)
+        pairs = self.pairs
+        for end in ("earlier", "later"):
+            places = pl.DataFrame({f"{end}_id": self.rows["claim_id"], end: rows})
+            pairs = pairs.join(places, on=f"{end}_id")
+        return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +79,10 @@ def ask_again(run: DedupRun, asked: Thresholds) -> Answer:
     """
     for kind, threshold in ((LEXICAL, asked.lexical), (SEMANTIC, asked.semantic)):
         _check(kind, threshold, run.floor)
-    numbered = run.pairs.join(_numbers(run, "earlier"), on="earlier_id").join(
-        _numbers(run, "later"), on="later_id"
-    )
     # The exact join compares whole numbers with the fraction that the threshold stands for.
     jaccard = float(exact_threshold(asked.lexical))
-    lexical = keep_first_of_pairs(run.rows.height, _pairs(numbered, LEXICAL), jaccard)
-    near = _among(_pairs(numbered, SEMANTIC), ~lexical.found)
+    lexical = keep_first_of_pairs(run.rows.height, _pairs(run.numbered, LEXICAL), jaccard)
+    near = _among(_pairs(run.numbered, SEMANTIC), ~lexical.found)
     return Answer(lexical, keep_first_of_pairs(run.rows.height, near, asked.semantic))
 
 
@@ -124,7 +133,7 @@ def rethreshold_text(
         f"{asked.lexical} and {asked.semantic}, which remove what stands under Lexical and "
         f"Semantic.\nFrom {run.pairs.height:,} pairs of at least {run.floor} ({engines})."
     )
-    differing = disagreements(run)
+    differing = 0 if run.exact else disagreements(run)
     if differing:
         note += (
             f"\nThe run's lexical search was approximate: on {differing:,} of "
@@ -141,11 +150,6 @@ def _check(kind: str, threshold: float, floor: float) -> None:
             f"the {kind} threshold {threshold} is below {floor}, the floor of the stored pairs; "
             f"run stage 'deduplicated' again with pairs_floor: {threshold} to ask for it"
         )
-
-
-def _numbers(run: DedupRun, end: str) -> pl.DataFrame:
-    rows = pl.int_range(run.rows.height, dtype=pl.Int64(), eager=True)
-    return pl.DataFrame({f"{end}_id": run.rows["claim_id"], end: rows})
 
 
 def _pairs(numbered: pl.DataFrame, kind: str) -> Pairs:
