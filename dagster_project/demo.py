@@ -41,7 +41,7 @@ def main() -> int:
     wide = attrition_wide(folder.read("attrition"), raw, {s.name: s.title for s in SOURCES})
     console.print()
     console.print(attrition_text(wide), markup=False, highlight=False, soft_wrap=True)
-    console.print(f"\nengine=embedded; funnel took {time.perf_counter() - started:.1f} s")
+    console.print(f"\nprofile={profile.name}; funnel took {time.perf_counter() - started:.1f} s")
     console.print(f"DuckDB    {folder.path / 'decomposerl.duckdb'}", soft_wrap=True)
     console.print("browse    .venv/bin/decomposerl explain CLAIM_ID")
     console.print("open UI   make ui   (then http://127.0.0.1:3000)")

@@ -48,9 +48,10 @@ def examine(profile: Profile, key_named: Keys) -> Readiness:
         look.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
         look.compiled_loops(),
     ]
-    estimates = _estimates(profile)
     sources = tuple(_sources(engines))
-    return Readiness(profile.name, str(profile.data), tuple(findings), estimates, sources)
+    return Readiness(
+        profile.name, str(profile.data), tuple(findings), estimates_for(profile), sources
+    )
 
 
 def _packages(engines: EngineChoices) -> Iterator[str]:
@@ -80,6 +81,9 @@ def _models(engines: EngineChoices) -> Iterator[Finding]:
         yield look.hub_model("lytang/MiniCheck-Flan-T5-Large")
     if engines.sentence_model:
         yield look.hub_model(engines.sentence_model)
+    if engines.verifier_server is not None and _starts_a_server(engines):
+        # a note: vLLM fetches its model itself, and may keep it in a place of its own
+        yield look.hub_model(engines.verifier_server.model, required=False)
 
 
 def _starts_a_server(engines: EngineChoices) -> bool:
@@ -110,7 +114,8 @@ def _endpoint_mend(server: Server) -> str:
     return f"start it (docs/running-on-gpus.md), or name another in {server.variable}"
 
 
-def _estimates(profile: Profile) -> tuple[Estimate, ...]:
+def estimates_for(profile: Profile) -> tuple[Estimate, ...]:
+    """What a run costs over the claims in the data folder, if any, and over the paper's pool."""
     here = measured_workload(profile.data)
     found = []
     if here is not None:
@@ -151,6 +156,7 @@ def _verifier_cost(engines: EngineChoices, work: Workload) -> EngineCost:
         server.model,
         prompt_overhead=overhead,
         completion=1.0,
+        price=server.price,
         tokens_per_s=documents_a_second * (work.tokens("verifier") + overhead + 1.0),
     )
 

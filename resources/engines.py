@@ -25,6 +25,9 @@ from resources.embedded.rule_entities import RuleEntities
 from resources.embedded.word_tokens import WordTokens
 from resources.engine_settings import ChatResource, KeyedResource, StoredResource
 from resources.hosted_embeddings import HostedEmbedder
+from resources.minicheck.forms import StoredForms
+from resources.minicheck.hosted import HostedMiniCheck
+from resources.minicheck.local import LocalMiniCheck
 from resources.model_tokens import ModelTokens
 from resources.prompts import load_prompt
 from resources.results import StoredDecomposer, StoredEmbedder, StoredEntities, StoredVerifier
@@ -145,6 +148,13 @@ class VerifierResource(ChatResource):
     model: str = Field(
         default="bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: name or folder"
     )
+    tokenizer: str = Field(
+        default="",
+        description="minicheck_hosted: measures chunks, folder or hub name; empty: bytes",
+    )
+    score: Literal["raw", "normalised"] = Field(
+        default="raw", description="minicheck_hosted: mass of yes, or its share of yes and no"
+    )
     base_url: str = Field(
         default="", description="minicheck_hosted: a running server; empty: start one"
     )
@@ -163,8 +173,6 @@ class VerifierResource(ChatResource):
             ).open()
             return StoredVerifier(LexicalVerifier(vectors), self.store(), self.batch_size)
         if self.engine == "minicheck_local":
-            from resources.minicheck.local import LocalMiniCheck
-
             local = LocalMiniCheck(
                 self.minicheck,
                 self.model_path,
@@ -177,13 +185,12 @@ class VerifierResource(ChatResource):
         return self._hosted()
 
     def _hosted(self) -> StoredVerifier:
-        from resources.minicheck.hosted import HostedMiniCheck
-
         server = self.server()
         self._closers.append(server.stop)
         chat = self.late_chat(self.model, self.revision, lambda: (server.base_url(),))
-        engine = HostedMiniCheck(chat, claim_split=self.claim_split)
-        return StoredVerifier(engine, self.store(), self.batch_size, chat.details)
+        tokens = ModelTokens(self.tokenizer) if self.tokenizer else None
+        engine = HostedMiniCheck(chat, claim_split=self.claim_split, tokens=tokens)
+        return StoredForms(engine, self.store(), self.batch_size, chat.details, self.score)
 
     def server(self) -> VllmServer:
         """The server of the 7B model: the one at ``base_url``, or one of our own."""

@@ -47,20 +47,21 @@ def spacy_model(name: str) -> Finding:
         return Finding("spaCy", name, "missing", "not installed", install_hint(name))
 
 
-def hub_model(name: str, files: str = "") -> Finding:
+def hub_model(name: str, files: str = "", *, required: bool = True) -> Finding:
     """Whether a model is a folder or lies in the hub's local cache.
 
     ``files`` are those that are needed, apart by spaces; empty for the whole model.
     """
+    absent = _absent(required=required)
     command = " ".join(["hf download", name, *files.split()])
     try:
         folder = Path(name) if Path(name).is_dir() else cached_model(name, "main")
     except EngineMissing as error:
-        return Finding("model", name, "missing", str(error), command)
+        return Finding("model", name, absent, str(error), command)
     lacking = [file for file in files.split() if folder is None or not (folder / file).is_file()]
     if folder is None or lacking:
         said = f"no {', '.join(lacking)}" if lacking else "not on this machine"
-        return Finding("model", name, "missing", said, command)
+        return Finding("model", name, absent, said, command)
     return Finding("model", name, "ok", str(folder))
 
 

@@ -1,12 +1,13 @@
 """The files around the code agree with the code: commands, instance, documents."""
 
-import ast
 import re
 import shlex
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import get_args
 
 import dagster as dg
 import pytest
@@ -14,6 +15,8 @@ import yaml
 from pydantic import BaseModel
 
 from dagster_project.definitions import defs
+from dagster_project.engine_choices import ProfileName
+from dagster_project.profiles import profile_from_environment
 from decomposerl.claims.load import LoadSettings
 from decomposerl.funnel import settings as funnel_settings
 
@@ -139,17 +142,38 @@ def test_documents_link_to_files_that_exist():
     assert [] == dead
 
 
-def test_every_environment_variable_is_documented():
-    """``.env.example`` and the README name exactly the variables that ``profiles.py`` reads."""
-    strings = (
-        node.value
-        for node in ast.walk(ast.parse(read("dagster_project/profiles.py")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-    known = {text for text in strings if re.fullmatch(r"DECOMPOSERL_[A-Z_]+", text)}
+class Noted(Mapping[str, str]):
+    """An environment that remembers which variables it was asked for."""
+
+    def __init__(self, **variables: str) -> None:
+        self._variables, self.asked = variables, set[str]()
+
+    def __getitem__(self, name: str) -> str:
+        """Note the name; Mapping's other ways to ask come here too."""
+        self.asked.add(name)
+        return self._variables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names that are set."""
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        """How many are set."""
+        return len(self._variables)
+
+
+def test_every_environment_variable_is_documented(tmp_path: Path):
+    """``.env.example``, and the tables of README and GPU page, name what profiles read."""
+    known: set[str] = set()
+    for name in get_args(ProfileName):
+        environment = Noted(DECOMPOSERL_PROFILE=name, DECOMPOSERL_CORPORA=str(tmp_path))
+        profile_from_environment(environment)
+        known |= environment.asked
     assert known
-    assert known == set(re.findall(r"\bDECOMPOSERL_[A-Z_]+\b", read(".env.example")))
-    assert known == set(re.findall(r"`(DECOMPOSERL_[A-Z_]+)` \|", read("README.md")))
+    names = re.compile(r"\b(?:DECOMPOSERL|OPENAI)_[A-Z_]+\b")
+    assert set(names.findall(read(".env.example"))) == known
+    tables = read("README.md") + read("docs/running-on-gpus.md")
+    assert set(re.findall(rf"\| `({names.pattern})` \|", tables)) == known
 
 
 def test_every_reading_of_the_paper_names_a_setting_that_exists():

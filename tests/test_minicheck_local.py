@@ -1,6 +1,10 @@
 """MiniCheck's encoders in process against a plain computation, one question at a time."""
 
+import os
 import random
+import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -206,6 +210,33 @@ def test_a_missing_model_names_its_download(tmp_path: Path):
     assert f"--local-dir {tmp_path}" in str(error.value)
     with pytest.raises(EngineMissing, match="MiniCheck-RoBERTa-Large --revision 0123abc"):
         _ = LocalMiniCheck("roberta-large", revision="0123abc").engine
+
+
+def test_a_downloaded_model_is_named_by_its_commit(folders: dict[str, Path], tmp_path: Path):
+    """A branch in the hub's local cache stands for its commit, and its weights are read there."""
+    repository = tmp_path / "models--lytang--MiniCheck-RoBERTa-Large"
+    commit = "0123456789abcdef" * 2 + "01234567"
+    shutil.copytree(folders["roberta-large"], repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    code = (
+        "from resources.minicheck.local import LocalMiniCheck\n"
+        "verifier = LocalMiniCheck('roberta-large')\n"
+        "print(verifier.engine, *verifier.support_probability([('a cat', 'a dog')]))"
+    )
+    environment = os.environ | {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment,
+        cwd=Path(__file__).parent.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    engine, probability = done.stdout.split()
+    assert engine == "minicheck:roberta-large@0123456789ab:float32:400tokens:whole:r1"
+    expected = Reference("roberta-large", folders["roberta-large"]).probability("a cat", "a dog")
+    assert float(probability) == pytest.approx(expected, abs=CLOSE)
 
 
 def test_a_missing_gpu_is_said_before_weights_are_read(folders: dict[str, Path]):

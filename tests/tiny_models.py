@@ -158,4 +158,5 @@ def tiny_chat(folder: Path) -> Path:
     )
     model = Qwen2ForCausalLM(config)
     model.lm_head.weight.data[-len(ANSWERS) :] *= 4.0  # so that they are often among the five
+    model.lm_head.weight.data[tokenizer.eos_token_id] *= 2.0  # so that replies end
     return _saved(model, tokenizer, folder)

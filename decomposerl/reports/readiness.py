@@ -6,7 +6,6 @@ command or the variable that mends it.
 Left out deliberately: looking (``resources.readiness``) and reckoning (``reports.cost``).
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -14,7 +13,7 @@ from decomposerl.reports.cost import CostLine, Workload, cost_rows, total
 
 State = Literal["ok", "missing", "note"]
 _MARKS: dict[State, str] = {"ok": "✓", "missing": "✗", "note": "·"}
-_HEADER = ("port", "engine", "items", "tokens", "US dollars", "GPU-hours")
+_HEADER = ("port", "engine", "calls", "tokens", "US dollars", "GPU-hours")
 _LEFT = 2  # port and engine are words, the rest amounts
 
 
@@ -68,7 +67,7 @@ def readiness_text(page: Readiness) -> str:
         if finding.mend and finding.state != "ok":
             lines.append(f"    {finding.mend}")
     for estimate in page.estimates:
-        lines += ["", f"A full run over {estimate.basis}:", "", *_table(estimate.lines)]
+        lines += ["", f"A full run over {estimate.basis}:", "", estimate_text(estimate)]
     if page.estimates:
         lines += ["", "Nothing stored and nothing repeated is assumed. Figures used:"]
         lines += [f"- {source}" for source in page.sources]
@@ -86,13 +85,14 @@ def readiness_json(page: Readiness) -> dict[str, Any]:
     return asdict(page) | {"estimates": estimates, "missing": page.missing}
 
 
-def _table(lines: Sequence[CostLine]) -> list[str]:
-    rows = [_HEADER, *cost_rows(lines)]
+def estimate_text(estimate: Estimate) -> str:
+    """The lines of an estimate and their total, aligned."""
+    rows = [_HEADER, *cost_rows(estimate.lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    return [
+    return "\n".join(
         "  ".join(
             cell.ljust(width) if column < _LEFT else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
-    ]
+    )

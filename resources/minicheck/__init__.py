@@ -1,0 +1,1 @@
+"""MiniCheck: a verifier in process and one behind an endpoint, over the same chunks."""

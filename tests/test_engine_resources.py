@@ -1,0 +1,280 @@
+"""Profiles ``local`` and ``paper``: what stands behind each port, and where a key goes."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chat_parts import request
+from fault_server import FaultServer, replying
+
+from dagster_project.definitions import build_definitions
+from dagster_project.engine_choices import engine_choices
+from dagster_project.engine_resources import engine_resources
+from dagster_project.profiles import profile_from_environment, resources_for
+from decomposerl.chat import ChatRequest
+from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from resources.engines import (
+    EmbedderResource,
+    EntitiesResource,
+    TokensResource,
+    VerifierResource,
+)
+from resources.late_chat import LateChat
+
+ROOT = Path(__file__).resolve().parent.parent
+CANARY = "sk-canary-0123456789"
+HEAVY = ("torch", "spacy", "openai", "transformers", "sentence_transformers", "huggingface_hub")
+PORTS = ("tokens", "entities", "verifier", "embedder", "decomposer")
+PAIR = ("Maria Keller was born in Oslo.", "Maria Keller was born in Norway.")
+
+
+def child(code: str, **env: str) -> str:
+    """Run in a process whose environment has these variables and none of ours."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("DECOMPOSERL_", "OPENAI_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=clean | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    assert CANARY not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "engines"),
+    [
+        ("embedded", ["embedded"] * 5),
+        ("local", ["tokenizer", "spacy", "minicheck_local", "sentence_transformers", "chat"]),
+        ("paper", ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat"]),
+    ],
+)
+def test_one_variable_changes_every_engine(name: str, engines: list[str], tmp_path: Path):
+    """``DECOMPOSERL_PROFILE`` alone decides; everything else has a default."""
+    profile = profile_from_environment(
+        {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
+    )
+    resources = resources_for(profile)
+    assert engines == [resources[port].engine for port in PORTS]
+    assert str(tmp_path / "engine_results") == resources["verifier"].results_dir
+
+
+@pytest.mark.parametrize("name", ["embedded", "local", "paper"])
+def test_definitions_load_without_engines_and_keep_no_key(name: str, tmp_path: Path):
+    """No engine library is imported; what Dagster stores names the variable, never the key."""
+    code = f"""
+import sys
+from dagster_project.definitions import defs
+heavy = [name for name in {HEAVY!r} if name in sys.modules]
+import dagster as dg
+from dagster._core.remote_representation.external_data import RepositorySnap
+stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
+for port in {PORTS!r}:
+    if "results_dir" in type(defs.resources[port]).model_fields:
+        defs.resources[port].open()
+    stored += repr(defs.resources[port])
+heavy += [name for name in {HEAVY!r} if name in sys.modules]
+print(heavy, {CANARY!r} in stored, '"OPENAI_API_KEY"' in stored or "OPENAI_API_KEY" in stored)
+"""
+    told = child(
+        code,
+        DECOMPOSERL_PROFILE=name,
+        OPENAI_API_KEY=CANARY,
+        DECOMPOSERL_DATA=str(tmp_path / "data"),
+    )
+    assert f"[] False {name != 'embedded'}" == told.strip().splitlines()[-1]
+    assert not (tmp_path / "data").exists()  # opening writes nothing
+
+
+def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
+    """Nothing is said when they are made or opened, and everything when they are asked."""
+    where = str(tmp_path)
+    tokens = TokensResource(engine="tokenizer", model="nobody/nothing").open()
+    with pytest.raises(EngineMissing, match=r"hf download nobody/nothing tokenizer\.json"):
+        tokens.count(["one"])
+    entities = EntitiesResource(results_dir=where, engine="spacy", models=["en_core_sci_no"]).open()
+    with pytest.raises(EngineMissing, match="pip install --no-deps"):
+        entities.entities(["one"])
+    vectors = EmbedderResource(
+        results_dir=where, engine="sentence_transformers", model="nobody/nothing"
+    ).open()
+    with pytest.raises(EngineMissing, match="hf download nobody/nothing"):
+        vectors.embed(["one"])
+    local = VerifierResource(results_dir=where, engine="minicheck_local", model_path=where).open()
+    with pytest.raises(EngineMissing, match="hf download lytang/MiniCheck-Flan-T5-Large"):
+        local.support_probability([PAIR])
+    half = EmbedderResource(results_dir=where, dtype="float16")
+    with pytest.raises(ConfigError, match="float32 or bfloat16"):
+        half.open()
+
+
+def test_a_missing_key_is_named_at_the_first_item(tmp_path: Path):
+    """An endpoint that needs a key is not asked without one, and nothing is started for it."""
+    resources = engine_resources(engine_choices("paper", {}), str(tmp_path))
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        resources["embedder"].open().embed(["one"])
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        resources["decomposer"].open().decompose([PAIR])
+
+
+def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path):
+    """The address of ``DECOMPOSERL_VERIFIER_URL``, else the command line that starts one."""
+    named = {"DECOMPOSERL_VERIFIER_URL": "http://gpu.example:8000/v1/"}
+    attached = engine_resources(engine_choices("paper", named), str(tmp_path))["verifier"]
+    assert "http://gpu.example:8000/v1" == attached.server().attach_to
+    ours = {"DECOMPOSERL_VLLM": "env CUDA_VISIBLE_DEVICES=1 vllm serve"}
+    started = engine_resources(
+        engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"}), str(tmp_path)
+    )["verifier"].server()
+    words = started.command().words(8_000)
+    assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
+    assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
+    assert "2" == words[words.index("--tensor-parallel-size") + 1]
+    assert "" == started.attach_to
+
+
+@pytest.mark.parametrize(
+    ("env", "sentence"),
+    [
+        ({"DECOMPOSERL_CHAT_URL": "gpu:8000"}, "DECOMPOSERL_CHAT_URL is not an http"),
+        ({"DECOMPOSERL_CHAT_URL": "http://me:pw@gpu:8000"}, "DECOMPOSERL_CHAT_URL is not an http"),
+        ({"DECOMPOSERL_VLLM_CARDS": "two"}, "DECOMPOSERL_VLLM_CARDS is 'two'"),
+        ({"DECOMPOSERL_CHAT_DOLLARS": "-1"}, "must not be negative"),
+        ({"DECOMPOSERL_CHAT_PRICE": "cheap"}, "prompt/completion"),
+        (
+            {"DECOMPOSERL_CHAT_DOLLARS": "9", "DECOMPOSERL_CHAT_MODEL": "new"},
+            "needs DECOMPOSERL_CHAT_PRICE for 'new'",
+        ),
+    ],
+)
+def test_a_variable_that_means_nothing_is_refused_by_name(env: dict[str, str], sentence: str):
+    """Before anything is asked, and without repeating a password."""
+    with pytest.raises(ConfigError, match=sentence) as refused:
+        engine_choices("paper", env)
+    assert "pw" not in str(refused.value)
+
+
+def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
+    """Embedded runs name no pool; a vLLM server and models on a card do."""
+
+    def pools(env: dict[str, str]) -> dict[str, str]:
+        full = env | {"DECOMPOSERL_DATA": str(tmp_path)}
+        graph = build_definitions(profile_from_environment(full)).resolve_asset_graph()
+        every = {key.path[-1]: graph.get(key).pools for key in graph.get_all_asset_keys()}
+        return {name: "".join(found) for name, found in every.items() if found}
+
+    assert {} == pools({})
+    assert {} == pools({"DECOMPOSERL_PROFILE": "local"})
+    assert {"difficulty_band": "gpu"} == pools({"DECOMPOSERL_PROFILE": "paper"})
+    on_card = pools({"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DEVICE": "cuda:0"})
+    assert {"gpu"} == set(on_card.values())
+    assert {"rule_filtered", "difficulty_band", "deduplicated", "decontaminated"} < set(on_card)
+
+
+SILVER = """
+import dagster as dg, json
+from resources.engines import DecomposerResource
+
+@dg.asset
+def silver(decomposer: DecomposerResource) -> dg.MaterializeResult:
+    writer = decomposer.open()
+    answers = writer.decompose([{pair!r}])
+    decomposer.close()
+    told = {{"answers": answers, "calls": writer.calls, "hits": writer.hits}}
+    told |= {{"shown": {canary!r} in repr(decomposer), **writer.details()}}
+    return dg.MaterializeResult(metadata={{"told": told}})
+
+with dg.DagsterInstance.ephemeral() as instance:
+    resource = DecomposerResource(
+        results_dir={results!r},
+        engine="chat", model="tiny", endpoints=[{url!r}], api_key=dg.EnvVar("OUR_KEY"),
+    )
+    result = dg.materialize([silver], instance=instance, resources={{"decomposer": resource}})
+    log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+    metadata = result.asset_materializations_for_node("silver")[0].metadata
+    print(json.dumps([metadata["told"].value, {canary!r} in log]))
+"""
+
+
+def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
+    """Dagster resolves it for the run; it stands in no event, no file and no output.
+
+    The stage's counts come with what HTTP took; a second run asks nothing.
+    """
+    good = "<questions><question>Where was she born?</question></questions>"
+    with FaultServer(usual=replying(good)) as server:
+        code = SILVER.format(pair=PAIR, results=str(tmp_path), url=server.url, canary=CANARY)
+        first, leaked = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
+        again, _ = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
+        assert [f"Bearer {CANARY}"] == server.authorizations
+    assert not leaked
+    assert not first["shown"]
+    assert [["Where was she born?"]] == first["answers"] == again["answers"]
+    assert (1, 1) == (first["calls"], first["chat calls"])
+    assert (0, 1) == (again["calls"], again["hits"])
+    assert "chat calls" not in again  # no client was made
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept
+    assert not [path for path in kept if CANARY.encode() in path.read_bytes()]
+
+
+class FakeClient:
+    """A chat client that counts its askings and closings."""
+
+    engine = "chat:fake"
+
+    def __init__(self) -> None:
+        self.asked = self.closed = 0
+        self.counts = self
+
+    def metadata(self) -> dict[str, int | float]:
+        """As ``Counts.metadata``."""
+        return {"calls": self.asked}
+
+    def complete(self, requests: Sequence[ChatRequest], parse: object = None) -> list[Any]:
+        """No outcome at all."""
+        assert parse is None
+        self.asked += len(requests)
+        return []
+
+    def close(self) -> None:
+        """Count."""
+        self.closed += 1
+
+
+def test_a_chat_client_is_made_once_and_late():
+    """Not for its name, nor for no question; closing before the first question is fine."""
+    made: list[FakeClient] = []
+
+    def make() -> FakeClient:
+        made.append(FakeClient())
+        return made[-1]
+
+    chat: Any = LateChat("chat:fake", make)
+    chat.close()
+    assert ("chat:fake", {}, [], []) == (chat.engine, chat.details(), chat.complete([]), made)
+    chat.complete([request(1)])
+    chat.complete([request(2)])
+    chat.close()
+    assert (1, 2, 1) == (len(made), made[0].asked, made[0].closed)
+    assert {"chat calls": 2} == chat.details()
+
+
+def test_a_server_that_does_not_start_is_told_at_the_first_pair(tmp_path: Path):
+    """Not when the verifier is opened; and a run whose answers are stored never finds out."""
+    verifier = VerifierResource(
+        results_dir=str(tmp_path), engine="minicheck_hosted", vllm=["no-such-program"]
+    )
+    port = verifier.open()
+    assert port.engine
+    with pytest.raises(EngineError, match="'no-such-program' is not installed"):
+        port.support_probability([PAIR])
+    verifier.close()
