@@ -1,0 +1,49 @@
+"""One stage of the funnel over HTTP, as a program that tests start, and kill.
+
+``python stage_child.py <stage> <data> <url> <model>`` materializes the stage from the tables
+in ``data``: the verifier and the decomposer ask ``url``, the other engines are embedded.
+"""
+
+import sys
+from pathlib import Path
+
+import dagster as dg
+
+from assets.funnel import funnel_assets
+from dagster_project.profiles import Profile, resources_for
+from resources.engines import DecomposerResource, VerifierResource
+
+IN_FLIGHT = 16
+
+
+def run_stage(stage: str, data: Path, url: str, model: str) -> dg.ExecuteInProcessResult:
+    """Materialize one stage in this process."""
+    results = str(data / "engine_results")
+    hosted = {
+        "verifier": VerifierResource(
+            results_dir=results,
+            engine="minicheck_hosted",
+            model=model,
+            base_url=url,
+            concurrency=IN_FLIGHT,
+        ),
+        "decomposer": DecomposerResource(
+            results_dir=results,
+            engine="chat",
+            model=model,
+            endpoints=[url],
+            concurrency=IN_FLIGHT,
+        ),
+    }
+    with dg.DagsterInstance.ephemeral() as instance:
+        return dg.materialize(
+            funnel_assets(["hover"], []),
+            selection=[stage],
+            instance=instance,
+            resources=resources_for(Profile("embedded", None, data)) | hosted,
+            run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
+        )
+
+
+if __name__ == "__main__":
+    run_stage(sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4])
