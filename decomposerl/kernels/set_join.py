@@ -72,20 +72,20 @@ def _keep_first(
     ready: "_Ready", engine: str, team: Team, rows_a_block: int = ROWS_A_BLOCK
 ) -> Matches:
     """Block by block: all rows of a block against the index at once, then in row order."""
-    from decomposerl.kernels.set_join_loops import match_rows, settle_rows
+    from decomposerl.kernels.set_join_loops import match_rows
 
     rows, none = len(ready.sets[2]), np.zeros_like(ready.index[1])
     work = [(_unseen(rows), ready.least_of) for _ in range(PARTS_OF_A_BLOCK + 1)]
-    found = np.empty((3, rows), np.int64)
+    found = _nothing_found(rows)
     for start in range(0, rows, rows_a_block):
         stop = min(start + rows_a_block, rows)
         cuts = np.linspace(start, stop, PARTS_OF_A_BLOCK + 1).astype(int).tolist()
         team.run(
-            partial(match_rows, ready.sets, a, ready.index, none, own, (*found[:, a:b],))
+            partial(match_rows, ready.sets, a, ready.index, none, own, (*found[:, a:b],), False)
             for (a, b), own in zip(pairwise(cuts), work, strict=False)
         )
-        before = ready.index[1].copy()
-        settle_rows(ready.sets, start, ready.index, before, work[-1], (*found[:, start:stop],))
+        before, block = ready.index[1].copy(), (*found[:, start:stop],)
+        match_rows(ready.sets, start, ready.index, before, work[-1], block, True)
     matched, shared, united = found
     return Matches(matched, shared / united, engine)
 
@@ -115,12 +115,12 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
         return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
     ready = _prepared(sets, threshold, len(right))
     index_rows(ready.sets, ready.index, len(right))
-    found, none = np.empty((3, len(left)), np.int64), np.zeros_like(ready.index[1])
+    found, none = _nothing_found(len(left)), np.zeros_like(ready.index[1])
 
     def match(first: int) -> None:
         rows, start = found[:, first : first + ROWS_A_BLOCK], len(right) + first
         work = _unseen(len(right)), ready.least_of
-        match_rows(ready.sets, start, ready.index, none, work, (*rows,))
+        match_rows(ready.sets, start, ready.index, none, work, (*rows,), False)
 
     with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
         team.run(partial(match, first) for first in range(0, len(left), ROWS_A_BLOCK))
@@ -238,6 +238,11 @@ def _room_for(firsts: NDArray[np.int64]) -> Index:
     room = int(firsts[-1])
     owners, sizes, rests = (np.empty(room, np.int32) for _ in range(3))
     return firsts, np.zeros(len(firsts), np.int32), owners, sizes, rests, np.empty(room, np.uint64)
+
+
+def _nothing_found(rows: int) -> NDArray[np.int64]:
+    """Per row no match (-1), of no shared and one united element, shape (3, rows)."""
+    return np.repeat(np.array([[-1], [0], [1]]), rows, axis=1)
 
 
 def _unseen(rows: int) -> NDArray[np.int32]:

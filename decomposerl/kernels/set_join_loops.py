@@ -168,37 +168,23 @@ index_rows = compiled(_index_rows)
 
 
 def _match_rows(
-    sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts
+    sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts, enters: bool
 ) -> None:
-    """Match the rows from ``first`` on with the rows of the index."""
-    matched, shared, united = found
-    for place in range(matched.size):
-        matched[place], shared[place], united[place] = best_match(
-            sets, first + place, index, skipped, work, (-1, 0, 1)
-        )
+    """Match the rows from ``first`` on with the rows of the index.
 
-
-match_rows = compiled(_match_rows)
-
-
-def _settle_rows(
-    sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts
-) -> None:
-    """Match the rows from ``first`` on with the unmatched ones among them, in row order.
-
-    ``found`` holds what ``match_rows`` found in the index, of which ``skipped`` are the
-    lengths; a row that stays unmatched joins it.
+    ``found`` holds what is known before, and gets the better of that and what the postings
+    behind ``skipped`` give. Where ``enters``, a row that stays unmatched joins the index.
     """
     matched, shared, united = found
     for place in range(matched.size):
         best = (matched[place], shared[place], united[place])
         best = best_match(sets, first + place, index, skipped, work, best)
         matched[place], shared[place], united[place] = best
-        if best[0] < 0:
+        if enters and best[0] < 0:
             enter(sets, first + place, index)
 
 
-settle_rows = compiled(_settle_rows)
+match_rows = compiled(_match_rows)
 
 
 def _collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Quads) -> int:
