@@ -27,6 +27,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -183,7 +184,7 @@ def healthy(root: str, name: str, key: str = "") -> bool:
         EngineError: it is up and does not serve ``name``.
     """
     try:
-        _get(f"{root}/health", key)
+        _get_if_there(f"{root}/health", key)  # other servers than vLLM may have no such page
         models = json.loads(_get(f"{root}/v1/models", key))
         served = [str(model["id"]) for model in models["data"]]
     except (OSError, ValueError, KeyError, TypeError):  # urllib's errors are OSErrors
@@ -191,6 +192,14 @@ def healthy(root: str, name: str, key: str = "") -> bool:
     if name not in served:
         raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{name}'")
     return True
+
+
+def _get_if_there(url: str, key: str) -> None:
+    try:
+        _get(url, key)
+    except urllib.error.HTTPError as error:
+        if error.code != HTTPStatus.NOT_FOUND:
+            raise
 
 
 def free_port() -> int:

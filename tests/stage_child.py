@@ -35,9 +35,11 @@ def run_stage(stage: str, data: Path, url: str, model: str) -> dg.ExecuteInProce
             concurrency=IN_FLIGHT,
         ),
     }
+    (asset,) = (one for one in funnel_assets(["hover"], []) if one.key == dg.AssetKey(stage))
+    inputs = [dg.AssetSpec(key) for key in asset.dependency_keys]
     with dg.DagsterInstance.ephemeral() as instance:
         return dg.materialize(
-            funnel_assets(["hover"], []),
+            [asset, *inputs],
             selection=[stage],
             instance=instance,
             resources=resources_for(Profile("embedded", None, data)) | hosted,
