@@ -1,0 +1,1 @@
+"""The judge: which questions about a trace are put to a model, and what it ruled."""

@@ -1,0 +1,66 @@
+"""The type of a reward, of its input and of its output.
+
+A reward takes the cases of one group (rollouts of one prompt) and gives one ``Score`` a
+case, in order. It calls no model: everything it needs stands in the case.
+
+Left out deliberately: sums and failure policies (``rewards.composite``).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.judge.signals import Signals
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.traces.rollout import Rollout
+
+State = Literal[
+    "scored",
+    "failed",  # a judge call that it needs has no ruling: null, never a score
+    "absent",  # it does not apply to this claim (verification without a label): null
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A rollout with its rulings and the unit vectors of its cycles' questions.
+
+    ``vectors`` has shape (n, d), float32; None where no reward asks for them.
+    """
+
+    rollout: Rollout
+    signals: Signals
+    vectors: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionScore:
+    """A reward's value for one cycle, and its name for what it found (``necessary``)."""
+
+    value: float | None
+    state: str = "scored"
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A reward's value for one trace, null unless ``state`` is scored."""
+
+    value: float | None
+    state: State = "scored"
+    questions: tuple[QuestionScore, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """A member of the ensemble. ``low`` and ``high`` bound its value."""
+
+    name: str
+    symbol: str
+    title: str
+    judged: bool
+    low: float
+    high: float
+    score: Callable[[Sequence[Case], RewardSettings], list[Score]]

@@ -1,0 +1,30 @@
+"""Settings of the ensemble: weights, and every reading of the paper with two sides.
+
+Left out deliberately: which reward exists (``rewards.catalogue``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+FailurePolicy = Literal["drop_group", "drop_rollout", "zero", "raise"]
+
+
+@dataclass(frozen=True, slots=True)
+class RewardSettings:
+    """How rewards are read and summed.
+
+    ``weights`` overrides a reward's weight by name (1 for the paper's seven, 0 for further
+    members); weight 0 switches a reward off. ``necessity`` aggregates over questions.
+    ``abstention`` honest pays an abstention for a question the document cannot answer;
+    literal is the printed formula. ``atomicity`` fraction is k/5; strict is all five.
+    ``votes`` says whose verdicts make the pseudo-label of an unlabelled claim.
+    ``failures`` says what a reward without a ruling does to the sum.
+    """
+
+    weights: Mapping[str, float] = field(default_factory=dict)
+    necessity: Literal["min", "mean"] = "min"
+    abstention: Literal["honest", "literal"] = "honest"
+    atomicity: Literal["fraction", "strict"] = "fraction"
+    votes: Literal["judge", "policy"] = "judge"
+    failures: FailurePolicy = "drop_group"
