@@ -1,0 +1,123 @@
+"""Whether an answer says that the document does not tell (paper, section 3.2, joint reward).
+
+Takes an answer, gives yes or no. An abstention goes by other rules than an answer: whether it
+is correct is not asked, and it pays where the document cannot answer. A fact must not pass
+under that cover, so doubt goes one way: every clause after "I don't know" has to be one that
+is known to assert nothing (``traces.nothing_said``), or the whole is an answer, for the judge.
+
+Left out deliberately: other wordings ("the document does not say" alone is a statement about
+the document, which the judge can check), other languages, and facts hidden in the very thing
+that is not known ("I don't know which of his 1857 reforms lasted").
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from decomposerl.traces.nothing_said import DOCUMENT, asserts_nothing
+
+MOST_WORDS = 80
+"""An honest abstention is short; a longer text says something."""
+
+_MARKS = dict.fromkeys(map(ord, "’‘ʼ`´′‛"), "'") | dict.fromkeys(map(ord, "“”„‟«»″"), '"')
+_MARKUP = re.compile(
+    r"</?(?:i|b|em|strong|u|p|br|q)\s?/?>|[*#>~]+|(?<!\w)_+|_+(?!\w)"
+    r"|^[^\S\n]*(?:[-•·–—]|\d+[.)])[^\S\n]+",
+    re.MULTILINE | re.IGNORECASE,
+)
+_PHRASE = re.compile(
+    r"""(?:(?:(?:i'm|i\sam)\s)?(?:sorry|afraid)\b|(?:my\s)?apologies\b|unfortunately\b
+           |regrettably\b|honestly\b|well\b|but\b|that\b|(?:answer|a)\s?:|[\s,.;:!"'()\[-]
+           |(?:based\son|from|according\sto|given|going\sby|using)\s"""
+    + DOCUMENT
+    + r"""\s?,)*+
+        i\s?(?:don't|dont|do\sn't|do\snot)\sknow\b(?!')["']?""",
+    re.VERBOSE,
+)
+# What a clause can begin with: after a comma or "and", only these begin one, so that lists in
+# the thing not known ("the range in Ghana, Togo and Benin") stay whole.
+_SUBJECT = rf"(?:it|he|she|they|i|we|there|this|that|these|those|{DOCUMENT})\b"
+_HEDGE = r"(?:maybe|perhaps|possibly|probably|presumably|i\s(?:think|believe|guess|suppose|assume))"
+_BREAK = re.compile(
+    rf"""[;:()\n]|[—–]|\s-{{1,3}}\s
+    |[,.\s](?=(?:but|however|although|though|whereas|yet|nevertheless|nonetheless|instead|rather
+               |because|except)\b)
+    |[,.\s](?={_HEDGE}\b)
+    |\s(?=(?:as|since|while|given\sthat|so|and|or)\s(?:{_SUBJECT}|no\b|nothing\b))
+    |\s(?=and\s(?:is|was|are|were|has|had|says?|states?|gives?|lists?|shows?)\b)
+    |,(?=\s?(?:{_SUBJECT}|no\b|not\b|nothing\b|which\b|who\b|so\b|as\b|since\b|and\b|only\b|from\b
+               |based\b|sorry\b|about\b|around\b|approximately\b|roughly\b|likely\b|\W*\d))
+    |(?<!what)(?<!whether)(?<!where)(?<!how)(?<!if)(?<!which)\s
+        (?={DOCUMENT}\s(?:only\s|just\s|clearly\s)?
+           (?:says|states|gives|lists|shows|mentions|reports|indicates|notes|tells)\b)
+    """,
+    re.VERBOSE,
+)
+_STOP = re.compile(r"""[.!?]+(?=["')\]\s]|$)|(?<=[a-z]{3})[.!?]+(?=[a-z])""")
+_ABBREVIATIONS = frozenset(
+    (
+        "dr",
+        "mr",
+        "mrs",
+        "ms",
+        "st",
+        "prof",
+        "jr",
+        "sr",
+        "vs",
+        "no",
+        "inc",
+        "eg",
+        "e.g",
+        "i.e",
+        "etc",
+    )
+)
+_LAST_WORD = re.compile(r"[\w.]{1,12}\Z")
+
+
+def abstains(answer: str) -> bool:
+    """Whether ``answer`` is empty, or says "I don't know" and then asserts nothing.
+
+    The first sentence begins with "I don't know" or "I do not know", in any letter case,
+    apostrophe, quotes or markup, after an apology at most. What follows may say what is not
+    known, that the document does not tell, or what it is about; a hedge before a fact ("I
+    don't know exactly, but it says 1857") makes an answer. Time is linear; never raises.
+    """
+    words = _plain(answer)
+    if all(unicodedata.category(character)[0] in "PZC" for character in words):
+        return True
+    if len(words.split()) > MOST_WORDS:
+        return False
+    phrase = _PHRASE.match(words)
+    if phrase is None:
+        return False
+    not_known, *clauses = _clauses(words[phrase.end() :])
+    # Straight after a comma, even a bare name is a guess and not the thing that is not known.
+    guess = not_known.startswith(",")
+    return (not guess or asserts_nothing(not_known)) and all(map(asserts_nothing, clauses))
+
+
+def _plain(answer: str) -> str:
+    """Lower case, straight apostrophes and quotes, single spaces, no markup."""
+    text = unicodedata.normalize("NFKC", answer.translate(_MARKS)).translate(_MARKS)
+    text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    lines = (" ".join(line.split()) for line in _MARKUP.sub("", text).lower().splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _clauses(text: str) -> Iterator[str]:
+    """``text`` cut into sentences, and these where another clause begins."""
+    for sentence in _sentences(text):
+        yield from _BREAK.split(sentence)
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for stop in _STOP.finditer(text):
+        word = _LAST_WORD.search(text[max(start, stop.start() - 12) : stop.start()])
+        short = word is not None and (word[0] in _ABBREVIATIONS or len(word[0].split(".")[-1]) == 1)
+        if not short:
+            yield text[start : stop.start()]
+            start = stop.end()
+    yield text[start:]
