@@ -31,7 +31,7 @@ _PHRASE = re.compile(
            |(?:based\son|from|according\sto|given|going\sby|using)\s"""
     + DOCUMENT
     + r"""\s?,)*+
-        i\s?(?:don't|dont|do\sn't|do\snot)\sknow\b(?!')["']?""",
+        i\s?(?:don't|dont|do\sn't|do\snot)\sknow\b["']?""",
     re.VERBOSE,
 )
 # What a clause can begin with: after a comma or "and", only these begin one, so that lists in
@@ -40,40 +40,32 @@ _SUBJECT = rf"(?:it|he|she|they|i|we|there|this|that|these|those|{DOCUMENT})\b"
 _HEDGE = r"(?:maybe|perhaps|possibly|probably|presumably|i\s(?:think|believe|guess|suppose|assume))"
 _BREAK = re.compile(
     rf"""[;:()\n]|[—–]|\s-{{1,3}}\s
-    |[,.\s](?=(?:but|however|although|though|whereas|yet|nevertheless|nonetheless|instead|rather
+    |[,.\s](?=(?:but|however|although|though|whereas|nevertheless|nonetheless|instead|rather
                |because|except)\b)
-    |[,.\s](?={_HEDGE}\b)
+    |[,.\s](?={_HEDGE}\b)|\.(?=\s(?:{_SUBJECT}|no\b|not\b))
     |\s(?=(?:as|since|while|given\sthat|so|and|or)\s(?:{_SUBJECT}|no\b|nothing\b))
     |\s(?=and\s(?:is|was|are|were|has|had|says?|states?|gives?|lists?|shows?)\b)
-    |,(?=\s?(?:{_SUBJECT}|no\b|not\b|nothing\b|which\b|who\b|so\b|as\b|since\b|and\b|only\b|from\b
-               |based\b|sorry\b|about\b|around\b|approximately\b|roughly\b|likely\b|\W*\d))
-    |(?<!what)(?<!whether)(?<!where)(?<!how)(?<!if)(?<!which)\s
-        (?={DOCUMENT}\s(?:only\s|just\s|clearly\s)?
-           (?:says|states|gives|lists|shows|mentions|reports|indicates|notes|tells)\b)
+    |(?<!\d),(?=\s?(?:{_SUBJECT}|\W*\d|(?:no|not|nothing|which|who|so|as|since|and|only|from|based
+               |sorry|about|around|approximately|roughly|likely|yet)\b))
     """,
     re.VERBOSE,
 )
-_STOP = re.compile(r"""[.!?]+(?=["')\]\s]|$)|(?<=[a-z]{3})[.!?]+(?=[a-z])""")
-_ABBREVIATIONS = frozenset(
-    (
-        "dr",
-        "mr",
-        "mrs",
-        "ms",
-        "st",
-        "prof",
-        "jr",
-        "sr",
-        "vs",
-        "no",
-        "inc",
-        "eg",
-        "e.g",
-        "i.e",
-        "etc",
-    )
+# How the thing that is not known begins; anything else is a sentence that was run on.
+_THING = re.compile(
+    r"""\W*(?:$|(?:the|an?|any|anything|enough|much|more|this|that|these|those|his|her|its|their|all
+        |what|who|whom|whose|which|when|where|why|how|whether|if|about|of|from|based|for|in|at|on|by
+        |with|to|given|according|using|exactly|precisely|specifically|definitely|yet|either|is
+        |\w+(?:\s\w+)?'s?)(?!\w))""",
+    re.VERBOSE,
 )
-_LAST_WORD = re.compile(r"[\w.]{1,12}\Z")
+_TELLS = re.compile(
+    rf"""\b(?P<asked>(?:what|whether|where|how|if|which|nothing)\s)?{DOCUMENT}
+        \s(?:only\s|just\s|clearly\s|explicitly\s)?
+        (?:says|states|gives|lists|shows|reports|indicates|notes|tells|confirms)\b""",
+    re.VERBOSE,
+)
+_STOP = re.compile(r"""[.!?]+(?=["')\]\s]|$)|(?<=[a-z]{3})[.!?]+(?=[a-z])""")
+_ABBREVIATED = re.compile(r"(?:\b(?:dr|mrs?|ms|st|prof|vs|e\.g|i\.e)|(?<![^\W\d_])[^\W\d_])\Z")
 
 
 def abstains(answer: str) -> bool:
@@ -92,10 +84,12 @@ def abstains(answer: str) -> bool:
     phrase = _PHRASE.match(words)
     if phrase is None:
         return False
-    not_known, *clauses = _clauses(words[phrase.end() :])
-    # Straight after a comma, even a bare name is a guess and not the thing that is not known.
-    guess = not_known.startswith(",")
-    return (not guess or asserts_nothing(not_known)) and all(map(asserts_nothing, clauses))
+    rest = words[phrase.end() :]
+    if any(tells["asked"] is None for tells in _TELLS.finditer(rest)):
+        return False  # "the document says" opens a fact, with or without a stop before it
+    not_known, *clauses = _clauses(rest)
+    is_thing = _THING.match(not_known) and not not_known.startswith(",")
+    return bool(is_thing or asserts_nothing(not_known)) and all(map(asserts_nothing, clauses))
 
 
 def _plain(answer: str) -> str:
@@ -115,9 +109,7 @@ def _clauses(text: str) -> Iterator[str]:
 def _sentences(text: str) -> Iterator[str]:
     start = 0
     for stop in _STOP.finditer(text):
-        word = _LAST_WORD.search(text[max(start, stop.start() - 12) : stop.start()])
-        short = word is not None and (word[0] in _ABBREVIATIONS or len(word[0].split(".")[-1]) == 1)
-        if not short:
+        if not _ABBREVIATED.search(text, max(start, stop.start() - 8), stop.start()):
             yield text[start : stop.start()]
             start = stop.end()
     yield text[start:]

@@ -45,6 +45,7 @@ _FORMS = (
     # … is not mentioned in the document; "was not given the prize" is a fact and fails here
     rf"(?:[^,]{{1,150}}?\s)?(?:is|are|was|were|has\sbeen|have\sbeen){_NOT}{_HOW}\s{_TOLD}{_HOW}{_WHERE}",
     rf"(?:[^,]{{1,150}}?\s)?(?:cannot|can't|can\snot|could\snot|couldn't)\sbe\s{_TOLD}{_HOW}{_WHERE}",
+    rf"no(?:\s[\w-]+){{1,4}}\s(?:is|are)\s{_TOLD}{_HOW}{_WHERE}",
     rf"not{_HOW}\s{_TOLD}{_HOW}{_WHERE}",
     # there is no information on …
     (
