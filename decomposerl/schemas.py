@@ -237,3 +237,19 @@ STAGE_RUNS = Table(
     ),
     unique=("stage",),
 )
+JUDGE_CALLS = Table(
+    "judge_calls",
+    (
+        Column("group", _S, "the prompt whose rollouts are compared with each other"),
+        Column("rollout", _I, "number of the rollout in its group"),
+        Column("task", _S, "answerability, atomicity, correctness or coverage"),
+        Column("role", _S, "full or leave_one_out (coverage), else question"),
+        Column("question", _I, "cycle asked about or left out, from 0; null: full", nullable=True),
+        Column("call_key", _S, "64 hex digits of SHA-256 over the call; equal calls share it"),
+        Column("value", _S, "the ruling, null where the call failed", nullable=True),
+        Column("failure", _S, "why there is no ruling, null where there is one", nullable=True),
+        Column("engine", _S, "program and model that ruled"),
+    ),
+    unique=("group", "rollout", "task", "role", "question"),
+)
+# REWARDS stands here: rewards are arithmetic on the table above.
