@@ -1,7 +1,8 @@
 """The silver prompt and its reply (paper, "Silver-Decomposition Question Generator").
 
 Takes a prompt file, evidence and claim, gives the request; takes a reply's text, gives the
-sub-questions. The document stands first, so that claims about one document share a prefix.
+sub-questions. The document stands first, so that claims about one document share a prefix;
+no tag of ours opens in either.
 
 Left out deliberately: which questions count (``funnel.silver``).
 """
@@ -11,6 +12,7 @@ import re
 from typing import Any
 
 from decomposerl.chat import ChatRequest, Message, Sampling
+from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
 
 NAME = "silver"
@@ -50,8 +52,8 @@ def silver_request(
     evidence, claim = pair
     content = prompt.filled(
         "prompt",
-        document=evidence,
-        claim=claim,
+        document=escaped(evidence),
+        claim=escaped(claim),
         reply_format=prompt.filled("json" if structured else "tags"),
     )
     return ChatRequest(

@@ -1,0 +1,87 @@
+r"""Untrusted text made unable to forge the structure of a prompt.
+
+Takes any text from outside (claims, evidence, what a policy wrote), gives the same text in
+which no tag of ours opens any more. Ordinary text stays as it is: ``p < 0.05``, ``<5 mg``, a
+table in HTML.
+
+A tag of ours is an opening bracket, any slashes, one of ``NAMES``, and then no Latin letter. Every
+spelling counts that a model could take for one: other letter case, white space, attributes,
+invisible characters, look-alike brackets and letters, HTML entities in place of the bracket.
+Tokens of chat templates (``<|im_end|>``) count too, since servers read them in any text.
+In all of these the bracket goes one level deeper: ``<`` becomes ``&lt;``, and ``&lt;``
+becomes ``&amp;lt;``. So no two texts become one, and escaping twice is not escaping once.
+
+Left out deliberately: spellings that only a decoder reads (``%3C``, ``\u003c``, base64) and
+template tokens in square brackets (``[INST]``).
+"""
+
+import re
+import unicodedata
+
+NAMES = (
+    *("think", "thinking", "question", "questions", "answer", "answers", "answer_given"),
+    *("verification", "verdict", "document", "evidence", "evidence_document", "claim"),
+    "sentence",
+)
+"""The tags of the trace and of all prompts, and those that the paper's prompts have besides."""
+
+_BRACKETS = "<＜﹤‹〈〈⟨❬❮❰⧼˂ᐸ"
+_SLASHES = r"/\\⁄∕／⧸╱"
+# Each letter of the names, then what looks like it in another alphabet.
+_ALIKE = (
+    *("aаɑαᴀ", "cсϲᴄ", "dԁᴅ", "eеεҽᴇ", "fꜰſ", "gɡɢ", "hһнηʜ", "iіιıɪ", "kкκᴋ", "lӏιʟ|1", "mмμᴍ"),
+    *("nոηνпɴ", "oоοσᴏ0", "qԛգ", "rгʀ", "sѕꜱ$5", "tтτᴛ", "uυսцᴜ", "vνѵᴠ", "wԝѡωᴡ"),
+)
+# Blocks in which Unicode repeats the Latin letters in other shapes.
+_SHAPES = ((0x1D2C, 0x1DBF), (0x2070, 0x24E9), (0xFF21, 0xFF5A), (0x1D400, 0x1D6A3))
+_UNSEEN = (
+    "\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_GAP = rf"[\s{_UNSEEN}]*+"
+_CONTROL = (
+    r"[|｜]|/?(?:s|bos|eos|pad|unk|mask)>|(?:start|end)_of_turn>"
+    r"|/?tool_(?:call|response)>|</?SYS>>"
+)
+
+
+def _letters() -> dict[str, str]:
+    """Each letter of the names with all that looks like it."""
+    alike = {letters[0]: letters for letters in _ALIKE}
+    for first, last in _SHAPES:
+        for character in map(chr, range(first, last + 1)):
+            plain = unicodedata.normalize("NFKC", character).lower()
+            if plain in alike:
+                alike[plain] += character
+    return alike
+
+
+def _pattern() -> re.Pattern[str]:
+    """An opening bracket, written in any way, where a tag of ours follows it."""
+    points = "|".join(str(ord(bracket)) for bracket in _BRACKETS)
+    hexes = "|".join(f"{ord(bracket):x}" for bracket in _BRACKETS)
+    entity = rf"&(?:amp;)*+(?:lt|#0*+(?:{points})|#x0*+(?:{hexes}));?+"
+    classes = {letter: f"[{re.escape(alike)}]" for letter, alike in _letters().items()}
+    names = ["".join(f"{_GAP}{classes.get(letter, letter)}" for letter in name) for name in NAMES]
+    tag = rf"(?:{_GAP}[{_SLASHES}])*+(?:{'|'.join(names)})(?![a-z])"
+    return re.compile(rf"(?:[{_BRACKETS}]|{entity})(?={tag}|{_CONTROL})", re.IGNORECASE)
+
+
+_OPENING = _pattern()
+
+
+def escaped(text: str) -> str:
+    """``text`` in which no tag of ours and no token of a chat template opens.
+
+    Whatever else it holds stays, character by character. One pass, linear in the length.
+    Different texts stay different: the bracket of each tag goes exactly one level deeper.
+    """
+    return _OPENING.sub(_deeper, text)
+
+
+def _deeper(bracket: re.Match[str]) -> str:
+    written = bracket[0]
+    if written.startswith("&"):
+        return f"&amp;{written[1:]}"
+    return "&lt;" if written == "<" else f"&#{ord(written)};"
