@@ -1,0 +1,285 @@
+"""Traces to be scored, from JSONL lines: what ``decomposerl score`` reads.
+
+Takes lines, gives ``TraceRecord`` values and what is wrong with the rest. One line is one
+trace of any policy with its claim::
+
+    {"claim": "…", "evidence": "…" or ["…", "…"], "trace": "<think>…",
+     "label": "Supported", "n_star": 3, "questions": ["…"], "group": "a17",
+     "rollout": 0, "truncated": false}
+
+``claim``, ``evidence`` and ``trace`` must be there; null is the same as absent elsewhere. A
+bad line never stops the lines after it, and none is repaired by a guess: it is left out.
+
+Left out deliberately: opening files, chat messages, and whether the trace is any good.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.rollout import Rollout
+from decomposerl.traces.structure import read_verdict
+from decomposerl.traces.trace import Verdict
+
+FIELDS = (
+    "claim", "evidence", "trace", "label", "n_star", "questions", "group", "rollout", "truncated",
+)  # fmt: skip
+"""Every field that is read."""
+_LARGEST = 1_000_000
+_LONGEST = 80
+_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRecord:
+    """One line that can be scored. ``line`` counts from 1; the rest is as in ``Rollout``."""
+
+    line: int
+    claim: str
+    evidence: str
+    text: str
+    label: Verdict | None
+    n_star: int | None
+    group: str
+    number: int
+    truncated: bool
+
+    def rollout(self) -> Rollout:
+        """The record with its trace parsed."""
+        return Rollout(
+            group=self.group,
+            number=self.number,
+            claim=self.claim,
+            evidence=self.evidence,
+            trace=parse_trace(self.text),
+            label=self.label,
+            n_star=self.n_star,
+            truncated=self.truncated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, where. ``field`` is empty where the whole line is.
+
+    ``dropped`` says that the line is left out for it; an unknown field costs nothing.
+    """
+
+    file: str
+    line: int
+    field: str
+    reason: str
+    dropped: bool = True
+
+    def __str__(self) -> str:
+        """One line for a reader."""
+        where = f"{self.file}, line {self.line}"
+        return (
+            f"{where}, field '{self.field}': {self.reason}"
+            if self.field
+            else (f"{where}: {self.reason}")
+        )
+
+
+def read_trace_records(lines: Iterable[str], file: str) -> tuple[list[TraceRecord], list[Problem]]:
+    """Read JSONL lines; blank ones are no records but count as lines.
+
+    Without ``group``, equal claim and evidence make one group. Without ``rollout``, a record's
+    number is its position in its group. ``n_star`` is at least 1; where only ``questions``
+    are given it is the number of different ones. A group holds one claim with one evidence,
+    label and n*, and each number once. Labels are ``Supported`` and ``Refuted`` in any letter
+    case. A list of passages becomes one text with line breaks.
+
+    Every problem of a line is reported, in line order; a field that is not read is reported
+    once, where it first stands. Never raises on any content.
+    """
+    reader = _Reader(file)
+    for number, text in enumerate(lines, start=1):
+        if text.strip():
+            reader.read(number, text.removeprefix("\ufeff") if number == 1 else text)
+    return reader.records, reader.problems
+
+
+def group_of(claim: str, evidence: str) -> str:
+    """The group of a record that names none: 16 hex digits of SHA-256 over both texts."""
+    text = json.dumps([claim, evidence], ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+@dataclass(slots=True)
+class _Fields:
+    """The fields of one line; a value that cannot be read is None and a problem."""
+
+    values: Mapping[str, object]
+    bad: list[tuple[str, str]] = field(default_factory=list)
+
+    def fail(self, name: str, reason: str) -> None:
+        self.bad.append((name, reason))
+
+    def text(self, name: str, *, blank: bool = False) -> str:
+        """A text that must be there; ``blank`` allows an empty one."""
+        value = self.values.get(name)
+        if value is None:
+            self.fail(name, "is missing" if name not in self.values else "is null")
+        elif not isinstance(value, str):
+            self.fail(name, f"{_kind(value)} instead of a text")
+        elif not (blank or value.strip()):
+            self.fail(name, "is blank")
+        else:
+            return self._storable(name, value)
+        return ""
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts, blank ones left out; empty where there is none."""
+        value = self.values.get(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+            self.fail(name, f"{_kind(value)} instead of a list of texts")
+            return []
+        return [self._storable(name, part) for part in value if part.strip()]
+
+    def evidence(self) -> str:
+        """One text, or passages joined with line breaks."""
+        if not isinstance(self.values.get("evidence"), list):
+            return self.text("evidence")
+        before = len(self.bad)
+        passages = self.texts("evidence")
+        if not passages and len(self.bad) == before:
+            self.fail("evidence", "holds no passage with text")
+        return "\n".join(passages)
+
+    def number(self, name: str, least: int) -> int | None:
+        """A whole number from ``least`` on, or None where there is none."""
+        value = self.values.get(name)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)  # a column with nulls makes floats of whole numbers
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            self.fail(name, f"{_kind(value)} instead of a whole number")
+        elif not least <= value <= _LARGEST:
+            self.fail(name, f"{value} is not within {least} to {_LARGEST}")
+        else:
+            return value
+        return None
+
+    def label(self) -> Verdict | None:
+        value = self.values.get("label")
+        if value is None:
+            return None
+        label = read_verdict(value) if isinstance(value, str) else None
+        if label is None:
+            self.fail("label", f"{_shown(value)} is neither Supported nor Refuted")
+        return label
+
+    def truncated(self) -> bool:
+        value = self.values.get("truncated")
+        if value is not None and not isinstance(value, bool):
+            self.fail("truncated", f"{_kind(value)} instead of true or false")
+        return value is True
+
+    def n_star(self) -> int | None:
+        """The given number, else the number of different silver questions."""
+        given = self.number("n_star", least=1)
+        asked = len({text.strip() for text in self.texts("questions")}) or None
+        if given is not None and asked is not None and given != asked:
+            self.fail("n_star", f"{given}, but there are {asked} different questions")
+        return asked if given is None else given
+
+    def _storable(self, name: str, text: str) -> str:
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self.fail(name, "holds half of a surrogate pair, which is no character")
+        return text
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Records and problems so far, and the fields and groups that were met."""
+
+    file: str
+    records: list[TraceRecord] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    groups: dict[str, dict[int, TraceRecord]] = field(default_factory=dict)
+
+    def read(self, line: int, text: str) -> None:
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            self._drop(line, "", f"is no JSON: {error}")
+            return
+        if not isinstance(values, dict):
+            self._drop(line, "", f"is {_kind(values)} instead of an object")
+            return
+        self._report_unread(line, values)
+        fields = _Fields(values)
+        record = self._record(line, fields)
+        for name, reason in fields.bad or self._clashes(record):
+            self._drop(line, name, reason)
+        if not any(problem.dropped and problem.line == line for problem in self.problems[-1:]):
+            self.groups.setdefault(record.group, {})[record.number] = record
+            self.records.append(record)
+
+    def _record(self, line: int, fields: _Fields) -> TraceRecord:
+        claim, evidence = fields.text("claim"), fields.evidence()
+        text, label, n_star = fields.text("trace", blank=True), fields.label(), fields.n_star()
+        named = fields.values.get("group") is not None
+        group = fields.text("group") if named else group_of(claim, evidence)
+        number = fields.number("rollout", least=0)
+        if number is None:
+            number = len(self.groups.get(group, {}))
+        cut = fields.truncated()
+        return TraceRecord(line, claim, evidence, text, label, n_star, group, number, cut)
+
+    def _clashes(self, record: TraceRecord) -> Iterator[tuple[str, str]]:
+        """Where a record disagrees with the first one of its group, or repeats another."""
+        members = self.groups.get(record.group)
+        if not members:
+            return
+        first = next(iter(members.values()))
+        for name in _SHARED:
+            if getattr(record, name) != getattr(first, name):
+                yield name, f"differs from line {first.line} of the same group"
+        if record.number in members:
+            other = members[record.number].line
+            yield "rollout", f"{record.number} is the number of line {other} of the same group"
+
+    def _report_unread(self, line: int, values: Mapping[str, object]) -> None:
+        for name in values:
+            if name not in FIELDS and name not in self.unread:
+                self.unread.add(name)
+                reason = "is not read, here and in later lines"
+                self.problems.append(Problem(self.file, line, _name(name), reason, dropped=False))
+
+    def _drop(self, line: int, name: str, reason: str) -> None:
+        self.problems.append(Problem(self.file, line, name, reason))
+
+
+_SHARED = ("claim", "evidence", "label", "n_star")
+_KINDS = {
+    str: "a text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
+
+
+def _kind(value: object) -> str:
+    return _KINDS[type(value)]
+
+
+def _name(text: str) -> str:
+    """A field's name as it may be shown and stored, at most ``_LONGEST`` characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")[:_LONGEST]
+
+
+def _shown(value: object) -> str:
+    return f"'{_name(value)}'" if isinstance(value, str) else _kind(value)
