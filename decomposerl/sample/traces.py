@@ -8,7 +8,6 @@ Left out deliberately: rewards and judges, which the traces are there to test, a
 unlabelled claims: a reader can leave the label out.
 """
 
-import hashlib
 import json
 import random
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from decomposerl.sample.trace_claims import FORMS, TraceClaim, trace_claim
 from decomposerl.sample.trace_damage import broken, injected, truncated
 from decomposerl.sample.trace_kinds import MAKERS, Draft
 from decomposerl.sample.world import World
+from decomposerl.traces.records import group_of
 from decomposerl.traces.trace import Verdict
 
 TRACE_KINDS = (*MAKERS, "injected", "injected_flawed", "broken", "truncated")
@@ -26,7 +26,6 @@ TRACE_KINDS = (*MAKERS, "injected", "injected_flawed", "broken", "truncated")
 _FLAWED = ("hallucinated", "dodging", "non_atomic", "misled")
 _LABELS: tuple[Verdict, ...] = ("Supported", "Refuted")
 _ROUND = len(_LABELS) * len(FORMS)
-_GROUP_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +101,7 @@ def _group(claim: TraceClaim, turn: int, first: int) -> Iterator[PlantedTrace]:
         "broken": (broken(written, pair), places["good"]),
         "truncated": (truncated(written), places["good"]),
     }
-    parts = f"{claim.claim}\n{claim.evidence}"
-    group = hashlib.sha256(parts.encode()).hexdigest()[:_GROUP_DIGITS]
+    group = group_of(claim.claim, claim.evidence)
     for number, (kind, (text, twin)) in enumerate(texts.items()):
         yield PlantedTrace(
             kind,

@@ -136,8 +136,11 @@ class _Fields:
         value = self.values.get(name)
         if value is None:
             return []
-        if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        if not isinstance(value, list):
             self.fail(name, f"{_kind(value)} instead of a list of texts")
+            return []
+        if other := [part for part in value if not isinstance(part, str)]:
+            self.fail(name, f"{_kind(other[0])} in a list of texts")
             return []
         return [self._storable(name, part) for part in value if part.strip()]
 
@@ -161,7 +164,7 @@ class _Fields:
         if isinstance(value, bool) or not isinstance(value, int):
             self.fail(name, f"{_kind(value)} instead of a whole number")
         elif not least <= value <= _LARGEST:
-            self.fail(name, f"{value} is not within {least} to {_LARGEST}")
+            self.fail(name, f"{_name(str(value))} is not within {least} to {_LARGEST}")
         else:
             return value
         return None
@@ -219,9 +222,10 @@ class _Reader:
         self._report_unread(line, values)
         fields = _Fields(values)
         record = self._record(line, fields)
-        for name, reason in fields.bad or self._clashes(record):
+        bad = fields.bad or list(self._clashes(record))
+        for name, reason in bad:
             self._drop(line, name, reason)
-        if not any(problem.dropped and problem.line == line for problem in self.problems[-1:]):
+        if not bad:
             self.groups.setdefault(record.group, {})[record.number] = record
             self.records.append(record)
 
