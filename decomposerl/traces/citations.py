@@ -100,12 +100,16 @@ def _hits(part: str, text: str) -> Iterator[int]:
     for _ in range(_MOST_HITS):
         if start < 0:
             return
-        end = start + len(part)
-        cut_before = start > 0 and _in_word(part[0]) and _in_word(text[start - 1])
-        cut_after = end < len(text) and _in_word(part[-1]) and _in_word(text[end])
-        if not cut_before and not cut_after:
+        if _is_whole(text, start, start + len(part)):
             yield start
         start = text.find(part, start + 1)
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no word goes on beyond either end of a stretch that is not empty."""
+    cut_before = start > 0 and _in_word(text[start]) and _in_word(text[start - 1])
+    cut_after = end < len(text) and _in_word(text[end - 1]) and _in_word(text[end])
+    return not cut_before and not cut_after
 
 
 def _in_word(letter: str) -> bool:
@@ -122,7 +126,7 @@ def _nearly(
         return None
     start, end = _nearest_stretch(words, normal, source)
     window = source.normal.text[start:end]
-    place = source.normal.span(start, end)
+    place = source.normal.span(start, end) if _is_whole(source.normal.text, start, end) else None
     if place is None or not _says_the_same(normal, window):
         return None
     similarity = 1 - edit_distance(normal, window) / max(len(normal), len(window))
