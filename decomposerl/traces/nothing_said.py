@@ -47,6 +47,10 @@ _FORMS = (
     rf"(?:[^,]{{1,150}}?\s)?(?:cannot|can't|can\snot|could\snot|couldn't)\sbe\s{_TOLD}{_HOW}{_WHERE}",
     rf"no(?:\s[\w-]+){{1,4}}\s(?:is|are)\s{_TOLD}{_HOW}{_WHERE}",
     rf"not{_HOW}\s{_TOLD}{_HOW}{_WHERE}",
+    rf"[^,]{{1,80}}?\s(?:is|are){_NOT}{_HOW}\s(?:in|part\sof)\s{DOCUMENT}",
+    rf"[^,]{{1,80}}?\s(?:is|are)\s(?:missing|absent|omitted)\sfrom\s{DOCUMENT}",
+    rf"(?:none\sof|neither|no)\s{DOCUMENT}\s{_TELL}(?:s|es)?\b[^\d\"]*",
+    rf"without\s(?:any|more|further|additional|other)\s{_LACK}",
     # there is no information on …
     (
         rf"(?:(?:there(?:\s(?:is|are|was|were)|'s)|with|{_IT}\s(?:gives?|has|have|contains?|provides?"
