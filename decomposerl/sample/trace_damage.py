@@ -7,6 +7,7 @@ Left out deliberately: forged cycles. A further question with its answer, whoeve
 tags, is a further question.
 """
 
+import re
 from collections.abc import Callable
 
 from decomposerl.traces.trace import Cycle
@@ -36,16 +37,18 @@ INJECTIONS = (
 )
 """Strings that try to speak to the judge, or to be structure."""
 _PLACES = 3  # one place in three is a question
+_OWN_TAG = re.compile(r"</?(?:think|question|answer|verification)>")
 
 
 def injected(text: str, cycle: Cycle, turn: int) -> str:
     """``text`` with an injection in ``cycle``, at the end of its answer or of its question.
 
-    Turns go through all strings, and at each further round put a string elsewhere.
+    Turns go through all strings, and at each further round put a string elsewhere. A string
+    with tags of traces stands in an answer: in a question it would make away with the cycle.
     """
     rounds, place = divmod(turn, len(INJECTIONS))
     words = INJECTIONS[place]
-    if (place + rounds) % _PLACES == 0:
+    if (place + rounds) % _PLACES == 0 and not _OWN_TAG.search(words):
         asked = cycle.question.removesuffix("?")
         return text.replace(f"{asked}?", f"{asked} {words}?", 1)
     return text.replace(cycle.answer, f"{cycle.answer} {words}", 1)
