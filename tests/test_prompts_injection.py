@@ -53,6 +53,7 @@ def as_seen(text: str) -> str:
     return "".join(map(_seen, text)).translate({ord("а"): "a", ord("ο"): "o"})
 
 
+@cache
 def _seen(character: str) -> str:
     name = unicodedata.name(character, "")
     if character.isspace():
