@@ -26,6 +26,7 @@ FORMS = ("pair", "triple", "contrast")
 _STATED = {"pair": 2, "triple": 3, "contrast": 1}
 """Facts that a form states of the claim's own subject."""
 _TWO_THINGS = re.compile(r",|\b(?:and|or|but|while|when|which|who|that|where)\b")
+_DENIES = re.compile(r"\b(?:not?|nothing|without|fail(?:s|ed)?)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,17 @@ def trace_claim(world: World, form: str, label: Verdict, wording: int) -> TraceC
 
 
 def usable(fact: Fact) -> bool:
-    """Whether a fact makes one atomic question: sentence and predicates name all they need."""
+    """Whether a fact makes one atomic question: sentence and predicates name all they need.
+
+    A fact that denies something makes none: "yes, it did nothing" can be read two ways.
+    """
     said = set(SLOT.findall(fact.relation.says))
-    plain = all(
+    worded = (fact.relation.says, *fact.relation.preds)
+    plain = ";" not in fact.relation.says and all(
         said.issuperset(fact.slots(n)) and not _TWO_THINGS.search(fact.pred(n)) for n in (0, 1)
     )
-    return "s" in said and ";" not in fact.relation.says and plain and bool(_contested(fact))
+    denies = any(map(_DENIES.search, worded))
+    return "s" in said and plain and not denies and bool(_contested(fact))
 
 
 def _contested(fact: Fact) -> list[str]:
