@@ -12,6 +12,7 @@ dropped with a reason; only a condition that a person must act on is an exceptio
     │   └── TooManyRejects     more rows were quarantined than the set share allows
     ├── SchemaError            a frame does not have the columns its table promises
     ├── ConservationError      a stage lost or duplicated a row
+    ├── RewardError            a reward lacks a ruling, and the settings allow none to be missing
     └── EngineError            an engine behind a port failed
         └── EngineMissing      its package or model is not installed; says the command
 """
@@ -43,6 +44,10 @@ class SchemaError(DecomposeRLError):
 
 class ConservationError(DecomposeRLError):
     """A stage lost a row or counted it twice."""
+
+
+class RewardError(DecomposeRLError):
+    """A reward lacks a ruling, and the settings allow none to be missing."""
 
 
 class EngineError(DecomposeRLError):

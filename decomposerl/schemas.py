@@ -252,4 +252,19 @@ JUDGE_CALLS = Table(
     ),
     unique=("group", "rollout", "task", "role", "question"),
 )
-# REWARDS stands here: rewards are arithmetic on the table above.
+REWARDS = Table(
+    "rewards",
+    (
+        Column("run", _S, "run that sampled the rollout; empty outside a run"),
+        Column("step", _I, "training step of the run, from 0"),
+        Column("group", _S, "the prompt whose rollouts are compared with each other"),
+        Column("rollout", _I, "number of the rollout in its group"),
+        Column("reward", _S, "name in the catalogue, or total: the weighted sum"),
+        Column("question", _I, "cycle the value is about, from 0; null: the trace", nullable=True),
+        Column("value", _F, "null where a ruling is missing or it does not apply", nullable=True),
+        Column("state", _S, "scored, failed, absent or dropped; a question's finding"),
+        Column("weight", _F, "weight of the reward in the total"),
+        Column("counted", pl.Boolean(), "whether the trace's value entered the total"),
+    ),
+    unique=("run", "step", "group", "rollout", "reward", "question"),
+)

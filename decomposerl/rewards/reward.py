@@ -55,12 +55,16 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Reward:
-    """A member of the ensemble. ``low`` and ``high`` bound its value."""
+    """A member of the ensemble. ``low`` and ``high`` bound its value.
+
+    ``judged`` rewards need a judge's rulings. ``weight`` is the one it has without a setting.
+    """
 
     name: str
     symbol: str
     title: str
-    judged: bool
+    score: Callable[[Sequence[Case], RewardSettings], list[Score]]
     low: float
     high: float
-    score: Callable[[Sequence[Case], RewardSettings], list[Score]]
+    judged: bool = False
+    weight: float = 1.0

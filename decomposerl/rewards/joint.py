@@ -1,0 +1,56 @@
+"""Joint quality: answerable, atomic and correct at once (paper, section 3.2, (7)).
+
+    R_joint = (1/n) * sum over i of answerable_i * atomic_i * correct_i
+
+atomic_i is k/5 for k criteria met, or 1 for all five alone where ``atomicity = strict``; the
+other two are 0 or 1. An abstention ("I don't know") has no correct_i. There the paper's
+text and its formula part: by ``abstention = honest`` it earns (1 - answerable_i) * atomic_i,
+so that honesty about what the document does not tell pays and dodging does not; by
+``literal`` it earns answerable_i * atomic_i as printed. No question: 0.
+
+A missing ruling leaves the whole reward null.
+
+Left out deliberately: what makes an answer an abstention (``traces.abstention``).
+"""
+
+from collections.abc import Sequence
+
+from decomposerl.judge.call import CRITERIA
+from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.settings import RewardSettings
+
+_FAILED = QuestionScore(None, "failed")
+
+
+def joint(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+    """0..1; null where a ruling is missing."""
+    return [_score(case, settings) for case in cases]
+
+
+def _score(case: Case, settings: RewardSettings) -> Score:
+    signals = case.signals
+    rulings = zip(
+        signals.answerable, signals.atomic, signals.correct, signals.abstained, strict=True
+    )
+    questions = tuple(_question(*ruling, settings) for ruling in rulings)
+    values = [question.value for question in questions if question.value is not None]
+    if len(values) < len(questions):
+        return Score(None, "failed", questions)
+    return Score(sum(values) / len(values) if values else 0.0, questions=questions)
+
+
+def _question(
+    answerable: bool | None,  # noqa: FBT001 - a ruling
+    criteria: tuple[bool, ...] | None,
+    correct: bool | None,  # noqa: FBT001 - a ruling
+    abstained: bool,  # noqa: FBT001 - a reading
+    settings: RewardSettings,
+) -> QuestionScore:
+    if answerable is None or criteria is None or (correct is None and not abstained):
+        return _FAILED
+    met = sum(criteria)
+    atomic = float(met == len(CRITERIA)) if settings.atomicity == "strict" else met / len(CRITERIA)
+    if not abstained:
+        return QuestionScore(float(answerable) * atomic * float(bool(correct)), "answered")
+    pays = answerable if settings.abstention == "literal" else not answerable
+    return QuestionScore(float(pays) * atomic, "abstained")

@@ -1,0 +1,32 @@
+"""Question count: is the trace as long as the claim needs (paper, section 3.2, (3))?
+
+    R_qc = max(0, 1 - |n / n* - 1|)
+
+n is the number of complete question-answer pairs, n* that of silver sub-questions. The
+kernel peaks at n = n* and is 0 from n = 2 n* on. Where a claim has no n* none is made up:
+the reward is absent, and so for the whole group.
+
+Left out deliberately: whether the questions are any good.
+"""
+
+from collections.abc import Sequence
+
+from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.settings import RewardSettings
+
+
+def question_count(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+    """0..1 where n* is known, else absent.
+
+    Raises:
+        ValueError: an n* is below 1.
+    """
+    return [_score(len(case.rollout.trace.cycles), case.rollout.n_star) for case in cases]
+
+
+def _score(asked: int, wanted: int | None) -> Score:
+    if wanted is None:
+        return Score(None, "absent")
+    if wanted < 1:
+        raise ValueError(f"n* is {wanted}; a claim has at least one silver sub-question")
+    return Score(max(0.0, 1.0 - abs(asked / wanted - 1.0)))
