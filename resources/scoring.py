@@ -1,0 +1,85 @@
+"""Rollouts in, rewards out: the judge asked, the questions embedded, the ensemble summed.
+
+Takes rollouts and the two ports that rewards need, gives the scored batch and its verdict
+table. What no active reward needs is not asked: without necessity no leave-one-out set,
+without joint quality no question, without diversity no vector.
+
+Left out deliberately: reading traces (``decomposerl.traces.records``) and showing rewards
+(``decomposerl.reports``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.judge.call import Judge, Ruling
+from decomposerl.judge.plan import Plan, plan
+from decomposerl.ports import Embedder
+from decomposerl.rewards.composite import Scored, score, weights_of
+from decomposerl.rewards.reward import Case
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.traces.rollout import Rollout
+
+NOT_ASKED = "not_asked"
+"""``failure`` of a call that no active reward needs."""
+_NEEDED_BY = {
+    "full": ("coverage", "necessity"),
+    "leave_one_out": ("necessity",),
+    "question": ("joint",),
+}
+"""Which rewards read the rulings of a role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """A scored batch with its ``JUDGE_CALLS`` table and the number of distinct calls asked."""
+
+    scored: Scored
+    judge_calls: pl.DataFrame
+    asked: int
+
+
+def score_rollouts(
+    rollouts: Sequence[Rollout], judge: Judge, embedder: Embedder, settings: RewardSettings
+) -> Scoring:
+    """Score a batch of rollouts of any number of prompts.
+
+    Raises:
+        ConfigError: a weight names no reward.
+        RewardError: a ruling is missing and ``settings.failures`` is ``raise``.
+        ValueError: the rollouts of a group differ in claim, label or n*.
+        EngineError: an engine failed as a whole.
+    """
+    weights = weights_of(settings)
+    planned = plan(rollouts)
+    rulings, asked = _rulings(planned, judge, {name for name, weight in weights.items() if weight})
+    vectors = _vectors(rollouts, embedder) if weights["diversity"] else [None] * len(rollouts)
+    cases = [
+        Case(*parts) for parts in zip(rollouts, planned.signals(rulings), vectors, strict=True)
+    ]
+    return Scoring(score(cases, settings), planned.frame(rulings, judge.engine), asked)
+
+
+def _rulings(planned: Plan, judge: Judge, active: set[str]) -> tuple[list[Ruling], int]:
+    """One ruling a call; those that no active reward reads are not asked."""
+    needed = sorted(
+        {use.call for use in planned.uses if not active.isdisjoint(_NEEDED_BY[use.role])}
+    )
+    rulings = [Ruling(None, NOT_ASKED)] * len(planned.calls)
+    answers = judge.judge([planned.calls[place] for place in needed])
+    for place, ruling in zip(needed, answers, strict=True):
+        rulings[place] = ruling
+    return rulings, len(needed)
+
+
+def _vectors(rollouts: Sequence[Rollout], embedder: Embedder) -> list[NDArray[np.float32] | None]:
+    """The unit vectors of each rollout's questions; every distinct question embedded once."""
+    asked = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
+    rows = {text: row for row, text in enumerate(dict.fromkeys(q for each in asked for q in each))}
+    if not rows:
+        return [None] * len(rollouts)
+    vectors = embedder.embed(list(rows))
+    return [vectors[[rows[text] for text in each]] if each else None for each in asked]
