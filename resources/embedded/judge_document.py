@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from resources.embedded.claim_words import word_set
+from decomposerl.traces.abstention import abstains
+from resources.embedded.claim_words import split_sentences, word_set
 from resources.embedded.clause_words import AUXILIARIES
 from resources.embedded.judge_text import clean
 from resources.embedded.judge_words import FRAME_WORDS, Statement, held, read, share, weight
@@ -36,6 +37,12 @@ _LEAD = re.compile(
 _PART = re.compile(
     r"\s*(?:;|:| -- |—|–|, (?=(?:and|but|while|whereas|which|who|where|so)\b)"
     r"| (?:while|whereas|but) | and (?=never|not|no\b|explicitly|does|did|is|was|has))\s*"
+)
+_CONTRAST = re.compile(r", (?:and |but )?not (?:by |in |to |for |of |on |at )?[^,;.!?]{1,60}[.!]?$")
+_NEGATION = re.compile(
+    r"\b(not|no|never|neither|nor|none|nobody|nothing|nowhere|without|cannot|fail\w*|unable|lack\w*"
+    r"|absence|denie[ds]|refused|barely|hardly)\b|(?=n['’]t\b)",
+    re.IGNORECASE,
 )
 _WORDS = re.compile(r"\w+")
 _PRONOUNS = word_set("it its he his she her they their this these")
@@ -76,7 +83,7 @@ def read_document(text: str) -> Document:
 def answerable(document: str, question: str) -> bool:
     """Whether one or two sentences of ``document`` hold what answers ``question``."""
     asked = clean(question)
-    if asked.orders or "?" not in question:
+    if "?" not in question:
         return False
     if _ABOUT_DOCUMENT.search(asked.text):
         return bool(document.strip())
@@ -115,7 +122,10 @@ def correct(document: str, question: str, answer: str) -> bool:
     rest = text[lead.end() :] if lead else text
     source = read_document(document)
     asked = read(clean(question).text)
-    parts = [read(part) for part in _PART.split(rest) if any(map(str.isalnum, part))]
+    if any(map(abstains, said.sentences)):
+        return False  # nobody is asked about an abstention: this one comes with more
+    pieces = [_CONTRAST.sub("", part) for one in split_sentences(rest) for part in _PART.split(one)]
+    parts = [read(part) for part in pieces if any(map(str.isalnum, part))]
     if lead and not _lead_holds(asked, source, parts, yes=bool(lead["yes"])):
         return False
     if not lead and not parts:
@@ -191,14 +201,20 @@ def _stands_by_question(
 
 
 def _denial_holds(part: Statement, wanted: frozenset[str], source: Document) -> bool:
-    """A denial holds where the document denies it too, or names its values nowhere."""
-    if not wanted & part.values <= source.everything:
+    """A denial holds where the document denies it too, or holds no such value.
+
+    What stands before the negation is asserted, unless something is said to be absent.
+    """
+    before, _, after = _NEGATION.split(part.text, maxsplit=1) if part.negated else ("", "", "")
+    asserted, denied = read(before).values, read(after).values & wanted
+    if not part.absent and not asserted <= source.everything:
+        return False
+    if not (wanted & part.values if part.absent else denied) <= source.everything:
         return True
-    window = _window(wanted, part, source, 1)
-    if not window:
+    best = next(iter(_window(wanted, part, source, 1)), None)
+    if best is None or share(wanted, part, best.content) < _ONE_SENTENCE:
         return True
-    best = window[0]
-    return best.negated or share(wanted, part, best.content) < _ONE_SENTENCE
+    return _negated_there(wanted, part, best)
 
 
 def _holds_kind(question: str, one: Statement, window: Sequence[Statement]) -> bool:

@@ -24,7 +24,7 @@ _OUR_TAGS = (
     r"|reasoning|label|score|reward|criteria|system|user|assistant|instructions?"
 )
 _FORGED = re.compile(
-    rf"<\s*(?P<tag>{_OUR_TAGS})\s*>[^<>]{{0,60}}</\s*(?P=tag)\s*>|<\s*/?\s*(?:{_OUR_TAGS})\b[^<>]{{0,80}}>|<\|[^<>|]{{0,40}}\|>|\[/?(?:INST|SYS)\]|<</?SYS>>",
+    rf"<\s*(?P<tag>{_OUR_TAGS})\s*>[^<>]{{0,60}}</\s*(?P=tag)\s*>|<\s*/?\s*(?:{_OUR_TAGS})\b[^<>]{{0,80}}>|<\|[^<>|]{{0,40}}\|>|<!--.{{0,200}}?-->|\[/?(?:INST|SYS)\]|<</?SYS>>",
     re.IGNORECASE,
 )
 _TAG = re.compile(r"</?[a-z][^<>]{0,80}>", re.IGNORECASE)
@@ -49,7 +49,20 @@ _ORDER = re.compile(
         |is|verdict|number|digit)\W+)*
         ["'“‘(\[{]*(?:[01]\b|yes\b|true\b|correct\b|answerable\b|atomic\b|supported\b|refuted\b
         |not[ _]?enough|full\ marks|10\ ?/\ ?10|100\ ?%)
+    | \b(?:output|respond|reply|return|print|rule|ruling|mark|grade|rate|score|label|declare|judge
+        |predict|classify|treat|consider|choose|say|set|accept)\b [^.!?\n]{0,50}
+        (?-i:\b(?:Supported|Refuted|NotEnoughInfo|NOT_ENOUGH_INFO|SUPPORTED|REFUTED)\b
+        |\b(?:fully|as|is)\ correct\b)
+    | \b(?:output|respond|reply|ruling)\W+(?:with\W+)?["']?[01]\b
+    | ^\W*(?:mark|grade|treat|consider|accept)\b [^.!?\n]{0,40}
+        \b(?:supported|refuted|correct|true|answers?|answerable)\b
     # a reply in the judge's place
+    | ^\W*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\W*$
+    | ["'“‘«„]\s*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\s*["'”’»]
+    | \b(?:wrong|right|correct|true)\ (?:verdict|ruling|label)\b
+    | \b(?:this|the|every|each)\ (?:answer|question)\ is\ (?:\w+\ (?:and\ )?)?
+        (?:correct|answerable|atomic|true)\b
+    | \b(?:reward|score|rating|grade)\s*[:=]\s*\d
     | \b(?:ruling|verdict|correctness|answerab\w+|atomicity|coverage|final\ (?:answer|label))
         \s*(?:is|are|=|:|->|should\ be|must\ be)\s*
         ["'“‘(\[{]*(?:[01]\b|yes\b|true\b|correct\b|supported\b|refuted\b|not[ _]?enough)
@@ -61,6 +74,7 @@ _ORDER = re.compile(
     | \b(?:you\ are|act\ as|pretend)\b [^.!?\n]{0,30}
         \b(?:judge|grader|evaluator|language\ model|assistant|rater)\b
     | ^\W*(?:system|assistant|user|developer|human|admin\w*)\b (?:\ \w+){0,2} \s*:
+    | ^\W*(?:system|assistant)\ (?:rule|output|say|answer|reply)\b
     | \b(?:maximum|full|perfect)\ (?:reward|marks|credit)\b
     """,
     re.IGNORECASE | re.VERBOSE,
