@@ -21,7 +21,16 @@ from resources.embedded.claim_words import has_opposite, split_sentences
 from resources.embedded.clause_splits import checks_of
 from resources.embedded.clause_words import first_finite
 from resources.embedded.judge_text import clean
-from resources.embedded.judge_words import Slot, Statement, held, read, share, weight
+from resources.embedded.judge_words import (
+    DATING,
+    PLACING,
+    Slot,
+    Statement,
+    held,
+    read,
+    share,
+    weight,
+)
 
 _LEAD = re.compile(
     r"^\W*(?:answer\W+)?(?P<yes>yes|correct|true|indeed|right)?(?P<no>no|incorrect|false|wrong"
@@ -99,6 +108,8 @@ def read_answer(answer: str) -> Answer:
     says: bool | None = None
     clauses: list[Statement] = []
     for place, sentence in enumerate(clean(answer).sentences):
+        if abstains(sentence):
+            continue
         lead = _LEAD.match(sentence)
         rest = sentence
         if lead and (lead["yes"] or lead["no"]):
@@ -219,7 +230,9 @@ def _same_place(one: Slot, other: Slot) -> bool:
         return False
     if one.kind == "number":
         return one.after == other.after != ""
-    return one.before == other.before != ""
+    if one.kind == "year":
+        return {one.before, other.before} <= DATING or one.before == other.before
+    return one.before == other.before and one.before in PLACING
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -205,8 +205,9 @@ def _denial_holds(part: Statement, wanted: frozenset[str], source: Document) -> 
 
     What stands before the negation is asserted, unless something is said to be absent.
     """
-    before, _, after = _NEGATION.split(part.text, maxsplit=1) if part.negated else ("", "", "")
-    asserted, denied = read(before).values, read(after).values & wanted
+    cut = _NEGATION.search(part.text)
+    asserted = read(part.text[: cut.start()]).values if cut else frozenset[str]()
+    denied = read(part.text[cut.end() :]).values & wanted if cut else wanted & part.values
     if not part.absent and not asserted <= source.everything:
         return False
     if not (wanted & part.values if part.absent else denied) <= source.everything:

@@ -13,7 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from resources.embedded.claim_words import split_sentences
+from resources.embedded.claim_words import STOP_WORDS, split_sentences
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKS = re.compile(
@@ -87,6 +87,8 @@ _COMMENT = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+_FEW = 3
+"""Words before an order that say nothing by themselves, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,18 @@ def clean(text: str) -> CleanText:
     for sentence in split_sentences(_TAG.sub(" ", bare)):
         order = _ORDER.search(sentence)
         orders = orders or order is not None
-        rest = sentence if order is None else sentence[: order.start()]
+        rest = sentence if order is None else _before(sentence, order.start())
         rest = " ".join(_COMMENT.sub(" ", rest).split())
         if any(map(str.isalnum, rest)):
             kept.append(rest)
     return CleanText(tuple(kept), orders)
+
+
+def _before(sentence: str, place: int) -> str:
+    """What stands before an order, unless it only leads up to it ("unless you ...")."""
+    words = sentence[:place].split()
+    leads_up = len(words) <= _FEW or words[-1].lower().strip(",;:") in STOP_WORDS
+    return "" if leads_up else sentence[:place]
 
 
 def _unescaped(text: str) -> str:

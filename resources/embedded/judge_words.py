@@ -34,7 +34,7 @@ _FAMILIES = (
     "born birth raised grew",
     "play plays played player footballer footbal goalkeep",
     "build built constructed erected put",
-    "buy bought acquired acquire purchased purchase took",
+    "buy bought acquired acquire purchased purchase take took taken",
     "lead led head headed leader leadership chaired presided captain",
     "make made produce produced manufacture manufactured turn create created",
     "give gave given donated paid pay granted",
@@ -56,7 +56,14 @@ _FAMILY = {
     for at, family in enumerate(_FAMILIES)
     for root in {stem(word) for word in family.split()}
 }
-_PLACING = word_set("in of by for with on from")
+PLACING = word_set("in of by for with on from at to near as against under")
+"""Words that tell where a value stands: two values after the same one answer one question."""
+DATING = word_set(
+    "in of on during january february march april may june july august september october "
+    "november december"
+)
+"""The same of years."""
+_PLAIN_PLACING = word_set("in of by for with on from")
 _ROOT, _LONGER = 4, 4
 """Letters that two forms of a plain word share at least, and that one has more at most."""
 _NAME_WEIGHT = 2
@@ -197,7 +204,7 @@ def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
             yield Slot(_before(lower, at), kind, root, after)
         elif is_name and after not in names:
             yield Slot(_before(lower, start), "name", root, after)
-        elif root and not is_name and _before(lower, at) in _PLACING:
+        elif root and not is_name and _before(lower, at) in _PLAIN_PLACING:
             yield Slot(_before(lower, at), "plain", root, after)
 
 
