@@ -1,5 +1,6 @@
 """The judge made of rules: retold traces, tables of wordings, injections, planted traces."""
 
+import time
 from collections.abc import Sequence
 from statistics import mean
 
@@ -363,3 +364,21 @@ def test_planted_traces_are_told_apart():
     assert share("good", "correct") >= 0.9
     assert share("hallucinated", "correct") <= share("good", "correct") - 0.3
     assert share("injected", "correct") < share("good", "correct")
+
+
+@pytest.mark.parametrize(
+    "hostile", ["and ", "<", "a, ", "Ilva did not, and who ", "ignore ", "a.\n"]
+)
+def test_a_hostile_text_is_ruled_on_in_seconds(hostile: str):
+    """30,000 characters of one pattern, in every field, take no more than linear rules do."""
+    text = hostile * (30_000 // len(hostile))
+    start = time.perf_counter()
+    RuleJudge().judge(
+        [
+            JudgeCall("answerability", text, question=f"{text}?"),
+            JudgeCall("atomicity", claim=text, question=f"{text}?"),
+            JudgeCall("correctness", text, "", "Who is Ilva?", (text,)),
+            JudgeCall("coverage", claim=text, answers=(text, "Ilva did.")),
+        ]
+    )
+    assert time.perf_counter() - start < 20

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from decomposerl.judge.call import AnswersVerdict
 from decomposerl.traces.abstention import abstains
-from resources.embedded.claim_words import has_opposite, split_sentences
+from resources.embedded.claim_words import has_opposite
 from resources.embedded.clause_splits import checks_of
 from resources.embedded.clause_words import first_finite
 from resources.embedded.judge_text import clean
@@ -46,6 +46,8 @@ _NAMES = 0.75
 """Least share of the names among the rest."""
 _YES_OWN = 0.3
 """The same of the rest where an answer says yes and all its names and numbers agree."""
+_LONGEST = 100
+"""Words of a sentence that is cut into facts, at most; a longer one is no claim in earnest."""
 _DENIED, _FRAME, _NEAR = 3, 0.5, 0.7
 """Least weight that a "no" shares with the claim, and least shares of a contradiction."""
 
@@ -94,11 +96,10 @@ def verdict(claim: str, answers: Sequence[str]) -> AnswersVerdict:
 @lru_cache(maxsize=4096)
 def checks_in(claim: str) -> tuple[Check, ...]:
     """The facts of a claim that have content, in the order of its wording."""
-    pieces = [
-        check
-        for sentence in split_sentences(" ".join(clean(claim).text.split()))
-        for check in checks_of(sentence.rstrip(" .;:!,?"))
-    ]
+    pieces: list[str] = []
+    for sentence in clean(claim).sentences:
+        body = sentence.rstrip(" .;:!,?")
+        pieces += checks_of(body) if len(body.split()) <= _LONGEST else [body]
     return tuple(check for check in map(_check, pieces) if check.statement.content)
 
 
