@@ -8,35 +8,65 @@ literally one question would score best, and the task asks for two.
 Left out deliberately: embedding; the case brings the unit vectors of its questions.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decomposerl.rewards.reward import Case, QuestionScore, Score
 from decomposerl.rewards.settings import RewardSettings
 
 _FEWEST = 2
+_FIRST = QuestionScore(0.0, "first")
 
 
 def diversity(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
     """-1..(n-1)/n; a question's value is minus its cosine to the nearest earlier one.
 
     Raises:
-        ValueError: a case with two questions or more has not one vector a question.
+        ValueError: a case with two questions or more has not one finite vector a question.
     """
-    return [_score(case) for case in cases]
+    found: dict[int, Score] = {}
+    for asked, members in _by_length(cases).items():
+        if asked < _FEWEST:
+            score = Score(-1.0, questions=(QuestionScore(None, "alone"),) * asked)
+            found.update(dict.fromkeys(members, score))
+            continue
+        nearest = _nearest(np.stack([_vectors(cases[index]) for index in members]))
+        found.update(
+            (index, _score(row)) for index, row in zip(members, nearest.tolist(), strict=True)
+        )
+    return [found[index] for index in range(len(cases))]
 
 
-def _score(case: Case) -> Score:
+def _by_length(cases: Sequence[Case]) -> dict[int, list[int]]:
+    """Indices of the cases by their number of questions."""
+    members: dict[int, list[int]] = defaultdict(list)
+    for index, case in enumerate(cases):
+        members[len(case.rollout.trace.cycles)].append(index)
+    return members
+
+
+def _vectors(case: Case) -> NDArray[np.float32]:
     asked = len(case.rollout.trace.cycles)
-    if asked < _FEWEST:
-        return Score(-1.0, questions=(QuestionScore(None, "alone"),) * asked)
     if case.vectors is None or case.vectors.shape[0] != asked:
         found = "none" if case.vectors is None else str(case.vectors.shape[0])
         raise ValueError(f"diversity needs {asked} question vectors, there are {found}")
-    vectors = case.vectors.astype(np.float64)
-    cosines = np.clip(vectors @ vectors.T, -1.0, 1.0)
-    cosines[np.triu_indices(asked)] = -np.inf  # only earlier questions count
-    nearest = cosines.max(axis=1)[1:]
-    later = (QuestionScore(-float(cosine), "compared") for cosine in nearest)
-    return Score(-float(nearest.sum()) / asked, questions=(QuestionScore(0.0, "first"), *later))
+    return case.vectors
+
+
+def _nearest(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(g, n, d) to (g, n - 1): the cosine of each later question to its nearest earlier one."""
+    wide = vectors.astype(np.float64)
+    cosines = np.clip(wide @ wide.transpose(0, 2, 1), -1.0, 1.0)
+    if not np.isfinite(cosines).all():
+        raise ValueError("a question vector is not finite")
+    cosines[:, *np.triu_indices(wide.shape[1])] = -1.0  # only earlier questions count
+    return np.asarray(cosines.max(axis=2)[:, 1:])
+
+
+def _score(nearest: Sequence[float]) -> Score:
+    # Subtracted from 0, since a negated 0 prints as -0.
+    questions = (_FIRST, *(QuestionScore(0.0 - cosine, "compared") for cosine in nearest))
+    return Score(0.0 - sum(nearest) / len(questions), questions=questions)

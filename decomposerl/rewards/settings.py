@@ -5,7 +5,9 @@ Left out deliberately: which reward exists (``rewards.catalogue``).
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args, get_type_hints
+
+from decomposerl.errors import ConfigError
 
 FailurePolicy = Literal["drop_group", "drop_rollout", "zero", "raise"]
 
@@ -20,6 +22,9 @@ class RewardSettings:
     literal is the printed formula. ``atomicity`` fraction is k/5; strict is all five.
     ``votes`` says whose verdicts make the pseudo-label of an unlabelled claim.
     ``failures`` says what a reward without a ruling does to the sum.
+
+    Raises:
+        ConfigError: a reading is none of those listed here.
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -28,3 +33,13 @@ class RewardSettings:
     atomicity: Literal["fraction", "strict"] = "fraction"
     votes: Literal["judge", "policy"] = "judge"
     failures: FailurePolicy = "drop_group"
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown reading, which would otherwise count as the other one."""
+        for name, kind in get_type_hints(type(self)).items():
+            allowed, value = get_args(kind), getattr(self, name)
+            if name != "weights" and value not in allowed:
+                listed = ", ".join(allowed)
+                raise ConfigError(
+                    f"reward setting '{name}' is {value!r}; it must be one of {listed}"
+                )
