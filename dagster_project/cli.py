@@ -1,23 +1,23 @@
-"""The ``decomposerl`` command: the funnel seen from a terminal.
+"""The ``decomposerl`` command: funnel and rewards seen from a terminal.
 
 Takes the profile from the environment (or ``--data``) and prints; every error of this
-project is one red line and exit code 2. Dagster is never imported, so commands start fast;
-running the graph is Dagster's own command.
+project is one red line and exit code 2. Only ``score``, which opens engines, imports Dagster,
+so the others start fast; running the graph is Dagster's own command.
 """
 
-import functools
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ParamSpec
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dagster_project.score_command import score
+from dagster_project.terminal import Format, in_red, print_marked, raw
 from decomposerl.errors import DecomposeRLError
 
 if TYPE_CHECKING:
@@ -25,36 +25,11 @@ if TYPE_CHECKING:
 
     from decomposerl.claims.source import Benchmark, Source
 
-_Params = ParamSpec("_Params")
 _Teller = Callable[["pl.DataFrame"], str]
-_STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
-
-
-def _in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
-    """Let the project's errors end the command with one red line and exit code 2."""
-
-    @functools.wraps(command)
-    def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
-        try:
-            command(*args, **kwargs)
-        except DecomposeRLError as error:
-            Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
-            raise typer.Exit(2) from error
-
-    return guarded
-
-
-class Format(StrEnum):
-    """How a table is printed."""
-
-    TEXT = "text"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    JSON = "json"
 
 
 app = typer.Typer(
-    help="Look at the claim-verification funnel: what stayed, what left, and why.",
+    help="Look at the claim-verification funnel, what stayed and what left, and score traces.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -67,7 +42,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 
 @app.command()
-@_in_red
+@in_red
 def explain(
     claim_id: Annotated[str, typer.Argument(help="A claim id, or its first 6 or more hex digits.")],
     data: DataOption = None,
@@ -81,11 +56,11 @@ def explain(
     if as_json:
         typer.echo(json.dumps(asdict(story), ensure_ascii=False, indent=2))
         return
-    _print_marked(life_text(story))
+    print_marked(life_text(story))
 
 
 @app.command()
-@_in_red
+@in_red
 def attrition(
     data: DataOption = None,
     by_reason: Annotated[
@@ -124,7 +99,7 @@ def attrition(
         engines = ", ".join(engines_of(folder)) or "none"
         typer.echo(f"{tell(frame)}\n\nengine={engines}")
     else:
-        typer.echo(_raw(frame, output), nl=False)
+        typer.echo(raw(frame, output), nl=False)
 
 
 def _ask_again(folder: Path, lexical: float | None, semantic: float | None, output: Format) -> None:
@@ -142,11 +117,11 @@ def _ask_again(folder: Path, lexical: float | None, semantic: float | None, outp
         typer.echo(rethreshold.rethreshold_text(run, asked, frame, markdown=markdown))
         typer.echo(f"\nengine={record['engine'] or 'none'}")
     else:
-        typer.echo(_raw(frame, output), nl=False)
+        typer.echo(raw(frame, output), nl=False)
 
 
 @app.command()
-@_in_red
+@in_red
 def sources(as_json: JsonOption = False) -> None:
     """List the corpora: licence, terms, use, and what is on disk."""
     from dagster_project.profiles import (
@@ -174,7 +149,7 @@ def sources(as_json: JsonOption = False) -> None:
 
 
 @app.command()
-@_in_red
+@in_red
 def fetch(
     source: Annotated[str, typer.Argument(help="Name of a corpus, as 'sources' lists it.")],
     revision: Annotated[
@@ -201,7 +176,7 @@ def fetch(
 
 
 @app.command()
-@_in_red
+@in_red
 def doctor(data: DataOption = None, as_json: JsonOption = False) -> None:
     """Say what the chosen profile lacks on this machine, and what a full run will cost.
 
@@ -218,7 +193,7 @@ def doctor(data: DataOption = None, as_json: JsonOption = False) -> None:
     if as_json:
         typer.echo(json.dumps(readiness_json(page), ensure_ascii=False, indent=2))
     else:
-        _print_marked(readiness_text(page))
+        print_marked(readiness_text(page))
     if page.missing:
         raise typer.Exit(1)
 
@@ -266,18 +241,7 @@ def _data_folder(data: Path | None) -> Path:
     return folder
 
 
-def _print_marked(text: str) -> None:
-    """Print lines in the colour of the mark that they begin with."""
-    console = Console()
-    for line in text.split("\n"):
-        console.print(Text(line, style=_STYLES.get(line[:1], "")), soft_wrap=True)
-
-
-def _raw(frame: "pl.DataFrame", output: Format) -> str:
-    if output is Format.CSV:
-        return frame.write_csv()
-    return json.dumps(frame.to_dicts(), ensure_ascii=False, indent=2) + "\n"
-
+app.command()(score)
 
 if __name__ == "__main__":
     app()

@@ -27,7 +27,7 @@ class ReplayJudge:
     """A ``Judge`` over recorded rulings."""
 
     def __init__(self, folder: Path) -> None:
-        """Reads nothing before the first call."""
+        """``folder`` may be a table itself (``.parquet``). Reads nothing before the first call."""
         self._path = _place(folder)
         self._rulings: Mapping[str, Ruling] | None = None
         self.engine = f"replay of {folder.name}"
@@ -89,4 +89,4 @@ def record_table(folder: Path, frame: pl.DataFrame) -> None:
 
 
 def _place(folder: Path) -> Path:
-    return folder / "judge.parquet"
+    return folder if folder.suffix == ".parquet" else folder / "judge.parquet"

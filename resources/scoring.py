@@ -24,7 +24,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
 NOT_ASKED = "not_asked"
-"""``failure`` of a call that no active reward needs."""
+"""``failure`` of a call that no active reward needs; it does not enter the table."""
 _NEEDED_BY = {
     "full": ("coverage", "necessity"),
     "leave_one_out": ("necessity",),
@@ -60,7 +60,8 @@ def score_rollouts(
     cases = [
         Case(*parts) for parts in zip(rollouts, planned.signals(rulings), vectors, strict=True)
     ]
-    return Scoring(score(cases, settings), planned.frame(rulings, judge.engine), asked)
+    told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
+    return Scoring(score(cases, settings), told, asked)
 
 
 def _rulings(planned: Plan, judge: Judge, active: set[str]) -> tuple[list[Ruling], int]:

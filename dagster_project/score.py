@@ -1,0 +1,160 @@
+"""``decomposerl score``: the reward ensemble over any traces, of this policy or another.
+
+Takes a JSONL file of traces with their claims, prints the reward table and writes it beside
+the file with the judge's rulings.
+
+Left out deliberately: reading (``decomposerl.traces.records``), scoring
+(``resources.scoring``) and layout (``decomposerl.reports.score_report``).
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from decomposerl.errors import ConfigError, SourceFileError
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.traces.records import Problem, TraceRecord, read_trace_records
+
+if TYPE_CHECKING:
+    from resources.scoring import Scoring
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRun:
+    """What one run of the command came to."""
+
+    scoring: "Scoring"
+    judge: str
+    embedder: str
+    problems: tuple[Problem, ...]
+    written: tuple[Path, ...]
+
+    def notes(self) -> Iterator[str]:
+        """What a reader must know beside the table, line by line."""
+        yield from map(str, self.problems)
+        scored = self.scoring.scored
+        yield f"judge={self.judge} ({self.scoring.asked:,} distinct calls)"
+        yield f"question embedder={self.embedder}"
+        for name in scored.scores:
+            rate = scored.failure_rate(name)
+            if rate:
+                yield f"{name}: {rate:.1%} of the traces have no value, as a judge call failed"
+        yield from (f"wrote {path}" for path in self.written)
+
+
+def score_file(
+    traces: Path,
+    settings: RewardSettings,
+    labelled_share: float | None = None,
+    recorded: Path | None = None,
+    out: Path | None = None,
+) -> ScoreRun:
+    """Score a file of traces and write its tables.
+
+    ``labelled_share`` takes the label from the other claims, as a semi-supervised run does;
+    ``recorded`` is a ``judge_calls`` table that stands in for the judge; ``out`` is where the
+    reward table goes, by default beside the traces.
+
+    Raises:
+        SourceFileError: the file cannot be read, or holds no trace that can be scored.
+        DecomposeRLError: as ``resources.scoring.score_rollouts``.
+    """
+    from dagster_project.profiles import (
+        fill_environment,
+        profile_from_environment,
+        resources_for,
+    )
+    from decomposerl.rewards.composite import weights_of
+    from resources.replay_judge import ReplayJudge
+    from resources.scoring import score_rollouts
+
+    weights_of(settings)  # a wrong name costs nothing
+    if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
+        raise ConfigError(f"--labelled-share is {labelled_share}; it must lie between 0 and 1")
+    records, problems = _records(traces)
+    rollouts = [_relabelled(record, labelled_share).rollout() for record in records]
+    fill_environment()
+    engines = resources_for(profile_from_environment())
+    with ExitStack() as opened:
+
+        def engine(name: str) -> Any:  # noqa: ANN401 - the port behind a resource
+            resource = engines[name].process_config_and_initialize_cm()
+            return opened.enter_context(resource).open()
+
+        judge = engine("judge") if recorded is None else ReplayJudge(recorded)
+        embedder = engine("question_embedder")
+        scoring = score_rollouts(rollouts, judge, embedder, settings)
+    written = _write(scoring, _target(traces, out))
+    return ScoreRun(scoring, judge.engine, embedder.engine, tuple(problems), written)
+
+
+def parse_weights(pairs: Sequence[str]) -> dict[str, float]:
+    """``NAME=NUMBER`` words as weights.
+
+    Raises:
+        ConfigError: a word has another form.
+    """
+    weights = {}
+    for pair in pairs:
+        name, equals, number = pair.partition("=")
+        try:
+            weights[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise ConfigError(f"--weight is '{pair}'; it must be NAME=NUMBER, such as diversity=0")
+    return weights
+
+
+def _records(traces: Path) -> tuple[list[TraceRecord], list[Problem]]:
+    name = "standard input" if str(traces) == STANDARD_INPUT else str(traces)
+    try:
+        raw = sys.stdin.buffer.read() if str(traces) == STANDARD_INPUT else traces.read_bytes()
+        text = raw.decode("utf-8")
+    except OSError as error:
+        raise SourceFileError(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise SourceFileError(f"{name}, line {line}: not UTF-8 text") from error
+    records, problems = read_trace_records(text.split("\n"), name)
+    if not records:
+        told = "".join(f"\n  {problem}" for problem in problems[:10])
+        raise SourceFileError(f"{name} holds no trace that can be scored{told}")
+    return records, problems
+
+
+def _relabelled(record: TraceRecord, share: float | None) -> TraceRecord:
+    from decomposerl.rewards.supervision import is_labelled
+
+    if share is None or is_labelled(record.claim, share):
+        return record
+    return replace(record, label=None)
+
+
+def _target(traces: Path, out: Path | None) -> Path:
+    if out is not None:
+        return out
+    stem = Path("traces") if str(traces) == STANDARD_INPUT else traces
+    return stem.with_name(f"{stem.stem}.rewards.parquet")
+
+
+def _write(scoring: "Scoring", target: Path) -> tuple[Path, ...]:
+    from decomposerl.rewards.table import rewards_frame
+    from resources.tables import write_parquet
+
+    stem = target.name.removesuffix(".parquet").removesuffix(".rewards")
+    calls = target.with_name(f"{stem}.judge_calls.parquet")
+    frames: dict[Path, pl.DataFrame] = {
+        target: rewards_frame(scoring.scored),
+        calls: scoring.judge_calls,
+    }
+    for path, frame in frames.items():
+        write_parquet(frame, path)
+    return tuple(frames)

@@ -1,0 +1,85 @@
+"""The options of ``decomposerl score`` and what it prints.
+
+Left out deliberately: the work (``dagster_project.score``), imported when it is asked for.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from dagster_project.terminal import Format, in_red, raw
+
+if TYPE_CHECKING:
+    from dagster_project.score import ScoreRun
+
+
+@in_red
+def score(  # noqa: PLR0913 - each is one option
+    traces: Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-' is input.")],
+    *,
+    out: Annotated[Path | None, typer.Option(help="Reward table; default: beside TRACES.")] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(help="NAME=NUMBER, may be repeated; 0 switches off.")
+    ] = None,
+    necessity: Annotated[Literal["min", "mean"], typer.Option(help="Over questions.")] = "min",
+    abstention: Annotated[
+        Literal["honest", "literal"], typer.Option(help="Whether dodging pays, as printed.")
+    ] = "honest",
+    atomicity: Annotated[
+        Literal["fraction", "strict"], typer.Option(help="k/5, or all five.")
+    ] = "fraction",
+    votes: Annotated[
+        Literal["judge", "policy"], typer.Option(help="Whose verdicts stand in for a label.")
+    ] = "judge",
+    failures: Annotated[
+        Literal["drop_group", "drop_rollout", "zero", "raise"],
+        typer.Option(help="What a missing ruling does to the sum."),
+    ] = "drop_group",
+    labelled_share: Annotated[
+        float | None, typer.Option(help="Take the label from the other claims, 0..1.")
+    ] = None,
+    judge_calls: Annotated[
+        Path | None, typer.Option(help="A judge_calls table in place of the judge.")
+    ] = None,
+    questions: Annotated[bool, typer.Option(help="Print each question's values too.")] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+) -> None:
+    """Score traces with the reward ensemble; print the table and write it as Parquet.
+
+    TRACES holds one JSON object a line: claim, evidence and trace, and where there are any
+    label, n_star or questions, group, rollout, truncated. See docs/rewards.md.
+    """
+    from dagster_project.score import parse_weights, score_file
+    from decomposerl.rewards.settings import RewardSettings
+
+    settings = RewardSettings(
+        weights=parse_weights(weight or []),
+        necessity=necessity,
+        abstention=abstention,
+        atomicity=atomicity,
+        votes=votes,
+        failures=failures,
+    )
+    run = score_file(traces, settings, labelled_share, judge_calls, out)
+    _tell_scores(run, output, questions=questions)
+
+
+def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
+    """The table on standard output; engines, problems and files on standard error."""
+    from decomposerl.reports.score_report import (
+        question_pages,
+        score_markdown,
+        score_text,
+        score_wide,
+    )
+
+    scored, wide = run.scoring.scored, score_wide(run.scoring.scored)
+    if output in {Format.CSV, Format.JSON}:
+        typer.echo(raw(wide, output), nl=False)
+    else:
+        typer.echo(score_text(wide) if output is Format.TEXT else score_markdown(wide))
+        if questions:
+            typer.echo(f"\n{question_pages(scored)}")
+    for line in run.notes():
+        typer.echo(line, err=True)

@@ -1,0 +1,59 @@
+"""What every command of ``decomposerl`` shares: output forms and the way errors end.
+
+Left out deliberately: any command (``cli``).
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from decomposerl.errors import DecomposeRLError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_Params = ParamSpec("_Params")
+_STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
+
+
+def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
+    """Let the project's errors end the command with one red line and exit code 2."""
+
+    @functools.wraps(command)
+    def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
+        try:
+            command(*args, **kwargs)
+        except DecomposeRLError as error:
+            Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+            raise typer.Exit(2) from error
+
+    return guarded
+
+
+class Format(StrEnum):
+    """How a table is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    JSON = "json"
+
+
+def print_marked(text: str) -> None:
+    """Print lines in the colour of the mark that they begin with."""
+    console = Console()
+    for line in text.split("\n"):
+        console.print(Text(line, style=_STYLES.get(line[:1], "")), soft_wrap=True)
+
+
+def raw(frame: "pl.DataFrame", output: Format) -> str:
+    """A frame as CSV or JSON, with its line end."""
+    if output is Format.CSV:
+        return frame.write_csv()
+    return json.dumps(frame.to_dicts(), ensure_ascii=False, indent=2) + "\n"

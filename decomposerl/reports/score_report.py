@@ -1,0 +1,132 @@
+"""A scored batch for a reader: one line a trace, and what each of its questions earned.
+
+Takes ``Scored``, gives a wide frame, aligned text, Markdown, and a page of questions.
+
+Left out deliberately: the long table (``rewards.table``) and means by kind of trace
+(``reports.reward_report``).
+"""
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from decomposerl.reports.escape import markdown_table, one_line
+from decomposerl.rewards.composite import Scored
+from decomposerl.rewards.format import CONDITIONS, conditions_met
+from decomposerl.rewards.reward import Score
+from decomposerl.traces.rollout import Rollout
+
+_NONE = "–"
+_WIDEST = 100
+_HEAD = ("group", "rollout", "cycles", "verdict", "label")
+_MEAN = "mean"
+
+
+def score_wide(scored: Scored) -> pl.DataFrame:
+    """One row a rollout: group, rollout, cycles, verdict, label, each reward, total.
+
+    Rewards are null where a ruling is missing or they do not apply.
+    """
+    rollouts = scored.rollouts
+    columns: dict[str, Sequence[object]] = {
+        "group": [rollout.group for rollout in rollouts],
+        "rollout": [rollout.number for rollout in rollouts],
+        "cycles": [len(rollout.trace.cycles) for rollout in rollouts],
+        "verdict": [rollout.trace.verdict for rollout in rollouts],
+        "label": [rollout.label for rollout in rollouts],
+    }
+    types = dict(zip(_HEAD, (pl.String, pl.Int64, pl.Int64, pl.String, pl.String), strict=True))
+    for name, scores in scored.scores.items():
+        columns[name] = [score.value for score in scores]
+    columns["total"] = list(scored.totals)
+    schema = {name: types.get(name, pl.Float64) for name in columns}
+    return pl.DataFrame(columns, schema=schema)
+
+
+def score_text(wide: pl.DataFrame) -> str:
+    """The wide frame as aligned text with a line of means."""
+    cells = _cells(wide)
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if name in {"group", "verdict", "label"} else cell.rjust(width)
+            for name, cell, width in zip(wide.columns, row, widths, strict=True)
+        ).rstrip()
+        for row in cells
+    ]
+    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    return "\n".join([lines[0], rule, *lines[1:-1], rule, lines[-1]])
+
+
+def score_markdown(wide: pl.DataFrame) -> str:
+    """The same as a Markdown table."""
+    headers, *rows = _cells(wide)
+    return markdown_table(headers, rows)
+
+
+def question_pages(scored: Scored) -> str:
+    """For each trace its claim, what its form lacks, and what each question earned."""
+    return "\n\n".join(_page(scored, index) for index in range(len(scored.rollouts)))
+
+
+def _page(scored: Scored, index: int) -> str:
+    rollout = scored.rollouts[index]
+    scores = {name: found[index] for name, found in scored.scores.items()}
+    return "\n".join(
+        [
+            f"{one_line(rollout.group)}, rollout {rollout.number}: {_short(rollout.claim)}",
+            *_form(rollout),
+            *(
+                line
+                for number, cycle in enumerate(rollout.trace.cycles)
+                for line in _cycle(number, cycle.question, cycle.answer, scores)
+            ),
+        ]
+    )
+
+
+def _form(rollout: Rollout) -> Iterator[str]:
+    met = set(conditions_met(rollout.trace))
+    lacking = [name for name, _ in CONDITIONS if name not in met]
+    if lacking:
+        yield f"  form lacks: {'; '.join(lacking)}"
+    for fault in rollout.trace.faults:
+        detail = f" ({one_line(fault.detail)})" if fault.detail else ""
+        yield f"  {fault.kind} at characters {fault.start}..{fault.end}{detail}"
+
+
+def _cycle(number: int, question: str, answer: str, scores: dict[str, Score]) -> Iterator[str]:
+    yield f"  {number + 1}. {_short(question)}"
+    yield f"     {_short(answer)}"
+    earned = [
+        f"{name} {_number(found.questions[number].value)} ({found.questions[number].state})"
+        for name, found in scores.items()
+        if number < len(found.questions)
+    ]
+    if earned:
+        yield f"     {', '.join(earned)}"
+
+
+def _cells(wide: pl.DataFrame) -> list[list[str]]:
+    rewards = [name for name in wide.columns if name not in _HEAD]
+    head = [name.replace("_", " ") for name in wide.columns]
+    rows = [
+        [_cell(value, name in rewards) for name, value in zip(wide.columns, row, strict=True)]
+        for row in wide.iter_rows()
+    ]
+    means = [_number(wide[name].mean()) for name in rewards]
+    return [head, *rows, [_MEAN, *[""] * (len(_HEAD) - 1), *means]]
+
+
+def _cell(value: object, reward: bool) -> str:  # noqa: FBT001 - which kind of column
+    if reward or value is None:
+        return _number(value)
+    return one_line(str(value))
+
+
+def _number(value: object) -> str:
+    return f"{value:z.3f}" if isinstance(value, float) else _NONE
+
+
+def _short(text: str) -> str:
+    return one_line(text, _WIDEST)

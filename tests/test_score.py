@@ -1,0 +1,162 @@
+"""``decomposerl score``: any traces in, the reward table out, each fault named."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from dagster_project.cli import app
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.sample.traces import PlantedTrace, planted_traces
+from decomposerl.schemas import JUDGE_CALLS
+from decomposerl.schemas import REWARDS as REWARDS_TABLE
+
+NAMES = [reward.name for reward in REWARDS if reward.weight]
+LEAN = ("--weight", "diversity=0")  # no embedding model is loaded
+
+
+def score(*words: object, text: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["score", *map(str, words)], input=text)
+
+
+@pytest.fixture(scope="module")
+def traces() -> tuple[PlantedTrace, ...]:
+    return planted_traces(claims=4)
+
+
+@pytest.fixture
+def file(tmp_path: Path, traces: tuple[PlantedTrace, ...]) -> Path:
+    path = tmp_path / "traces.jsonl"
+    path.write_text("".join(f"{trace.line()}\n" for trace in traces), "utf-8")
+    return path
+
+
+def rows(result: Result) -> list[dict[str, object]]:
+    assert 0 == result.exit_code, result.output
+    return json.loads(result.stdout)  # type: ignore[no-any-return]
+
+
+def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[PlantedTrace, ...]):
+    """The table is printed and written, with the rulings behind it and the engines' names."""
+    result = score(file, "--format", "json")
+    table = rows(result)
+    assert [(t.group, t.number) for t in traces] == [(r["group"], r["rollout"]) for r in table]
+    for row in table:
+        values = [row[name] for name in NAMES]
+        assert None not in values
+        assert sum(values) == pytest.approx(row["total"])  # type: ignore[arg-type]
+    written = REWARDS_TABLE.conform(pl.read_parquet(file.with_suffix(".rewards.parquet")))
+    totals = written.filter(reward="total")["value"].to_list()
+    assert totals == [row["total"] for row in table]
+    calls = JUDGE_CALLS.conform(pl.read_parquet(file.with_suffix(".judge_calls.parquet")))
+    assert {"rule_judge:1"} == set(calls["engine"])
+    assert "judge=rule_judge:1" in result.stderr
+    assert "minilm" in result.stderr
+
+
+def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
+    """The same numbers without a judge; other readings of the same rulings cost nothing."""
+    first = rows(score(file, *LEAN, "--format", "json"))
+    recorded = file.with_suffix(".judge_calls.parquet")
+    words = (*LEAN, "--format", "json", "--judge-calls", recorded, "--out", tmp_path / "a.parquet")
+    assert first == rows(score(file, *words))
+    mean = rows(score(file, *words, "--necessity", "mean"))
+    assert all(a["necessity"] <= b["necessity"] for a, b in zip(first, mean, strict=True))  # type: ignore[operator]
+    assert first != mean
+    (tmp_path / "none.jsonl").write_text(
+        json.dumps(
+            {"claim": "Other.", "evidence": "Text.", "trace": "<question>Q?</question>"}
+        ).replace("Q?</question>", "Q?</question><answer>A.</answer>")
+    )
+    unknown = score(tmp_path / "none.jsonl", *LEAN, "--judge-calls", recorded)
+    assert 2 == unknown.exit_code
+    assert "no record of" in unknown.stderr
+
+
+def test_what_is_switched_off_is_not_asked(file: Path):
+    """Without the judged rewards no call is made, and none is in the table."""
+    off = [
+        word for name in ("coverage", "necessity", "joint") for word in ("--weight", f"{name}=0")
+    ]
+    result = score(file, *LEAN, *off, "--format", "json")
+    assert "(0 distinct calls)" in result.stderr
+    assert {"format", "verification", "question_count"} == rows(result)[0].keys() & set(NAMES)
+    assert pl.read_parquet(file.with_suffix(".judge_calls.parquet")).is_empty()
+
+
+def test_without_labels_verification_is_absent(file: Path):
+    """A labelled share of 0 takes every label; coverage is agreement, and the sum goes on."""
+    table = rows(score(file, *LEAN, "--labelled-share", "0", "--format", "json"))
+    assert {None} == {row["verification"] for row in table}
+    assert {None} == {row["label"] for row in table}
+    assert None not in {row["total"] for row in table}
+    assert {0.0, 1.0} == {row["coverage"] for row in table}
+
+
+def test_a_bad_line_is_named_and_the_rest_is_scored(file: Path, traces: tuple[PlantedTrace, ...]):
+    """File, line and field stand on standard error; nothing else is lost."""
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write('{"claim": "c", "evidence": 3, "trace": ""}\n')
+    result = score(file, *LEAN, "--format", "json")
+    assert len(traces) == len(rows(result))
+    assert f"{file}, line {len(traces) + 1}, field 'evidence'" in result.stderr
+
+
+def test_traces_come_from_standard_input_too(traces: tuple[PlantedTrace, ...], tmp_path: Path):
+    """'-' reads standard input; --out says where the table goes."""
+    out = tmp_path / "deep" / "mine.parquet"
+    result = score("-", *LEAN, "--out", out, text=traces[0].line())
+    assert 0 == result.exit_code, result.output
+    assert 1 == pl.read_parquet(out).filter(reward="total").height
+    assert "mean" in result.stdout
+
+
+def test_questions_are_shown_with_what_they_earned(file: Path, traces: tuple[PlantedTrace, ...]):
+    """Each question stands with its values and states, each fault of form with its place."""
+    result = score(file, *LEAN, "--questions")
+    for word in ("(necessary)", "(answered)", "(abstained)", "form lacks:", "at characters"):
+        assert word in result.stdout, word
+    assert traces[0].claim[:60] in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--weight", "necesity=1"], "no reward 'necesity'; the names are format, verification"),
+        (["--weight", "joint"], "it must be NAME=NUMBER, such as diversity=0"),
+        (["--weight", "joint=nan"], "must be a finite number"),
+        (["--labelled-share", "1.5"], "must lie between 0 and 1"),
+        (["--judge-calls", "nowhere.parquet"], "nowhere.parquet"),
+        (["--necessity", "max"], "'max' is not one of 'min', 'mean'"),
+    ],
+)
+def test_wrong_options_end_with_one_sentence(file: Path, words: list[str], said: str):
+    """Exit code 2, what is wrong and what would be right, no traceback, nothing written."""
+    result = score(file, *words)
+    assert 2 == result.exit_code
+    assert said in " ".join(result.stderr.replace("│", " ").split())
+    assert "Traceback" not in result.stderr
+    assert not file.with_suffix(".rewards.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "cannot be read"),
+        (b"", "holds no trace that can be scored"),
+        (b"no json\n", "line 1"),
+        (b'{"claim": "a"}\n\xff\n', "line 2: not UTF-8 text"),
+    ],
+    ids=["absent", "empty", "no json", "no text"],
+)
+def test_a_file_without_traces_is_explained(tmp_path: Path, content: bytes | None, said: str):
+    """The sentence names the file and, where there is one, the line."""
+    path = tmp_path / "given.jsonl"
+    if content is not None:
+        path.write_bytes(content)
+    result = score(path, *LEAN)
+    assert 2 == result.exit_code
+    assert said in result.stderr
+    assert str(path) in result.stderr
