@@ -58,10 +58,10 @@ def _vectors(case: Case) -> NDArray[np.float32]:
 
 def _nearest(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """(g, n, d) to (g, n - 1): the cosine of each later question to its nearest earlier one."""
+    if not np.isfinite(vectors).all():
+        raise ValueError("a question vector is not finite")
     wide = vectors.astype(np.float64)
     cosines = np.clip(wide @ wide.transpose(0, 2, 1), -1.0, 1.0)
-    if not np.isfinite(cosines).all():
-        raise ValueError("a question vector is not finite")
     cosines[:, *np.triu_indices(wide.shape[1])] = -1.0  # only earlier questions count
     return np.asarray(cosines.max(axis=2)[:, 1:])
 
