@@ -1,0 +1,1 @@
+"""What the answers of a trace commit themselves to, for the consistency reward."""
