@@ -28,8 +28,8 @@ class Scored:
     """A scored batch. Sequences have one entry a case, in the order of the cases.
 
     ``counted`` is, for each reward, what enters the total: the value, or None where the
-    reward is absent or left out. ``totals`` is None where no reward counts or the failure
-    policy drops the rollout.
+    reward is absent or left out, and for all rewards of a rollout that the failure policy
+    drops. ``totals`` is None where no reward counts.
     """
 
     rollouts: tuple[Rollout, ...]
@@ -67,8 +67,8 @@ def score(cases: Sequence[Case], settings: RewardSettings) -> Scored:
     Raises:
         ConfigError: as ``weights_of``.
         RewardError: a judge call failed and ``failures`` is ``raise``.
-        ValueError: the rollouts of a group differ in claim, label or n*, or a case lacks
-            the vectors that diversity needs.
+        ValueError: the rollouts of a group differ in claim, evidence, label or n*, or a
+            case's signals or vectors are not of its trace.
     """
     groups = _groups(cases)
     weights = {name: weight for name, weight in weights_of(settings).items() if weight}
@@ -76,8 +76,8 @@ def score(cases: Sequence[Case], settings: RewardSettings) -> Scored:
     scores = {reward.name: _scores(reward, cases, groups, settings) for reward in active}
     if settings.failures == "raise":
         _refuse_failures(scores, cases)
-    counted = {name: _counted(found, groups, settings) for name, found in scores.items()}
-    totals = _totals(scores, counted, weights, settings)
+    counted = _counted(scores, groups, settings)
+    totals = _totals(counted, weights)
     return Scored(
         rollouts=tuple(case.rollout for case in cases),
         weights=weights,
@@ -91,12 +91,29 @@ def _groups(cases: Sequence[Case]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
+        _check_signals(case)
         groups.setdefault(case.rollout.group, []).append(index)
     for name, members in groups.items():
-        asked = {(r.claim, r.label, r.n_star) for r in (cases[i].rollout for i in members)}
+        rollouts = [cases[index].rollout for index in members]
+        asked = {(one.claim, one.evidence, one.label, one.n_star) for one in rollouts}
         if len(asked) > 1:
-            raise ValueError(f"the rollouts of group '{name}' differ in claim, label or n*")
+            raise ValueError(
+                f"the rollouts of group '{name}' differ in claim, evidence, label or n*"
+            )
     return list(groups.values())
+
+
+def _check_signals(case: Case) -> None:
+    """Rewards read signals by cycle: each must have one entry a cycle."""
+    signals, asked = case.signals, len(case.rollout.trace.cycles)
+    parts = (signals.without, signals.answerable, signals.atomic, signals.correct)
+    lengths = {len(part) for part in (*parts, signals.abstained)}
+    if lengths != {asked}:
+        rollout = case.rollout
+        raise ValueError(
+            f"rollout {rollout.number} of '{rollout.group}' has {asked} cycles, its signals "
+            f"have {sorted(lengths)}"
+        )
 
 
 def _scores(
@@ -110,18 +127,26 @@ def _scores(
 
 
 def _counted(
-    scores: Sequence[Score], groups: Sequence[list[int]], settings: RewardSettings
-) -> tuple[Amount, ...]:
-    """What one reward adds for each case, by the failure policy."""
-    if settings.failures == "zero":
-        return tuple(0.0 if score.state == "failed" else score.value for score in scores)
-    values = [score.value for score in scores]
+    scores: Mapping[str, Sequence[Score]], groups: Sequence[list[int]], settings: RewardSettings
+) -> dict[str, tuple[Amount, ...]]:
+    """What each reward adds for each case, by the failure policy."""
+    left_out = {
+        name: {index for index, score in enumerate(found) if score.state == "failed"}
+        for name, found in scores.items()
+    }
     if settings.failures == "drop_group":
-        for members in groups:
-            if any(scores[index].state == "failed" for index in members):
-                for index in members:
-                    values[index] = None
-    return tuple(values)
+        for failed in left_out.values():
+            failed.update(*(members for members in groups if not failed.isdisjoint(members)))
+    if settings.failures == "drop_rollout":
+        dropped = set().union(*left_out.values())
+        left_out = dict.fromkeys(left_out, dropped)
+    instead = 0.0 if settings.failures == "zero" else None
+    return {
+        name: tuple(
+            instead if index in left_out[name] else score.value for index, score in enumerate(found)
+        )
+        for name, found in scores.items()
+    }
 
 
 def _refuse_failures(scores: Mapping[str, Sequence[Score]], cases: Sequence[Case]) -> None:
@@ -136,18 +161,11 @@ def _refuse_failures(scores: Mapping[str, Sequence[Score]], cases: Sequence[Case
 
 
 def _totals(
-    scores: Mapping[str, Sequence[Score]],
-    counted: Mapping[str, Sequence[Amount]],
-    weights: Mapping[str, float],
-    settings: RewardSettings,
+    counted: Mapping[str, Sequence[Amount]], weights: Mapping[str, float]
 ) -> tuple[float | None, ...]:
-    """The weighted sum of what counts; None where nothing does, or the rollout is dropped."""
-    dropping = settings.failures == "drop_rollout"
+    """The weighted sum of what counts; None where nothing does."""
     totals: list[float | None] = []
-    for found, amounts in zip(
-        zip(*scores.values(), strict=True), zip(*counted.values(), strict=True), strict=True
-    ):
+    for amounts in zip(*counted.values(), strict=True):
         terms = [w * a for w, a in zip(weights.values(), amounts, strict=True) if a is not None]
-        dropped = dropping and any(score.state == "failed" for score in found)
-        totals.append(None if dropped or not terms else sum(terms))
+        totals.append(sum(terms) if terms else None)
     return tuple(totals)
