@@ -14,18 +14,16 @@ import polars as pl
 import pytest
 import stage_child
 from fault_server import MODEL, Answer, FaultServer, replying
-from stage_child import run_stage
-from strategies import example_row, frame_of
+from stage_child import run_stage, write_claims
 from tiny_models import tiny_chat
 from tiny_server import TinyServer
 
 from decomposerl.funnel.conservation import broken_rules
-from decomposerl.schemas import DECONTAMINATED, RULE_FILTERED, Table
-from resources.tables import file_sha256, write_parquet
+from decomposerl.schemas import DECONTAMINATED, RULE_FILTERED
+from resources.tables import file_sha256
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS, KILLED_AFTER = 2_000, 700
-WORDS = "ice melts in warm rain and snow falls on Paris while rivers rise".split()
 
 
 class QuestionServer(FaultServer):
@@ -37,23 +35,6 @@ class QuestionServer(FaultServer):
         asked_for = questions[: 1 if int(digest, 16) % 3 == 0 else 2]
         tags = "".join(f"<question>{question}</question>\n" for question in asked_for)
         return super()._well(asked, replying(f"<questions>\n{tags}</questions>"))
-
-
-def claims(data: Path, table: Table, rows: int) -> pl.DataFrame:
-    """``rows`` different claims, written as the table that a stage reads."""
-    frame = frame_of(
-        table,
-        [
-            example_row(
-                claim=f"{WORDS[row % 12]} {WORDS[row % 7]} {row}",
-                evidence=" ".join(WORDS[row % 5 : row % 5 + 6]) + ".",
-                label=("Supported", "Refuted")[row % 2],
-            )
-            for row in range(rows)
-        ],
-    )
-    write_parquet(frame, data / f"{table.name}.parquet")
-    return frame
 
 
 def accounts(result: dg.ExecuteInProcessResult, stage: str) -> tuple[int, int]:
@@ -70,7 +51,7 @@ def test_difficulty_over_http_scores_every_claim_once(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
     """A real model behind the endpoint: each row is scored, kept or dropped, and never again."""
-    before = claims(tmp_path, RULE_FILTERED, 40)
+    before = write_claims(tmp_path, RULE_FILTERED, 40)
     folder = tiny_chat(tmp_path_factory.mktemp("chat") / "tiny-chat")
     with TinyServer(folder) as server:
         first = run_stage("difficulty_band", tmp_path, server.url, server.name)
@@ -89,8 +70,8 @@ def test_difficulty_over_http_scores_every_claim_once(
 def test_a_killed_silver_run_asks_only_for_what_is_missing(tmp_path: Path):
     """2,000 claims, kill -9 in the middle: the next run asks the rest, and nothing differs."""
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    before = claims(killed, DECONTAMINATED, ROWS)
-    claims(whole, DECONTAMINATED, ROWS)
+    before = write_claims(killed, DECONTAMINATED, ROWS)
+    write_claims(whole, DECONTAMINATED, ROWS)
     with QuestionServer(usual=Answer(delay_s=0.01)) as server:
         command = [sys.executable, stage_child.__file__, "silver_decomposed"]
         running = subprocess.Popen(
