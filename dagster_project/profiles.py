@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from dotenv import dotenv_values
+from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
@@ -67,6 +67,15 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
 def _environment() -> dict[str, str]:
     written = {name: value for name, value in dotenv_values(".env").items() if value is not None}
     return {**written, **os.environ}
+
+
+def fill_environment() -> None:
+    """Add what a ``.env`` file of the working directory says and the environment does not.
+
+    The ``dagster`` commands do so themselves; a program that starts a run by itself calls
+    this first, so that keys are found where Dagster looks for them.
+    """
+    load_dotenv(".env")
 
 
 def key_named(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:

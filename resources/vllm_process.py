@@ -38,6 +38,8 @@ from resources import vllm_watchdog
 HOST = "127.0.0.1"
 POLL_S = 0.2
 _ANSWER_S = 5.0
+_WITHOUT_KEY = ("env", "-u", "VLLM_API_KEY")
+"""A key in the starter's environment is for servers elsewhere: with it, vLLM would refuse us."""
 _TAIL_BYTES, _TAIL_LINES = 8_192, 20
 # The machine's proxy, where there is one, must not see what goes to a neighbour.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -147,7 +149,7 @@ class VllmProcess:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as log:
             self._watchdog = subprocess.Popen(  # noqa: S603 - the command is the user's setting
-                [*words, *self._command.words(port)],
+                [*words, *_WITHOUT_KEY, *self._command.words(port)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

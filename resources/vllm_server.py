@@ -80,9 +80,9 @@ class VllmServer(dg.ConfigurableResource):  # type: ignore[type-arg]
         if self.attach_to:
             return self._attached()
         if self._process is None:
-            self._process = VllmProcess(
-                self.command(), self._log(), self.start_timeout_s, self.grace_s
-            )
+            log = self._log()
+            self._process = VllmProcess(self.command(), log, self.start_timeout_s, self.grace_s)
+            dg.get_dagster_logger().info(f"starting a server of {self.model}; its log is {log}")
         return self._process.base_url()
 
     def stop(self) -> None:
@@ -94,8 +94,12 @@ class VllmServer(dg.ConfigurableResource):  # type: ignore[type-arg]
         root = self.attach_to.rstrip("/").removesuffix("/v1")
         if not re.match(r"https?://", root):
             raise ConfigError(f"attach_to is '{self.attach_to}'; it must begin with http(s)://")
-        deadline = time.monotonic() + self.start_timeout_s
+        deadline, told = time.monotonic() + self.start_timeout_s, False
         while not healthy(root, self.command().name, self.api_key):
+            if not told:
+                patience = f"waiting up to {self.start_timeout_s:g} s"
+                dg.get_dagster_logger().warning(f"{root} does not answer yet; {patience}")
+                told = True
             if time.monotonic() > deadline:
                 words = " ".join(self.command().words(self.port or 8000))
                 raise EngineError(

@@ -154,26 +154,36 @@ def test_what_is_never_sent_does_not_tell_replies_apart(tmp_path: Path):
         assert 2 == len(served.asked)  # the first is known, the other two are questions now
 
 
+TOP = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.5}]
+LOGPROBS = {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": TOP}]}
+BARE_CHOICE = {"message": {"content": "Yes"}, "finish_reason": "length"}
+WITH_TOKENS = Answer(change={"choices": [BARE_CHOICE | {"logprobs": LOGPROBS}]})
+ONE_TOKEN = request(1, sampling=Sampling(max_tokens=1, top_logprobs=2))
+
+
 def test_log_probabilities_are_read_and_stored(tmp_path: Path):
     """One new token with its alternatives is a whole answer although the budget ended it."""
-    entry = {
-        "token": "Yes",
-        "logprob": -0.1,
-        "top_logprobs": [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.5}],
-    }
-    choice = {
-        "message": {"content": "Yes"},
-        "finish_reason": "length",
-        "logprobs": {"content": [entry]},
-    }
-    one = request(1, sampling=Sampling(max_tokens=1, top_logprobs=2))
-    usual = Answer(change={"choices": [choice]})
-    with FaultServer(usual=usual) as served, client(served.url, tmp_path) as chat:
+    with (
+        FaultServer(usual=WITH_TOKENS) as served,
+        client(served.url, tmp_path) as chat,
+    ):
         for _ in range(2):
-            (found,) = chat.complete([one])
+            (found,) = chat.complete([ONE_TOKEN])
             assert isinstance(found, ChatReply)
             assert (Token("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),) == found.tokens
         assert 1 == len(served.asked)
+
+
+def test_a_reply_without_the_log_probabilities_asked_for_is_not_stored(tmp_path: Path):
+    """Once the endpoint gives them, the same question gets them; nothing poisons the cache."""
+    without = Answer(change={"choices": [BARE_CHOICE]})
+    with FaultServer([without], WITH_TOKENS) as served:
+        for lengths in (0, 1, 1):
+            with client(served.url, tmp_path) as chat:
+                (found,) = chat.complete([ONE_TOKEN])
+                assert isinstance(found, ChatReply)
+                assert lengths == len(found.tokens)
+        assert 2 == len(served.asked)
 
 
 @pytest.mark.parametrize(

@@ -187,6 +187,20 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
     assert ended
 
 
+def test_a_key_in_the_environment_is_not_the_childs(held: Path):
+    """The key of a server elsewhere does not lock the one that is started here."""
+    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour="well")
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"VLLM_API_KEY": "of another server"},
+        stdout=subprocess.PIPE,
+    ) as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline().startswith(b"http://127.0.0.1:")
+        starter.kill()
+    assert gone(held)
+
+
 def run(server: VllmServer, *, fail: bool) -> list[str]:
     """One asset run with the server inside another resource; the URLs the asset saw."""
     seen = []

@@ -8,6 +8,7 @@ it starts hold a shared lock on ``--holds``, so a test sees when both are gone.
 import argparse
 import fcntl
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -53,6 +54,9 @@ class Answer(BaseHTTPRequestHandler):
 if __name__ == "__main__":
     sys.stdout.write(f"stand-in starts with {' '.join(sys.argv[1:])}\n")
     sys.stdout.flush()
+    if "VLLM_API_KEY" in os.environ:
+        sys.stdout.write("as vLLM does, the stand-in would now refuse whoever has no key\n")
+        sys.exit(4)
     if ASKED.stand_in == "dies":
         sys.stdout.write("CUDA out of memory, says the stand-in\n")
         sys.exit(3)

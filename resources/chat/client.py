@@ -48,6 +48,10 @@ class _Question:
             return str(error) or type(error).__name__
         return None
 
+    def lacks_tokens(self, reply: ChatReply) -> bool:
+        """Whether log probabilities were asked for and the endpoint gave none."""
+        return self.request.sampling.top_logprobs > 0 and not reply.tokens
+
 
 class ChatClient:
     """A ``Chat`` over OpenAI-compatible endpoints. Threads may share one."""
@@ -194,6 +198,8 @@ class ChatClient:
         """
         reply = self.cache.get([question.key]).get(question.key) if self.cache else None
         stored = reply.text if reply is not None else None
+        if reply is not None and question.lacks_tokens(reply):
+            reply = None
         text, complaint = "", None
         for _ in range(_ASKED_AT_MOST):
             if reply is None:
@@ -211,9 +217,12 @@ class ChatClient:
     def _keep(self, question: _Question, reply: ChatReply, stored: str | None) -> None:
         if reply.cached:
             self.counts.add(hits=1)
-        elif self.cache is not None:
+        elif self.cache is not None and not question.lacks_tokens(reply):
             self.cache.put(Entry(question.key, reply, question.request.template, stored))
 
 
 def _takes(questions: dict[str, _Question], key: str, reply: ChatReply) -> bool:
-    return key in questions and questions[key].complaint(reply) is None
+    question = questions.get(key)
+    if question is None or question.lacks_tokens(reply):
+        return False
+    return question.complaint(reply) is None
