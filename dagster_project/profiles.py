@@ -87,16 +87,19 @@ def key_named(variable: str, environment: Mapping[str, str] | None = None) -> Se
 def resources_for(profile: Profile) -> dict[str, Any]:
     """The Dagster resources of a profile, by the names that assets ask for."""
     from dagster_project.engine_resources import engine_resources
+    from resources.chat.cache_file import ChatCacheFile
     from resources.reading import CorporaResource
     from resources.tables import DataFolder, ParquetTables
 
+    results = str(profile.data / "engine_results")
     return {
         "io_manager": ParquetTables(base_dir=str(profile.data)),
         "data_folder": DataFolder(base_dir=str(profile.data)),
         "corpora": CorporaResource(
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
-        **engine_resources(profile.engines, str(profile.data / "engine_results")),
+        "chat_cache": ChatCacheFile(results_dir=results),
+        **engine_resources(profile.engines, results),
     }
 
 

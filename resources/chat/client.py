@@ -20,12 +20,12 @@ from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
 from resources.chat.cache import ChatCache, Entry, key_of
 from resources.chat.calls import Caller, Outcome
 from resources.chat.counts import Counts
+from resources.chat.export import CACHE_FILE
 from resources.chat.loop import LoopThread
 from resources.chat.pace import Timing
 from resources.chat.progress import Progress
 from resources.chat.settings import ChatSettings
 
-CACHE_FILE = "chat_cache.sqlite"
 _ASKED_AT_MOST = 2  # a reply that does not parse is asked once more
 Parse = Callable[[str], Any]
 
