@@ -21,7 +21,7 @@ from resources.shards import Shelf, key_of, slug
 
 Item = TypeVar("Item")
 Pair = tuple[str, str]
-Details = Callable[[], Mapping[str, int | float]]
+Details = Callable[[], Mapping[str, int | float | str]]
 
 
 class ResultStore:
