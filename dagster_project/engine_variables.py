@@ -18,7 +18,7 @@ from resources.vllm_command import program_of
 
 Env = Mapping[str, str]
 EXAMPLE_URL = "http://127.0.0.1:8000/v1"
-_KEY = re.compile(r"(\w*_)?KEY")
+_KEY = re.compile(r"(\w*_)?KEY", re.IGNORECASE)
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _MOST_PRICES = 2
 

@@ -115,7 +115,7 @@ def test_a_price_is_read_as_it_was_written(prompt: float, completion: float | No
 
 def test_names_that_end_in_key_are_keys():
     """``HF_TOKEN`` and words that merely begin so are not."""
-    names = ("KEY", "OPENAI_API_KEY", "MY_KEY", "HF_TOKEN", "KEYBOARD", "MONKEY", "KEY_FILE")
-    assert ("KEY", "MY_KEY", "OPENAI_API_KEY") == names_of_keys(dict.fromkeys(names, "x"))
+    names = ("KEY", "OPENAI_API_KEY", "MY_KEY", "HF_TOKEN", "KEYBOARD", "MONKEY", "my_key")
+    assert ("KEY", "MY_KEY", "OPENAI_API_KEY", "my_key") == names_of_keys(dict.fromkeys(names, "x"))
     env = {"A_KEY": "1", "PATH": "/bin"}
     assert ("A_KEY",) == engine_choices("paper", env).withheld
