@@ -222,7 +222,7 @@ def test_only_the_first_question_is_asked_alone():
     [
         (ChatFailure("refused", "HTTP 401: wrong key", 1, lasting=True), "HTTP 401: wrong key"),
         (ChatFailure("budget", "ceiling of 5 calls", 0), "stopped at the ceiling of 5 calls"),
-        (TIMEOUT, "not one of 2 questions was answered .*too slow"),
+        (TIMEOUT, "not one of 2 requests was answered .*too slow"),
     ],
 )
 def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):

@@ -67,11 +67,11 @@ class Verdict:
             for reason, times in self.failures.most_common()
         )
         if self.failures and not answered and not _OF_THE_QUESTION.issuperset(self.failures):
-            return f"not one of {questions:,} questions was answered ({reasons})"
+            return f"not one of {questions:,} requests was answered ({reasons})"
         missing = questions - answered
         if missing > self._most * questions:
             return (
-                f"{missing:,} of {questions:,} questions got no answer, more than the share of "
+                f"{missing:,} of {questions:,} requests got no answer, more than the share of "
                 f"{self._most:g} that most_unanswered allows ({reasons})"
             )
         return ""
