@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
 from resources.hosted_embeddings import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
+from resources.results import ResultStore, StoredEmbedder
 
 MODEL, WIDTH, KEY = "text-embedding-tiny", 6, "sk-secret-5501"
 
@@ -248,6 +250,19 @@ def test_a_failed_batch_hands_over_what_came(endpoint: Endpoint, fault: str):
     assert 11 - 4 <= len(rows) <= 11 - 3
     assert np.array_equal(unit_vectors([texts[row] for row in rows]), vectors)
     assert np.float32 == vectors.dtype
+
+
+def test_vectors_that_came_before_a_failure_are_stored(endpoint: Endpoint, tmp_path: Path):
+    """The next run asks only for the batch that failed, also where it was the last one."""
+    texts = [f"text {n}" for n in range(12)]
+    endpoint.faults = ["", "500"]
+    engine = embedder(endpoint, batch_items=4, in_flight=1, retries=0)
+    with pytest.raises(EmbeddingsStopped):
+        StoredEmbedder(engine, ResultStore(tmp_path), batch_size=8).embed(texts)
+    endpoint.asked.clear()
+    again = StoredEmbedder(engine, ResultStore(tmp_path), batch_size=8)
+    assert np.array_equal(unit_vectors(texts), again.embed(texts))
+    assert texts[4:] == [text for body in endpoint.asked for text in body["input"]]
 
 
 def test_nothing_that_came_is_an_empty_hand(endpoint: Endpoint):
