@@ -1,4 +1,4 @@
-"""``attrition``, the whole funnel as one table and one picture, and the DuckDB catalogue."""
+"""The whole funnel as one table, what chat models replied, and the DuckDB catalogue."""
 
 from collections.abc import Sequence
 
@@ -14,6 +14,8 @@ from decomposerl.reports.attrition import (
     attrition_wide,
 )
 from decomposerl.reports.attrition import attrition as attrition_table
+from decomposerl.reports.escape import markdown_table
+from resources.chat.cache_file import ChatCacheFile
 from resources.duckdb_catalogue import build_catalogue
 from resources.recording import StageRecorder, picture
 from resources.tables import DataFolder, StageOutput
@@ -71,12 +73,27 @@ def _stages(folder: DataFolder) -> list[StageFrames]:
     ]
 
 
+@dg.asset(deps=["difficulty_band", "silver_decomposed"], group_name="catalog", kinds={"parquet"})
+def chat_replies(
+    context: dg.AssetExecutionContext, chat_cache: ChatCacheFile
+) -> dg.MaterializeResult[StageOutput]:
+    """Every reply that chat models gave so far, with what it cost; none where none was asked."""
+    recorder = StageRecorder(context)
+    frame = chat_cache.replies()
+    spent = frame.group_by("model", "template").agg(
+        pl.len().alias("replies"), pl.col("prompt_tokens", "completion_tokens").sum()
+    )
+    by_model = markdown_table(spent.columns, spent.sort("model", "template").rows())
+    metadata = {"replies": frame.height, "by model": dg.MetadataValue.md(by_model)}
+    return recorder.table(frame, metadata)
+
+
 def catalog_asset(
     sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> dg.AssetsDefinition:
     """The DuckDB catalogue over these sources, listed by title, and these benchmarks."""
 
-    @dg.asset(deps=["attrition"], group_name="catalog", kinds={"duckdb"})
+    @dg.asset(deps=["attrition", "chat_replies"], group_name="catalog", kinds={"duckdb"})
     def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
         """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""
         path = build_catalogue(data_folder.path, sources, benchmarks)

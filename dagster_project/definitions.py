@@ -7,7 +7,7 @@ Runs execute in one process: a process a step costs seconds each and loads engin
 import dagster as dg
 
 from assets.benchmarks import benchmark_assets
-from assets.catalog import attrition_asset, catalog_asset
+from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
 from assets.funnel import funnel_assets
 from assets.sources import source_assets
@@ -32,6 +32,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             *benchmark_assets(benchmarks, sources),
             *funnel_assets(source_names, benchmark_names, profile.engines.pools),
             attrition_asset(sources),
+            chat_replies,
             catalog_asset(sources, benchmarks),
         ],
         asset_checks=all_checks(source_names, benchmark_names),

@@ -15,7 +15,7 @@ import yaml
 from rich.console import Console
 
 from dagster_project.definitions import build_definitions
-from dagster_project.profiles import profile_from_environment
+from dagster_project.profiles import fill_environment, profile_from_environment
 from decomposerl.claims.catalogue import SOURCES
 from decomposerl.reports.attrition import attrition_text, attrition_wide
 from resources.tables import DataFolder
@@ -26,6 +26,7 @@ _CONFIG = Path(__file__).resolve().parent.parent / "configs" / "demo.yaml"
 def main() -> int:
     """Run the demo; 0 on success."""
     console = Console()
+    fill_environment()
     config = yaml.safe_load(_CONFIG.read_text("utf-8"))
     config["loggers"] = {"console": {"config": {"log_level": "INFO"}}}
     profile = dataclasses.replace(profile_from_environment(), corpora=None)

@@ -14,9 +14,10 @@ from pydantic import SecretStr
 from dagster_project import public_figures as figures
 from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.profiles import Profile
-from decomposerl.reports.cost import PAPER, EngineCost, Workload, estimate
+from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import Estimate, Finding, Readiness
 from resources import readiness as look
+from resources.vllm_command import program_of
 from resources.workload import measured_workload
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
@@ -84,6 +85,8 @@ def _models(engines: EngineChoices) -> Iterator[Finding]:
     if engines.verifier_server is not None and _starts_a_server(engines):
         # a note: vLLM fetches its model itself, and may keep it in a place of its own
         yield look.hub_model(engines.verifier_server.model, required=False)
+    if engines.verifier_server is not None:
+        yield look.chunk_tokenizer(engines.verifier_tokenizer, engines.verifier_server.model)
 
 
 def _starts_a_server(engines: EngineChoices) -> bool:
@@ -102,7 +105,7 @@ def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
         )
     if _starts_a_server(engines):
         yield look.program(
-            engines.vllm[0],
+            program_of(engines.vllm),
             "pip install vllm, name it in DECOMPOSERL_VLLM, or name a running server in "
             "DECOMPOSERL_VERIFIER_URL",
         )
@@ -122,8 +125,9 @@ def estimates_for(profile: Profile) -> tuple[Estimate, ...]:
         basis = f"the {here.entities:,} claims in the data folder (rows and lengths measured)"
         found.append((basis, here))
     basis = (
-        f"the paper's {PAPER.entities:,} claims (rows from the paper; {PAPER.evidence_tokens:,.0f} "
-        f"tokens of evidence and {PAPER.claim_tokens:.0f} of claim assumed)"
+        f"the paper's {PAPER.entities:,} claims (rows from the paper; {BENCHMARK_CLAIMS:,} test "
+        f"claims, {PAPER.evidence_tokens:,.0f} tokens of evidence and {PAPER.claim_tokens:.0f} of "
+        "claim assumed)"
     )
     found.append((basis, PAPER))
     return tuple(

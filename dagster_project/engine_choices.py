@@ -4,8 +4,9 @@ Takes a profile's name and what a person may choose besides (endpoints, models, 
 gives an ``EngineChoices``. Dagster's resources and ``decomposerl doctor`` both start from
 it, so what is checked is what runs.
 
-Left out deliberately: the environment (``profiles``), and keys: a ``Server`` carries the
-name of a variable and whether it is set.
+Left out deliberately: the environment (``profiles``), what a variable may hold
+(``engine_variables``), and keys: a ``Server`` carries the name of a variable and whether it is
+set.
 """
 
 import re
@@ -14,6 +15,16 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import urlsplit
 
+from dagster_project.engine_variables import (
+    EXAMPLE_URL,
+    cards,
+    command,
+    device,
+    dollars,
+    endpoint_urls,
+    names_of_keys,
+    price,
+)
 from dagster_project.public_figures import PRICES
 from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Price
@@ -23,7 +34,7 @@ OPENAI = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
-_VLLM_PORT = "http://127.0.0.1:8000/v1"
+VERIFIER_KEY = "DECOMPOSERL_VERIFIER_KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +67,24 @@ class Server:
 class EngineChoices:
     """Empty and None mean the embedded engine. ``device`` is torch's name.
 
-    ``vllm`` is the first words of the command that starts a server over ``cards`` cards;
-    ``dollars`` the ceiling of one silver run, 0 for none.
+    ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
+    ``vllm`` is the first words of the command that starts a server over ``cards`` cards, and
+    ``withheld`` the variables of keys that it does not get; ``dollars`` the ceiling of one
+    silver run, 0 for none.
     """
 
     tokenizer: str = ""
     spacy_models: tuple[str, ...] = ()
     verifier: Literal["embedded", "minicheck_local", "minicheck_hosted"] = "embedded"
     verifier_server: Server | None = None
+    verifier_tokenizer: str = ""
     sentence_model: str = ""
     embedder_server: Server | None = None
     chat_server: Server | None = None
     device: str = "cpu"
     vllm: tuple[str, ...] = ("vllm", "serve")
     cards: int = 1
+    withheld: tuple[str, ...] = ()
     dollars: float = 0.0
 
     @property
@@ -113,16 +128,15 @@ def engine_choices(name: ProfileName, env: Mapping[str, str]) -> EngineChoices:
 
 
 def _local(env: Mapping[str, str]) -> EngineChoices:
-    chat = _server(env, "CHAT", "Qwen/Qwen3-32B", _VLLM_PORT)
     return EngineChoices(
         tokenizer=POLICY,
         spacy_models=("en_core_sci_sm", "en_core_web_sm"),
         verifier="minicheck_local",
         sentence_model=env.get("DECOMPOSERL_EMBEDDER_MODEL")
         or "sentence-transformers/all-MiniLM-L6-v2",
-        chat_server=chat,
-        device=env.get("DECOMPOSERL_DEVICE") or "cpu",
-        dollars=_number(env, "DECOMPOSERL_CHAT_DOLLARS", 0.0),
+        chat_server=_server(env, "CHAT", "Qwen/Qwen3-32B", EXAMPLE_URL),
+        device=device(env, "DECOMPOSERL_DEVICE"),
+        dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
     )
 
 
@@ -131,58 +145,28 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         tokenizer=POLICY,
         spacy_models=("en_core_sci_lg", "en_core_web_trf"),
         verifier="minicheck_hosted",
-        verifier_server=_server(env, "VERIFIER", MINICHECK_7B, "", "DECOMPOSERL_VERIFIER_KEY"),
-        embedder_server=_server(env, "EMBEDDER", "text-embedding-3-large", OPENAI),
+        verifier_server=_server(env, "VERIFIER", MINICHECK_7B, "", most=1),
+        verifier_tokenizer=env.get("DECOMPOSERL_VERIFIER_TOKENIZER") or "",
+        embedder_server=_server(env, "EMBEDDER", "text-embedding-3-large", OPENAI, most=1),
         chat_server=_server(env, "CHAT", "gpt-5-mini", OPENAI),
-        device=env.get("DECOMPOSERL_DEVICE") or "cpu",
-        vllm=tuple((env.get("DECOMPOSERL_VLLM") or "vllm serve").split()),
-        cards=int(_number(env, "DECOMPOSERL_VLLM_CARDS", 1)),
-        dollars=_number(env, "DECOMPOSERL_CHAT_DOLLARS", 0.0),
+        device=device(env, "DECOMPOSERL_DEVICE"),
+        vllm=command(env, "DECOMPOSERL_VLLM", "vllm serve"),
+        cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),
+        withheld=names_of_keys(env),
+        dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
     )
 
 
-def _server(
-    env: Mapping[str, str], role: str, model: str, url: str, key_variable: str = OPENAI_KEY
-) -> Server:
+def _server(env: Mapping[str, str], role: str, model: str, url: str, *, most: int = 0) -> Server:
+    """``most`` is how many URLs the engine behind it asks, 0 for any number."""
     variable = f"DECOMPOSERL_{role}_URL"
-    said = env.get(variable) or url
-    urls = tuple(part.strip().rstrip("/") for part in said.split(",") if part.strip())
-    for one in urls:
-        parts = urlsplit(one)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.password:
-            raise ConfigError(
-                f"{variable} is not an http(s) URL without a password, such as {_VLLM_PORT}"
-            )
     named = env.get(f"DECOMPOSERL_{role}_MODEL") or model
+    key_variable = VERIFIER_KEY if role == "VERIFIER" else OPENAI_KEY
     return Server(
         model=named,
-        urls=urls,
+        urls=endpoint_urls(env, variable, url, most=most),
         variable=variable,
         key_variable=key_variable,
         has_key=bool(env.get(key_variable)),
-        price=_price(env, f"DECOMPOSERL_{role}_PRICE") or PRICES.get(named),
+        price=price(env, f"DECOMPOSERL_{role}_PRICE") or PRICES.get(named),
     )
-
-
-def _price(env: Mapping[str, str], variable: str) -> Price | None:
-    said = env.get(variable)
-    if not said:
-        return None
-    try:
-        prompt, completion = [*map(float, said.split("/")), 0.0][:2]
-    except ValueError as error:
-        raise ConfigError(
-            f"{variable} is '{said}'; it must be US dollars a million tokens, prompt/completion, "
-            "such as 0.25/2.00"
-        ) from error
-    return Price(prompt, completion)
-
-
-def _number(env: Mapping[str, str], variable: str, default: float) -> float:
-    try:
-        number = float(env.get(variable) or default)
-    except ValueError as error:
-        raise ConfigError(f"{variable} is '{env[variable]}'; it must be a number") from error
-    if not 0 <= number < float("inf"):
-        raise ConfigError(f"{variable} is {number:g}; it must not be negative")
-    return number

@@ -60,8 +60,10 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
             batch_size=_HOSTED_BATCH,
             model=server.model,
             base_url=server.urls[0] if server.urls else "",
+            tokenizer=choices.verifier_tokenizer,
             vllm=list(choices.vllm),
             cards=choices.cards,
+            withheld=list(choices.withheld),
             start_timeout_s=_ATTACH_S if server.urls else _START_S,
             **_key(server),
         )
@@ -126,4 +128,5 @@ def _key(server: Server) -> dict[str, Any]:
     return {
         "api_key": dg.EnvVar(server.key_variable) if server.has_key else "",
         "key_variable": server.key_variable if server.needs_key else "",
+        "key_name": server.key_variable,
     }

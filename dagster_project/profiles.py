@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from dotenv import dotenv_values
+from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
@@ -69,6 +69,15 @@ def _environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
+def fill_environment() -> None:
+    """Add what a ``.env`` file of the working directory says and the environment does not.
+
+    The ``dagster`` commands do so themselves; a program that starts a run by itself calls
+    this first, so that keys are found where Dagster looks for them.
+    """
+    load_dotenv(".env")
+
+
 def key_named(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:
     """The key in a variable, empty where it is not set; kept in memory alone."""
     env = _environment() if environment is None else environment
@@ -78,16 +87,19 @@ def key_named(variable: str, environment: Mapping[str, str] | None = None) -> Se
 def resources_for(profile: Profile) -> dict[str, Any]:
     """The Dagster resources of a profile, by the names that assets ask for."""
     from dagster_project.engine_resources import engine_resources
+    from resources.chat.cache_file import ChatCacheFile
     from resources.reading import CorporaResource
     from resources.tables import DataFolder, ParquetTables
 
+    results = str(profile.data / "engine_results")
     return {
         "io_manager": ParquetTables(base_dir=str(profile.data)),
         "data_folder": DataFolder(base_dir=str(profile.data)),
         "corpora": CorporaResource(
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
-        **engine_resources(profile.engines, str(profile.data / "engine_results")),
+        "chat_cache": ChatCacheFile(results_dir=results),
+        **engine_resources(profile.engines, results),
     }
 
 

@@ -22,6 +22,7 @@ FailureReason = Literal[
     "server_error",  # 5xx after all retries
     "refused",  # another 4xx: the request itself is wrong, never retried
     "wrong_model",  # the endpoint serves another model than was asked for
+    "no_logprobs",  # log probabilities were asked for and the endpoint gives none
     "empty",  # a reply without text, or with reasoning alone
     "truncated",  # the token budget ended before the reply did
     "unparsable",  # the reply did not parse, twice
@@ -121,12 +122,16 @@ class ChatReply:
 
 @dataclass(frozen=True, slots=True)
 class ChatFailure:
-    """Why there is no usable reply. ``text`` is what came, where something did."""
+    """Why there is no usable reply. ``text`` is what came, where something did.
+
+    ``lasting``: whoever answered so answers every request so (a wrong key, another model).
+    """
 
     reason: FailureReason
     detail: str
     attempts: int
     text: str = ""
+    lasting: bool = False
 
 
 class Chat(Protocol):
@@ -142,7 +147,7 @@ class Chat(Protocol):
     ) -> list[ChatReply | ChatFailure]:
         """One outcome a request, in order; no request raises.
 
-        ``parse`` is tried on each reply's text; where it raises ``ValueError`` the request
-        is asked once more, and a second failure is ``unparsable``.
+        ``parse`` is tried on each reply's text; where it raises ``ValueError`` (or gives up
+        on its depth) the request is asked once more, and a second failure is ``unparsable``.
         """
         ...

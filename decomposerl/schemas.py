@@ -203,6 +203,24 @@ REJECTS = Table(
         Column("detail", _S, "short excerpt or message"),
     ),
 )
+CHAT_REPLIES = Table(
+    "chat_replies",
+    (
+        Column("key", _S, "64 hex digits of SHA-256 over all that decides the reply"),
+        Column("model", _S, "name in requests"),
+        Column("revision", _S, "of the weights, or the snapshot; empty where none was set"),
+        Column("template", _S, "prompt that the messages were filled from"),
+        Column("template_digest", _S, "SHA-256 of that prompt file"),
+        Column("text", _S, "the reply, raw"),
+        Column("finish_reason", _S, "stop, length, content_filter or other"),
+        Column("reported_model", _S, "the model that the endpoint says answered"),
+        Column("prompt_tokens", _I, "as the endpoint counted"),
+        Column("completion_tokens", _I, "as the endpoint counted"),
+        Column("latency_s", _F, "seconds from request to reply, when it was asked"),
+        Column("tokens", _S, "log probabilities where asked for, as JSON", nullable=True),
+    ),
+    unique=("key",),
+)
 ATTRITION = Table(
     "attrition",
     (

@@ -100,6 +100,7 @@ _VIEWS = (
     _View("pairs", schemas.PAIRS, (_PAIRS,)),
     _View("selection_cells", schemas.SELECTION_CELLS, (_CELLS,)),
     _View("rejects", schemas.REJECTS, ("rejects", "rejects/benchmark"), read_for=True),
+    _View("chat_replies", schemas.CHAT_REPLIES),
     *(_View(table.name, table) for table in _STAGE_TABLES),
 )
 

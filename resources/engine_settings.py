@@ -54,6 +54,7 @@ class KeyedResource(StoredResource):
     key_variable: str = Field(
         default="", description="variable that must hold the key; empty: no key is needed"
     )
+    key_name: str = Field(default="", description="variable of the key, for messages alone")
 
     def key(self) -> SecretStr:
         """The key, in memory alone.

@@ -25,6 +25,7 @@ from resources.embedded.rule_entities import RuleEntities
 from resources.embedded.word_tokens import WordTokens
 from resources.engine_settings import ChatResource, KeyedResource, StoredResource
 from resources.hosted_embeddings import HostedEmbedder
+from resources.minicheck.chunk_tokens import ChunkTokens
 from resources.minicheck.forms import StoredForms
 from resources.minicheck.hosted import HostedMiniCheck
 from resources.minicheck.local import LocalMiniCheck
@@ -37,6 +38,7 @@ from resources.token_counting import TalliedTokens
 from resources.vllm_server import VllmServer
 
 NumberType = Literal["float32", "bfloat16", "float16"]
+_TEXTS_A_PROCESS = 8_192  # of spaCy's: to start one takes seconds, and each has its models
 
 
 class TokensResource(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -58,7 +60,12 @@ class TokensResource(dg.ConfigurableResource):  # type: ignore[type-arg]
 class EntitiesResource(StoredResource):
     """The entity recogniser."""
 
-    batch_size: int = Field(default=1024, ge=1, description="texts asked and stored at a time")
+    batch_size: int = Field(
+        default=1024,
+        ge=1,
+        description="texts asked and stored at a time; more than one process takes at least 8,192 "
+        "a process, because processes are started anew each time",
+    )
     engine: Literal["embedded", "spacy"] = Field(
         default="embedded", description="spaCy blank pipeline with rules, or trained models"
     )
@@ -71,7 +78,13 @@ class EntitiesResource(StoredResource):
         if self.engine == "embedded":
             return StoredEntities(RuleEntities(), self.store(), self.batch_size)
         models = SpacyEntities(tuple(self.models), processes=self.processes, gpu=self.gpu)
-        return StoredEntities(models, self.store(), self.batch_size)
+        return StoredEntities(models, self.store(), self.texts_at_a_time())
+
+    def texts_at_a_time(self) -> int:
+        """How many texts are asked and stored at a time."""
+        if self.engine == "embedded" or self.processes == 1:
+            return self.batch_size
+        return max(self.batch_size, self.processes * _TEXTS_A_PROCESS)
 
 
 class EmbedderResource(KeyedResource):
@@ -150,7 +163,8 @@ class VerifierResource(ChatResource):
     )
     tokenizer: str = Field(
         default="",
-        description="minicheck_hosted: measures chunks, folder or hub name; empty: bytes",
+        description="minicheck_hosted: measures chunks, folder or hub name of a tokenizer.json, or "
+        "'bytes'; empty: the model's own where it is on this machine, else bytes",
     )
     score: Literal["raw", "normalised"] = Field(
         default="raw", description="minicheck_hosted: mass of yes, or its share of yes and no"
@@ -161,7 +175,21 @@ class VerifierResource(ChatResource):
     vllm: list[str] = Field(default=["vllm", "serve"], description="first words to start one")
     cards: int = Field(default=1, ge=1, description="cards of a server that is started")
     gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
-    vllm_arguments: list[str] = Field(default=["--trust-remote-code"], description="further words")
+    context: int = Field(
+        default=32_768, ge=0, description="tokens a started server reads; 0: the model's own limit"
+    )
+    prefix_caching: bool = Field(
+        default=True,
+        description="of a started server; of a running one say what it has: it moves scores a "
+        "little, and is recorded with the stage",
+    )
+    vllm_arguments: list[str] = Field(
+        default=["--trust-remote-code", "--dtype", "bfloat16"],
+        description="further words to start one",
+    )
+    withheld: list[str] = Field(
+        default=[], description="variables that a started server's environment lacks, as keys are"
+    )
     start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
     log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
@@ -188,20 +216,32 @@ class VerifierResource(ChatResource):
         server = self.server()
         self._closers.append(server.stop)
         chat = self.late_chat(self.model, self.revision, lambda: (server.base_url(),))
-        tokens = ModelTokens(self.tokenizer) if self.tokenizer else None
+        tokens = ChunkTokens(self.tokenizer, self.model, self.revision)
         engine = HostedMiniCheck(chat, claim_split=self.claim_split, tokens=tokens)
-        return StoredForms(engine, self.store(), self.batch_size, chat.details, self.score)
+        return StoredForms(
+            engine,
+            self.store(),
+            self.batch_size,
+            lambda: {**chat.details(), "prefix caching": int(self.prefix_caching)},
+            score=self.score,
+            story=server.death,
+        )
 
     def server(self) -> VllmServer:
         """The server of the 7B model: the one at ``base_url``, or one of our own."""
+        caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
         return VllmServer(
             model=self.model,
             attach_to=self.base_url,
             api_key=self.api_key,
+            key_name=self.key_name,
             executable=self.vllm,
+            revision=self.revision,
             tensor_parallel_size=self.cards,
+            max_model_len=self.context,
             gpu_memory_utilization=self.gpu_share,
-            extra_arguments=self.vllm_arguments,
+            extra_arguments=[*self.vllm_arguments, caching],
+            withheld=self.withheld,
             start_timeout_s=self.start_timeout_s,
             log_dir=self.log_dir,
         )
@@ -228,6 +268,12 @@ class DecomposerResource(ChatResource):
     temperature: float = Field(default=0, ge=0, description="chat: 0 is greedy")
     seed: int = Field(default=42, description="chat: of sampling")
     reply_tokens: int = Field(default=1024, ge=1, description="chat: most of one reply")
+    most_unanswered: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="share of claims without a reply above which the stage fails",
+    )
 
     def open(self) -> StoredDecomposer:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
@@ -246,5 +292,9 @@ class DecomposerResource(ChatResource):
             Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens),
             structured=self.structured,
             thinking={"default": None, "on": True, "off": False}[self.thinking],
+            most_unanswered=self.most_unanswered,
+            sends_temperature=self.thinking_style != "openai",
         )
-        return StoredDecomposer(writer, self.store(), self.batch_size, chat.details)
+        stored = StoredDecomposer(writer, self.store(), self.batch_size, chat.details)
+        writer.answered_before = lambda: stored.hits
+        return stored

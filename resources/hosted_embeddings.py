@@ -4,7 +4,8 @@ Takes texts, gives unit-normalised float32 vectors (paper: ``text-embedding-3-la
 claims, Qwen3-Embedding-8B on vLLM for questions). Texts go out in batches bounded by items
 and by estimated tokens, several in flight. Transport failures, 429 and 5xx are retried by
 the ``openai`` package, which heeds ``Retry-After`` (up to a minute); any other refusal, and a
-reply of another model, dimension or number of vectors, ends the call.
+reply of another model, dimension or number of vectors, ends the call. What was in flight
+then is waited for, and the error carries every vector that came: they were paid for.
 
 The key lives in memory alone and is cut out of every message.
 
@@ -16,8 +17,9 @@ import base64
 import binascii
 import hashlib
 import math
+import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,10 +29,21 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
+from resources.chat.connection import NO_KEY, clean_key, is_loopback, without_key
 
 BYTES_PER_TOKEN = 3
 """A cautious estimate: English has about four, Chinese about three."""
-_NO_KEY = "none"  # the client insists on one; a server without keys ignores it
+_OF_A_TEXT = {400, 413, 422}  # statuses with which an endpoint refuses one text of a batch
+_SHOWN = 80
+
+
+class EmbeddingsStopped(EngineError):  # noqa: N818 - the name is what happened
+    """A request for vectors failed; ``vectors`` (m, d) came, of the texts at ``rows`` (m,)."""
+
+    def __init__(self, said: str, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """``rows`` are positions among the texts asked for, ascending."""
+        super().__init__(said)
+        self.rows, self.vectors = rows, vectors
 
 
 @dataclass(frozen=True)
@@ -83,7 +96,10 @@ class HostedEmbedder:
         """Unit vectors, shape (n, d), in the order asked; (0, dimensions) for no text.
 
         Raises:
-            EngineError: a batch failed after all retries, or its reply is not what was asked.
+            EmbeddingsStopped: a batch failed after all retries, or its reply is not what was
+                asked; it carries the vectors of the others.
+            EngineError: two replies differ in the size of their vectors.
+            ConfigError: no header can carry the key.
         """
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
@@ -91,13 +107,36 @@ class HostedEmbedder:
         _ = self._client  # made here, not by several threads at once
         with ThreadPoolExecutor(min(self.in_flight, len(batches))) as pool:
             try:
-                parts = list(pool.map(self._ask, batches))
+                asked = [pool.submit(self._ask, batch) for batch in batches]
+                wait(asked, return_when=FIRST_EXCEPTION)
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
-        widths = sorted({part.shape[1] for part in parts})
+                pool.shutdown(cancel_futures=True)
+        came = {n: one.result() for n, one in enumerate(asked) if _went_well(one)}
+        widths = sorted({part.shape[1] for part in came.values()})
         if len(widths) > 1:
             raise EngineError(f"{self.model} answers vectors of {widths} numbers, not of one size")
-        return np.concatenate(parts)
+        if len(came) < len(batches):
+            raise self._stopped(asked, batches, came)
+        return np.concatenate(list(came.values()))
+
+    def _stopped(
+        self,
+        asked: Sequence[Future[NDArray[np.float32]]],
+        batches: Sequence[list[str]],
+        came: dict[int, NDArray[np.float32]],
+    ) -> BaseException:
+        """The first failure, with the vectors of the batches that were answered."""
+        error = next(e for one in asked if not one.cancelled() and (e := one.exception()))
+        if not isinstance(error, EngineError):
+            return error
+        ends = np.cumsum([len(batch) for batch in batches])
+        rows = [np.arange(ends[n] - len(batches[n]), ends[n]) for n in came]
+        nothing = np.empty((0, self.dimensions), dtype=np.float32)
+        return EmbeddingsStopped(
+            str(error),
+            np.concatenate([np.empty(0, np.int64), *rows]),
+            np.concatenate(list(came.values())) if came else nothing,
+        )
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
         batch: list[str] = []
@@ -114,17 +153,39 @@ class HostedEmbedder:
     def _ask(self, batch: list[str]) -> NDArray[np.float32]:
         import openai
 
-        shorter = {"dimensions": self.dimensions} if self.dimensions else {}
         try:
-            reply = self._client.embeddings.create(
-                model=self.model, input=batch, encoding_format="base64", **shorter
-            )
+            reply = self._sent(batch)
         except (openai.OpenAIError, ValueError) as error:
-            said = f"{type(error).__name__}: {error}"
+            said = without_key(f"{type(error).__name__}: {error}", self.key, "***")
+            blamed = getattr(error, "status_code", 0) in _OF_A_TEXT
         else:
             return self._vectors(reply, len(batch))
         # Raised here, not above: the client's error holds the request, and that the key.
-        raise EngineError(f"embeddings of '{self.model}' failed: {self._without_key(said)}")
+        text = self._at_fault(batch) if blamed else ""
+        raise EngineError(f"embeddings of '{self.model}' failed: {said}{text}")
+
+    def _sent(self, batch: list[str]) -> Any:  # noqa: ANN401 - as the endpoint has it
+        shorter = {"dimensions": self.dimensions} if self.dimensions else {}
+        return self._client.embeddings.create(
+            model=self.model, input=batch, encoding_format="base64", **shorter
+        )
+
+    def _at_fault(self, batch: list[str]) -> str:
+        """The text that the endpoint refuses, found by asking for half of them at a time."""
+        while len(batch) > 1:
+            half = batch[: len(batch) // 2]
+            batch = half if self._refuses(half) else batch[len(half) :]
+        text = batch[0]
+        return f"; the text at fault has {len(text):,} characters and begins {text[:_SHOWN]!r}"
+
+    def _refuses(self, batch: list[str]) -> bool:
+        import openai
+
+        try:
+            self._sent(batch)
+        except (openai.OpenAIError, ValueError):
+            return True
+        return False
 
     def _vectors(self, reply: Any, count: int) -> NDArray[np.float32]:  # noqa: ANN401 - as the endpoint has it
         model, data = getattr(reply, "model", None), getattr(reply, "data", None)
@@ -152,20 +213,25 @@ class HostedEmbedder:
             raise EngineError(f"'{self.model}' answered a vector that is zero or not finite")
         return np.asarray(raw / lengths, dtype=np.float32)
 
-    def _without_key(self, message: str) -> str:
-        key = self.key.get_secret_value()
-        return message.replace(key, "***") if key else message
-
     @cached_property
     def _client(self) -> Any:  # noqa: ANN401 - the package is imported when it is needed
         import openai
 
+        key = clean_key(self.key)
+        url = self.base_url if isinstance(self.base_url, str) else self.base_url()
+        http = openai.DefaultHttpxClient(trust_env=not is_loopback(url))
+        weakref.finalize(self, http.close)
         return openai.OpenAI(
-            api_key=self.key.get_secret_value() or _NO_KEY,
-            base_url=self.base_url if isinstance(self.base_url, str) else self.base_url(),
+            api_key=key.get_secret_value() if key is not None else NO_KEY,
+            base_url=url,
             timeout=self.timeout_s,
             max_retries=self.retries,
+            http_client=http,
         )
+
+
+def _went_well(asked: "Future[NDArray[np.float32]]") -> bool:
+    return not asked.cancelled() and asked.exception() is None
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:  # noqa: ANN401 - as the endpoint has it

@@ -29,8 +29,8 @@ class CountedChat(Chat, Protocol):
 class Shown(Protocol):
     """Counters that can be shown."""
 
-    def metadata(self) -> dict[str, int | float]:
-        """Plain numbers by name."""
+    def metadata(self) -> Mapping[str, int | float | str]:
+        """Numbers by name, and what failures said."""
         ...
 
 
@@ -59,7 +59,7 @@ class LateChat:
                 self._client = self._make()
         return self._client.complete(requests, parse)
 
-    def details(self) -> Mapping[str, int | float]:
+    def details(self) -> Mapping[str, int | float | str]:
         """The client's counts as ``chat <name>``; empty where none was made."""
         if self._client is None:
             return {}

@@ -62,14 +62,13 @@ class ModelTokens:
 
     @cached_property
     def _file(self) -> Path:
-        folder = Path(self._model)
-        found = folder if folder.is_dir() else cached_model(self._model, self._revision)
-        if found is None or not (found / "tokenizer.json").is_file():
+        found = tokenizer_file(self._model, self._revision)
+        if found is None:
             raise EngineMissing(
                 f"the tokenizer of '{self._model}' is not on this machine; get it with: "
                 f"hf download {self._model} tokenizer.json --revision {self._revision}"
             )
-        return found / "tokenizer.json"
+        return found
 
     @cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401 - the library has no types
@@ -95,6 +94,21 @@ class ModelTokens:
         if said["model"]["type"] != "BPE" or normaliser not in {None, "NFC"}:
             return None
         return (_NFC_GROWTH if normaliser else 1) if _is_byte_level(said) else None
+
+
+def tokenizer_file(model: str, revision: str = "main") -> Path | None:
+    """The ``tokenizer.json`` of a folder, or of a hub name in the local cache, if it is there.
+
+    Raises:
+        EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
+    """
+    folder = Path(model)
+    try:
+        found = folder if folder.is_dir() else cached_model(model, revision)
+    except ValueError:  # no name that the hub could have
+        return None
+    file = None if found is None else found / "tokenizer.json"
+    return file if file is not None and file.is_file() else None
 
 
 def _is_byte_level(said: dict[str, Any]) -> bool:

@@ -23,12 +23,18 @@ from pydantic import SecretStr
 from decomposerl.errors import EngineMissing
 from decomposerl.reports.readiness import Finding, State
 from resources.hub import cached_model
+from resources.minicheck.chunk_tokens import BYTES
+from resources.model_tokens import tokenizer_file
 from resources.spacy_models import SpacyModel, install_hint
 
 _TIMEOUT_S = 3.0
 _GIB = 2**30
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _LISTED = 5
+_BYTES_LOSE = (
+    "no tokenizer.json; chunks are measured in bytes, so evidence above 32 kB (about 8,000 tokens) "
+    "is judged in parts where the model reads 32,468 tokens at once"
+)
 
 
 def package(name: str, mend: str, *, required: bool = True) -> Finding:
@@ -58,11 +64,31 @@ def hub_model(name: str, files: str = "", *, required: bool = True) -> Finding:
         folder = Path(name) if Path(name).is_dir() else cached_model(name, "main")
     except EngineMissing as error:
         return Finding("model", name, absent, str(error), command)
+    except ValueError:  # no name that the hub could have
+        mend = "name a folder that is there, or a model of the hub as organisation/name"
+        return Finding("model", name, absent, "neither a folder nor a name of the hub", mend)
     lacking = [file for file in files.split() if folder is None or not (folder / file).is_file()]
     if folder is None or lacking:
         said = f"no {', '.join(lacking)}" if lacking else "not on this machine"
         return Finding("model", name, absent, said, command)
     return Finding("model", name, "ok", str(folder))
+
+
+def chunk_tokenizer(named: str, model: str) -> Finding:
+    """What the hosted verifier's chunks are measured in; bytes are safe, and smaller chunks."""
+    what = f"tokenizer of the chunks for {model}"
+    if named == BYTES:
+        return Finding("model", what, "ok", "none: chunks are measured in bytes, as asked for")
+    try:
+        file = tokenizer_file(named or model)
+    except EngineMissing:
+        file = None
+    if file is not None:
+        return Finding("model", what, "ok", str(file))
+    if named:
+        return hub_model(named, "tokenizer.json")
+    mend = f"hf download {model} tokenizer.json, or name a folder in DECOMPOSERL_VERIFIER_TOKENIZER"
+    return Finding("model", what, "note", _BYTES_LOSE, mend)
 
 
 def key(variable: str, value: SecretStr, *, required: bool) -> Finding:

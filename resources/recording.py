@@ -52,8 +52,8 @@ class Counted(Protocol):
         """Items answered from stored results."""
         ...
 
-    def details(self) -> Mapping[str, int | float]:
-        """What else it counted, by name: HTTP calls, money, failures by reason."""
+    def details(self) -> Mapping[str, int | float | str]:
+        """What else it counted, by name: HTTP calls, money, failures by reason; and examples."""
         ...
 
 

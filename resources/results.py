@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Decomposer, Embedder, EntityRecogniser, Verifier
+from resources.hosted_embeddings import EmbeddingsStopped
 from resources.shards import Shelf, key_of, slug
 
 Item = TypeVar("Item")
 Pair = tuple[str, str]
-Details = Callable[[], Mapping[str, int | float]]
+Details = Callable[[], Mapping[str, int | float | str]]
 
 
 class ResultStore:
@@ -162,12 +163,17 @@ class StoredEmbedder(_Stored[str]):
         super().__init__(engine, store, batch_size)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As the engine's, shape (n, d); holds one array of the distinct texts in memory."""
+        """As the engine's, shape (n, d); holds one array of the distinct texts in memory.
+
+        Raises:
+            EmbeddingsStopped: a request failed; the vectors that came are stored by then.
+        """
         import pyarrow as pa
 
         if not texts:
             return np.asarray(self._inner.embed(texts), dtype=np.float32)
         out: list[NDArray[np.float32]] = []
+        stopped: list[EmbeddingsStopped] = []
 
         def fill(rows: NDArray[np.int64], values: Any) -> None:  # noqa: ANN401 - an Arrow array
             width = values.type.list_size
@@ -176,11 +182,22 @@ class StoredEmbedder(_Stored[str]):
             out[0][rows] = values.flatten().to_numpy().reshape(len(values), width)
 
         def ask(batch: list[str]) -> tuple[NDArray[np.int64], Any]:
-            raw = np.ascontiguousarray(self._inner.embed(batch), dtype=np.float32)
+            if stopped:
+                raise stopped[0]
+            try:
+                rows, raw = _all(len(batch)), self._inner.embed(batch)
+            except EmbeddingsStopped as error:
+                if not len(error.rows):
+                    raise
+                stopped.append(error)
+                rows, raw = error.rows, error.vectors
+            raw = np.ascontiguousarray(raw, dtype=np.float32)
             flat = pa.array(raw.ravel(), pa.float32())
-            return _all(len(batch)), pa.FixedSizeListArray.from_arrays(flat, raw.shape[1])
+            return rows, pa.FixedSizeListArray.from_arrays(flat, raw.shape[1])
 
         positions = self._pass(texts, lambda text: (text,), fill, ask)
+        if stopped:
+            raise stopped[0]
         if len(texts) == int(positions.max()) + 1:
             return out[0]  # no text twice: already in the order asked
         return out[0][positions]

@@ -11,11 +11,12 @@ model. Guaranteed on one machine:
 Not guaranteed: workers that leave the server's process group, and a server that ignores
 SIGTERM after the watchdog was killed.
 
-Left out deliberately: keys of a child (it listens on loopback only), and restarts: a server
-that dies stops the run with the end of its log.
+Left out deliberately: keys of a child (it listens on loopback only, and gets none of ours),
+and restarts: a server that dies stops the run with the end of its log.
 """
 
 import contextlib
+import http.client
 import json
 import os
 import shutil
@@ -26,7 +27,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -34,51 +34,16 @@ from typing import Self
 
 from decomposerl.errors import EngineError, EngineMissing
 from resources import vllm_watchdog
+from resources.vllm_command import HOST, ServerCommand
 
-HOST = "127.0.0.1"
 POLL_S = 0.2
 _ANSWER_S = 5.0
+_DEATH_S = 1.0  # a server's connections end before the watchdog has seen it go
+_REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+_CHILD_ASKS = "the environment or the arguments of this vLLM server make it ask for a key"
 _TAIL_BYTES, _TAIL_LINES = 8_192, 20
 # The machine's proxy, where there is one, must not see what goes to a neighbour.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-@dataclass(frozen=True, slots=True)
-class ServerCommand:
-    """What is started. ``port`` 0 takes a free one; ``served_name`` empty means ``model``.
-
-    ``max_model_len`` is in tokens (0: the model's own), ``gpu_memory_utilization`` a share
-    of each card's memory. ``extra`` stands at the end, word by word. To choose cards, let
-    ``executable`` be ``("env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve")``.
-    """
-
-    model: str
-    served_name: str = ""
-    executable: tuple[str, ...] = ("vllm", "serve")
-    port: int = 0
-    tensor_parallel_size: int = 1
-    max_model_len: int = 0
-    gpu_memory_utilization: float = 0.9
-    extra: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The model name that requests use."""
-        return self.served_name or self.model
-
-    def words(self, port: int) -> list[str]:
-        """The command line, word by word."""
-        length = ["--max-model-len", str(self.max_model_len)] if self.max_model_len else []
-        return [
-            *self.executable,
-            self.model,
-            *("--served-model-name", self.name),
-            *("--host", HOST, "--port", str(port)),
-            *("--tensor-parallel-size", str(self.tensor_parallel_size)),
-            *("--gpu-memory-utilization", str(self.gpu_memory_utilization)),
-            *length,
-            *self.extra,
-        ]
 
 
 class VllmProcess:
@@ -109,6 +74,16 @@ class VllmProcess:
                 raise EngineError(self._story("has died"))
             return f"{self._root}/v1"
 
+    def death(self) -> str:
+        """What became of a server that ended by itself, with the end of its log; else empty."""
+        if self._watchdog is None:
+            return ""
+        try:
+            self._watchdog.wait(_DEATH_S)
+        except subprocess.TimeoutExpired:
+            return ""
+        return self._story("has died")
+
     def stop(self) -> None:
         """End the server and its workers; does nothing where none runs."""
         watchdog, self._watchdog = self._watchdog, None
@@ -135,19 +110,19 @@ class VllmProcess:
         self.stop()
 
     def _start(self) -> None:
-        program = self._command.executable[0]
+        program = self._command.program
         if shutil.which(program) is None:
             raise EngineMissing(
                 f"'{program}' is not installed: pip install vllm (in an environment of its own "
                 "if need be, then name its vllm as the executable), or give a running server's URL"
             )
-        port = self._command.port or free_port()
+        port = self._port()
         self._root = f"http://{HOST}:{port}"
         words = [sys.executable, vllm_watchdog.__file__, str(os.getpid()), str(self._grace_s)]
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as log:
             self._watchdog = subprocess.Popen(  # noqa: S603 - the command is the user's setting
-                [*words, *self._command.words(port)],
+                [*words, *self._command.words_without_keys(port)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -159,15 +134,27 @@ class VllmProcess:
             self.stop()
             raise
 
+    def _port(self) -> int:
+        port = self._command.port
+        if port and not _is_free(port):
+            raise EngineError(
+                f"port {port} of {HOST} is taken, so no server of '{self._command.name}' was "
+                "started there: end what listens, choose another port, or 0 for a free one"
+            )
+        return port or free_port()
+
     def _wait(self, watchdog: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + self._start_timeout_s
-        while not healthy(self._root, self._command.name):
+        while True:
+            # First, whether it lives: whoever else answers at the port is not ours.
             if watchdog.poll() is not None:
                 raise EngineError(self._story(f"ended with status {watchdog.returncode}"))
+            lack = lack_of(self._root, self._command.name, refusal=_CHILD_ASKS)
+            if not lack:
+                return
             if time.monotonic() > deadline:
-                raise EngineError(
-                    self._story(f"was not healthy within {self._start_timeout_s:g} s")
-                )
+                patience = f"was not healthy within {self._start_timeout_s:g} s ({lack})"
+                raise EngineError(self._story(patience))
             time.sleep(POLL_S)
 
     def _story(self, what: str) -> str:
@@ -177,21 +164,31 @@ class VllmProcess:
         )
 
 
-def healthy(root: str, name: str, key: str = "") -> bool:
-    """Whether the server at ``root`` is up; False also where nobody answers.
+def lack_of(root: str, name: str, key: str = "", *, refusal: str) -> str:
+    """What the server at ``root`` lacks to be up, in words; empty where it lacks nothing.
 
     Raises:
-        EngineError: it is up and does not serve ``name``.
+        EngineError: it does not serve ``name``, or wants a key or another one, which waiting
+            does not mend; ``refusal`` then says what to look at.
     """
+    asked = f"{root}/health"
     try:
-        _get_if_there(f"{root}/health", key)  # other servers than vLLM may have no such page
-        models = json.loads(_get(f"{root}/v1/models", key))
+        _get_if_there(asked, key)  # other servers than vLLM may have no such page
+        asked = f"{root}/v1/models"
+        models = json.loads(_get(asked, key))
         served = [str(model["id"]) for model in models["data"]]
-    except (OSError, ValueError, KeyError, TypeError):  # urllib's errors are OSErrors
-        return False
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in _REFUSALS:
+            raise EngineError(f"{root} answers status {error.code}: {refusal}") from error
+        return f"{asked} answers status {error.code}"
+    except OSError as error:  # urllib's errors are OSErrors
+        return f"{asked}: {getattr(error, 'reason', error)}"
+    except (http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+        return f"{asked} answers with no list of models ({type(error).__name__})"
     if name not in served:
         raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{name}'")
-    return True
+    return ""
 
 
 def _get_if_there(url: str, key: str) -> None:
@@ -200,6 +197,17 @@ def _get_if_there(url: str, key: str) -> None:
     except urllib.error.HTTPError as error:
         if error.code != HTTPStatus.NOT_FOUND:
             raise
+        error.close()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # only a listener counts
+        try:
+            listener.bind((HOST, port))
+        except OSError:
+            return False
+    return True
 
 
 def free_port() -> int:

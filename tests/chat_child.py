@@ -6,6 +6,7 @@ prints its number then. ``python chat_child.py race <data> <name>`` stores repli
 same keys as its siblings, then prints what the cache holds.
 """
 
+import signal
 import sys
 from itertools import count
 from pathlib import Path
@@ -21,7 +22,12 @@ RACED_KEYS = [f"{number:064x}" for number in range(200)]
 
 
 def batch(url: str, data: Path, size: int) -> None:
-    """One batch with many calls in flight."""
+    """One batch with many calls in flight.
+
+    Ctrl-C interrupts also where the tests run in the background of a shell, which has its
+    children ignore it.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with ChatClient(settings(url, concurrency=IN_FLIGHT, call_deadline_s=300.0), data) as chat:
         chat.complete([request(number) for number in range(size)])
 

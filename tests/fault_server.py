@@ -47,6 +47,7 @@ EMPTY = replying("")
 REASONING = replying(None, "length", reasoning_content="Let me think about this. Hmm")
 TRUNCATED = replying("What is", "length")
 OTHER_MODEL = Answer(change={"model": "another"})
+NO_USAGE = Answer(change={"usage": None})
 
 
 def well_text(prompt: str) -> str:

@@ -8,12 +8,34 @@ import sys
 from pathlib import Path
 
 import dagster as dg
+import polars as pl
+from strategies import example_row, frame_of
 
 from assets.funnel import funnel_assets
 from dagster_project.profiles import Profile, resources_for
+from decomposerl.schemas import Table
 from resources.engines import DecomposerResource, VerifierResource
+from resources.tables import write_parquet
 
 IN_FLIGHT = 16
+WORDS = "ice melts in warm rain and snow falls on Paris while rivers rise".split()
+
+
+def write_claims(data: Path, table: Table, rows: int) -> pl.DataFrame:
+    """``rows`` different claims, written as the table that a stage reads."""
+    frame = frame_of(
+        table,
+        [
+            example_row(
+                claim=f"{WORDS[row % 12]} {WORDS[row % 7]} {row}",
+                evidence=" ".join(WORDS[row % 5 : row % 5 + 6]) + ".",
+                label=("Supported", "Refuted")[row % 2],
+            )
+            for row in range(rows)
+        ],
+    )
+    write_parquet(frame, data / f"{table.name}.parquet")
+    return frame
 
 
 def run_stage(stage: str, data: Path, url: str, model: str) -> dg.ExecuteInProcessResult:

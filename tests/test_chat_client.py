@@ -1,6 +1,7 @@
 """The client as its callers see it: order, one request a question, parsing, what is sent."""
 
 import json
+import logging
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -15,11 +16,12 @@ from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Token
-from decomposerl.errors import SchemaError
+from decomposerl.errors import ConfigError, SchemaError
 from resources.chat import frames
 from resources.chat.client import ChatClient
 from resources.chat.counts import Counts
 from resources.chat.progress import Progress
+from resources.chat.reasoning import effort_of
 
 
 def client(url: str, data: Path | None, **changes: object) -> ChatClient:
@@ -85,6 +87,24 @@ def test_a_stored_reply_that_a_new_parser_refuses_is_asked_again(tmp_path: Path)
         assert ["good"] == chat.cache.frame()["text"].to_list()
 
 
+def test_a_reply_that_is_nested_without_end_is_unparsable(tmp_path: Path):
+    """A model that repeats a bracket costs its own question, not the batch."""
+    with (
+        FaultServer([server.replying("[" * 100_000)] * 2) as served,
+        client(served.url, tmp_path, concurrency=1) as chat,
+    ):
+        found = chat.complete([request(1), request(2)], json.loads)
+        assert ["unparsable", "unparsable"] == [one.reason for one in found]
+
+
+def test_a_body_that_is_nested_without_end_is_no_chat_completion(tmp_path: Path):
+    """It is the endpoint's fault, and asked again, like any other body that is none."""
+    nested = Answer(body=b'{"choices": ' + b"[" * 100_000)
+    with FaultServer([nested]) as served, client(served.url, tmp_path) as chat:
+        assert [well_text("q 1")] == [one.text for one in chat.complete([request(1)])]
+        assert 2 == len(served.asked)
+
+
 def test_another_error_of_a_parser_is_not_swallowed(tmp_path: Path):
     """A parser with a bug raises its own error, not a million unparsable replies."""
     with FaultServer() as served, client(served.url, tmp_path) as chat:
@@ -126,7 +146,7 @@ SCHEMA = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {}, 
         (
             {"thinking_style": "openai"},
             False,
-            {"max_completion_tokens": 50, "reasoning_effort": "minimal"},
+            {"max_completion_tokens": 50, "reasoning_effort": "minimal", "model": "gpt-5-mini"},
         ),
     ],
 )
@@ -135,9 +155,43 @@ def test_what_is_sent(
 ):
     """Each setting changes the JSON as its endpoint wants it, and nothing else."""
     one = ChatRequest((Message("user", "hi"),), SAMPLED, TEMPLATE, thinking, "{}")
-    with FaultServer() as served, client(served.url, None, **changes) as chat:
-        chat.complete([one])
+    model = (SENT | expected)["model"]
+    with FaultServer() as served:
+        chosen = settings(served.url, **changes).model_copy(update={"model": model})
+        with ChatClient(chosen, None) as chat:
+            chat.complete([one])
     assert [SENT | expected] == served.asked
+
+
+@pytest.mark.parametrize(
+    ("model", "least"),
+    [
+        ("o1", "low"),
+        ("o3-mini-2025-01-31", "low"),
+        ("o4-mini", "low"),
+        ("gpt-5", "minimal"),
+        ("openai/gpt-5-nano", "minimal"),
+        ("gpt-5-mini-2025-08-07", "minimal"),
+        ("gpt-5.1", "none"),
+        ("gpt-5.4-mini-2026-03-17", "none"),
+    ],
+)
+def test_thinking_is_switched_off_as_far_as_the_family_goes(model: str, least: str):
+    """Each of OpenAI's families refuses the efforts of the others; all of them take medium."""
+    assert [least, "medium"] == [effort_of(model, thinking=on) for on in (False, True)]
+
+
+@pytest.mark.parametrize("model", ["o1-mini", "gpt-5-pro", "gpt-5-chat-latest", "gpt-6", "tiny"])
+def test_thinking_that_cannot_be_switched_off_is_a_mistake_in_the_settings(model: str):
+    """An unknown family is refused before anything is sent; its default thinking is not."""
+    with FaultServer() as served:
+        chosen = settings(served.url, thinking_style="openai").model_copy(update={"model": model})
+        with ChatClient(chosen, None) as chat:
+            with pytest.raises(ConfigError, match=f"thinking of '{model}' is not known"):
+                chat.complete([request(1), request(2, thinking=False)])
+            assert [] == served.asked
+            chat.complete([request(1)])
+        assert 1 == len(served.asked)
 
 
 def test_what_is_never_sent_does_not_tell_replies_apart(tmp_path: Path):
@@ -154,26 +208,49 @@ def test_what_is_never_sent_does_not_tell_replies_apart(tmp_path: Path):
         assert 2 == len(served.asked)  # the first is known, the other two are questions now
 
 
+TOP = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.5}]
+LOGPROBS = {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": TOP}]}
+BARE_CHOICE = {"message": {"content": "Yes"}, "finish_reason": "length"}
+WITH_TOKENS = Answer(change={"choices": [BARE_CHOICE | {"logprobs": LOGPROBS}]})
+ONE_TOKEN = request(1, sampling=Sampling(max_tokens=1, top_logprobs=2))
+
+
 def test_log_probabilities_are_read_and_stored(tmp_path: Path):
     """One new token with its alternatives is a whole answer although the budget ended it."""
-    entry = {
-        "token": "Yes",
-        "logprob": -0.1,
-        "top_logprobs": [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.5}],
-    }
-    choice = {
-        "message": {"content": "Yes"},
-        "finish_reason": "length",
-        "logprobs": {"content": [entry]},
-    }
-    one = request(1, sampling=Sampling(max_tokens=1, top_logprobs=2))
-    usual = Answer(change={"choices": [choice]})
-    with FaultServer(usual=usual) as served, client(served.url, tmp_path) as chat:
+    with (
+        FaultServer(usual=WITH_TOKENS) as served,
+        client(served.url, tmp_path) as chat,
+    ):
         for _ in range(2):
-            (found,) = chat.complete([one])
+            (found,) = chat.complete([ONE_TOKEN])
             assert isinstance(found, ChatReply)
             assert (Token("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),) == found.tokens
         assert 1 == len(served.asked)
+
+
+def test_a_reply_without_the_log_probabilities_asked_for_is_not_stored(tmp_path: Path):
+    """Once the endpoint gives them, the same question gets them; nothing poisons the cache."""
+    without = Answer(change={"choices": [BARE_CHOICE]})
+    with FaultServer([without], WITH_TOKENS) as served:
+        for reason in ("no_logprobs", None, None):
+            with client(served.url, tmp_path) as chat:
+                (found,) = chat.complete([ONE_TOKEN])
+                assert reason == getattr(found, "reason", None)
+        assert 2 == len(served.asked)
+
+
+def test_an_endpoint_without_log_probabilities_is_given_up_after_a_window(tmp_path: Path):
+    """Of 300 such questions a circuit's window is sent; the rest fail at once."""
+    many = [request(n, sampling=ONE_TOKEN.sampling) for n in range(300)]
+    without = Answer(change={"choices": [BARE_CHOICE]})
+    with (
+        FaultServer(usual=without) as served,
+        client(served.url, tmp_path, concurrency=4) as chat,
+    ):
+        found = chat.complete(many)
+        assert len(served.asked) <= 24
+    assert {"no_logprobs", "circuit_open"} == {one.reason for one in found}
+    assert all(one.lasting for one in found)
 
 
 @pytest.mark.parametrize(
@@ -217,14 +294,27 @@ def test_a_frame_of_requests_gives_a_frame_of_replies(tmp_path: Path):
 
 
 def test_counts_are_plain_numbers(tmp_path: Path):
-    """Metadata is JSON with every counter and each failure by its reason."""
+    """Metadata is JSON: every counter, each failure by its reason, and what the first said."""
     with FaultServer([server.EMPTY]) as served, client(served.url, tmp_path) as chat:
         chat.complete([request(1), request(1)])
         told = json.loads(json.dumps(chat.counts.metadata()))
     assert told["failed_empty"] == told["asked"] == 2
+    assert "no text came; 5 tokens were used" == told["example empty"]
     assert (1, 1, 10, 5) == tuple(
         told[name] for name in ("calls", "shared", "prompt_tokens", "completion_tokens")
     )
+
+
+def test_a_batch_with_failures_is_told_in_one_warning(caplog: pytest.LogCaptureFixture):
+    """How many, for which reason, what the endpoint said; a batch without failures is silent."""
+    caplog.set_level(logging.WARNING, "resources.chat.client")
+    with FaultServer(usual=server.UNKNOWN_KEY) as served, client(served.url, None) as chat:
+        chat.complete([request(1), request(2), request(3)])
+    with FaultServer() as served, client(served.url, None) as chat:
+        chat.complete([request(1)])
+    (record,) = caplog.records
+    assert "3 of 3 requests got no reply: refused 3 (HTTP 401: " in record.getMessage()
+    assert "wrong key" in record.getMessage()
 
 
 class Terminal(StringIO):

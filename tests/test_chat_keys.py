@@ -2,6 +2,7 @@
 
 import json
 import logging
+import traceback
 from pathlib import Path
 
 import fault_server as server
@@ -11,7 +12,10 @@ from fault_server import Answer, FaultServer
 from pydantic import SecretStr, ValidationError
 
 from decomposerl.chat import ChatFailure, ChatReply
+from decomposerl.errors import ConfigError
 from resources.chat.client import ChatClient
+from resources.chat.connection import without_key
+from resources.hosted_embeddings import HostedEmbedder
 
 KEY = "sk-Oz4x-very-secret-9911"
 ECHO = b'{"error": {"message": "Incorrect API key provided: {authorization}"}}'
@@ -78,6 +82,39 @@ def test_without_a_key_a_placeholder_is_sent():
     with FaultServer() as served, ChatClient(settings(served.url), None) as chat:
         chat.complete([request(1)])
         assert ["Bearer none"] == served.authorizations
+
+
+@pytest.mark.parametrize("around", [("", "\n"), ("\t", ""), (" ", " \r\n")])
+def test_white_space_around_a_key_is_not_sent(around: tuple[str, str]):
+    """A key that was read from a file with its line end is the same key, sent and cut out."""
+    given = SecretStr(KEY.join(around))
+    with (
+        FaultServer(usual=Answer(400, {}, ECHO)) as served,
+        ChatClient(settings(served.url), None, given) as chat,
+    ):
+        (found,) = chat.complete([request(1)])
+    assert [f"Bearer {KEY}"] == served.authorizations
+    assert isinstance(found, ChatFailure)
+    assert "Bearer [key]" in found.detail
+
+
+@pytest.mark.parametrize("broken", ["sk-Oz4x\n-very", "sk-Oz4x\x00", "sk-Oz4x\u2013very", "sk-Ö"])
+def test_a_key_that_no_header_can_carry_is_refused(broken: str):
+    """The error says so without showing it, and nothing is sent."""
+    for make in (
+        lambda: ChatClient(settings("http://127.0.0.1:1/v1"), None, SecretStr(broken)),
+        lambda: HostedEmbedder("http://127.0.0.1:1/v1", "m", SecretStr(broken)).embed(["a"]),
+    ):
+        with pytest.raises(ConfigError, match="holds a control character") as caught:
+            make()
+        assert broken[:5] not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("key", ["sk-'\"Oz4x", "sk-\\Oz4x"])
+def test_the_key_is_cut_out_of_a_repr_too(key: str):
+    """An error that shows the key as Python writes it does not show it."""
+    told = f"bad {key!r} and {key} and {key.encode()!r}"
+    assert "Oz4x" not in without_key(told, SecretStr(f" {key}\n"))
 
 
 @pytest.mark.parametrize(

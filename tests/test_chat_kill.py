@@ -21,6 +21,7 @@ from resources.chat.client import CACHE_FILE, ChatClient
 ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 SIZE, KILLED_AFTER = 2_000, 800
+PATIENCE_S = 120
 
 
 def child(
@@ -33,7 +34,7 @@ def child(
 
 def kill(process: "subprocess.Popen[str]") -> None:
     process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.communicate(timeout=PATIENCE_S)
     assert -signal.SIGKILL == process.returncode
 
 
@@ -69,7 +70,7 @@ def test_an_interrupted_batch_keeps_what_came(tmp_path: Path):
             assert running.poll() is None
             time.sleep(0.01)
         running.send_signal(signal.SIGINT)
-        _, complaint = running.communicate()
+        _, complaint = running.communicate(timeout=PATIENCE_S)
     assert "KeyboardInterrupt" in complaint
     assert "was destroyed" not in complaint
     assert 9 == stored_replies(tmp_path)
@@ -80,7 +81,7 @@ def test_the_environment_sets_no_key_and_no_address(tmp_path: Path):
     other = {"OPENAI_API_KEY": "sk-environment", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
     with FaultServer() as served:
         running = child("batch", served.url, tmp_path, 1, environment=ENVIRONMENT | other)
-        assert "" == running.communicate()[1]
+        assert "" == running.communicate(timeout=PATIENCE_S)[1]
         assert ["Bearer none"] == served.authorizations
 
 
@@ -101,7 +102,7 @@ def test_what_was_flushed_survives_a_kill_while_writing(lines: int, tmp_path: Pa
 def test_the_first_of_several_processes_wins_everywhere(tmp_path: Path):
     """Processes that store under the same keys at once all hold the same replies after."""
     racing = [child("race", tmp_path, name) for name in "abcd"]
-    held = {process.communicate()[0] for process in racing}
+    held = {process.communicate(timeout=PATIENCE_S)[0] for process in racing}
     assert [0] * len(racing) == [process.returncode for process in racing]
     assert 1 == len(held)
     assert len(chat_child.RACED_KEYS) == len(held.pop().split())

@@ -20,7 +20,13 @@ from resources.chat.circuit import WINDOW, Circuit
 from resources.chat.client import ChatClient
 from resources.chat.counts import Counts
 from resources.chat.endpoints import Endpoint, Endpoints
-from resources.chat.pace import LONGEST_PAUSE_S, Pace, pause_before_retry, retry_after_s
+from resources.chat.pace import (
+    LONGEST_PAUSE_S,
+    LONGEST_REST_S,
+    Pace,
+    pause_before_retry,
+    retry_after_s,
+)
 from resources.chat.settings import Ceilings, Price
 
 ADDRESSES = ("http://a/v1", "http://b/v1", "http://c/v1")
@@ -100,10 +106,16 @@ def test_pauses_double_up_to_a_bound(attempt: int, seed: int):
         ("Wed, 01 Jan 2020 00:00:00 GMT", 0.0),
         ("soon", None),
         (None, None),
+        ("inf", None),
+        ("1e400", None),
+        ("nan", None),
+        ("1e12", LONGEST_REST_S),
+        ("Wed, 01 Jan 9999 00:00:00 GMT", LONGEST_REST_S),
+        ("Wed, 01 Jan 99999 00:00:00 GMT", None),
     ],
 )
 def test_retry_after_is_seconds_or_a_date(value: str | None, expected: float | None):
-    """Both forms of the header are read; what is neither is as if it were not there."""
+    """Both forms of the header are read, up to a day; what is no time is as if not there."""
     headers = {} if value is None else {"retry-after": value}
     assert expected == retry_after_s(headers, datetime(2025, 1, 1, tzinfo=UTC) + timedelta(0))
 
@@ -132,6 +144,45 @@ def test_a_rest_of_hours_is_not_waited_for():
         assert ["rate_limited"] * 5 == failures(found)
         assert 1 == len(served.asked)
     assert time.now < 1_100
+
+
+def test_an_endpoint_at_rest_for_hours_is_tried_by_one_call_now_and_then():
+    """One call every ``circuit_patience_s``; the first that is answered ends the rest."""
+    time = MadeUpTime()
+    told = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
+    chosen = {"concurrency": 1, "circuit_patience_s": 60.0}
+    with (
+        FaultServer([told, told]) as served,
+        ChatClient(settings(served.url, **chosen), None, None, time.timing()) as chat,
+    ):
+        counts = []
+        for number in range(4):
+            found = chat.complete([request(3 * number + n) for n in range(3)])
+            counts.append((len(served.asked), failures(found).count(None)))
+            time.now += 45
+    # After 0 s, 45 s, 90 s (the trial, refused) and 135 s.
+    assert [(1, 0), (1, 0), (2, 0), (2, 0)] == counts
+    with (
+        FaultServer([told]) as served,
+        ChatClient(settings(served.url, **chosen), None, None, time.timing()) as chat,
+    ):
+        chat.complete([request(1)])
+        time.now += 61
+        assert [None] * 3 == failures(chat.complete([request(n) for n in range(3)]))
+
+
+def test_a_rest_says_for_how_long_and_why():
+    """Where no circuit is open, the failure still says what the endpoint asked for."""
+    told = Answer(429, {"Retry-After": "7200"}, b'{"error": {"message": "daily quota"}}')
+    with (
+        FaultServer(usual=told) as served,
+        ChatClient(settings(served.url), None, None, MadeUpTime().timing()) as chat,
+    ):
+        chat.complete([request(1)])
+        (found,) = chat.complete([request(2)])
+    assert isinstance(found, ChatFailure)
+    assert "it asked to be left alone for 7,200 s (HTTP 429: " in found.detail
+    assert "daily quota" in found.detail
 
 
 def test_a_resting_endpoint_leaves_its_calls_to_another():

@@ -5,7 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import LAW
 
-from decomposerl.reports.cost import PAPER, EngineCost, Price, Workload, cost_rows, estimate, total
+from decomposerl.reports.cost import (
+    BENCHMARK_CLAIMS,
+    PAPER,
+    EngineCost,
+    Price,
+    Workload,
+    cost_rows,
+    estimate,
+    total,
+)
 
 WORK = Workload(1_000, 500, 200, 100, 20.0, 980.0, measured=True)
 PORTS = ("entities", "verifier", "embedder", "decomposer")
@@ -59,3 +68,8 @@ def test_the_total_is_the_sum_of_the_lines(engines: list[EngineCost]):
 def test_the_papers_verifier_load_follows_from_its_band():
     """24,355 survivors are what 68.1 % removed leaves."""
     assert PAPER.decomposer / PAPER.verifier == pytest.approx(1 - 0.681, abs=5e-5)
+
+
+def test_the_papers_embedder_reads_the_test_sets_too():
+    """As the one that is measured does: decontamination compares claims with theirs."""
+    assert PAPER.decomposer + BENCHMARK_CLAIMS == PAPER.embedder

@@ -1,6 +1,7 @@
 """``decomposerl doctor``: what is missing and how to mend it, and what a run will cost."""
 
 import json
+import math
 import socket
 import stat
 import threading
@@ -15,6 +16,7 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner, Result
 
+from dagster_project import public_figures as figures
 from dagster_project.cli import app
 from dagster_project.doctor import estimates_for, examine
 from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_choices
@@ -28,6 +30,8 @@ from decomposerl.reports.readiness import (
     readiness_text,
 )
 from resources import readiness as look
+from resources.embedded.word_tokens import WordTokens
+from resources.prompts import load_prompt
 from resources.workload import measured_workload
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +39,7 @@ CANARY = "sk-canary-0123456789"
 NO_KEY = SecretStr("")
 NAMES = (
     *("PROFILE", "CORPORA", "DATA", "DEVICE", "VLLM", "VLLM_CARDS", "VERIFIER_URL"),
-    *("VERIFIER_KEY", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
+    *("VERIFIER_KEY", "VERIFIER_TOKENIZER", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
     *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS"),
 )
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None} | {f"DECOMPOSERL_{n}": None for n in NAMES}
@@ -201,6 +205,35 @@ def test_packages_and_models_are_found_where_they_are(tmp_path: Path):
     assert "missing" == look.spacy_model("en_core_web_no").state
 
 
+def test_the_program_behind_env_is_the_one_looked_for(tmp_path: Path):
+    """``env`` is on every machine; the server that it starts may not be."""
+    starts = f"env CUDA_VISIBLE_DEVICES=1 {tmp_path}/vllm serve"
+    nowhere = closed_url()
+    env = {"PROFILE": "paper", "VLLM": starts, "CHAT_URL": nowhere, "EMBEDDER_URL": nowhere}
+    findings = json.loads(doctor(tmp_path, "--json", **env).stdout)["findings"]
+    (program,) = [found for found in findings if found["part"] == "program"]
+    assert (f"{tmp_path}/vllm", "missing") == (program["what"], program["state"])
+
+
+def test_bytes_instead_of_tokens_are_told(tmp_path: Path):
+    """Without the model's tokenizer the page says what is lost, and where one may be named."""
+    lost = look.chunk_tokenizer("", "nobody/nothing")
+    assert ("note", True) == (lost.state, "measured in bytes" in lost.said)
+    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.mend
+    assert "note" == look.chunk_tokenizer("", "/no such name").state
+    assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
+    (tmp_path / "tokenizer.json").write_text("{}")
+    assert "ok" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
+    assert "ok" == look.chunk_tokenizer("", str(tmp_path)).state
+    assert "as asked for" in look.chunk_tokenizer("bytes", str(tmp_path)).said
+    wrong = look.hub_model("/no such/name")
+    assert ("missing", "neither a folder nor a name of the hub") == (wrong.state, wrong.said)
+    env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
+    findings = json.loads(doctor(tmp_path, "--json", **env).stdout)["findings"]
+    (found,) = [one for one in findings if one["what"].startswith("tokenizer of the chunks")]
+    assert str(tmp_path / "tokenizer.json") == found["said"]
+
+
 def test_cards_are_told_as_nvidia_smi_tells_them(tmp_path: Path):
     """Name, memory and free memory of each; without the program there are none."""
     program = tmp_path / "smi"
@@ -262,6 +295,23 @@ def test_the_cost_is_reckoned_for_what_is_here_and_for_the_papers_pool(tmp_path:
     assert chat.dollars == pytest.approx((chat.prompt_tokens + 10 * chat.completion_tokens) / 1e6)
     assert lines["verifier"].gpu_hours == pytest.approx(PAPER.verifier / 500 / 60)
     assert 30 == here.lines[0].calls
+
+
+def test_the_prompts_are_as_long_as_the_figures_say():
+    """Words around document and claim times 1.3, of the longer form, up to the next ten."""
+
+    def tens(*texts: str) -> float:
+        return 10.0 * math.ceil(max(WordTokens().count(texts)) / 10)
+
+    silver, minicheck = load_prompt("silver"), load_prompt("minicheck")
+    blank = {"document": "", "claim": ""}
+    forms = [
+        silver.filled("prompt", **blank, reply_format=silver.filled(form))
+        for form in ("json", "tags")
+    ]
+    assert figures.SILVER_PROMPT_TOKENS == tens(*forms)
+    both = f"{minicheck.filled('system')} {minicheck.filled('user', **blank)}"
+    assert figures.MINICHECK_PROMPT_TOKENS == tens(both)
 
 
 @pytest.mark.parametrize("name", ["local", "paper"])

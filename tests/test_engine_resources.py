@@ -19,6 +19,7 @@ from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.chat import ChatRequest
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from resources.engines import (
+    DecomposerResource,
     EmbedderResource,
     EntitiesResource,
     TokensResource,
@@ -141,25 +142,75 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
     assert "" == started.attach_to
 
 
-@pytest.mark.parametrize(
-    ("env", "sentence"),
-    [
-        ({"DECOMPOSERL_CHAT_URL": "gpu:8000"}, "DECOMPOSERL_CHAT_URL is not an http"),
-        ({"DECOMPOSERL_CHAT_URL": "http://me:pw@gpu:8000"}, "DECOMPOSERL_CHAT_URL is not an http"),
-        ({"DECOMPOSERL_VLLM_CARDS": "two"}, "DECOMPOSERL_VLLM_CARDS is 'two'"),
-        ({"DECOMPOSERL_CHAT_DOLLARS": "-1"}, "must not be negative"),
-        ({"DECOMPOSERL_CHAT_PRICE": "cheap"}, "prompt/completion"),
-        (
-            {"DECOMPOSERL_CHAT_DOLLARS": "9", "DECOMPOSERL_CHAT_MODEL": "new"},
-            "needs DECOMPOSERL_CHAT_PRICE for 'new'",
-        ),
-    ],
-)
-def test_a_variable_that_means_nothing_is_refused_by_name(env: dict[str, str], sentence: str):
-    """Before anything is asked, and without repeating a password."""
-    with pytest.raises(ConfigError, match=sentence) as refused:
-        engine_choices("paper", env)
-    assert "pw" not in str(refused.value)
+def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
+    """``docs/running-on-gpus.md`` has the very words, and a line for two cards."""
+    ours = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"].server()
+    words = ours.command().words(8_001)
+    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    told = [line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")]
+    assert [words, [*words, "--data-parallel-size", "2"]] == told
+    assert "--enable-prefix-caching" in words
+    without = VerifierResource(results_dir=str(tmp_path), prefix_caching=False).server()
+    assert "--no-enable-prefix-caching" in without.command().words(1)
+
+
+def test_the_revision_that_is_recorded_is_the_one_that_is_served(tmp_path: Path):
+    """A name that holds a revision is never that of another one's answers."""
+    pinned = VerifierResource(
+        results_dir=str(tmp_path), engine="minicheck_hosted", model="org/tiny", revision="abc123"
+    )
+    words = pinned.server().command().words(1)
+    assert {"abc123"} == {
+        words[words.index(option) + 1]
+        for option in ("--revision", "--code-revision", "--tokenizer-revision")
+    }
+    assert "@abc123" in pinned.open().engine
+
+
+def test_a_started_server_gets_no_key(tmp_path: Path):
+    """Neither the ones the project knows nor any other that its name gives away."""
+    env = {"MY_API_KEY": CANARY, "HF_TOKEN": CANARY}
+    ours = engine_resources(engine_choices("paper", env), str(tmp_path))["verifier"].server()
+    words = ours.command().words_without_keys(1)
+    taken = {words[i + 1] for i, word in enumerate(words) if word == "-u"}
+    assert {"MY_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY", "DECOMPOSERL_VERIFIER_KEY"} == taken
+    assert "DECOMPOSERL_VERIFIER_KEY" == ours.key_name
+    assert CANARY not in repr(ours)
+
+
+def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):
+    """The paper's pool starts two processes ten times, not once for each thousand claims."""
+
+    def texts(processes: int, batch_size: int = 1_024) -> int:
+        return EntitiesResource(
+            results_dir=str(tmp_path), engine="spacy", processes=processes, batch_size=batch_size
+        ).texts_at_a_time()
+
+    assert 155_506 / texts(2) < 10
+    assert 1_024 == texts(1)
+    assert 100_000 == texts(2, batch_size=100_000)
+    assert 1_024 == EntitiesResource(results_dir=str(tmp_path), processes=2).texts_at_a_time()
+
+
+def test_a_stage_fails_above_the_share_of_claims_without_a_reply(tmp_path: Path):
+    """``most_unanswered`` is the share that may; at 1 every claim may be null."""
+    with FaultServer(usual=replying("no questions at all")) as server:
+
+        def writer(most: float) -> DecomposerResource:
+            return DecomposerResource(
+                results_dir=str(tmp_path),
+                engine="chat",
+                model="tiny",
+                endpoints=[server.url],
+                most_unanswered=most,
+            )
+
+        lenient, strict = writer(1.0), writer(0.05)
+        assert [None] == lenient.open().decompose([PAIR])
+        with pytest.raises(EngineError, match=r"share of 0\.05 that most_unanswered allows"):
+            strict.open().decompose([PAIR])
+        lenient.close()
+        strict.close()
 
 
 def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
-from resources.hosted_embeddings import BYTES_PER_TOKEN, HostedEmbedder
+from resources.hosted_embeddings import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
+from resources.results import ResultStore, StoredEmbedder
 
 MODEL, WIDTH, KEY = "text-embedding-tiny", 6, "sk-secret-5501"
 
@@ -45,6 +47,7 @@ class Endpoint(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Answer)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.faults: list[str] = []
+        self.longest = 1_000_000
         self.asked: list[dict[str, Any]] = []
         self.times: list[float] = []
         self.together: threading.Barrier | None = None
@@ -68,6 +71,7 @@ class Answer(BaseHTTPRequestHandler):
             self.server.asked.append(body)
             self.server.times.append(time.monotonic())
             fault = self.server.faults.pop(0) if self.server.faults else ""
+            fault = "400" if max(map(len, body["input"])) > self.server.longest else fault
             self.server.open += 1
             self.server.most_open = max(self.server.most_open, self.server.open)
         if self.server.together is not None:
@@ -232,6 +236,55 @@ def test_batches_of_two_sizes_are_refused(endpoint: Endpoint):
     endpoint.faults = ["", "wide"]
     with pytest.raises(EngineError, match=r"vectors of \[6, 7\] numbers"):
         embedder(endpoint, batch_items=1, in_flight=1).embed(["a", "b"])
+
+
+@pytest.mark.parametrize("fault", ["500", "another", "short"])
+def test_a_failed_batch_hands_over_what_came(endpoint: Endpoint, fault: str):
+    """The vectors of the others were paid for: the error holds them, by the texts' places."""
+    texts = [f"text {n}" for n in range(11)]
+    endpoint.faults = ["", fault, ""]
+    endpoint.together = threading.Barrier(3)
+    with pytest.raises(EmbeddingsStopped) as caught:
+        embedder(endpoint, batch_items=4, in_flight=3, retries=0).embed(texts)
+    rows, vectors = caught.value.rows.tolist(), caught.value.vectors
+    assert 11 - 4 <= len(rows) <= 11 - 3
+    assert np.array_equal(unit_vectors([texts[row] for row in rows]), vectors)
+    assert np.float32 == vectors.dtype
+
+
+def test_vectors_that_came_before_a_failure_are_stored(endpoint: Endpoint, tmp_path: Path):
+    """The next run asks only for the batch that failed, also where it was the last one."""
+    texts = [f"text {n}" for n in range(12)]
+    endpoint.faults = ["", "500"]
+    engine = embedder(endpoint, batch_items=4, in_flight=1, retries=0)
+    with pytest.raises(EmbeddingsStopped):
+        StoredEmbedder(engine, ResultStore(tmp_path), batch_size=8).embed(texts)
+    endpoint.asked.clear()
+    again = StoredEmbedder(engine, ResultStore(tmp_path), batch_size=8)
+    assert np.array_equal(unit_vectors(texts), again.embed(texts))
+    assert texts[4:] == [text for body in endpoint.asked for text in body["input"]]
+
+
+def test_nothing_that_came_is_an_empty_hand(endpoint: Endpoint):
+    """Where the only batch failed, no row is named."""
+    endpoint.faults = ["500"]
+    with pytest.raises(EmbeddingsStopped) as caught:
+        embedder(endpoint, retries=0).embed(["a"])
+    assert (0, 0) == (len(caught.value.rows), len(caught.value.vectors))
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_the_text_at_fault_is_named(endpoint: Endpoint, place: int):
+    """Of a refused batch the one text is found: how long it is, and how it begins."""
+    texts = [f"text {n}" for n in range(7)]
+    texts[place] = "much too long " * 50
+    endpoint.longest = 100
+    with pytest.raises(
+        EngineError, match="fault has 700 characters and begins 'much too long"
+    ) as e:
+        embedder(endpoint).embed(texts)
+    assert len(str(e.value)) < 300
+    assert len(endpoint.asked) <= 1 + 3
 
 
 @pytest.mark.parametrize("fault", ["401", "500", "cut", "another"])

@@ -13,47 +13,52 @@ import dagster as dg
 import polars as pl
 import pytest
 import stage_child
-from fault_server import MODEL, Answer, FaultServer, replying
-from stage_child import run_stage
-from strategies import example_row, frame_of
+from fault_server import (
+    BROKEN,
+    BUSY,
+    CUT,
+    EMPTY,
+    MODEL,
+    NO_JSON,
+    REASONING,
+    REFUSED,
+    TRUNCATED,
+    WELL,
+    Answer,
+    FaultServer,
+    replying,
+)
+from stage_child import IN_FLIGHT, run_stage, write_claims
 from tiny_models import tiny_chat
 from tiny_server import TinyServer
 
+from assets.catalog import chat_replies
+from dagster_project.profiles import Profile, resources_for
 from decomposerl.funnel.conservation import broken_rules
-from decomposerl.schemas import DECONTAMINATED, RULE_FILTERED, Table
-from resources.tables import file_sha256, write_parquet
+from decomposerl.schemas import CHAT_REPLIES, DECONTAMINATED, RULE_FILTERED
+from resources.chat.cache import BATCH_ROWS
+from resources.tables import file_sha256
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS, KILLED_AFTER = 2_000, 700
-WORDS = "ice melts in warm rain and snow falls on Paris while rivers rise".split()
 
 
 class QuestionServer(FaultServer):
     """Writes questions that depend on the prompt alone: one for every third claim, else two."""
 
-    def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:  # noqa: ARG002 - overrides
+    spoiled: Answer = WELL
+    """How the claim number 7 is answered."""
+
+    def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:
+        if self.spoiled.change and " 7\n</claim>" in asked["messages"][-1]["content"]:
+            return super()._well(asked, self.spoiled)
+        if answer.change:
+            return super()._well(asked, answer)
         digest = hashlib.sha256(asked["messages"][-1]["content"].encode()).hexdigest()
         questions = [f"Is {part} so?" for part in (digest[:6], digest[6:12])]
         asked_for = questions[: 1 if int(digest, 16) % 3 == 0 else 2]
         tags = "".join(f"<question>{question}</question>\n" for question in asked_for)
         return super()._well(asked, replying(f"<questions>\n{tags}</questions>"))
-
-
-def claims(data: Path, table: Table, rows: int) -> pl.DataFrame:
-    """``rows`` different claims, written as the table that a stage reads."""
-    frame = frame_of(
-        table,
-        [
-            example_row(
-                claim=f"{WORDS[row % 12]} {WORDS[row % 7]} {row}",
-                evidence=" ".join(WORDS[row % 5 : row % 5 + 6]) + ".",
-                label=("Supported", "Refuted")[row % 2],
-            )
-            for row in range(rows)
-        ],
-    )
-    write_parquet(frame, data / f"{table.name}.parquet")
-    return frame
 
 
 def accounts(result: dg.ExecuteInProcessResult, stage: str) -> tuple[int, int]:
@@ -70,7 +75,7 @@ def test_difficulty_over_http_scores_every_claim_once(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ):
     """A real model behind the endpoint: each row is scored, kept or dropped, and never again."""
-    before = claims(tmp_path, RULE_FILTERED, 40)
+    before = write_claims(tmp_path, RULE_FILTERED, 40)
     folder = tiny_chat(tmp_path_factory.mktemp("chat") / "tiny-chat")
     with TinyServer(folder) as server:
         first = run_stage("difficulty_band", tmp_path, server.url, server.name)
@@ -86,11 +91,70 @@ def test_difficulty_over_http_scores_every_claim_once(
     assert hashes == [file_sha256(path) for path in sorted(tmp_path.glob("d*/*.parquet"))]
 
 
+@pytest.mark.parametrize("answer", [BUSY, BROKEN, CUT, NO_JSON], ids=["429", "500", "cut", "page"])
+def test_a_passing_fault_is_not_seen_in_the_silver_table(tmp_path: Path, answer: Answer):
+    """What a retry mends leaves no trace but a call more."""
+    write_claims(tmp_path, DECONTAMINATED, 30)
+    with QuestionServer([WELL, answer]) as server:
+        result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+        assert 31 == len(server.asked)
+    drops = read(tmp_path, "drops/silver_decomposed")
+    assert {"too_few_questions"} == set(drops["reason"])
+    told = result.asset_materializations_for_node("silver_decomposed")[0].metadata
+    assert (30, 1) == (told["chat calls"].value - 1, told["chat retries"].value)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [EMPTY, REASONING, TRUNCATED, replying("I cannot")],
+    ids=["empty", "reasoning", "truncated", "unparsable"],
+)
+def test_a_claim_without_an_answer_is_dropped_and_asked_again_next_time(
+    tmp_path: Path, answer: Answer
+):
+    """One claim of 40 gets no answer: it leaves with that reason, and only for now."""
+    before = write_claims(tmp_path, DECONTAMINATED, 40)
+    with QuestionServer() as server:
+        server.spoiled = answer
+        run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+        drops = read(tmp_path, "drops/silver_decomposed")
+        (lost,) = drops.filter(reason="no_silver_answer")["claim_id"]
+        assert before.row(7, named=True)["claim_id"] == lost
+        assert [] == broken_rules(before, read(tmp_path, "silver_decomposed"), drops)
+        server.asked.clear()
+        server.spoiled = WELL
+        run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+        assert 1 == len(server.asked)
+    assert {"too_few_questions"} == set(read(tmp_path, "drops/silver_decomposed")["reason"])
+
+
+def test_a_refused_claim_is_dropped_and_the_rest_is_kept(tmp_path: Path):
+    """A request that the endpoint refuses is not repeated and costs one claim."""
+    write_claims(tmp_path, DECONTAMINATED, 40)
+    with QuestionServer([WELL, REFUSED]) as server:
+        run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+        assert 40 == len(server.asked)
+    reasons = read(tmp_path, "drops/silver_decomposed")["reason"].to_list()
+    assert 1 == reasons.count("no_silver_answer")
+    exported = dg.materialize(
+        [chat_replies, dg.AssetSpec("difficulty_band"), dg.AssetSpec("silver_decomposed")],
+        selection=["chat_replies"],
+        resources=resources_for(Profile("embedded", None, tmp_path)),
+    )
+    assert exported.success
+    replies = CHAT_REPLIES.conform(read(tmp_path, "chat_replies"))
+    assert (39, {MODEL}, 5 * 39) == (
+        replies.height,
+        set(replies["model"]),
+        replies["completion_tokens"].sum(),
+    )
+
+
 def test_a_killed_silver_run_asks_only_for_what_is_missing(tmp_path: Path):
     """2,000 claims, kill -9 in the middle: the next run asks the rest, and nothing differs."""
     killed, whole = tmp_path / "killed", tmp_path / "whole"
-    before = claims(killed, DECONTAMINATED, ROWS)
-    claims(whole, DECONTAMINATED, ROWS)
+    before = write_claims(killed, DECONTAMINATED, ROWS)
+    write_claims(whole, DECONTAMINATED, ROWS)
     with QuestionServer(usual=Answer(delay_s=0.01)) as server:
         command = [sys.executable, stage_child.__file__, "silver_decomposed"]
         running = subprocess.Popen(
@@ -109,7 +173,8 @@ def test_a_killed_silver_run_asks_only_for_what_is_missing(tmp_path: Path):
         again = len(server.asked)
         run_stage("silver_decomposed", whole, server.url, MODEL)
     assert again == len(set(server.prompts[:again]))
-    assert ROWS - asked <= again < ROWS - asked // 2
+    # Lost at most: what was in flight, the batch being written, and the one that waits.
+    assert ROWS - asked <= again <= ROWS - asked + IN_FLIGHT + 2 * BATCH_ROWS
     told = result.asset_materializations_for_node("silver_decomposed")[0].metadata
     assert again == told["chat calls"].value
     kept, drops = read(killed, "silver_decomposed"), read(killed, "drops/silver_decomposed")

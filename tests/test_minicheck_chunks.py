@@ -1,15 +1,19 @@
 """Chunks, batches and the way scores of chunks make one score: laws."""
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import LAW
+from tokenizers import Tokenizer, models, pre_tokenizers
 
+from decomposerl.errors import EngineMissing
 from decomposerl.kernels.text_scan import sentences
 from resources.minicheck.batches import batches
+from resources.minicheck.chunk_tokens import ChunkTokens
 from resources.minicheck.chunks import Measure, chunks, utf8_bytes, words
 from resources.minicheck.questions import ClaimSplit, questions
 
@@ -126,3 +130,38 @@ def test_batches_are_little_padding():
     given_size = sum(16 * max(map(len, some[at : at + 16])) for at in range(0, 400, 16))
     assert sorted_size < 1.1 * tokens
     assert given_size > 1.33 * tokens
+
+
+@pytest.fixture(scope="module")
+def bpe(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a byte-level tokenizer without merges: a token a byte."""
+    folder = tmp_path_factory.mktemp("bytes-model")
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({one: i for i, one in enumerate(letters)}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@LAW
+@given(texts=st.lists(sentence, max_size=5))
+def test_chunks_are_measured_by_the_models_tokenizer_where_it_is_here(bpe: Path, texts: list[str]):
+    """Its tokens and one a sentence for what joins; the same whichever way it was named."""
+    own, named = ChunkTokens("", str(bpe)), ChunkTokens(str(bpe), "nobody/nothing", "abc")
+    assert utf8_bytes(texts) == own.count(texts).tolist() == named.count(texts).tolist()
+    assert f"tokens:{bpe.name}+joint" == own.unit == named.unit
+
+
+@LAW
+@given(texts=st.lists(st.text(), max_size=5))
+def test_chunks_are_measured_in_bytes_where_there_is_no_tokenizer(texts: list[str]):
+    """Which is safe, and said in the unit; asked for by name it holds for any model."""
+    for counter in (ChunkTokens("", "nobody/nothing"), ChunkTokens("bytes", "x", "abc")):
+        assert utf8_bytes(texts) == counter.count(texts).tolist()
+        assert "bytes" == counter.unit
+
+
+def test_a_tokenizer_that_was_named_and_is_not_there_is_an_error():
+    """Bytes never stand in for what a person asked for."""
+    with pytest.raises(EngineMissing, match=r"hf download nobody/nothing tokenizer\.json"):
+        ChunkTokens("nobody/nothing", "org/model").count(["one"])

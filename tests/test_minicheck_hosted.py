@@ -41,6 +41,7 @@ class ScriptedChat:
     listed: Mapping[str, Likeliest | ChatFailure]
     engine: str = "chat:fake@1"
     asked: list[ChatRequest] = field(default_factory=list)
+    batches: list[int] = field(default_factory=list)
 
     def complete(
         self,
@@ -49,6 +50,7 @@ class ScriptedChat:
     ) -> list[ChatReply | ChatFailure]:
         """One outcome a request."""
         self.asked += requests
+        self.batches.append(len(requests))
         return [self._outcome(request.messages[-1].content) for request in requests]
 
     def _outcome(self, text: str) -> ChatReply | ChatFailure:
@@ -193,7 +195,37 @@ def test_the_plain_memory_takes_it_too(tmp_path: Path):
     assert both.support_probability([("e", "c")])[0] == pytest.approx(0.375)
 
 
-def test_an_endpoint_without_log_probabilities_is_refused():
-    """A reply of plain text would make every score 0; the error says what is needed."""
-    with pytest.raises(EngineError, match="no log probabilities"):
-        HostedMiniCheck(ScriptedChat({"Claim": []})).support_probability([("e", "c")])
+NO_LOGPROBS = ChatFailure("no_logprobs", "no log probabilities", 1, "Yes", lasting=True)
+
+
+@pytest.mark.parametrize("outcome", [[], NO_LOGPROBS], ids=["from a cache", "told by the client"])
+def test_an_endpoint_without_log_probabilities_is_refused(outcome: Likeliest | ChatFailure):
+    """The error says what is needed, and a batch of a thousand cost one question."""
+    chat = ScriptedChat({"Claim": outcome})
+    pairs = [("e", f"claim {n}") for n in range(1_000)]
+    with pytest.raises(EngineError, match=r"no log probabilities.* needs an endpoint that gives"):
+        HostedMiniCheck(chat).support_probability(pairs)
+    assert 1 == len(chat.asked)
+
+
+def test_only_the_first_question_is_asked_alone():
+    """Once the endpoint has shown its log probabilities, batches go out whole."""
+    chat = ScriptedChat({"Claim": SURE})
+    verifier = HostedMiniCheck(chat)
+    for start in (0, 5):
+        verifier.support_probability([("e", f"claim {n}") for n in range(start, start + 5)])
+    assert [1, 4, 5] == chat.batches
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (ChatFailure("refused", "HTTP 401: wrong key", 1, lasting=True), "HTTP 401: wrong key"),
+        (ChatFailure("budget", "ceiling of 5 calls", 0), "stopped at the ceiling of 5 calls"),
+        (TIMEOUT, "not one of 2 requests was answered .*too slow"),
+    ],
+)
+def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):
+    """The error holds what the endpoint said, not the number of missing answers alone."""
+    with pytest.raises(EngineError, match=said):
+        HostedMiniCheck(ScriptedChat({"Claim": failure})).support_forms([("e", "c"), ("e", "d")])

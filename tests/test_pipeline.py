@@ -227,7 +227,7 @@ def test_the_catalogue_answers_from_the_data_folder(first: Run):
     )
     claims, runs = json.loads(done.stdout)
     assert first.folder.read("training_claims").height == claims
-    assert len(SOURCES) + len(BENCHMARKS) + len(STAGES) + 1 == runs
+    assert len(SOURCES) + len(BENCHMARKS) + len(STAGES) + 2 == runs
 
 
 def test_explain_tells_the_life_of_a_dropped_and_of_a_kept_claim(first: Run):

@@ -41,6 +41,24 @@ def test_a_wrong_variable_is_refused_by_name(environment: dict[str, str], senten
         profile_from_environment(environment)
 
 
+def test_a_program_that_runs_the_graph_finds_keys_in_a_dotenv_file(tmp_path: Path):
+    """After ``fill_environment`` Dagster sees the file's variables; the environment wins."""
+    (tmp_path / ".env").write_text("A_KEY=from_file\nB_KEY=from_file\n")
+    program = (
+        "import dagster as dg; from dagster_project.profiles import fill_environment; "
+        "fill_environment(); print(dg.EnvVar('A_KEY').get_value(), dg.EnvVar('B_KEY').get_value())"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"B_KEY": "from_environment"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ["from_file", "from_environment"] == said.stdout.split()
+
+
 def test_a_dotenv_file_fills_in_what_the_environment_leaves_open(tmp_path: Path):
     """The command line reads ``.env`` like the dagster commands; the environment wins."""
     (tmp_path / ".env").write_text("DECOMPOSERL_DATA=from_file\nDECOMPOSERL_PROFILE=paper\n")

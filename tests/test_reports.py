@@ -162,19 +162,25 @@ def test_guard_warns_above_the_share_and_size():
 
 
 def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
-    """By distance in shares of the threshold, both texts escaped; exact matches are none."""
+    """By distance in shares of the threshold, both texts escaped; some can be none.
+
+    Exact matches are no close calls, nor are claims that nobody judged.
+    """
     drops = pl.DataFrame(
         {
-            "claim_id": ["exact", "far", "near", "leak"],
+            "claim_id": ["exact", "far", "near", "leak", "unanswered"],
             "source": "hover",
             "label": "Supported",
             "stage": "deduplicated",
             "step": "s",
-            "reason": ["exact_match", "lexical_duplicate", "lexical_duplicate", "lexical_match"],
-            "value": [1.0, 0.95, 0.7, 0.75],
-            "threshold": [1.0, 0.7, 0.7, 0.7],
-            "matched_claim_id": ["far", "kept", "kept", "elsewhere"],
-            "matched_source": ["hover", "hover", "hover", "benchmark/fever"],
+            "reason": [
+                *("exact_match", "lexical_duplicate", "lexical_duplicate", "lexical_match"),
+                "no_silver_answer",
+            ],
+            "value": [1.0, 0.95, 0.7, 0.75, None],
+            "threshold": [1.0, 0.7, 0.7, 0.7, 2.0],
+            "matched_claim_id": ["far", "kept", "kept", "elsewhere", None],
+            "matched_source": ["hover", "hover", "hover", "benchmark/fever", None],
             "engine": None,
         },
         schema=schemas.DROPS.schema,

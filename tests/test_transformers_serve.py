@@ -6,20 +6,26 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import httpx
+import polars as pl
 import pytest
 from pydantic import SecretStr
-from tiny_models import tiny_chat
+from stage_child import run_stage, write_claims
+from tiny_models import tiny_chat, tiny_writer
 from tiny_server import TinyModel
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Template
 from decomposerl.errors import EngineError
+from decomposerl.funnel.conservation import broken_rules
+from decomposerl.schemas import DECONTAMINATED
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.minicheck.hosted import HostedMiniCheck
+from resources.tables import file_sha256
 
 PROGRAM = Path(sys.executable).with_name("transformers")
 MISSING = [name for name in ("fastapi", "uvicorn", "accelerate") if find_spec(name) is None]
@@ -37,6 +43,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(folder: Path) -> Iterator[str]:
+    with serving(folder) as address:
+        yield address
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """``transformers serve`` over a model folder, on a free port of this machine."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -107,3 +120,23 @@ def test_minicheck_refuses_a_peer_without_log_probabilities(url: str, folder: Pa
     """It takes ``logprobs`` and gives none: an error, never a score of 0."""
     with client(url, folder) as chat, pytest.raises(EngineError, match="no log probabilities"):
         HostedMiniCheck(chat).support_probability([("Ice melts.", "Ice melts.")])
+
+
+def test_the_silver_stage_runs_over_the_peer(tmp_path: Path):
+    """Each claim is asked once and kept by what the model wrote; a second run asks nobody."""
+    folder, data = tiny_writer(tmp_path / "tiny-writer"), tmp_path / "data"
+    before = write_claims(data, DECONTAMINATED, 24)
+    with serving(folder) as address:
+        run_stage("silver_decomposed", data, address, str(folder))
+    stages = ("silver_decomposed", "drops/silver_decomposed")
+    kept, drops = (pl.read_parquet(data / f"{name}.parquet") for name in stages)
+    hashes = [file_sha256(data / f"{name}.parquet") for name in stages]
+    again = run_stage("silver_decomposed", data, address, str(folder))  # the peer is gone
+    told = again.asset_materializations_for_node("silver_decomposed")[0].metadata
+    assert [] == broken_rules(before, kept, drops)
+    assert {"too_few_questions"} == set(drops["reason"])
+    assert {("Does snow fall?", 2)} == {
+        (row[0][1], row[1]) for row in kept[["questions", "n_star"]].rows()
+    }
+    assert (0, 24) == tuple(told[name].value for name in ("engine calls", "engine results reused"))
+    assert hashes == [file_sha256(data / f"{name}.parquet") for name in stages]

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,9 @@ import dagster as dg
 import pytest
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
-from resources.vllm_process import ServerCommand, VllmProcess, free_port
+from resources.engines import VerifierResource
+from resources.vllm_command import ServerCommand, program_of
+from resources.vllm_process import VllmProcess, free_port
 from resources.vllm_server import VllmServer
 
 STAND_IN = Path(__file__).with_name("vllm_stand_in.py")
@@ -52,6 +55,7 @@ def command(held: Path, behaviour: str = "well", model: str = "org/tiny") -> Ser
         model=model,
         executable=(sys.executable, str(STAND_IN), "serve"),
         extra=("--holds", str(held), "--stand-in", behaviour),
+        withheld=("MY_OWN_KEY",),
     )
 
 
@@ -82,6 +86,7 @@ def test_the_command_line_holds_every_setting():
     full = ServerCommand(
         model="org/model",
         served_name="short",
+        revision="abc",
         tensor_parallel_size=2,
         max_model_len=4096,
         gpu_memory_utilization=0.8,
@@ -89,10 +94,27 @@ def test_the_command_line_holds_every_setting():
     )
     assert (
         "vllm serve org/model --served-model-name short --host 127.0.0.1 --port 8001 "
+        "--revision abc --code-revision abc --tokenizer-revision abc "
         "--tensor-parallel-size 2 --gpu-memory-utilization 0.8 --max-model-len 4096 "
         "--dtype bfloat16"
     ).split() == full.words(8001)
-    assert "--max-model-len" not in ServerCommand(model="m").words(1)
+    bare = ServerCommand(model="m").words(1)
+    assert not {"--max-model-len", "--revision", "--code-revision"} & set(bare)
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("vllm serve", "vllm"),
+        ("env X=1 Y= /nowhere/vllm serve", "/nowhere/vllm"),
+        ("/usr/bin/env -i -u HOME --unset=X A=b env vllm", "vllm"),
+        ("env X=1", ""),
+        ("", ""),
+    ],
+)
+def test_the_program_stands_after_env_and_its_words(words: str, program: str):
+    """Assignments and options of ``env`` are no programs; where nothing follows there is none."""
+    assert program == program_of(words.split())
 
 
 def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path):
@@ -119,13 +141,18 @@ def test_a_server_that_ignores_sigterm_is_killed(held: Path):
     [
         ("dies", PATIENCE_S, r"(?s)'org/tiny' ended with status 3.*server\.log.*out of memory"),
         ("sick", 1.0, r"(?s)'org/tiny' was not healthy within 1 s.*stand-in starts with serve"),
+        ("sick", 1.0, "health answers status 503"),
         ("other", PATIENCE_S, "serves another, not 'org/tiny'"),
+        ("locked", PATIENCE_S, "status 401: .*environment or the arguments .* ask for a key"),
     ],
 )
 def test_a_server_that_does_not_come_up_is_explained(
     held: Path, behaviour: str, timeout_s: float, said: str
 ):
-    """Death, sickness and a wrong model each say what happened, and leave nothing running."""
+    """Death, sickness, a wrong model and a lock say what happened, and leave nothing running.
+
+    What waiting cannot mend is told at once.
+    """
     server = process(held, behaviour, timeout_s)
     with pytest.raises(EngineError, match=said):
         server.base_url()
@@ -142,6 +169,52 @@ def test_a_server_that_dies_later_is_noticed(held: Path):
         watchdog.wait(PATIENCE_S)
         with pytest.raises(EngineError, match="has died"):
             server.base_url()
+
+
+def test_a_port_that_is_taken_is_refused(held: Path):
+    """What already listens there is never taken for the server that was to be started."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(EngineError, match=f"port {port} of 127.0.0.1 is taken"):
+            resource(held, port=port).base_url()
+    assert not (held.parent / "org_tiny.log").exists()
+
+
+def verifier(held: Path, behaviour: str) -> VerifierResource:
+    """A verifier over a stand-in, whose results lie beside ``held``."""
+    words = command(held, behaviour)
+    return VerifierResource(
+        results_dir=str(held.parent / "results"),
+        engine="minicheck_hosted",
+        batch_size=1,
+        model="org/tiny",
+        vllm=list(words.executable),
+        vllm_arguments=list(words.extra),
+        call_deadline_s=3,
+    )
+
+
+PAIRS = [(f"It rained on day {day}.", "It rained.") for day in range(4)]
+
+
+def test_a_server_that_dies_at_work_tells_its_story(held: Path):
+    """The stage's error ends with the server's log; the answer before is kept for the next run."""
+    mortal = verifier(held, "mortal")
+    try:
+        with pytest.raises(EngineError, match=r"(?s)has died\. Its log.*illegal memory access"):
+            mortal.open().support_probability(PAIRS)
+    finally:
+        mortal.close()
+    well = verifier(held, "well")
+    try:
+        port = well.open()
+        assert [pytest.approx(0.904837)] * 4 == port.support_probability(PAIRS).tolist()
+        assert (3, 1) == (port.calls, port.hits)
+        assert 1 == port.details()["prefix caching"]
+    finally:
+        well.close()
 
 
 def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
@@ -187,6 +260,29 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
     assert ended
 
 
+def test_keys_in_the_environment_are_not_the_childs(held: Path):
+    """Keys of servers elsewhere stay with the starter; a token for the hub and the rest go on."""
+    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour="well")
+    keys = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY", "MY_OWN_KEY")
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | dict.fromkeys((*keys, "HF_TOKEN", "KEYBOARD"), "of another server"),
+        stdout=subprocess.PIPE,
+    ) as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline().startswith(b"http://127.0.0.1:")
+        starter.kill()
+    assert gone(held)
+    (line,) = [one for one in log_of(held).splitlines() if one.startswith("environment: ")]
+    names = set(line.split())
+    assert {"HF_TOKEN", "KEYBOARD", "PATH"} <= names
+    assert not names & set(keys)
+
+
+def log_of(held: Path) -> str:
+    return (held.parent / "logs" / "server.log").read_text()
+
+
 def run(server: VllmServer, *, fail: bool) -> list[str]:
     """One asset run with the server inside another resource; the URLs the asset saw."""
     seen = []
@@ -228,7 +324,9 @@ def test_a_run_leaves_a_server_alone_that_it_attached_to(held: Path):
 def test_attaching_explains_what_is_wrong(held: Path):
     """No server, another model and no URL are three errors; the first says what to start."""
     nowhere = resource(held, attach_to=f"http://127.0.0.1:{free_port()}", start_timeout_s=0.5)
-    with pytest.raises(EngineError, match=r"within 0\.5 s; start one there.*serve org/tiny"):
+    with pytest.raises(
+        EngineError, match=r"within 0\.5 s \(.*refused\); start one there.*serve org/tiny"
+    ):
         nowhere.base_url()
     with process(held) as server:
         other = resource(held, attach_to=server.base_url(), model="org/large")
@@ -236,6 +334,30 @@ def test_attaching_explains_what_is_wrong(held: Path):
             other.base_url()
     with pytest.raises(ConfigError, match="must begin with http"):
         resource(held, attach_to="127.0.0.1:8000").base_url()
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("", "status 401: it wants a key in DECOMPOSERL_VERIFIER_KEY"),
+        ("sk-hidden-7391", "status 401: it refuses the key of DECOMPOSERL_VERIFIER_KEY"),
+    ],
+)
+def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str, said: str):
+    """Waiting would not mend it; the error names the variable and not the key."""
+    port = free_port()
+    with subprocess.Popen(command(held, "locked").words(port)) as other:
+        attached = resource(
+            held,
+            attach_to=f"http://127.0.0.1:{port}",
+            api_key=key,
+            key_name="DECOMPOSERL_VERIFIER_KEY",
+            start_timeout_s=PATIENCE_S,
+        )
+        with pytest.raises(EngineError, match=said) as caught:
+            attached.base_url()
+        other.terminate()
+    assert "7391" not in str(caught.value)
 
 
 def test_the_key_of_a_running_server_is_not_shown(held: Path):

@@ -4,11 +4,17 @@ Their answers mean nothing; they are the same on every run and depend on the inp
 is all that a test of batching, chunking and reading of probabilities needs.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import (
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        PreTrainedTokenizerFast,
+        Qwen2ForCausalLM,
+    )
 
 SEED = 2024
 LETTERS = [chr(code) for code in range(33, 127)]
@@ -121,28 +127,81 @@ CHAT_TEMPLATE = (
 ANSWERS = ("Yes", "No", "yes", " Yes", "NO")
 
 
+OPENINGS = tuple(
+    f"<questions>\n<question>{text}?</question>\n" for text in ("Is ice cold", "Where is Paris")
+)
+MIDDLE, ENDING = "<question>Does snow fall?</question>\n", "</questions>"
+_STATES = 4  # the first dimensions say where in a reply a token stands
+_HERE, _MUST, _MAY = 2.0, 1_000.0, 20.0  # of a place, of what may follow it, of the prompt
+_SHARP = 20.0
+
+
 def tiny_chat(folder: Path) -> Path:
     """A Qwen2 over bytes with a chat template, that likes to answer Yes or No in some spelling."""
+    tokenizer = _chat_tokenizer(ANSWERS)
+    model = _chat_model(tokenizer)
+    model.lm_head.weight.data[-len(ANSWERS) :] *= 4.0  # so that they are often among the five
+    model.lm_head.weight.data[tokenizer.eos_token_id] *= 2.0  # so that replies end
+    return _saved(model, tokenizer, folder)
+
+
+def tiny_writer(folder: Path) -> Path:
+    """The same body, built to reply with one or two questions in tags, chosen by the prompt.
+
+    Each token's embedding says in its first dimensions where in a reply it stands, the layers
+    leave these alone, and the output lets only those tokens follow that may. Which of them
+    does is up to the other dimensions, and so to all that stands before.
+    """
+    tokenizer = _chat_tokenizer((*OPENINGS, MIDDLE, ENDING))
+    model = _chat_model(tokenizer)
+    state = {OPENINGS[0]: 1, OPENINGS[1]: 1, MIDDLE: 2, ENDING: 3}
+    into, out = model.model.embed_tokens.weight.data, model.lm_head.weight.data
+    into[:, :_STATES] = 0.0
+    into[:, 0] = _HERE
+    out[:] = 0.0
+    context = model.model.layers[0].mlp.gate_proj.weight.data[:, _STATES:]  # any random rows
+    follows = {OPENINGS[0]: (0,), OPENINGS[1]: (0,), MIDDLE: (1,), ENDING: (1, 2)}
+    for row, (text, places) in enumerate(follows.items()):
+        number = tokenizer.convert_tokens_to_ids(text)
+        into[number, 0], into[number, state[text]] = 0.0, _HERE
+        out[number, list(places)] = _MUST
+        out[number, _STATES:] = _MAY * context[row]
+    out[tokenizer.eos_token_id, 3] = _MUST
+    for layer in model.model.layers:
+        layer.self_attn.q_proj.weight.data *= _SHARP  # else long prompts are all alike
+        layer.self_attn.o_proj.weight.data[:_STATES] = 0.0
+        layer.mlp.down_proj.weight.data[:_STATES] = 0.0
+    return _saved(model, tokenizer, folder)
+
+
+def _chat_tokenizer(pieces: Sequence[str]) -> "PreTrainedTokenizerFast":
+    """Bytes, the marks of a chat, and ``pieces`` as one token each."""
     from tokenizers import AddedToken, Tokenizer
     from tokenizers.decoders import ByteLevel as Decoder
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+    from transformers import PreTrainedTokenizerFast
 
-    _seeded()
     letters = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
     cutter = Tokenizer(BPE(vocab=letters, merges=[]))
     cutter.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=True)
     cutter.decoder = Decoder()
     cutter.add_special_tokens(["<|pad|>", "<|im_start|>", "<|im_end|>"])
-    cutter.add_tokens([AddedToken(text, normalized=False) for text in ANSWERS])
-    tokenizer = PreTrainedTokenizerFast(
+    cutter.add_tokens([AddedToken(text, normalized=False) for text in pieces])
+    return PreTrainedTokenizerFast(
         tokenizer_object=cutter,
         pad_token="<|pad|>",  # noqa: S106 - a mark, not a password
         eos_token="<|im_end|>",  # noqa: S106 - the same
         padding_side="left",
         chat_template=CHAT_TEMPLATE,
     )
+
+
+def _chat_model(tokenizer: "PreTrainedTokenizerFast") -> "Qwen2ForCausalLM":
+    """Two layers with random weights over the tokenizer's vocabulary."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    _seeded()
     config = Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=64,
@@ -156,7 +215,4 @@ def tiny_chat(folder: Path) -> Path:
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
-    model = Qwen2ForCausalLM(config)
-    model.lm_head.weight.data[-len(ANSWERS) :] *= 4.0  # so that they are often among the five
-    model.lm_head.weight.data[tokenizer.eos_token_id] *= 2.0  # so that replies end
-    return _saved(model, tokenizer, folder)
+    return Qwen2ForCausalLM(config)

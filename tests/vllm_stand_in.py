@@ -1,13 +1,16 @@
-"""Stands in for ``vllm serve``: takes its arguments, speaks its health and model list.
+"""Stands in for ``vllm serve``: takes its arguments, speaks its health, model list and chat.
 
 ``--stand-in`` chooses what goes wrong: ``sick`` (never healthy), ``dies`` (a message, then
-status 3), ``other`` (serves another model), ``stubborn`` (ignores SIGTERM). It and a worker
-it starts hold a shared lock on ``--holds``, so a test sees when both are gone.
+status 3), ``other`` (serves another model), ``locked`` (wants a key), ``mortal`` (dies at its
+second question), ``stubborn`` (ignores SIGTERM). It and a worker it starts hold a shared lock on
+``--holds``, so a test sees when both are gone. It prints the names of its environment.
 """
 
 import argparse
 import fcntl
+import itertools
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -24,27 +27,63 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tensor-parallel-size", type=int, required=True)
     parser.add_argument("--gpu-memory-utilization", type=float, required=True)
     parser.add_argument("--max-model-len", type=int)
+    parser.add_argument("--revision")
+    parser.add_argument("--code-revision")
+    parser.add_argument("--tokenizer-revision")
+    parser.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction)
     parser.add_argument("--stand-in", default="well")
     parser.add_argument("--holds", required=True)
     return parser.parse_args()
 
 
 ASKED = arguments()
+QUESTIONS = itertools.count(1)
+YES = {"token": "Yes", "logprob": -0.1, "bytes": None}
+CHOICE = {
+    "index": 0,
+    "finish_reason": "length",
+    "message": {"role": "assistant", "content": "Yes"},
+    "logprobs": {"content": [{**YES, "top_logprobs": [YES]}]},
+}
+REPLY = {
+    "id": "1",
+    "object": "chat.completion",
+    "created": 0,
+    "model": ASKED.served_model_name,
+    "choices": [CHOICE],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+}
 
 
 class Answer(BaseHTTPRequestHandler):
-    """The two paths that a health check reads."""
+    """The two paths that a health check reads, and chat."""
+
+    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         """200 when well; the served names."""
         if self.path == "/health":
             self._send(503 if ASKED.stand_in == "sick" else 200, b"")
             return
+        if ASKED.stand_in == "locked":
+            self._send(401, b"{}")
+            return
         name = "another" if ASKED.stand_in == "other" else ASKED.served_model_name
         self._send(200, json.dumps({"data": [{"id": name}]}).encode())
 
+    def do_POST(self) -> None:
+        """Yes, to every question; one that is mortal is gone at the second."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if next(QUESTIONS) > 1 and ASKED.stand_in == "mortal":
+            sys.stdout.write("an illegal memory access, says the stand-in at work\n")
+            sys.stdout.flush()
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        self._send(200, json.dumps(REPLY).encode())
+
     def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -52,7 +91,11 @@ class Answer(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     sys.stdout.write(f"stand-in starts with {' '.join(sys.argv[1:])}\n")
+    sys.stdout.write(f"environment: {' '.join(sorted(os.environ))}\n")
     sys.stdout.flush()
+    if "VLLM_API_KEY" in os.environ:
+        sys.stdout.write("as vLLM does, the stand-in would now refuse whoever has no key\n")
+        sys.exit(4)
     if ASKED.stand_in == "dies":
         sys.stdout.write("CUDA out of memory, says the stand-in\n")
         sys.exit(3)

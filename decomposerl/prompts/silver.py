@@ -34,7 +34,6 @@ SCHEMA = json.dumps(
     separators=(",", ":"),
     sort_keys=True,
 )
-_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 _LIST = re.compile(r"<questions>(.*)</questions>", re.DOTALL)
 _QUESTION = re.compile(r"<question>(.*?)</question>", re.DOTALL)
@@ -66,18 +65,24 @@ def silver_request(
 
 
 def read_questions(reply: str) -> list[str]:
-    """The questions of a reply, trimmed, in order: from JSON, or else from tags.
+    """The questions of a reply, trimmed, in order: from JSON, from tags, or from JSON in prose.
 
-    Thinking before the answer is passed over. An empty list is an answer.
+    What was thought before the answer is passed over; the prompt may have opened the thought.
+    An empty list is an answer.
 
     Raises:
-        ValueError: the reply is neither form, or a question is not text.
+        ValueError: the reply is in no such form, or a question is not text.
     """
-    text = _THOUGHT.sub("", reply).strip()
+    text = reply.rpartition("</think>")[2].strip()
     if "<think>" in text:
         raise ValueError("the thinking is not closed")
     fenced = _FENCE.match(text)
-    found = _from_json(fenced[1] if fenced else text)
+    try:
+        found = _from_json(fenced[1] if fenced else text)
+        if found is None and "<questions>" not in text:
+            found = _from_prose(text)
+    except RecursionError:
+        raise ValueError("the JSON is nested without end") from None
     if found is None:
         found = _from_tags(text)
     questions = [" ".join(question.split()) for question in found]
@@ -96,6 +101,20 @@ def _from_json(text: str) -> list[str] | None:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError("the JSON holds no list of questions")
     return value
+
+
+def _from_prose(text: str) -> list[str] | None:
+    """The list in the one JSON object that stands in a text; None where there is none."""
+    start = text.find("{")
+    try:
+        value, end = json.JSONDecoder().raw_decode(text, max(start, 0))
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(value, dict) or "questions" not in value:
+        return None
+    if '"questions"' in text[:start] + text[end:]:
+        raise ValueError("the reply holds two lists of questions")
+    return _from_json(json.dumps(value))
 
 
 def _from_tags(text: str) -> list[str]:

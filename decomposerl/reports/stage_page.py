@@ -138,14 +138,19 @@ def struck_sources(stage: str, counts: pl.DataFrame) -> pl.DataFrame:
 def close_calls(rows_in: pl.DataFrame, drops: pl.DataFrame) -> str:
     """The removals nearest to their threshold, by its share: where a judgement may err.
 
-    An exact match is held against 1 and cannot be nearer; it is no close call.
+    An exact match is held against 1 and cannot be nearer; it is no close call. Neither is a
+    claim for which no engine gave a number.
     """
     if "claim" not in rows_in.columns:
         return ""
     texts = rows_in.select("claim_id", "claim")
     matched = texts.rename({"claim_id": "matched_claim_id", "claim": "matched"})
     close = (
-        drops.filter(pl.col("threshold") > 0, (pl.col("value") != 1) | (pl.col("threshold") != 1))
+        drops.filter(
+            pl.col("threshold") > 0,
+            pl.col("value").is_not_null(),
+            (pl.col("value") != 1) | (pl.col("threshold") != 1),
+        )
         .with_columns(distance=(pl.col("value") / pl.col("threshold") - 1).abs())
         .sort("distance", "claim_id")
         .head(SAMPLE_ROWS)

@@ -77,13 +77,19 @@ class Budget:
         return self._next
 
     def settle(self, number: int, prompt_tokens: int, completion_tokens: int) -> None:
-        """Account what the call used (zeros where no reply told) and free its reservation."""
+        """Account what the call used and free its reservation."""
         self._book(self._reserved.pop(number), -1)
         self._counts.add(
             prompt_tokens=prompt_tokens,
             completion_tokens=completion_tokens,
             money=cost(self._price, prompt_tokens, completion_tokens),
         )
+        self._settled.set()
+
+    def release(self, number: int) -> None:
+        """Free the reservation of a call that was not sent after all."""
+        self._book(self._reserved.pop(number), -1)
+        self._counts.add(calls=-1)
         self._settled.set()
 
     def _book(self, estimate: Estimate, sign: int) -> None:

@@ -157,18 +157,11 @@ class ChatCache:
         self._reader.close()
 
     def frame(self) -> "pl.DataFrame":
-        """Every stored reply, all models and revisions, ordered by key."""
-        import polars as pl
+        """Every stored reply, all models and revisions, as a ``schemas.CHAT_REPLIES``."""
+        from resources.chat.export import replies_in
 
         self.flush()
-        query = f"SELECT {_COLUMNS} FROM replies ORDER BY key"  # noqa: S608 - this module's
-        with self._reading:
-            cursor = self._reader.execute(query)
-            types = {"prompt_tokens": pl.Int64, "completion_tokens": pl.Int64}
-            names = [column[0] for column in cursor.description]
-            schema = {name: types.get(name, pl.String) for name in names}
-            rows = cursor.fetchall()
-        return pl.DataFrame(rows, schema=schema | {"latency_s": pl.Float64}, orient="row")
+        return replies_in(self._path)
 
     def _read(self, keys: Sequence[str]) -> Iterator[tuple[str, ChatReply]]:
         query = _READ.format(",".join("?" * len(keys)))

@@ -13,9 +13,10 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
 from resources.chat.budget import Budget, Estimate
+from resources.chat.connection import without_key
 from resources.chat.counts import Counts
 from resources.chat.endpoints import Endpoint, Endpoints
-from resources.chat.faults import Fault, failure_without_key, fault_from, without_key
+from resources.chat.faults import Fault, failure_without_key, fault_from
 from resources.chat.pace import Pace, Timing, pause_before_retry
 from resources.chat.settings import ChatSettings
 from resources.chat.wire import arguments_of, fault_of, read_reply
@@ -78,24 +79,42 @@ class Caller:
                 await self._timing.sleep(pause_before_retry(call.attempt, self._timing.dice))
 
     async def _attempt(self, call: _Call, deadline: asyncio.Timeout) -> Outcome | Fault:
-        """Wait for everything a call needs, then send it."""
-        await self._requests.take(1)
-        await self._tokens.take(call.estimate.tokens)
-        async with self._slots:
-            endpoint = await self._endpoints.next()
-            if not isinstance(endpoint, Endpoint):
-                return call.waiting or endpoint
-            number = await self._budget.reserve(call.estimate)
-            if number is None:
-                return ChatFailure("budget", self._budget.spent_at, call.attempt)
-            used = (0, 0)
-            try:
-                outcome = await self._send(call, endpoint, deadline)
-                used = outcome.used
-            finally:
-                self._budget.settle(number, *used)
-                self._tokens.give_back(call.estimate.tokens - sum(used))
-        return outcome.result
+        """Wait for everything a call needs, then send it.
+
+        The budget comes first: what it refuses takes no time and no part of the pace.
+        """
+        number = await self._budget.reserve(call.estimate)
+        if number is None:
+            return ChatFailure("budget", self._budget.spent_at, call.attempt)
+        before, sent = call.attempt, None
+        try:
+            await self._requests.take(1)
+            await self._tokens.take(call.estimate.tokens)
+            async with self._slots:
+                endpoint = await self._endpoints.next()
+                if not isinstance(endpoint, Endpoint):
+                    self._requests.give_back(1)
+                    self._tokens.give_back(call.estimate.tokens)
+                    return call.waiting or endpoint
+                sent = await self._send(call, endpoint, deadline)
+                return sent.result
+        finally:
+            if call.attempt == before:
+                self._budget.release(number)
+            else:
+                self._account(number, call.estimate, sent)
+
+    def _account(self, number: int, estimate: Estimate, sent: "_Sent | None") -> None:
+        """Settle a call that went out; one that was cut off has sent its prompt at least."""
+        used = sent.used if sent is not None else None
+        if used is None:
+            used = (estimate.prompt_tokens, 0)
+            self._counts.add(estimated=1)
+        elif sent is not None and sent.answered and not any(used):
+            used = (estimate.prompt_tokens, estimate.completion_tokens)
+            self._counts.add(estimated=1)
+        self._budget.settle(number, *used)
+        self._tokens.give_back(estimate.tokens - sum(used))
 
     async def _send(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
         with endpoint.client() as client:
@@ -104,16 +123,16 @@ class Caller:
                 raw = await client.chat.completions.with_raw_response.create(**call.arguments)
                 reply, reasoning = read_reply(raw.content, self._timing.clock() - started)
             except Exception as error:  # noqa: BLE001 - no request raises; the fault is typed
-                return _Sent(self._note(fault_from(error, call.attempt), endpoint))
+                fault = self._note(fault_from(error, call.attempt), endpoint, started)
+                return _Sent(fault, None if fault.charged else (0, 0))
         used = (reply.prompt_tokens, reply.completion_tokens)
         reply = replace(reply, text=without_key(reply.text, self._key))
         failure = fault_of(reply, reasoning, call.request, self._settings, call.attempt)
         if failure is None:
-            endpoint.circuit.succeeded()
-            return _Sent(reply, used)
-        other_model = failure.reason == "wrong_model"
-        fault = Fault(failure, unwell=other_model, lasting=other_model)
-        return _Sent(self._note(fault, endpoint), used)
+            endpoint.served(started)
+            return _Sent(reply, used, answered=True)
+        fault = Fault(failure, unwell=failure.lasting, lasting=failure.lasting)
+        return _Sent(self._note(fault, endpoint, started), used, answered=True)
 
     def _begin(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
         """Note that the call goes out; the time of the clock. The deadline starts once."""
@@ -125,15 +144,15 @@ class Caller:
         self._counts.add(retries=call.attempt > 1)
         return self._timing.clock()
 
-    def _note(self, fault: Fault, endpoint: Endpoint) -> Fault:
+    def _note(self, fault: Fault, endpoint: Endpoint, started: float) -> Fault:
         """Tell the endpoint's circuit, let it rest where it asked to, cut out the key."""
         failure = failure_without_key(fault.failure, self._key)
         if fault.unwell:
             endpoint.circuit.failed(failure.detail, lasting=fault.lasting)
         elif failure.reason != "rate_limited":
-            endpoint.circuit.succeeded()
+            endpoint.served(started)
         if fault.pause_s is not None:
-            endpoint.rest(self._timing.clock() + fault.pause_s)
+            endpoint.rest(self._timing.clock(), fault.pause_s, failure.detail)
         return replace(fault, failure=failure)
 
     def _overdue(self, call: _Call) -> ChatFailure:
@@ -148,7 +167,12 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What one HTTP request came to, and the (prompt, completion) tokens it used."""
+    """What one HTTP request came to, and the (prompt, completion) tokens it reported.
+
+    ``used`` is None where the request arrived and no reply did; ``answered`` is whether a
+    reply came, which may have reported nothing.
+    """
 
     result: Outcome | Fault
-    used: tuple[int, int] = (0, 0)
+    used: tuple[int, int] | None
+    answered: bool = False

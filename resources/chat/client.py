@@ -9,6 +9,8 @@ Left out deliberately: one attempt and its limits (``resources.chat.calls``), fr
 """
 
 import asyncio
+import logging
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +21,16 @@ from pydantic import SecretStr
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
 from resources.chat.cache import ChatCache, Entry, key_of
 from resources.chat.calls import Caller, Outcome
+from resources.chat.connection import clean_key
 from resources.chat.counts import Counts
+from resources.chat.export import CACHE_FILE
 from resources.chat.loop import LoopThread
 from resources.chat.pace import Timing
 from resources.chat.progress import Progress
 from resources.chat.settings import ChatSettings
+from resources.chat.wire import lacks_logprobs
 
-CACHE_FILE = "chat_cache.sqlite"
+_LOG = logging.getLogger(__name__)
 _ASKED_AT_MOST = 2  # a reply that does not parse is asked once more
 Parse = Callable[[str], Any]
 
@@ -44,9 +49,13 @@ class _Question:
             return None
         try:
             self.parse(reply.text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter from nesting without end
             return str(error) or type(error).__name__
         return None
+
+    def lacks_tokens(self, reply: ChatReply) -> bool:
+        """Whether a reply, stored by whatever version, lacks what was asked for."""
+        return lacks_logprobs(reply, self.request)
 
 
 class ChatClient:
@@ -65,7 +74,9 @@ class ChatClient:
 
         Raises:
             ChatCacheError: the cache file cannot be used.
+            ConfigError: no header can carry the key.
         """
+        key = clean_key(key)
         self._settings = settings
         self.counts = Counts()
         """What was done since this object was made."""
@@ -108,9 +119,11 @@ class ChatClient:
         """One outcome a request, in order; no request raises.
 
         ``parse`` is tried on each reply's text; where it raises ``ValueError`` the request
-        is asked once more, a second failure is ``unparsable``.
+        is asked once more, a second failure is ``unparsable``. A batch with failures is told
+        in one warning.
 
         Raises:
+            ConfigError: how to switch the model's thinking off is not known.
             ChatCacheError: replies can be neither read nor stored; nothing more is sent.
             RuntimeError: the client was closed.
         """
@@ -126,7 +139,10 @@ class ChatClient:
         if self.cache is not None:
             outcomes |= {k: r for k, r in self.cache.flush().items() if _takes(distinct, k, r)}
         found = [outcomes[question.key] for question in questions]
-        self.counts.fail(one.reason for one in found if isinstance(one, ChatFailure))
+        failed = [one for one in found if isinstance(one, ChatFailure)]
+        self.counts.fail(failed)
+        if failed:
+            _LOG.warning("%s: %s", self.engine, _told(failed, len(found)))
         return found
 
     def _questions(self, requests: Sequence[ChatRequest], parse: Parse | None) -> list[_Question]:
@@ -194,6 +210,8 @@ class ChatClient:
         """
         reply = self.cache.get([question.key]).get(question.key) if self.cache else None
         stored = reply.text if reply is not None else None
+        if reply is not None and question.lacks_tokens(reply):
+            reply = None
         text, complaint = "", None
         for _ in range(_ASKED_AT_MOST):
             if reply is None:
@@ -215,5 +233,16 @@ class ChatClient:
             self.cache.put(Entry(question.key, reply, question.request.template, stored))
 
 
+def _told(failed: Sequence[ChatFailure], asked: int) -> str:
+    """How many requests of a batch failed, why, and what the first of each kind said."""
+    times = Counter(one.reason for one in failed)
+    said = {one.reason: one.detail for one in reversed(failed)}
+    parts = "; ".join(f"{reason} {n} ({said[reason]})" for reason, n in times.most_common())
+    return f"{len(failed):,} of {asked:,} requests got no reply: {parts}"
+
+
 def _takes(questions: dict[str, _Question], key: str, reply: ChatReply) -> bool:
-    return key in questions and questions[key].complaint(reply) is None
+    question = questions.get(key)
+    if question is None or question.lacks_tokens(reply):
+        return False
+    return question.complaint(reply) is None

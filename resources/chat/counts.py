@@ -1,15 +1,17 @@
 """What a client did so far, in numbers, for metadata and the progress bar.
 
-Left out deliberately: what an endpoint charges for a reply that never arrived; only usage
-that a reply reports is counted.
+Usage is what replies report; where none came back although the request arrived, it is
+estimated, and the call counted as ``estimated``.
+
+Left out deliberately: what an endpoint really charges; its own meter knows.
 """
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from decomposerl.chat import FailureReason
+from decomposerl.chat import ChatFailure, FailureReason
 
 
 @dataclass(slots=True)
@@ -26,14 +28,18 @@ class Counts:
     """HTTP requests sent, retries included."""
     retries: int = 0
     """Calls that repeated an earlier one."""
+    estimated: int = 0
+    """Calls without reported usage, booked as estimated."""
     prompt_tokens: int = 0
-    """As the replies report them."""
+    """As the replies report them, else estimated."""
     completion_tokens: int = 0
-    """As the replies report them."""
+    """As the replies report them, else estimated."""
     money: float = 0.0
     """US dollars, by the price table."""
     failures: Counter[FailureReason] = field(default_factory=Counter)
     """Requests without a usable reply, by reason."""
+    examples: dict[FailureReason, str] = field(default_factory=dict)
+    """What the first failure of each reason said, without the key."""
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **amounts: float) -> None:
@@ -42,21 +48,25 @@ class Counts:
             for name, amount in amounts.items():
                 setattr(self, name, getattr(self, name) + amount)
 
-    def fail(self, reasons: Iterable[FailureReason]) -> None:
-        """Count failures."""
+    def fail(self, failures: Iterable[ChatFailure]) -> None:
+        """Count failures, and keep what the first of each reason said."""
         with self._lock:
-            self.failures.update(reasons)
+            for failure in failures:
+                self.failures[failure.reason] += 1
+                self.examples.setdefault(failure.reason, failure.detail)
 
     @property
     def tokens(self) -> int:
         """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
-    def metadata(self) -> dict[str, int | float]:
-        """Plain numbers by name; failures as ``failed_<reason>``."""
-        plain: dict[str, int | float] = {
+    def metadata(self) -> Mapping[str, int | float | str]:
+        """Plain numbers by name; failures as ``failed_<reason>`` and ``example <reason>``."""
+        plain: dict[str, int | float | str] = {
             name: getattr(self, name)
-            for name in ("asked", "hits", "shared", "calls", "retries", "prompt_tokens")
+            for name in ("asked", "hits", "shared", "calls", "retries", "estimated")
         }
-        plain |= {"completion_tokens": self.completion_tokens, "money_usd": round(self.money, 6)}
-        return plain | {f"failed_{name}": n for name, n in sorted(self.failures.items())}
+        plain |= {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+        plain |= {"money_usd": round(self.money, 6)}
+        plain |= {f"failed_{name}": n for name, n in sorted(self.failures.items())}
+        return plain | {f"example {name}": said for name, said in sorted(self.examples.items())}

@@ -1,12 +1,14 @@
 """Which endpoint is asked next, over which connections.
 
 Takes base URLs, gives the least loaded endpoint that may be asked now. An endpoint rests
-when it says so (``Retry-After``) and when its circuit is open.
+when it says so (``Retry-After``) and when its circuit is open. A rest of hours is tried out
+by one call every ``circuit_patience_s``: quotas are renewed earlier than promised.
 
 Left out deliberately: weights. Endpoints of unlike speed balance themselves, since the
 faster one is less loaded.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, FailureReason
 from resources.chat.circuit import Circuit
+from resources.chat.connection import NO_KEY, is_loopback
 from resources.chat.pace import Timing
 from resources.chat.settings import ChatSettings
 
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 LANE_WIDTH = 16
 """Calls over one connection pool: a pool's upkeep a call grows with its connections."""
 _SPREAD = 0.1  # all who wait for an endpoint do not return to it in the same instant
-_NO_KEY = "none"  # the openai package wants one, a local server does not
 
 
 @dataclass(eq=False)
@@ -43,17 +45,42 @@ class Endpoint:
     url: str
     circuit: Circuit
     key: SecretStr | None = field(repr=False)
+    trial_every_s: float
     load: int = 0
-    resting_until: float = 0.0
+    resting_until: float = -math.inf
+    _rests_since: float = -math.inf
+    _trial_at: float = -math.inf
+    _said: str = ""
     _lanes: list[_Lane] = field(default_factory=list, repr=False)
 
     def asked_from(self) -> float:
-        """The clock's time from which it may be asked."""
-        return max(self.resting_until, self.circuit.asked_from())
+        """The clock's time from which it may be asked, be it as a trial."""
+        return max(min(self.resting_until, self._trial_at), self.circuit.asked_from())
 
-    def rest(self, until: float) -> None:
-        """Leave the endpoint alone until this time of the clock."""
-        self.resting_until = max(self.resting_until, until)
+    def rest(self, now: float, pause_s: float, said: str) -> None:
+        """It asked at ``now`` to be left alone for so long, in these words."""
+        self.resting_until = max(self.resting_until, now + pause_s)
+        self._rests_since, self._trial_at = now, now + self.trial_every_s
+        self._said = said
+
+    def begin(self, now: float) -> None:
+        """A call is being sent; where that is a trial, the next one waits."""
+        self.circuit.begin()
+        if now < self.resting_until:
+            self._trial_at = now + self.trial_every_s
+
+    def served(self, started: float) -> None:
+        """It did its part in a call of then; a trial that went well ends the rest."""
+        self.circuit.succeeded()
+        if started > self._rests_since:
+            self.resting_until = -math.inf
+
+    def why_not(self, now: float) -> str:
+        """Why it is not asked at present."""
+        if self.circuit.open_since is not None or now >= self.resting_until:
+            return self.circuit.last_fault
+        left_s = self.resting_until - now
+        return f"it asked to be left alone for {left_s:,.0f} s ({self._said})"
 
     @contextmanager
     def client(self) -> Iterator["AsyncOpenAI"]:
@@ -77,11 +104,16 @@ class Endpoint:
 
 
 def _client(url: str, key: SecretStr | None) -> "AsyncOpenAI":
-    from openai import AsyncOpenAI
+    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-    value = key.get_secret_value() if key is not None else ""
-    # Retries, deadlines and limits are ours: the package must not multiply or shorten them.
-    return AsyncOpenAI(api_key=value or _NO_KEY, base_url=url, max_retries=0, timeout=None)
+    return AsyncOpenAI(
+        api_key=key.get_secret_value() if key is not None else NO_KEY,
+        base_url=url,
+        # Retries, deadlines and limits are ours: the package must not multiply or shorten them.
+        max_retries=0,
+        timeout=None,
+        http_client=DefaultAsyncHttpxClient(trust_env=False) if is_loopback(url) else None,
+    )
 
 
 class Endpoints:
@@ -90,8 +122,10 @@ class Endpoints:
     def __init__(self, settings: ChatSettings, key: SecretStr | None, timing: Timing) -> None:
         """``key`` goes to every endpoint; None where they ask for none."""
         self._timing, self._patience_s = timing, settings.circuit_patience_s
+        cooldown_s = settings.circuit_cooldown_s
+        trial_every_s = max(self._patience_s, cooldown_s)
         self.every = [
-            Endpoint(url, Circuit(timing.clock, settings.circuit_cooldown_s), key)
+            Endpoint(url, Circuit(timing.clock, cooldown_s), key, trial_every_s)
             for url in settings.endpoints
         ]
 
@@ -102,10 +136,10 @@ class Endpoints:
             ready = [endpoint for endpoint in self.every if endpoint.asked_from() <= now]
             if ready:
                 chosen = min(ready, key=lambda endpoint: endpoint.load)
-                chosen.circuit.begin()
+                chosen.begin(now)
                 return chosen
             if all(self._given_up(endpoint, now) for endpoint in self.every):
-                return self._why_none()
+                return self._why_none(now)
             wait_s = min(endpoint.asked_from() for endpoint in self.every) - now
             await self._timing.sleep(wait_s * (1 + _SPREAD * self._timing.dice.random()))
 
@@ -115,11 +149,13 @@ class Endpoints:
             return endpoint.resting_until - now > self._patience_s
         return now - opened >= self._patience_s
 
-    def _why_none(self) -> ChatFailure:
+    def _why_none(self, now: float) -> ChatFailure:
         resting = any(endpoint.circuit.open_since is None for endpoint in self.every)
         reason: FailureReason = "rate_limited" if resting else "circuit_open"
-        faults = "; ".join(sorted({endpoint.circuit.last_fault for endpoint in self.every}))
-        return ChatFailure(reason, f"no endpoint can be asked at present: {faults}", 0)
+        faults = "; ".join(sorted({endpoint.why_not(now) for endpoint in self.every}))
+        detail = f"no endpoint can be asked at present: {faults}"
+        lasting = all(endpoint.circuit.open_since == -math.inf for endpoint in self.every)
+        return ChatFailure(reason, detail, 0, lasting=lasting)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, FailureReason
+from resources.chat.connection import without_key
 from resources.chat.pace import retry_after_s
 from resources.chat.wire import Garbled
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from openai import APIStatusError
 
 _SHOWN = 300
-_SHORTEST_KEY = 6  # a shorter one is a placeholder such as "none", and part of many words
+# Where one of these is the cause, nothing reached the endpoint.
+_NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
 # These answers are the same for every request: the key or the address is wrong.
 _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 
@@ -31,6 +33,7 @@ class Fault:
 
     ``again``: another attempt may help. ``unwell``: the endpoint is at fault, not the request;
     ``lasting``: and will be at the next one. ``pause_s``: seconds it asked to be left alone.
+    ``charged``: the request arrived, so it may be paid for although no usage came back.
     """
 
     failure: ChatFailure
@@ -38,6 +41,7 @@ class Fault:
     unwell: bool = False
     lasting: bool = False
     pause_s: float | None = None
+    charged: bool = False
 
 
 def fault_from(error: Exception, attempt: int) -> Fault:
@@ -47,18 +51,14 @@ def fault_from(error: Exception, attempt: int) -> Fault:
     if isinstance(error, openai.APIStatusError):
         return _status_fault(error, attempt)
     if isinstance(error, openai.APIConnectionError):
-        cause = f"{type(error.__cause__ or error).__name__}: {error.__cause__ or error}"
-        return Fault(_failure("transport", cause, attempt), again=True, unwell=True)
+        name = type(error.__cause__ or error).__name__
+        failure = _failure("transport", f"{name}: {error.__cause__ or error}", attempt)
+        return Fault(failure, again=True, unwell=True, charged=name not in _NEVER_SENT)
     if isinstance(error, Garbled):
-        return Fault(_failure("server_error", str(error), attempt), again=True, unwell=True)
+        failure = _failure("server_error", str(error), attempt)
+        return Fault(failure, again=True, unwell=True, charged=True)
     text = f"the request could not be sent ({type(error).__name__}: {error})"
     return Fault(_failure("refused", text, attempt))
-
-
-def without_key(text: str, key: SecretStr | None) -> str:
-    """The text with the key cut out; servers like to repeat it in their complaints."""
-    value = key.get_secret_value() if key is not None else ""
-    return text.replace(value, "[key]") if len(value) >= _SHORTEST_KEY else text
 
 
 def failure_without_key(failure: ChatFailure, key: SecretStr | None) -> ChatFailure:
@@ -78,7 +78,8 @@ def _status_fault(error: "APIStatusError", attempt: int) -> Fault:
         failure = _failure("server_error", text, attempt)
         return Fault(failure, again=True, unwell=True, pause_s=pause_s)
     lasting = status in _LASTING
-    return Fault(_failure("refused", text, attempt), unwell=lasting, lasting=lasting)
+    failure = replace(_failure("refused", text, attempt), lasting=lasting)
+    return Fault(failure, unwell=lasting, lasting=lasting)
 
 
 def _failure(reason: FailureReason, detail: str, attempts: int) -> ChatFailure:

@@ -7,6 +7,7 @@ provider's window.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+LONGEST_REST_S = 86_400.0
+"""A ``Retry-After`` of more is taken for a day."""
 _MINUTE_S = 60.0
 
 
@@ -61,17 +64,20 @@ def pause_before_retry(attempt: int, dice: Random) -> float:
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """Seconds of a ``Retry-After`` header (a number or a date); None where there is none."""
+    """Seconds of a ``Retry-After`` header (a number or a date), a day at most.
+
+    None where there is none, or one that is no finite time.
+    """
     value = headers.get("retry-after")
     if value is None:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = float(value)
     except ValueError:
-        pass
-    try:
-        until = parsedate_to_datetime(value)
-    except ValueError:
-        return None
-    until = until if until.tzinfo else until.replace(tzinfo=UTC)
-    return max(0.0, (until - (now or datetime.now(UTC))).total_seconds())
+        try:
+            until = parsedate_to_datetime(value)
+        except (ValueError, OverflowError):
+            return None
+        until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        seconds = (until - (now or datetime.now(UTC))).total_seconds()
+    return min(max(0.0, seconds), LONGEST_REST_S) if math.isfinite(seconds) else None

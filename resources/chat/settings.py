@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from decomposerl.chat import ChatRequest
 from decomposerl.settings import Settings
+from resources.chat.reasoning import effort_of
 
 ThinkingStyle = Literal["none", "qwen", "openai"]
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
@@ -111,12 +112,17 @@ class ChatSettings(Settings):
 
         Its canonical text names the answer, so replies with and without an enforced schema,
         for example, are never taken for each other.
+
+        Raises:
+            ConfigError: thinking is to be switched in a way that the model does not know.
         """
         if request.schema is not None and not self.structured:
             request = replace(request, schema=None)
         if request.thinking is not None and self.thinking_style == "none":
             request = replace(request, thinking=None)
         if self.thinking_style == "openai":
+            if request.thinking is not None:
+                effort_of(self.model, thinking=request.thinking)
             plain = replace(request.sampling, temperature=1.0, top_p=1.0, stop=())
             request = replace(request, sampling=plain)
         return request

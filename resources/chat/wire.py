@@ -17,6 +17,7 @@ from decomposerl.chat import (
     FinishReason,
     Token,
 )
+from resources.chat.reasoning import effort_of
 from resources.chat.settings import ChatSettings, ThinkingStyle
 
 _FINISHES: dict[str, FinishReason] = {
@@ -24,7 +25,9 @@ _FINISHES: dict[str, FinishReason] = {
     "length": "length",
     "content_filter": "content_filter",
 }
-_EFFORTS = {False: "minimal", True: "medium"}
+
+# An endpoint that did this to one request does it to all.
+_LASTING: set[FailureReason] = {"wrong_model", "no_logprobs"}
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
@@ -55,14 +58,14 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
     if request.schema is not None:
         schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return arguments | _thinking_arguments(request, style)
+    return arguments | _thinking_arguments(request, settings.model, style)
 
 
-def _thinking_arguments(request: ChatRequest, style: ThinkingStyle) -> dict[str, Any]:
+def _thinking_arguments(request: ChatRequest, model: str, style: ThinkingStyle) -> dict[str, Any]:
     if request.thinking is None:
         return {}
     if style == "openai":
-        return {"reasoning_effort": _EFFORTS[request.thinking]}
+        return {"reasoning_effort": effort_of(model, thinking=request.thinking)}
     return {"extra_body": {"chat_template_kwargs": {"enable_thinking": request.thinking}}}
 
 
@@ -86,7 +89,7 @@ def read_reply(body: bytes, latency_s: float) -> tuple[ChatReply, str]:
             tokens=_tokens(choice.get("logprobs")),
         )
         reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = body.decode("utf-8", "replace")  # whole: a key is cut out before it is cut short
         text = f"the reply is no chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
@@ -103,7 +106,7 @@ def fault_of(
     """
 
     def failure(reason: FailureReason, detail: str) -> ChatFailure:
-        return ChatFailure(reason, detail, attempts, reply.text)
+        return ChatFailure(reason, detail, attempts, reply.text, lasting=reason in _LASTING)
 
     if not settings.names_the_model(reply.model):
         detail = f"asked for {settings.model!r}, the endpoint serves {reply.model!r}"
@@ -113,9 +116,17 @@ def fault_of(
         ended = f" and {budget} ended" if reply.finish_reason == "length" else ""
         what = "reasoning alone came" if reasoning else "no text came"
         return failure("empty", f"{what}{ended}; {reply.completion_tokens} tokens were used")
+    if lacks_logprobs(reply, request):
+        return failure("no_logprobs", "the reply carries no log probabilities of its first token")
     if reply.finish_reason == "length" and not _asks_one_token(request):
         return failure("truncated", f"{budget} ended before the reply did")
     return None
+
+
+def lacks_logprobs(reply: ChatReply, request: ChatRequest) -> bool:
+    """Whether log probabilities were asked for and the endpoint gave none."""
+    given = reply.tokens and reply.tokens[0].alternatives
+    return request.sampling.top_logprobs > 0 and not given
 
 
 def _asks_one_token(request: ChatRequest) -> bool:

@@ -8,7 +8,7 @@ so a change of form asks nothing.
 Left out deliberately: asking (``resources.minicheck.hosted``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -19,6 +19,9 @@ from decomposerl.errors import EngineError
 from resources.results import Details, Pair, ResultStore, StoredVerifier
 
 Score = Literal["raw", "normalised"]
+Story = Callable[[], str]
+"""What became of the server behind an engine; empty while it is well, or not known."""
+_KEPT = "What was answered is kept; run again for the rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +63,23 @@ class StoredForms(StoredVerifier):
 
     _port = "verifier_forms"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a port's four, and the two of this one
         self,
         engine: TwoFormVerifier,
         store: ResultStore,
         batch_size: int = 256,
         details: Details = dict,
+        *,
         score: Score = "raw",
+        story: Story = str,
     ) -> None:
-        """``score`` is the form that ``support_probability`` gives."""
+        """``score`` is the form that ``support_probability`` gives.
+
+        ``story`` is asked for after a question without an answer: where it tells that the
+        server is gone, no further batch is sent.
+        """
         super().__init__(engine, store, batch_size, details)
-        self._score = score
+        self._score, self._story = score, story
 
     @property
     def engine(self) -> str:
@@ -84,11 +93,15 @@ class StoredForms(StoredVerifier):
             EngineError: a pair got no answer; all that were answered are stored by then.
         """
         found = self.support_forms(pairs).chosen(self._score)
-        refuse_unanswered(found, self._inner)
+        refuse_unanswered(found, self._inner, self._story)
         return found
 
     def support_forms(self, pairs: Sequence[Pair]) -> SupportForms:
-        """Both forms, stored ones first; NaN where the engine gave no answer just now."""
+        """Both forms, stored ones first; NaN where the engine gave no answer just now.
+
+        Raises:
+            EngineError: the server is gone; the batch in which it went is stored by then.
+        """
         import pyarrow as pa
 
         out = np.full((2, len(pairs)), np.nan)
@@ -97,9 +110,15 @@ class StoredForms(StoredVerifier):
             for form, column in zip(out, ("raw", "normalised"), strict=True):
                 form[rows] = values.field(column).to_numpy(zero_copy_only=False)
 
+        unanswered = 0
+
         def ask(batch: list[Pair]) -> tuple[NDArray[np.int64], Any]:
-            forms = self._inner.support_forms(batch)
+            nonlocal unanswered
+            if unanswered and (told := self._story()):
+                raise EngineError(f"verifier '{self._inner.engine}': {_KEPT}. {told}")
+            forms = self._forms(batch)
             answered = np.flatnonzero(~np.isnan(forms.raw))
+            unanswered += len(batch) - len(answered)
             columns = [pa.array(form[answered]) for form in (forms.raw, forms.normalised)]
             return answered, pa.StructArray.from_arrays(columns, ["raw", "normalised"])
 
@@ -107,17 +126,29 @@ class StoredForms(StoredVerifier):
         positions = self._pass(pairs, tuple, fill, ask)
         return SupportForms(out[0][positions], out[1][positions])
 
+    def _forms(self, batch: list[Pair]) -> SupportForms:
+        try:
+            forms: SupportForms = self._inner.support_forms(batch)
+        except EngineError as error:
+            told = self._story()
+            if not told:
+                raise
+            raise EngineError(f"{error}. {told}") from error
+        return forms
 
-def refuse_unanswered(found: NDArray[np.float64], engine: TwoFormVerifier) -> None:
+
+def refuse_unanswered(
+    found: NDArray[np.float64], engine: TwoFormVerifier, story: Story = str
+) -> None:
     """Raise where a pair has no probability; a verifier leaves none out.
 
     Raises:
-        EngineError: says how many of the pairs, and why.
+        EngineError: says how many of the pairs, why, and what became of the server.
     """
     count = int(np.isnan(found).sum())
     if count:
         reasons = ", ".join(f"{name} {times}" for name, times in sorted(engine.failures.items()))
         raise EngineError(
             f"verifier '{engine.engine}': {count} of {len(found)} pairs got no answer (failed "
-            f"questions: {reasons}). What was answered is kept; run again for the rest"
+            f"questions: {reasons}). {_KEPT}" + (f". {told}" if (told := story()) else "")
         )

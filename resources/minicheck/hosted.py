@@ -3,6 +3,8 @@
 Takes (evidence, claim) pairs, gives P(supported): one token is asked for, and the mass of
 "yes" among the five likeliest is the answer (``decomposerl.prompts.minicheck``).
 
+The first question is asked alone, so an endpoint that gives no log probabilities costs one.
+
 Left out deliberately: calls, retries, caches and money (``resources.chat``), stored
 results (``resources.minicheck.forms``), and starting a server (``resources.vllm_server``).
 """
@@ -14,11 +16,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.chat import Chat, ChatFailure, ChatReply
+from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest
 from decomposerl.errors import EngineError
 from decomposerl.ports import TokenCounter
 from decomposerl.prompts.minicheck import NAME, minicheck_request, yes_and_no
 from decomposerl.prompts.template import PromptFile
+from resources.chat.verdict import Verdict
 from resources.minicheck.chunks import utf8_bytes
 from resources.minicheck.forms import SupportForms, refuse_unanswered
 from resources.minicheck.questions import ClaimSplit, Pair, questions
@@ -50,8 +53,12 @@ class HostedMiniCheck:
         """
         self._chat, self._split, self._budget = chat, claim_split, budget
         self._given, self._tokens = prompt, tokens
-        self.failures: Counter[str] = Counter()
+        self._verdict, self._suits = Verdict(most_unanswered=1.0), False
+
+    @property
+    def failures(self) -> Counter[str]:
         """Questions without an answer, by reason, since this object was made."""
+        return self._verdict.failures
 
     @property
     def engine(self) -> str:
@@ -78,26 +85,44 @@ class HostedMiniCheck:
         NaN where any question of a pair failed: it might have changed either.
 
         Raises:
-            EngineError: the endpoint gives no log probabilities.
+            EngineError: the endpoint gives no log probabilities or answers no question, or
+                a ceiling was reached.
         """
         found = questions(pairs, self._budget, self._sizes, self._split)
-        outcomes = self._chat.complete([minicheck_request(self._prompt, *q) for q in found.asked])
+        asked = [minicheck_request(self._prompt, *question) for question in found.asked]
+        outcomes = self._tried(asked[:1])
+        outcomes += self._chat.complete(asked[len(outcomes) :])
+        self._verdict.note(outcomes)
+        self._verdict.refuse(f"verifier '{self.engine}'")
         masses = np.array([self._masses(outcome) for outcome in outcomes]).reshape(-1, 2)
         yes, both = masses[:, 0], masses.sum(axis=1)
         share = np.divide(yes, both, out=np.zeros_like(yes), where=both != 0)
         return SupportForms(found.combined(yes), found.combined(share))
 
+    def _tried(self, first: list[ChatRequest]) -> list[ChatReply | ChatFailure]:
+        """The first question's outcome, until the endpoint has shown that it suits."""
+        if self._suits:
+            return []
+        outcomes = self._chat.complete(first)
+        for outcome in outcomes:
+            self._suits = not np.isnan(self._masses(outcome)[0])
+        return outcomes
+
     def _masses(self, outcome: ChatReply | ChatFailure) -> tuple[float, float]:
         if isinstance(outcome, ChatFailure):
-            self.failures[outcome.reason] += 1
+            if outcome.reason == "no_logprobs":
+                raise self._unsuited(outcome.detail)
             return np.nan, np.nan
         try:
             return yes_and_no(outcome)
         except ValueError as error:
-            raise EngineError(
-                f"verifier '{self.engine}': {error}; MiniCheck needs an endpoint that gives them "
-                "(vLLM does, 'transformers serve' does not)"
-            ) from error
+            raise self._unsuited(str(error)) from error
+
+    def _unsuited(self, said: str) -> EngineError:
+        return EngineError(
+            f"verifier '{self.engine}': {said}; MiniCheck needs an endpoint that gives them "
+            "(vLLM does, 'transformers serve' does not)"
+        )
 
     def _sizes(self, texts: Sequence[str]) -> Sequence[int]:
         if self._tokens is None:

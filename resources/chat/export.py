@@ -1,0 +1,36 @@
+"""Stored replies as a table: what was asked of which model, and what it cost.
+
+Takes the cache file that ``resources.chat.cache`` writes, gives a ``schemas.CHAT_REPLIES``
+frame; the file may be in use meanwhile.
+
+Left out deliberately: prompts, which the cache does not hold.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.errors import EngineError
+from decomposerl.schemas import CHAT_REPLIES
+
+CACHE_FILE = "chat_cache.sqlite"
+
+
+def replies_in(path: Path) -> pl.DataFrame:
+    """Every reply of all models and revisions, ordered by key; no row where there is no file.
+
+    Raises:
+        EngineError: the file is not a chat cache.
+    """
+    if not path.is_file():
+        return CHAT_REPLIES.empty()
+    columns = ", ".join(CHAT_REPLIES.schema)
+    query = f"SELECT {columns} FROM replies ORDER BY key"  # noqa: S608 - this project's columns
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            rows = connection.execute(query).fetchall()
+    except sqlite3.Error as error:
+        raise EngineError(f"{path} cannot be read as a chat cache: {error}") from error
+    return pl.DataFrame(rows, schema=CHAT_REPLIES.schema, orient="row")
