@@ -17,16 +17,17 @@ _END = re.compile(r"(?<=[\w)\"'”’])[.!?](?:\s+(?=[A-Z\"“])|\s*$)")
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
 _COMMAS = re.compile(r"\s*[,;\n]\s*")
 _AND = re.compile(r"\s+(?:and|&)\s+", re.IGNORECASE)
-_LEADING_AND = re.compile(r"(?:and|&)\s+", re.IGNORECASE)
-_BULLET = re.compile(r"(?:[-•*·]|\d+[.)])\s+")
+_LEADING_AND = re.compile(r"\A(?:and|&)\s+", re.IGNORECASE)
+_BULLET = re.compile(r"\A(?:[-•*·]|\d+[.)])\s+")
 _PROPER = re.compile(
     r"[\"'“‘]?(?:(?:[^\W\d_a-z][\w.'’-]*|de|da|del|di|du|la|le|van|von|der|den|of|the|bin|al|y)"
     r"(?:\s|$))+"
 )
 _PLAIN = re.compile(r"(?:an?\s+)?[a-z-]+(?:\s[a-z-]+){0,2}")
 _NO_ITEM = word_set(
-    """the etc other others more both all none rest several some many few each every two pair twins he
-    she it they who which while but so with as is was are were has had not no another"""
+    """the etc other others more both all none rest several some many few each every two pair
+    twins he she it they who which while but so with as is was are were has had not no
+    another"""
 )
 _ITEM_WORDS = 7
 _MOST_ITEMS = 200
@@ -93,8 +94,8 @@ def _stated(before: str) -> int | None:
 
 
 _COUNTED_AFTER = word_set(
-    """lists list listed names named gives mentions includes contains has have had are were is was the
-    all with comprises shows there of only exactly these those its his her their"""
+    """lists list listed names named gives mentions includes contains has have had are were is
+    was the all with comprises shows there of only exactly these those its his her their"""
 )
 _VERBS = word_set("are were come came of have had")
 

@@ -20,7 +20,8 @@ from decomposerl.rewards.consistency_facts.values import CARDINALS
 from decomposerl.rewards.consistency_facts.words import WORD, root, word_set
 
 _PAIR = re.compile(
-    r"(?<!\w)(?P<name>[^\W\d_a-z][^\s()|;:,]{0,30}(?: [^\s()|;:,]{1,30}){0,5}) ?\((?P<value>[^()\n|]{1,60})\)"
+    r"(?<!\w)(?P<name>[^\W\d_a-z][^\s()|;:,]{0,30}(?: [^\s()|;:,]{1,30}){0,5}) ?"
+    r"\((?P<value>[^()\n|]{1,60})\)"
 )
 _BETWEEN = re.compile(r"[\s;,.•*·-]*(?:and\s)?\s*(?:\d+[.)])?\s*")
 _KEYED = re.compile(r"([^:]{1,40}): ?([^:]{1,80})")
@@ -32,10 +33,12 @@ _CAPTION = 200  # characters before a table that may describe it
 _FEWEST = 3  # rows of a table
 _ALL = word_set("total totals sum overall average mean")
 _PLAIN = word_set(
-    """how many of the a an are were is was from in on there that who which table list listed lists
-    document evidence given according to come comes came represent represented representing
-    represents belong belongs hail hails hailed does do did have has with"""
+    """how many of the a an are were is was from in on there that who which table list listed
+    lists document evidence given according to come comes came represent represented
+    representing represents belong belongs hail hails hailed does do did have has with"""
 )
+_LINKS = word_set("who which that are were is was had have has with from come came do did")
+_LONG = 9  # digits of a number that counts no rows
 _LISTING = word_set("table list listed lists")
 
 
@@ -43,8 +46,9 @@ _LISTING = word_set("table list listed lists")
 class Rows:
     """A table: names of rows, for each the set of its other cells in lower case.
 
-    ``caption`` are roots of the words that stand before it, ``text`` the words of the whole evidence,
-    ``kinds`` are the distinct values with letters, ``own`` for each row the first and last of its name's words that no other row's name has.
+    ``caption`` are roots of the words that stand before it, ``text`` the words of the whole
+    evidence, ``kinds`` the distinct values with letters, ``own`` for each row the first and
+    last of its name's words that no other row's name has.
     """
 
     names: tuple[str, ...]
@@ -123,13 +127,23 @@ def _is_plain(words: list[str], rows: Rows) -> bool:
     """Whether a question asks for nothing but the value: one noun, and the caption's words.
 
     Any words may describe the things if their number is that of the rows ("of the five
-    highest-earning golfers").
+    highest-earning golfers"), up to the verb. Another number asks about other things ("the
+    top three").
     """
     size = len(rows.names)
-    if any(CARDINALS.get(word) == size or word == str(size) for word in words):
-        return True
-    extra = {root(word) for word in words if word not in _PLAIN} - rows.caption
-    return len(extra) <= 1
+    sizes = [p for p, word in enumerate(words) if size in (CARDINALS.get(word), _number(word))]
+    if sizes:
+        first = sizes[0]
+        verb = next((p for p in range(first, len(words)) if words[p] in _LINKS), len(words))
+        words = words[: max(0, first - 1)] + words[verb:]
+    extra = [word for word in words if word not in _PLAIN and root(word) not in rows.caption]
+    if any(word in CARDINALS or _number(word) is not None for word in extra):
+        return False
+    return len({root(word) for word in extra}) <= (0 if sizes else 1)
+
+
+def _number(word: str) -> int | None:
+    return int(word) if word.isascii() and word.isdigit() and len(word) < _LONG else None
 
 
 def _own_words(names: Sequence[str]) -> tuple[frozenset[str], ...]:
