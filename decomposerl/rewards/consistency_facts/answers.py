@@ -9,7 +9,7 @@ Left out deliberately: which facts contradict each other (``consistency``).
 
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from decomposerl.rewards.consistency_facts.lists import listed
@@ -23,7 +23,6 @@ from decomposerl.rewards.consistency_facts.values import (
 from decomposerl.rewards.consistency_facts.words import (
     WORD,
     Asked,
-    Kind,
     focus_of,
     read_question,
     root,
@@ -71,7 +70,7 @@ class Fact:
     """
 
     cycle: int
-    key: Hashable
+    key: tuple[Hashable, ...]
     value: Value
     firm: bool = True
 
@@ -126,27 +125,27 @@ def facts(read: Sequence[Reading]) -> Iterator[Fact]:
     """All facts of a trace's cycles."""
     subjects = Counter(one.asked.names for one in read)
     kinds = Counter(one.asked.kind for one in read)
+    agreed = [fact for one in read for fact in _agreed(one, counts=kinds["how_many"] > 0)]
+    shared: Counter[Hashable] = Counter(one.asked.focus for one in read)
+    shared.update(fact.key[1] for fact in agreed)
+    yield from agreed
     for one in read:
-        if one.asked.focus is not None:
-            yield from _asked_for(one, kinds)
-            if one.asked.kind == "yes_no":
-                yield from _agreed(one, counts=kinds["how_many"] > 0)
+        if one.asked.focus is not None and shared[one.asked.focus] > 1:
+            yield from _asked_for(one)
         if one.asked.names and subjects[one.asked.names] > 1:
             yield from _stated(one)
 
 
-def _asked_for(one: Reading, kinds: Mapping[Kind, int]) -> Iterator[Fact]:
-    """The fact that the question asks for; ``kinds`` counts the trace's questions."""
+def _asked_for(one: Reading) -> Iterator[Fact]:
+    """The fact that the question asks for."""
     asked = one.asked
     if asked.kind == "yes_no":
         if one.yes is not None and asked.affirms is not None:
             yield Fact(one.cycle, ("yes", asked.sequence), one.yes == asked.affirms)
         return
-    listing = asked.kind in {"which", "who"} and kinds["how_many"] > 0
-    if listing and (held := listed(one.answer)) is not None:
+    if asked.kind in {"which", "who"} and (held := listed(one.answer)) is not None:
         yield Fact(one.cycle, ("how_many", asked.focus), Quantity(*held), firm=False)
-    value = _value(one) if kinds[asked.kind] > 1 or asked.kind in {"when", "how_many"} else None
-    if value is not None:
+    elif (value := _value(one)) is not None:
         yield Fact(one.cycle, (asked.kind, asked.focus), value)
 
 
@@ -183,9 +182,9 @@ def _name(one: Reading) -> str | None:
 def _agreed(one: Reading, *, counts: bool) -> Iterator[Fact]:
     """What an answer says to a question that holds the value: "yes", or another value."""
     once = not _ONCE.isdisjoint(one.asked.words)
-    if one.yes is None or not one.asked.affirms or not (once or counts):
+    if one.asked.kind != "yes_no" or one.asked.focus is None or not (once or counts):
         return
-    if not COUNTABLE.search(one.question):
+    if one.yes is None or not one.asked.affirms or not COUNTABLE.search(one.question):
         return
     held = read_values(one.question)
     date = held.date()

@@ -28,31 +28,31 @@ _SCALES = {
 _MONEY = {"$": "dollar", "€": "euro", "£": "pound"}
 _UNIT_WORDS = word_set(
     """percent percentage second minute hour day week month year decade century mile kilometre
-    kilometer km metre meter m cm mm foot feet inch yard acre hectare kg kilogram gram ton tonne
-    pound dollar euro crown yen rupee degree time times litre liter gallon point"""
+    kilometer km metre meter m cm mm foot feet inch yard acre hectare kg kilogram gram ton
+    tonne pound dollar euro crown yen rupee degree time times litre liter gallon point"""
 )
 UNITS = frozenset(map(root, _UNIT_WORDS))
 _M = rf"(?:{'|'.join(f'{m[:3]}(?:{m[3:]})?' for m in _MONTHS.split())})\b\.?"
 _TOKEN = re.compile(
     rf"""(?P<range>(?<![\w.,])\d[\d.,]*\s?[-–—/]\s?\d[\w.,]*(?:[-–—/]\d+)*)
     |(?P<date>\b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?(?P<m1>{_M})(?:,?\s(?P<y1>\d{{4}})\b)?
-        |(?P<m2>{_M})\s(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s(?P<y2>\d{{4}})\b)?
-        |(?P<m3>{_M})\s(?P<y3>\d{{4}})\b))
+        |(?=[jfmasond])(?P<m2>{_M})\s(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?:,?\s(?P<y2>\d{{4}})\b)?
+        |(?=[jfmasond])(?P<m3>{_M})\s(?P<y3>\d{{4}})\b))
     |(?P<number>(?P<money>[$€£])?\b(?P<digits>\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:\.\d+)?)(?![\w]))
-    |(?P<ten>(?:{"|".join(_TENS)})(?:[-\s](?P<one>one|two|three|four|five|six|seven|eight|nine))?\b)
+    |(?P<ten>(?=[tfsen])(?:{"|".join(_TENS)})(?:[-\s](?P<one>one|two|three|four|five|six|seven|eight|nine))?\b)
     |(?P<word>\w+(?:['’]\w+)?)
     |(?P<percent>%)
     |(?P<mark>[,;:.!?()—–])""",
     re.VERBOSE | re.IGNORECASE,
 )
 _DENIES = word_set(
-    """not never no none neither nor without cannot rather instead unlike claim claims claimed claim's
-    if whether unclear unknown contrary supposedly"""
+    """not never no none neither nor without cannot rather instead unlike claim claims claimed
+    claim's if whether unclear unknown contrary supposedly"""
 )
 _HEDGES = word_set(
-    """about around approximately approx roughly nearly almost circa ca over under above below least
-    most than up between until till before after since early late mid estimated maximum minimum
-    or to through some several"""
+    """about around approximately approx roughly nearly almost circa ca over under above below
+    least most than up between until till before after since early late mid estimated
+    maximum minimum or to through some several"""
 )
 _NOT_ONE = word_set("no any some every each the this that which another")
 _YEAR_DIGITS = 4
@@ -176,7 +176,8 @@ def _follow(number: Number, token: re.Match[str], word: str) -> None:
     scale = _SCALES.get(word)
     if scale and not number.after:
         old = number.quantity
-        number.quantity = Quantity(old.low * scale, old.high * scale, old.step * scale, old.unit)
+        step = old.step * (scale if scale >= _ROUND else 1)
+        number.quantity = Quantity(old.low * scale, old.high * scale, step, old.unit)
         number.year, number.end = False, token.end()
         return
     stem = "percent" if word == "%" else root(word)

@@ -53,6 +53,11 @@ _ROOTS = {
     "people": "person", "children": "child", "men": "man", "women": "woman",
 }  # fmt: skip
 _THAT = re.compile(r"\W*(?:is|was) it (?P<word>true|correct|false|the case) that\s+", re.IGNORECASE)
+_SOURCE = re.compile(
+    r"\b(?:according to|based on|as given in|in) the (?:given )?"
+    r"(?:document|text|passage|evidence|article|table|list)\b",
+    re.IGNORECASE,
+)
 _SHORTEST = 3  # letters of a root
 _FEWEST = 2  # content words of a focus
 
@@ -106,7 +111,9 @@ def read_question(question: str) -> Asked:
     """Read a question; time is linear in its length, nothing raises."""
     opening = _THAT.match(question)
     clause = question[opening.end() :] if opening else question
-    seen = [_look(word) for word in WORD.findall(clause)]
+    seen = [_look(word) for word in WORD.findall(_SOURCE.sub("", clause))]
+    if seen and seen[-1][0] == "by":
+        seen.pop()  # "who was it written by" asks what "who wrote it" does
     lower = [word[0] for word in seen]
     sequence = tuple([word[1] for word in seen if word[2]])
     # The first word has a capital whatever it is.
@@ -150,7 +157,7 @@ def _kind(lower: list[str]) -> Kind:
     if not asking:
         opens = bool(lower) and (lower[0] in _OPENERS or lower[0].endswith("n't"))
         return "yes_no" if opens else "other"
-    if len(asking) > 1:
+    if len(asking) > 1 or lower[0] in _OPENERS:
         return "other"
     word, after = lower[asking[0]], lower[asking[0] + 1 :]
     if word == "how":
@@ -160,7 +167,7 @@ def _kind(lower: list[str]) -> Kind:
         return "when"
     if word in {"what", "which"}:
         return _kind_of_thing(after)
-    return "who" if word == "who" and asking[0] == 0 else "other"
+    return "who" if word == "who" else "other"
 
 
 def _kind_of_thing(after: list[str]) -> Kind:
