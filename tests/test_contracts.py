@@ -57,6 +57,21 @@ SEEDS = {
         "import decomposerl.kernels.set_join\n",
         "Kernels build on each other",
     ),
+    "a reward that knows a sibling": (
+        "decomposerl/rewards/joint.py",
+        "import decomposerl.rewards.coverage\n",
+        "A reward knows the type",
+    ),
+    "a block that knows the grammar": (
+        "decomposerl/traces/blocks.py",
+        "def late():\n    import decomposerl.traces.grammar\n",
+        "Traces: the grammar",
+    ),
+    "a call that knows the plan": (
+        "decomposerl/judge/call.py",
+        "def late():\n    import decomposerl.judge.plan\n",
+        "The judge: a plan",
+    ),
     "a profile that knows the definitions": (
         "dagster_project/jobs.py",
         "def late():\n    import dagster_project.definitions\n",
