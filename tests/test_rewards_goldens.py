@@ -1,17 +1,20 @@
-"""The paper's printed traces, retold, with hand-written rulings: every reward by hand.
+"""The paper's five printed traces (appendix on traces), retold, and what each reward gives them.
 
-Vectors are made up (the first two questions of each trace are near, the others apart), so
-diversity is arithmetic on them and no statement about an embedder.
+The rulings are written by hand, as a judge of one question at a time gives them, and so are
+the question vectors; every expected value stands with its arithmetic.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
-from reward_parts import ALL_MET, NEI, R, S, states, unit
+from reward_parts import ALL_MET, NEI, PLAIN, R, S, states, unit
 
 from decomposerl.judge.call import AnswersVerdict
+from decomposerl.judge.plan import plan
 from decomposerl.judge.signals import Signals
+from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import Scored, score
 from decomposerl.rewards.reward import Case
 from decomposerl.rewards.settings import RewardSettings
@@ -20,181 +23,297 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
 
-WITH_CONSISTENCY = RewardSettings(weights={"consistency": 1})
-NEAR = ((1, 0, 0), (3, 4, 0), (0, 0, 1))  # cosines 0.6, 0, 0
+EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS})
+NAMES = ("format", "verification", "question_count", "diversity", "coverage", "necessity", "joint")
+
+BOOKS = """<think>Two books, one person: who wrote each, and did that writer get the prize?</think>
+<question>Who is the author of Nineteen Eighty-Four?</question>
+<answer>Nineteen Eighty-Four (1949) is a novel by George Orwell.</answer>
+<think>Now the other book.</think>
+<question>Who is the author of Animal Farm?</question>
+<answer>Animal Farm (1945) is by George Orwell too.</answer>
+<think>One person indeed. What remains is the prize.</think>
+<question>Was George Orwell given the Nobel Prize in Literature?</question>
+<answer>No. Orwell's honours are a Prometheus award and a Retrospective Hugo; the document says \
+that no Nobel Prize of any kind went to him.</answer>
+<think>The last part of the claim fails.</think>
+<verification>Refuted</verification>"""
+
+FOOTBALL = """<think>The league follows from the club, so the club comes first.</think>
+<question>Which club does Marko Dmitrović play for?</question>
+<answer>Marko Dmitrović keeps goal for SD Eibar.</answer>
+<think>Where does that club play?</think>
+<question>In which league does SD Eibar play?</question>
+<answer>SD Eibar is in La Liga, where it was promoted in 2014.</answer>
+<think>Player, club, league: both steps hold.</think>
+<verification>Supported</verification>"""
+
+DATE = """<think>The claim gives a day; what does the document give?</think>
+<question>In which year did George Brown reorganise the Liberal Party?</question>
+<answer>George Brown reorganised the Clear Grit (Liberal) Party in 1857.</answer>
+<think>Ten years apart. Is the other date anywhere?</think>
+<question>Is 1 July 1867 named in the document?</question>
+<answer>The document has 1857 alone; 1 July 1867 does not occur.</answer>
+<think>The dates do not agree.</think>
+<verification>Refuted</verification>"""
+
+MONKEYS = """<think>Two monkeys and two regions. Each monkey is looked up by itself.</think>
+<question>Where does the Tantalus monkey live?</question>
+<answer>Tropical central Africa: Cameroon, Ghana, Kenya, Nigeria, Sudan and Uganda among \
+others.</answer>
+<think>The other monkey.</think>
+<question>Where does the Vervet monkey live?</question>
+<answer>I don't know the range of the Vervet monkey; the document is about another one.</answer>
+<think>Nothing on it. One wrong half is enough to refute.</think>
+<question>Does the range of the Tantalus monkey include Ethiopia?</question>
+<answer>No, Ethiopia is not among the countries listed for the Tantalus monkey.</answer>
+<think>So the claim fails for the first monkey.</think>
+<verification>Refuted</verification>"""
+
+GOLF = """<think>How many golfers are there, and how many of them are American?</think>
+<question>How many golfers does the table list?</question>
+<answer>The table lists five golfers.</answer>
+<think>Now the Americans.</think>
+<question>How many of the golfers are from the United States?</question>
+<answer>Three of the golfers are from the United States: Tiger Woods, Phil Mickelson and David \
+Toms.</answer>
+<think>And their order.</think>
+<question>In which order do the golfers stand?</question>
+<answer>By earnings: Woods, Mickelson, Toms, Singh, Love III.</answer>
+<think>Three of five, as claimed.</think>
+<verification>Supported</verification>"""
+GOLF_TABLE = """2001 PGA Tour earnings (top 5). 1. Tiger Woods (United States); 2. Phil Mickelson \
+(United States); 3. David Toms (United States); 4. Vijay Singh (Fiji); 5. Davis Love III (United \
+States)."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """A trace retold: its pairs, what the judge would say of them, and n*."""
+class Golden:
+    """A trace with its claim's label and n*, the judge's verdicts, vectors, and the values."""
 
-    claim: str
-    evidence: str
-    pairs: Sequence[tuple[str, str]]
-    verdict: Verdict
+    name: str
+    text: str
     label: Verdict
+    n_star: int
     full: AnswersVerdict
     without: tuple[AnswersVerdict, ...]
-    answerable: tuple[bool, ...]
-    n_star: int = 3
-
-    def case(self) -> Case:
-        """The trace as the policy would have written it, parsed, with its rulings."""
-        asked = "".join(
-            f"<question>{question}</question><answer>{answer}</answer><think>So.</think>"
-            for question, answer in self.pairs
-        )
-        text = f"<think>Parts.</think>{asked}<verification>{self.verdict}</verification>"
-        silent = tuple(abstains(answer) for _, answer in self.pairs)
-        ruled = Signals(
-            full=self.full,
-            without=self.without,
-            answerable=self.answerable,
-            atomic=(ALL_MET,) * len(self.pairs),
-            correct=tuple(None if quiet else True for quiet in silent),
-            abstained=silent,
-        )
-        sampled = Rollout(
-            *("g", 0, self.claim, self.evidence, parse_trace(text), self.label, self.n_star)
-        )
-        return Case(sampled, ruled, unit(*NEAR)[: len(self.pairs)])
+    vectors: tuple[tuple[float, ...], ...]
+    expected: Sequence[float]
+    necessity: tuple[str, ...]
+    evidence: str = ""
+    unanswerable: frozenset[int] = frozenset()
+    ungrounded: frozenset[int] = frozenset()
 
 
-TWO_BOOKS = Told(
-    claim="Whoever wrote both Nineteen Eighty-Four and Animal Farm has a Nobel Prize.",
-    evidence="George Orwell wrote Animal Farm (1945) and Nineteen Eighty-Four (1949). He got a "
-    "Prometheus award and a Hugo after his death, and no Nobel Prize.",
-    pairs=(
-        ("Whose book is Nineteen Eighty-Four?", "Nineteen Eighty-Four is by George Orwell (1949)."),
-        ("Whose book is Animal Farm?", "Animal Farm is by George Orwell too (1945)."),
-        ("Was Orwell given a Nobel Prize?", "No, Orwell was given two awards but no Nobel Prize."),
+APART = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)
+TWO_ALIKE = (1.0, 0.0, 0.0), (0.8, 0.6, 0.0), (0.0, 0.0, 1.0)
+GOLDENS = (
+    # Without either book's author the prize still refutes; without the prize nothing does.
+    # Diversity: the two questions for an author have cosine 0.8, so -0.8 / 3.
+    Golden(
+        "books",
+        BOOKS,
+        R,
+        3,
+        R,
+        (R, R, NEI),
+        TWO_ALIKE,
+        (1, 1, 1, -0.8 / 3, 1, 0.5, 1),
+        ("redundant", "redundant", "necessary"),
     ),
-    verdict=R,
-    label=R,
+    # Neither hop alone says anything. Diversity: -0.6 / 2.
+    Golden(
+        "football",
+        FOOTBALL,
+        S,
+        2,
+        S,
+        (NEI, NEI),
+        ((1.0, 0.0), (0.6, 0.8)),
+        (1, 1, 1, -0.3, 1, 1, 1),
+        ("necessary", "necessary"),
+    ),
+    # Each answer alone has the other year. The second question names nobody of the claim:
+    # four criteria of five, so joint is (1 + 0.8) / 2. Diversity: -0.28 / 2.
+    Golden(
+        "date",
+        DATE,
+        R,
+        2,
+        R,
+        (R, R),
+        ((1.0, 0.0), (0.28, 0.96)),
+        (1, 1, 1, -0.14, 1, 0.5, 0.9),
+        ("redundant", "redundant"),
+        ungrounded=frozenset({1}),
+    ),
+    # Three questions for two sub-questions: 1 - |3/2 - 1|. Only the last answer refutes. The
+    # second question cannot be answered and the trace says so: 1 by the honest reading.
+    Golden(
+        "monkeys",
+        MONKEYS,
+        R,
+        2,
+        R,
+        (R, R, NEI),
+        TWO_ALIKE,
+        (1, 1, 0.5, -0.8 / 3, 1, 0.5, 1),
+        ("redundant", "redundant", "necessary"),
+        unanswerable=frozenset({1}),
+    ),
+    # The answers support a false claim; without the count they say too little. Neither is the
+    # label, so each question is neutral. All whom the second answer names are American: taken
+    # by itself it passes for correct, and joint is 1.
+    Golden(
+        "golf",
+        GOLF,
+        R,
+        3,
+        S,
+        (S, NEI, S),
+        APART,
+        (1, 0, 1, 0, 0, 0, 1),
+        ("neutral", "neutral", "neutral"),
+        GOLF_TABLE,
+    ),
+)
+MONKEY = next(one for one in GOLDENS if one.name == "monkeys")
+UNDERCOUNT = next(one for one in GOLDENS if one.name == "golf")
+REPAIRED = replace(
+    UNDERCOUNT,
+    text=GOLF.replace("Three of the", "Four of the")
+    .replace("Mickelson and David Toms", "Mickelson, David Toms and Davis Love III")
+    .replace("Three of five, as", "Four of five, not three as")
+    .replace("Supported", "Refuted"),
     full=R,
-    without=(R, R, NEI),
-    answerable=(True, True, True),
+    without=(R, NEI, R),
 )
-TWO_HOPS = Told(
-    claim="Marko Dmitrović plays in La Liga.",
-    evidence="Marko Dmitrović keeps goal for Eibar. Eibar has been in La Liga since 2014.",
-    pairs=(
-        ("For which club does Marko Dmitrović play?", "Marko Dmitrović keeps goal for Eibar."),
-        ("In which league is Eibar?", "Eibar plays in La Liga."),
-    ),
-    verdict=S,
-    label=S,
-    full=S,
-    without=(NEI, NEI),
-    answerable=(True, True),
-    n_star=2,
-)
-DATES = Told(
-    claim="George Brown first led the Canadian Liberals on 1 July 1867.",
-    evidence="George Brown rebuilt the Clear Grit (Liberal) party in 1857.",
-    pairs=(
-        ("When did George Brown rebuild the Liberal party?", "George Brown rebuilt it in 1857."),
-        ("Is 1 July 1867 in the document?", "No, it has 1857 and says nothing of 1 July 1867."),
-    ),
-    verdict=R,
-    label=R,
-    full=R,
-    without=(NEI, R),
-    answerable=(True, True),
-    n_star=2,
-)
-MONKEYS = Told(
-    claim="Tantalus and vervet monkeys both live in Ethiopia and in West Africa.",
-    evidence="The Tantalus monkey lives in Benin, Cameroon, Ghana, Kenya, Nigeria and Uganda.",
-    pairs=(
-        ("Where does the Tantalus monkey live?", "From Benin and Ghana to Kenya and Uganda."),
-        ("Where does the vervet monkey live?", "I don't know where the vervet monkey lives."),
-        ("Is Ethiopia part of the Tantalus monkey's range?", "No, its range leaves out Ethiopia."),
-    ),
-    verdict=R,
-    label=R,
-    full=R,
-    without=(R, R, NEI),
-    answerable=(True, False, True),
-)
-GOLF = Told(
-    claim="Of the five best-paid golfers of the 2001 tour, three were from the United States.",
-    evidence="Earnings on the 2001 tour (top 5). 1. Tiger Woods (United States); 2. Phil "
-    "Mickelson (United States); 3. David Toms (United States); 4. Vijay Singh (Fiji); "
-    "5. Davis Love III (United States).",
-    pairs=(
-        ("How many golfers does the table list?", "The table lists five golfers."),
-        (
-            "How many of the golfers are from the United States?",
-            "Three of the golfers are from the United States: Woods, Mickelson, and Toms.",
-        ),
-        ("How do they rank by earnings?", "Woods, Mickelson, Toms, Singh, Love III."),
-    ),
-    verdict=S,
-    label=S,
-    full=S,
-    without=(NEI, NEI, S),
-    answerable=(True, True, True),
-)
-"""What the judges of the paper's policy see: a count that agrees with the claim."""
-
-EXPECTED = {
-    # format, verification, question count, diversity, coverage, necessity, joint, consistency
-    "two books, one author": (TWO_BOOKS, (1, 1, 1, -0.2, 1, 0.5, 1, 1)),
-    "two hops": (TWO_HOPS, (1, 1, 1, -0.3, 1, 1, 1, 1)),
-    "two dates": (DATES, (1, 1, 1, -0.3, 1, 0.5, 1, 1)),
-    "monkeys": (MONKEYS, (1, 1, 1, -0.2, 1, 0.5, 1, 1)),
-    "golf, as if the label agreed": (GOLF, (1, 1, 1, -0.2, 1, 0.5, 1, 2 / 3)),
-    # Against the true label the verdict is wrong whatever is left out, so every question is
-    # neutral: the rewards see the outcome, and none sees why.
-    "golf": (replace(GOLF, label=R), (1, 0, 1, -0.2, 0, 0, 1, 2 / 3)),
-}
 
 
-def scored(told: Told, settings: RewardSettings = WITH_CONSISTENCY) -> Scored:
-    return score([told.case()], settings)
+def case_of(golden: Golden, *, labelled: bool = True) -> Case:
+    """The printed trace as a case; what is answerable, atomic and correct as the golden says."""
+    trace = parse_trace(golden.text)
+    places = range(len(trace.cycles))
+    silent = tuple(abstains(cycle.answer) for cycle in trace.cycles)
+    ruled = Signals(
+        full=golden.full,
+        without=golden.without,
+        answerable=tuple(place not in golden.unanswerable for place in places),
+        atomic=tuple((*ALL_MET[:4], place not in golden.ungrounded) for place in places),
+        correct=tuple(None if quiet else True for quiet in silent),
+        abstained=silent,
+    )
+    label = golden.label if labelled else None
+    claim = f"The claim about {golden.name}."
+    rollout = Rollout(golden.name, 0, claim, golden.evidence, trace, label, golden.n_star)
+    return Case(rollout, ruled, unit(*golden.vectors))
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_the_printed_traces_by_hand(name: str):
-    """Every reward of each retold trace is the one worked out from its rulings; so is the sum."""
-    told, expected = EXPECTED[name]
-    found = scored(told)
-    assert list(expected) == pytest.approx([scores[0].value for scores in found.scores.values()])
-    assert [pytest.approx(sum(expected))] == list(found.totals)
-    assert [pytest.approx(sum(expected[:-1]))] == list(scored(told, RewardSettings()).totals)
+def values_of(scored: Scored) -> dict[str, float | None]:
+    return {name: found[0].value for name, found in scored.scores.items()}
 
 
-def test_an_abstention_is_redundant_and_pays_in_full():
-    """The judge's verdict stands without the silent answer; honesty costs nothing in quality."""
-    found = scored(MONKEYS).scores
-    assert ["redundant", "redundant", "necessary"] == states(found["necessity"][0])
-    assert 0.5 == found["necessity"][0].questions[1].value
-    assert ["answered", "abstained", "answered"] == states(found["joint"][0])
-    assert 1.0 == found["joint"][0].value
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_the_seven_rewards_of_a_printed_trace(golden: Golden):
+    """Each reward gives what the arithmetic beside the trace says, and the total is their sum."""
+    scored = score([case_of(golden)], PLAIN)
+    found = values_of(scored)
+    assert NAMES == tuple(found)
+    assert pytest.approx(list(golden.expected), abs=1e-6) == list(found.values())
+    assert pytest.approx([sum(golden.expected)], abs=1e-6) == list(scored.totals)
+    assert list(golden.necessity) == states(scored.scores["necessity"][0])
 
 
-def test_the_printed_formula_pays_the_abstention_nothing():
-    """Read literally the same trace earns two thirds: that is why the reading is a setting."""
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
+def test_the_printed_traces_have_no_fault(golden: Golden):
+    """Full texts, read by the grammar: thoughts, two or three cycles, one verdict, no fault."""
+    trace = parse_trace(golden.text)
+    assert () == trace.faults
+    assert len(golden.vectors) == len(golden.without) == len(trace.cycles)
+    calls = plan([case_of(golden).rollout]).calls
+    silent = sum(abstains(cycle.answer) for cycle in trace.cycles)
+    assert 4 * len(trace.cycles) + 1 - silent == len(calls)
+
+
+def test_the_monkeys_abstention():
+    """The honest "I don't know": +1/2 for its question in necessity, and joint is 1."""
+    (monkeys,) = score([case_of(MONKEY)], PLAIN).scores["joint"]
+    assert (1.0, ["answered", "abstained", "answered"]) == (monkeys.value, states(monkeys))
+    (needed,) = score([case_of(MONKEY)], PLAIN).scores["necessity"]
+    assert (0.5, "redundant") == (needed.questions[1].value, needed.questions[1].state)
+
+
+def test_the_monkeys_abstention_by_the_letter():
+    """The printed formula pays nothing for it: 2/3; and all of it if it had been a dodge."""
     literal = RewardSettings(abstention="literal")
-    assert 2 / 3 == scored(MONKEYS, literal).scores["joint"][0].value
+    dodge = case_of(replace(MONKEY, unanswerable=frozenset()))
+    found = [
+        score([one], settings).scores["joint"][0].value
+        for settings in (PLAIN, literal)
+        for one in (case_of(MONKEY), dodge)
+    ]
+    assert pytest.approx([1, 2 / 3, 2 / 3, 1]) == found
 
 
-def test_the_premises_are_redundant_and_the_award_is_necessary():
-    """One denial refutes the claim, so the two books change nothing."""
-    states_of = states(scored(TWO_BOOKS).scores["necessity"][0])
-    assert ["redundant", "redundant", "necessary"] == states_of
-    assert ["necessary"] * 2 == states(scored(TWO_HOPS).scores["necessity"][0])
+def test_the_other_readings_of_the_printed_traces():
+    """Strict atomicity: 1/2 for the dates; the mean of necessity: (1/2 + 1/2 + 1) / 3."""
+    by_name = {golden.name: case_of(golden) for golden in GOLDENS}
+    strict = score([by_name["date"]], RewardSettings(atomicity="strict"))
+    assert 0.5 == values_of(strict)["joint"]
+    mean = score([by_name["books"], by_name["monkeys"]], RewardSettings(necessity="mean"))
+    assert pytest.approx([2 / 3, 2 / 3]) == [one.value for one in mean.scores["necessity"]]
 
 
-def test_only_consistency_sees_the_undercount():
-    """The trace that counts three and one that counts four differ in no reward of the paper."""
-    counts, lists = "Three of the golfers", "Woods, Mickelson, and Toms"
-    question, answer = GOLF.pairs[1]
-    right = answer.replace(counts, "Four of the golfers")
-    right = right.replace(lists, "Woods, Mickelson, Toms, and Love III")
-    counted = replace(GOLF, pairs=(GOLF.pairs[0], (question, right), GOLF.pairs[2]))
-    wrong, correct = scored(GOLF).scores, scored(counted).scores
-    assert ["consistency"] == [name for name in wrong if wrong[name] != correct[name]]
-    assert ["consistent", "miscounts", "consistent"] == states(wrong["consistency"][0])
-    assert 1.0 == correct["consistency"][0].value
+def test_the_printed_traces_without_labels():
+    """A lone rollout agrees with itself; needed is an answer whose absence turns the verdict."""
+    cases = [case_of(golden, labelled=False) for golden in GOLDENS]
+    scored = score(cases, PLAIN)
+    assert (None,) * 5 == scored.counted["verification"]
+    assert (1.0,) * 5 == scored.counted["coverage"]
+    assert (0.0, 1.0, 0.0, 0.0, 0.0) == scored.counted["necessity"]
+    labelled = score([case_of(golden) for golden in GOLDENS], PLAIN)
+    for name in ("format", "question_count", "diversity", "joint"):
+        assert labelled.counted[name] == scored.counted[name]
+
+
+@pytest.mark.parametrize("golden", [*GOLDENS[:4], REPAIRED], ids=lambda golden: golden.name)
+def test_the_sound_traces_are_consistent(golden: Golden):
+    """No false alarm: the four sound traces, and the golf trace with its count put right."""
+    scored = score([case_of(golden)], EVERY)
+    assert 1.0 == values_of(scored)["consistency"]
+
+
+def test_consistency_sees_the_undercount():
+    """Three are counted and four are named: the count loses its third, and is named."""
+    (found,) = score([case_of(UNDERCOUNT)], EVERY).scores["consistency"]
+    assert pytest.approx(2 / 3) == found.value
+    assert ["consistent", "miscounts", "consistent"] == states(found)
+
+
+def test_without_a_label_only_consistency_sees_the_undercount():
+    """Beside its repaired twin each of the seven gives the same; the eighth does not.
+
+    Both agree with their siblings, are well formed and of the right length, and turn when
+    the count is left out. With the label the outcome tells: verification, coverage and
+    necessity pay the twin alone, but none says which question is wrong.
+    """
+    pair = (UNDERCOUNT, REPAIRED)
+    wrong, right = (values_of(score([case_of(one, labelled=False)], EVERY)) for one in pair)
+    assert {"consistency"} == {name for name in wrong if wrong[name] != right[name]}
+    wrong, right = (values_of(score([case_of(one)], EVERY)) for one in pair)
+    outcome = {"verification", "coverage", "necessity", "consistency"}
+    assert outcome == {name for name in wrong if wrong[name] != right[name]}
+    assert (1.0, 1.0, 0.5) == (right["verification"], right["coverage"], right["necessity"])
+
+
+def test_a_group_of_undercounts_teaches_the_wrong_count():
+    """Where most rollouts miscount, agreement pays them, and the one that is right goes without."""
+    wrong = case_of(UNDERCOUNT, labelled=False)
+    right = case_of(REPAIRED, labelled=False)
+    group = [
+        replace(one, rollout=replace(one.rollout, number=number))
+        for number, one in enumerate([wrong, wrong, right])
+    ]
+    scored = score(group, EVERY)
+    assert (1.0, 1.0, 0.0) == scored.counted["coverage"]
+    assert np.argmax(scored.counted["consistency"]) == 2
