@@ -98,11 +98,9 @@ def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
     for variable in dict.fromkeys(server.key_variable for server in asked):
         needed = any(server.needs_key for server in asked if server.key_variable == variable)
         yield look.key(variable, key_named(variable), required=needed)
-    for server in asked:
-        yield from (
-            look.endpoint(url, server.model, key_named(server.key_variable), _endpoint_mend(server))
-            for url in server.urls
-        )
+    places = {(url, server.model): server for server in asked for url in server.urls}
+    for (url, model), server in places.items():
+        yield look.endpoint(url, model, key_named(server.key_variable), _endpoint_mend(server))
     if _starts_a_server(engines):
         yield look.program(
             program_of(engines.vllm),

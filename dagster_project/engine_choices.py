@@ -34,7 +34,9 @@ OPENAI = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
-VERIFIER_KEY = "DECOMPOSERL_VERIFIER_KEY"
+JUDGE = "Qwen/Qwen3-32B"
+QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8001/v1"
+_OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS"})  # beside a model at api.openai.com
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class Server:
 class EngineChoices:
     """Empty and None mean the embedded engine. ``device`` is torch's name.
 
+    ``judge_server`` rules on traces and ``question_server`` embeds their questions.
     ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
     ``vllm`` is the first words of the command that starts a server over ``cards`` cards, and
     ``withheld`` the variables of keys that it does not get; ``dollars`` the ceiling of one
@@ -81,6 +84,8 @@ class EngineChoices:
     sentence_model: str = ""
     embedder_server: Server | None = None
     chat_server: Server | None = None
+    judge_server: Server | None = None
+    question_server: Server | None = None
     device: str = "cpu"
     vllm: tuple[str, ...] = ("vllm", "serve")
     cards: int = 1
@@ -95,7 +100,10 @@ class EngineChoices:
     @property
     def servers(self) -> tuple[Server, ...]:
         """The endpoints that a run asks."""
-        every = (self.verifier_server, self.embedder_server, self.chat_server)
+        every = (
+            *(self.verifier_server, self.embedder_server, self.chat_server),
+            *(self.judge_server, self.question_server),
+        )
         return tuple(server for server in every if server is not None)
 
     @property
@@ -134,7 +142,8 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         verifier="minicheck_local",
         sentence_model=env.get("DECOMPOSERL_EMBEDDER_MODEL")
         or "sentence-transformers/all-MiniLM-L6-v2",
-        chat_server=_server(env, "CHAT", "Qwen/Qwen3-32B", EXAMPLE_URL),
+        chat_server=_server(env, "CHAT", JUDGE, EXAMPLE_URL),
+        judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
     )
@@ -149,6 +158,8 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         verifier_tokenizer=env.get("DECOMPOSERL_VERIFIER_TOKENIZER") or "",
         embedder_server=_server(env, "EMBEDDER", "text-embedding-3-large", OPENAI, most=1),
         chat_server=_server(env, "CHAT", "gpt-5-mini", OPENAI),
+        judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
+        question_server=_server(env, "QUESTIONS", QUESTIONS, QUESTIONS_URL, most=1),
         device=device(env, "DECOMPOSERL_DEVICE"),
         vllm=command(env, "DECOMPOSERL_VLLM", "vllm serve"),
         cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),
@@ -161,10 +172,13 @@ def _server(env: Mapping[str, str], role: str, model: str, url: str, *, most: in
     """``most`` is how many URLs the engine behind it asks, 0 for any number."""
     variable = f"DECOMPOSERL_{role}_URL"
     named = env.get(f"DECOMPOSERL_{role}_MODEL") or model
-    key_variable = VERIFIER_KEY if role == "VERIFIER" else OPENAI_KEY
+    urls = endpoint_urls(env, variable, url, most=most)
+    key_variable = f"DECOMPOSERL_{role}_KEY" if role in _OWN_KEY else OPENAI_KEY
+    if any(urlsplit(one).hostname == urlsplit(OPENAI).hostname for one in urls):
+        key_variable = OPENAI_KEY
     return Server(
         model=named,
-        urls=endpoint_urls(env, variable, url, most=most),
+        urls=urls,
         variable=variable,
         key_variable=key_variable,
         has_key=bool(env.get(key_variable)),

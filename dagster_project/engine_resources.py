@@ -1,6 +1,6 @@
 """A profile's engines as Dagster resources.
 
-Takes ``EngineChoices`` and the folder of stored results, gives the five resources by name.
+Takes ``EngineChoices`` and the folder of stored results, gives the resources by name.
 Keys go in as ``dg.EnvVar``: Dagster reads the variable when a run starts, and stores and
 shows its name alone.
 
@@ -20,6 +20,7 @@ from resources.engines import (
     TokensResource,
     VerifierResource,
 )
+from resources.judge_engine import JudgeResource
 
 _HOSTED_BATCH = 8_192  # a batch ends with its slowest question; replies are cached as they come
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # most tokens; reasoning counts as reply
@@ -27,7 +28,7 @@ _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
 def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
-    """The resources ``tokens``, ``entities``, ``verifier``, ``embedder`` and ``decomposer``."""
+    """The funnel's five resources, and the rewards' ``judge`` and ``question_embedder``."""
     tokens = TokensResource()
     if choices.tokenizer:
         tokens = TokensResource(engine="tokenizer", model=choices.tokenizer)
@@ -37,6 +38,8 @@ def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
         "verifier": _verifier(choices, results),
         "embedder": _embedder(choices, results),
         "decomposer": _decomposer(choices, results),
+        "judge": _judge(choices, results),
+        "question_embedder": _question_embedder(choices, results),
     }
 
 
@@ -113,6 +116,40 @@ def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
         prompt_price=price.prompt if price else 0.0,
         completion_price=price.completion if price else 0.0,
         dollar_ceiling=choices.dollars,
+        **_key(server),
+    )
+
+
+def _judge(choices: EngineChoices, results: str) -> JudgeResource:
+    server = choices.judge_server
+    if server is None:
+        return JudgeResource(results_dir=results)
+    price = server.price
+    return JudgeResource(
+        results_dir=results,
+        engine="chat",
+        batch_size=_HOSTED_BATCH,
+        model=server.model,
+        endpoints=list(server.urls),
+        structured=server.needs_key,
+        thinking_style=_thinking_style(server),
+        reply_tokens=_REASONED_REPLY,  # paper: 4k to 8k
+        prompt_price=price.prompt if price else 0.0,
+        completion_price=price.completion if price else 0.0,
+        **_key(server),
+    )
+
+
+def _question_embedder(choices: EngineChoices, results: str) -> EmbedderResource:
+    server = choices.question_server
+    if server is None:
+        return _embedder(choices, results)
+    return EmbedderResource(
+        results_dir=results,
+        engine="hosted",
+        batch_size=_HOSTED_BATCH,
+        model=server.model,
+        base_url=server.urls[0],
         **_key(server),
     )
 

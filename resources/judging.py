@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from resources.results import Details, ResultStore, _Stored
+from resources.results import Details, ResultStore, Stored
 
 
-class StoredJudge(_Stored[JudgeCall]):
+class StoredJudge(Stored[JudgeCall]):
     """A ``Judge`` whose rulings are stored by call key (strings)."""
 
     _port = "judge"

@@ -37,7 +37,7 @@ class ResultStore:
         return Shelf(self._root / port / slug(engine), engine)
 
 
-class _Stored(Generic[Item]):
+class Stored(Generic[Item]):
     """What the four wrappers share: counting, one pass, the progress bar."""
 
     _port: str
@@ -122,7 +122,7 @@ def _all(count: int) -> NDArray[np.int64]:
     return np.arange(count, dtype=np.int64)
 
 
-class StoredVerifier(_Stored[Pair]):
+class StoredVerifier(Stored[Pair]):
     """A ``Verifier`` whose probabilities are stored (float64)."""
 
     _port = "verifier"
@@ -153,7 +153,7 @@ class StoredVerifier(_Stored[Pair]):
         return out[self._pass(pairs, tuple, fill, ask)]
 
 
-class StoredEmbedder(_Stored[str]):
+class StoredEmbedder(Stored[str]):
     """An ``Embedder`` whose vectors are stored (fixed-size lists of float32)."""
 
     _port = "embedder"
@@ -203,7 +203,7 @@ class StoredEmbedder(_Stored[str]):
         return out[0][positions]
 
 
-class StoredEntities(_Stored[str]):
+class StoredEntities(Stored[str]):
     """An ``EntityRecogniser`` whose surface forms are stored (lists of strings)."""
 
     _port = "entities"
@@ -225,7 +225,7 @@ class StoredEntities(_Stored[str]):
         return [list(out[position]) for position in positions]
 
 
-class StoredDecomposer(_Stored[Pair]):
+class StoredDecomposer(Stored[Pair]):
     """A ``Decomposer`` whose questions are stored; a null answer is not, and is asked again."""
 
     _port = "decomposer"

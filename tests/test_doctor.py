@@ -41,6 +41,7 @@ NAMES = (
     *("PROFILE", "CORPORA", "DATA", "DEVICE", "VLLM", "VLLM_CARDS", "VERIFIER_URL"),
     *("VERIFIER_KEY", "VERIFIER_TOKENIZER", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
     *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS"),
+    *(f"{role}_{what}" for role in ("JUDGE", "QUESTIONS") for what in ("URL", "MODEL", "KEY")),
 )
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None} | {f"DECOMPOSERL_{n}": None for n in NAMES}
 
@@ -187,8 +188,8 @@ def test_a_required_key_is_missed_and_an_optional_one_is_noted():
     assert "missing" == look.key("A_KEY", NO_KEY, required=True).state
     assert "note" == look.key("A_KEY", NO_KEY, required=False).state
     paper, local = engine_choices("paper", {}), engine_choices("local", {})
-    assert [False, True, True] == [server.needs_key for server in paper.servers]
-    assert [False] == [server.needs_key for server in local.servers]
+    assert [False, True, True, False, False] == [server.needs_key for server in paper.servers]
+    assert [False, False] == [server.needs_key for server in local.servers]
 
 
 def test_packages_and_models_are_found_where_they_are(tmp_path: Path):

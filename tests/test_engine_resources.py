@@ -13,7 +13,7 @@ from chat_parts import request
 from fault_server import FaultServer, replying
 
 from dagster_project.definitions import build_definitions
-from dagster_project.engine_choices import engine_choices
+from dagster_project.engine_choices import ProfileName, engine_choices
 from dagster_project.engine_resources import engine_resources
 from dagster_project.profiles import profile_from_environment, resources_for
 from decomposerl.chat import ChatRequest
@@ -25,12 +25,16 @@ from resources.engines import (
     TokensResource,
     VerifierResource,
 )
+from resources.judge_engine import JudgeResource
 from resources.late_chat import LateChat
 
 ROOT = Path(__file__).resolve().parent.parent
 CANARY = "sk-canary-0123456789"
 HEAVY = ("torch", "spacy", "openai", "transformers", "sentence_transformers", "huggingface_hub")
-PORTS = ("tokens", "entities", "verifier", "embedder", "decomposer")
+PORTS = (
+    *("tokens", "entities", "verifier", "embedder", "decomposer"),
+    *("judge", "question_embedder"),
+)
 PAIR = ("Maria Keller was born in Oslo.", "Maria Keller was born in Norway.")
 
 
@@ -53,9 +57,15 @@ def child(code: str, **env: str) -> str:
 @pytest.mark.parametrize(
     ("name", "engines"),
     [
-        ("embedded", ["embedded"] * 5),
-        ("local", ["tokenizer", "spacy", "minicheck_local", "sentence_transformers", "chat"]),
-        ("paper", ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat"]),
+        ("embedded", ["embedded"] * 7),
+        (
+            "local",
+            [
+                *("tokenizer", "spacy", "minicheck_local", "sentence_transformers"),
+                *("chat", "chat", "sentence_transformers"),
+            ],
+        ),
+        ("paper", ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat", "chat", "hosted"]),
     ],
 )
 def test_one_variable_changes_every_engine(name: str, engines: list[str], tmp_path: Path):
@@ -176,6 +186,25 @@ def test_a_started_server_gets_no_key(tmp_path: Path):
     assert {"MY_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY", "DECOMPOSERL_VERIFIER_KEY"} == taken
     assert "DECOMPOSERL_VERIFIER_KEY" == ours.key_name
     assert CANARY not in repr(ours)
+
+
+def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path):
+    """Rules, or a model at a URL with a key of its own; OpenAI's key goes to OpenAI alone."""
+
+    def judge(name: ProfileName, **env: str) -> JudgeResource:
+        return engine_resources(engine_choices(name, env), str(tmp_path))["judge"]
+
+    assert "rule_judge:1" == judge("embedded").open().engine
+    paper = judge("paper", OPENAI_API_KEY=CANARY)
+    assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, paper.model, paper.api_key)
+    assert paper.open().engine.startswith("chat:Qwen/Qwen3-32B answerability:")
+    assert "seed=42" in paper.open().engine
+    own = judge("paper", OPENAI_API_KEY=CANARY, DECOMPOSERL_JUDGE_KEY=CANARY)
+    assert "DECOMPOSERL_JUDGE_KEY" == own.key_name
+    hosted = judge(
+        "local", DECOMPOSERL_JUDGE_URL="https://api.openai.com/v1", OPENAI_API_KEY=CANARY
+    )
+    assert ("OPENAI_API_KEY", True) == (hosted.key_variable, hosted.structured)
 
 
 def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):

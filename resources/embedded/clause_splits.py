@@ -61,12 +61,19 @@ _CONTEXT = re.compile(
     r"^(?P<base>.+) (?P<link>in|among|amongst|during|via|through|after|following|within|without"
     r"|when|if|under|because of|due to) (?P<rest>[^,]*[a-z][^,]*)$"
 )
+LONGEST = 200
 _SHORT = 3
 _UNEVEN = 2
 
 
 def checks_of(sentence: str, *, asking: bool = False) -> list[str]:
-    """Statements of one fact each, in order; a question is only cut at its lists."""
+    """Statements of one fact each, in order; a question is only cut at its lists.
+
+    A sentence of more than ``LONGEST`` words is left whole: it is none, and cutting it costs
+    time that grows with its square.
+    """
+    if len(sentence.split()) > LONGEST:
+        return [sentence]
     if asking:
         return _each(_lists(sentence), _context)
     pieces = [sentence]
