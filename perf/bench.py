@@ -21,6 +21,7 @@ from perf import (
     bench_cosine,
     bench_lexical,
     bench_process,
+    bench_rewards,
     bench_rules,
     bench_selection,
     machine,
@@ -46,6 +47,7 @@ BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "overlap": bench_rules.overlap_rows,
     "tokens": bench_rules.token_rows,
     "chat": bench_chat.chat_rows,
+    "rewards": bench_rewards.reward_rows,
 }
 HEADS = (
     "what",

@@ -94,13 +94,16 @@ def _groups(cases: Sequence[Case]) -> list[list[int]]:
         _check_signals(case)
         groups.setdefault(case.rollout.group, []).append(index)
     for name, members in groups.items():
-        rollouts = [cases[index].rollout for index in members]
-        asked = {(one.claim, one.evidence, one.label, one.n_star) for one in rollouts}
-        if len(asked) > 1:
+        first, *others = (_asked(cases[index].rollout) for index in members)
+        if any(first != other for other in others):
             raise ValueError(
                 f"the rollouts of group '{name}' differ in claim, evidence, label or n*"
             )
     return list(groups.values())
+
+
+def _asked(rollout: Rollout) -> tuple[str, str, str | None, int | None]:
+    return rollout.claim, rollout.evidence, rollout.label, rollout.n_star
 
 
 def _check_signals(case: Case) -> None:

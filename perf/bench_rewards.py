@@ -1,0 +1,127 @@
+"""The rewards, and the plan of the judge's calls, beside the time that each may take.
+
+Gives rows. The batch is 512 rollouts of 64 prompts, traces of three cycles as long as a
+policy's, one answer in ten an abstention, half of the prompts without a label; the rulings
+are given. The other side is the time allowed, so that a ratio of 1 is just in time.
+
+Left out deliberately: judges and embedders, which have their own time, and peers: nobody
+else scores such a batch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median
+from typing import TypeVar
+
+import numpy as np
+
+from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
+from decomposerl.judge.plan import Plan, plan
+from decomposerl.judge.readings import VERDICTS
+from decomposerl.rewards.composite import Scored, score
+from decomposerl.rewards.reward import Case
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.rollout import Rollout
+from perf.sizes import Sizes
+from perf.timing import Row, timed
+
+PROMPTS, PER_PROMPT, QUESTIONS, DIMENSIONS = 64, 8, 3, 384
+ROLLOUTS = PROMPTS * PER_PROMPT
+ALLOWED_S = {"scoring": 0.050, "a rollout": 0.001}
+RUNS = 9
+SEED = 7
+NO_VECTORS = {"diversity": 0.0}
+_EVIDENCE = "The committee met in the spring of 1921 and agreed on the plan of the bridge. " * 40
+_THOUGHT = "The bridge is named in the third sentence, and the year stands beside it. " * 4
+Answer = TypeVar("Answer")
+
+
+def reward_rows(sizes: Sizes) -> Iterator[Row]:
+    """Parsing and planning for one rollout; scoring without vectors, with them, and all eight."""
+    del sizes  # the bars hold for this batch
+    texts = [_text(number) for number in range(ROLLOUTS)]
+    seconds, planned = _repeated(lambda: _planned(texts))
+    yield _row(
+        "judge planning and parsing a rollout",
+        seconds / ROLLOUTS,
+        ALLOWED_S["a rollout"],
+        f"{len(planned.calls):,} distinct calls of {ROLLOUTS} rollouts",
+    )
+    cases = _cases(planned)
+    for name, weights in (
+        ("scoring 512 rollouts", NO_VECTORS),
+        ("scoring 512 rollouts, diversity on", {}),
+        ("scoring 512 rollouts, consistency on", NO_VECTORS | {"consistency": 1.0}),
+    ):
+        settings = RewardSettings(weights=weights)
+        seconds, scored = _repeated(lambda settings=settings: score(cases, settings))
+        yield _row(name, seconds, ALLOWED_S["scoring"], _told(scored))
+
+
+def _row(name: str, seconds: float, allowed_s: float, note: str) -> Row:
+    return Row(name, seconds, "time allowed", allowed_s, allowed_s / seconds, 1.0, note=note)
+
+
+def _told(scored: Scored) -> str:
+    totals = [total for total in scored.totals if total is not None]
+    return f"{len(scored.scores)} rewards, {len(totals)} totals; median of {RUNS} runs"
+
+
+def _repeated(work: Callable[[], Answer]) -> tuple[float, Answer]:
+    """Median seconds and the last answer; one run before them is not counted."""
+    work()
+    runs = [timed(work) for _ in range(RUNS)]
+    return median(seconds for seconds, _ in runs), runs[-1][1]
+
+
+def _text(number: int) -> str:
+    """A trace of its own words; some questions are shared within a prompt, as in rollouts."""
+    cycles = []
+    for place in range(QUESTIONS):
+        known = (number + place) % 10 != 0
+        told = f"The committee agreed on part {place} in 19{number % 90 + 10}, as planned."
+        answer = told if known else f"I don't know; the document does not mention part {place}."
+        question = f"In which year was part {place} of bridge {number // 3} agreed on?"
+        cycles.append(
+            f"<question>{question}</question>\n<answer>{answer}</answer>\n"
+            f"<think>{_THOUGHT}{number}</think>"
+        )
+    verdict = "Refuted" if number % 3 else "Supported"
+    parts = [f"<think>{_THOUGHT}</think>", *cycles, f"<verification>{verdict}</verification>"]
+    return "\n".join(parts)
+
+
+def _planned(texts: Sequence[str]) -> Plan:
+    return plan([_rollout(number, text) for number, text in enumerate(texts)])
+
+
+def _rollout(number: int, text: str) -> Rollout:
+    prompt = number // PER_PROMPT
+    return Rollout(
+        group=f"prompt {prompt}",
+        number=number % PER_PROMPT,
+        claim=f"Bridge {prompt} was agreed on in 1921, by a committee of five.",
+        evidence=f"{_EVIDENCE}{prompt}",
+        trace=parse_trace(text),
+        label="Supported" if prompt % 2 else None,
+        n_star=QUESTIONS,
+    )
+
+
+def _cases(planned: Plan) -> list[Case]:
+    """Every rollout with rulings and random unit vectors."""
+    rng = np.random.default_rng(SEED)
+    vectors = rng.standard_normal((ROLLOUTS, QUESTIONS, DIMENSIONS), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+    signals = planned.signals([_ruling(call) for call in planned.calls])
+    return [Case(*parts) for parts in zip(planned.rollouts, signals, vectors, strict=True)]
+
+
+def _ruling(call: JudgeCall) -> Ruling:
+    """A ruling that depends on the call alone."""
+    number = int(call.key[:8], 16)
+    if call.task == "coverage":
+        return Ruling(VERDICTS[number % len(VERDICTS)])
+    if call.task == "atomicity":
+        return Ruling(f"{number % 2 ** len(CRITERIA):0{len(CRITERIA)}b}")
+    return Ruling(str(number % 2))
