@@ -168,6 +168,10 @@ MISCOUNTS: dict[str, tuple[Pairs, str]] = {
         [("How many golfers are from Fiji?", "Two golfers are from Fiji."), ORDER], GOLFERS,
     ),
     "rows between bars": ([("How many athletes are from Torland?", "Two are."), RANKED], BARS),
+    "too many rows between bars": (
+        [("How many athletes are from Maurea?", "Two athletes are."), RANKED], BARS,
+    ),
+    "rows of a table": ([("How many athletes does the table list?", "Three."), RANKED], BARS),
     "rows with columns named": (
         [("How many athletes are from Torland?", "One athlete is from Torland."), RANKED], KEYED,
     ),
@@ -211,6 +215,22 @@ HARMLESS: dict[str, Pairs] = {
     "denied": [(SAME, "It has 38 towers, not 40."), (AGAIN, "Not 40 but 38 towers.")],
     "the claim's number": [
         (SAME, "It has 38 towers."), (AGAIN, "The claim says 40, the document has 38 towers."),
+    ],
+    "a part of the game": [
+        ("How many goals did Renn score?", "Two in the first half."),
+        ("According to the text, how many goals did Renn score?", "Renn scored three goals."),
+    ],
+    "two parts of the game": [
+        ("How many goals did Renn score?", "She scored two goals early and one goal late."),
+        ("According to the text, how many goals did Renn score?", "Renn scored three goals."),
+    ],
+    "a census": [
+        ("How many people live in Torbeck?", "5,200 people in 2001."),
+        ("According to the text, how many people live in Torbeck?", "4,810 people in 2011."),
+    ],
+    "two places": [
+        ("When was the Torbeck song released?", "It was released in Torland in 1990."),
+        ("In what year was the Torbeck song released?", "It came to Maurea in 1991."),
     ],
     "two numbers": [(SAME, "It has 38 towers and 4 gates."), (AGAIN, "It has 38 towers.")],
     "a part of a whole": [(SAME, "Three of the five towers."), (AGAIN, "Three towers.")],
@@ -283,6 +303,11 @@ HONEST: dict[str, tuple[Pairs, str]] = {
     "a condition more": (
         [("How many golfers from the United States won a major?", "One golfer."), ORDER], GOLFERS,
     ),
+    "a kind of rows": (
+        [("How many older athletes are from Torland?", "One athlete is from Torland."), RANKED],
+        BARS,
+    ),
+    "what no row is": ([("How many countries does the table list?", "Two."), RANKED], BARS),
     "the first rows": (
         [("How many of the top three golfers are from the United States?", "Three."), ORDER],
         GOLFERS,

@@ -104,7 +104,8 @@ def _differ(one: Fact, other: Fact, evidence: str) -> bool:
     Two names can be of one person, or of two who did it together: one sentence of the
     evidence that holds both is taken for that.
     """
-    if not (one.firm or other.firm):
+    apart = bool(one.about and other.about) and one.about.isdisjoint(other.about)
+    if apart or not (one.firm or other.firm):
         return False
     match one.value, other.value:
         case Date() as a, Date() as b:

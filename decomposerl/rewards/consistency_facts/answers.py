@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from decomposerl.rewards.consistency_facts.lists import listed
 from decomposerl.rewards.consistency_facts.values import (
+    MONTHS,
     UNITS,
     Date,
     Quantity,
@@ -50,12 +51,16 @@ _MADE_WORDS = word_set(
     inventor composer capital"""
 )
 _MADE = frozenset(map(root, _MADE_WORDS))
+_MEASURING = UNITS | {"dozen", "hundr", "thousand", "million", "billion", "trillion"}
+_STOP = re.compile(r"[.!?:;](?:\s|$)|,\s")
 _POLAR = re.compile(
     r"\W*(?:(?P<yes>yes|true|correct)|(?P<no>no|false|incorrect))"
     r"(?=\W*$|\s*[,.:;!—–]|\s-|\s(?:it|he|she|they|the|there|this|that)\b)(?!\W+and no\b)",
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\W\d_a-z][\w'’.-]*(?: (?:(?:de|van|von|der|of|the) )*[^\W\d_a-z][\w'’-]*)*")
+_NEW_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-z][\w'’]+")
+_MONTHS = frozenset(map(root, MONTHS))
 _SHORT = 14  # words of an answer that names one person or place
 _STATED_WORDS = range(3, 16)  # content words of a statement
 _SENTENCE = re.compile(r"(?<=[^\W\d_A-Z]{2}|\d{2})[.!?]\s+")
@@ -66,13 +71,16 @@ class Fact:
     """``value`` under ``key``, from cycle ``cycle``.
 
     ``firm`` facts answer a question for the value; others only bound or grant one, so that
-    two of them never contradict each other ("yes, five" and "yes, three").
+    two of them never contradict each other ("yes, five" and "yes, three"). ``about`` are
+    names in the answer that the question does not have: where two facts name different ones,
+    they can be about different things ("in Torland", "in Maurea").
     """
 
     cycle: int
     key: tuple[Hashable, ...]
     value: Value
     firm: bool = True
+    about: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -94,17 +102,27 @@ class Reading:
         return self._said
 
     def count(self) -> Quantity | None:
-        """What the answer to "how many" counts; None where that is not clear."""
-        numbers = [n for n in self.said.numbers if not n.base]
-        counted = [n for n in numbers if self.asked.words.intersection(n.after)]
-        numbers = counted or [n for n in numbers if not n.year]
-        values = {n.quantity.low for n in numbers}
+        """The one number that the answer to "how many" gives; None where that is not clear."""
+        counted = [n for n in self.said.numbers if not n.base]
+        asked = self.asked.words
+        counted = [n for n in counted if not n.year or not asked.isdisjoint(n.after)]
+        values = {n.quantity.low for n in counted}
         if not self.said.definite or len(values) != 1:
             return None
-        unit = numbers[0].quantity.unit
-        if unit and unit not in self.asked.words:
+        quantity = counted[0].quantity
+        if quantity.unit and quantity.unit not in asked:
             return None
-        return Quantity(values.pop(), numbers[0].quantity.high, numbers[0].quantity.step)
+        return Quantity(quantity.low, quantity.high, quantity.step)
+
+    def qualified(self) -> bool:
+        """Whether a number is followed by words that the question does not have.
+
+        "Two in the first half" and "three" do not answer one question.
+        """
+        ends = [number.end for number in self.said.numbers]
+        rest = self.answer[min(ends) :] if ends else ""
+        said = read_question(f"- {_STOP.split(rest, maxsplit=1)[0]}").words
+        return not said <= self.asked.words | _MEASURING
 
 
 def readings(cycles: Sequence[tuple[int, str, str]]) -> list[Reading]:
@@ -124,8 +142,8 @@ def says_yes(answer: str) -> bool | None:
 def facts(read: Sequence[Reading]) -> Iterator[Fact]:
     """All facts of a trace's cycles."""
     subjects = Counter(one.asked.names for one in read)
-    kinds = Counter(one.asked.kind for one in read)
-    agreed = [fact for one in read for fact in _agreed(one, counts=kinds["how_many"] > 0)]
+    counts = any(one.asked.kind == "how_many" for one in read)
+    agreed = [fact for one in read for fact in _agreed(one, counts=counts)]
     shared: Counter[Hashable] = Counter(one.asked.focus for one in read)
     shared.update(fact.key[1] for fact in agreed)
     yield from agreed
@@ -146,7 +164,8 @@ def _asked_for(one: Reading) -> Iterator[Fact]:
     if asked.kind in {"which", "who"} and (held := listed(one.answer)) is not None:
         yield Fact(one.cycle, ("how_many", asked.focus), Quantity(*held), firm=False)
     elif (value := _value(one)) is not None:
-        yield Fact(one.cycle, (asked.kind, asked.focus), value)
+        about = frozenset[str]() if isinstance(value, str) else _new_names(one)
+        yield Fact(one.cycle, (asked.kind, asked.focus), value, about=about)
 
 
 def _value(one: Reading) -> Value | None:
@@ -157,7 +176,14 @@ def _value(one: Reading) -> Value | None:
         return None
     if one.asked.kind == "when":
         return one.said.date()
-    return one.count() if one.asked.kind == "how_many" else _amount(one.said)
+    value = one.count() if one.asked.kind == "how_many" else _amount(one.said)
+    return None if value is None or one.qualified() else value
+
+
+def _new_names(one: Reading) -> frozenset[str]:
+    """Names in the answer that are not the question's, without months."""
+    names = frozenset(map(root, _NEW_NAME.findall(one.answer)))
+    return names - one.asked.words - _MONTHS
 
 
 def _amount(said: Said) -> Quantity | None:

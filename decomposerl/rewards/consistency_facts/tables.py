@@ -33,9 +33,10 @@ _CAPTION = 200  # characters before a table that may describe it
 _FEWEST = 3  # rows of a table
 _ALL = word_set("total totals sum overall average mean")
 _PLAIN = word_set(
-    """how many of the a an are were is was from in on there that who which table list listed
-    lists document evidence given according to come comes came represent represented
-    representing represents belong belongs hail hails hailed does do did have has with"""
+    """name names named how many of the a an are were is was from in on there that who which
+    table list listed lists document evidence given according to come comes came represent
+    represented representing represents belong belongs hail hails hailed does do did have
+    has with"""
 )
 _LINKS = word_set("who which that are were is was had have has with from come came do did")
 _LONG = 9  # digits of a number that counts no rows
@@ -48,7 +49,8 @@ class Rows:
 
     ``caption`` are roots of the words that stand before it, ``text`` the words of the whole
     evidence, ``kinds`` the distinct values with letters, ``own`` for each row the first and
-    last of its name's words that no other row's name has.
+    last of its name's words that no other row's name has. ``heads`` are words for what the
+    rows are: the head of their column, or the caption of a list.
     """
 
     names: tuple[str, ...]
@@ -57,6 +59,7 @@ class Rows:
     text: str
     kinds: frozenset[str]
     own: tuple[frozenset[str], ...]
+    heads: frozenset[str]
 
 
 def read_tables(evidence: str) -> tuple[Rows, ...]:
@@ -117,7 +120,9 @@ def _asked(question: str, rows: Rows) -> tuple[Rows, set[int], str | None] | Non
     value = held[0] if held else None
     rest = lower if value is None else lower.replace(f" {value} ", " ", 1)
     words = rest.split()
-    if not _is_plain(words, rows) or (value is None and _LISTING.isdisjoint(words)):
+    if not _is_plain(words, rows):
+        return None
+    if value is None and (_LISTING.isdisjoint(words) or rows.heads.isdisjoint(map(root, words))):
         return None
     places = {p for p, values in enumerate(rows.values) if value is None or value in values}
     return rows, places, value
@@ -139,7 +144,11 @@ def _is_plain(words: list[str], rows: Rows) -> bool:
     extra = [word for word in words if word not in _PLAIN and root(word) not in rows.caption]
     if any(word in CARDINALS or _number(word) is not None for word in extra):
         return False
-    return len({root(word) for word in extra}) <= (0 if sizes else 1)
+    if sizes or not extra:
+        return not extra
+    noun = [place for place, word in enumerate(words) if word not in _PLAIN][:2]
+    alone = len(noun) == 1 or noun[1] > noun[0] + 1
+    return len({*extra}) == 1 and alone and words[noun[0]] == extra[0]
 
 
 def _number(word: str) -> int | None:
@@ -154,7 +163,9 @@ def _own_words(names: Sequence[str]) -> tuple[frozenset[str], ...]:
     return tuple(frozenset((*one[:1], *one[-1:])) for one in alone)
 
 
-def _table(pairs: Sequence[tuple[str, frozenset[str]]], caption: str, text: str) -> Rows | None:
+def _table(
+    pairs: Sequence[tuple[str, frozenset[str]]], caption: str, text: str, head: str | None = None
+) -> Rows | None:
     kept = [(name, values) for name, values in pairs if name.lower() not in _ALL]
     names = tuple(name for name, _ in kept)
     if len(names) < _FEWEST or len(set(names)) < len(names):
@@ -162,7 +173,8 @@ def _table(pairs: Sequence[tuple[str, frozenset[str]]], caption: str, text: str)
     values = tuple(cells for _, cells in kept)
     kinds = frozenset(v for cells in values for v in cells if _LETTER.search(v))
     words = frozenset(root(word) for word in WORD.findall(caption[-_CAPTION:]))
-    return Rows(names, values, words, text, kinds, _own_words(names))
+    heads = words if head is None else frozenset(map(root, WORD.findall(head)))
+    return Rows(names, values, words | heads, text, kinds, _own_words(names), heads)
 
 
 def _bracketed(evidence: str, text: str) -> Iterator[Rows | None]:
@@ -190,9 +202,9 @@ def _lined(evidence: str, text: str) -> Iterator[Rows | None]:
     for shape, block in groupby(map(_cells, lines), key=itemgetter(0)):
         rows = [row for _, row in block]
         if shape and len(rows) >= _FEWEST:
-            pairs = [pair for row in rows if (pair := _row(row)) is not None]
-            caption = "\n".join((*lines[max(0, start - 1) : start], lines[start]))
-            yield _table(pairs, caption, text)
+            before = lines[start - 1] if start else ""
+            heads = list(shape) if shape[0] else _heads(rows)
+            yield _lined_table(rows, heads, before, text)
         start += len(rows)
 
 
@@ -203,16 +215,33 @@ def _cells(line: str) -> tuple[tuple[str, ...], list[str]]:
     if len(keyed) > 1 and all(keyed):
         pairs = [pair.groups() for pair in keyed if pair is not None]
         return tuple(key.strip() for key, _ in pairs), [value.strip() for _, value in pairs]
-    return (("|",) * len(parts) if len(parts) > 1 else ()), parts
+    return (("",) * len(parts) if len(parts) > 1 else ()), parts
 
 
-def _row(cells: list[str]) -> tuple[str, frozenset[str]] | None:
-    """The name of a row, its first cell with letters, and its other cells; None for rules."""
-    name = next((place for place, cell in enumerate(cells) if _LETTER.search(cell)), None)
-    if name is None:
+def _lined_table(
+    rows: Sequence[list[str]], heads: list[str], caption: str, text: str
+) -> Rows | None:
+    """A table from lines of cells; the first column with letters in each row names the rows."""
+    named = [place for row in rows if (place := _first_name(row)) is not None]
+    if not named:
         return None
-    others = frozenset(_flat(cell) for cell in cells[name + 1 :] if cell)
-    return cells[name].rpartition(": ")[2], others
+    column = min(named)
+    pairs = [
+        (row[column].rpartition(": ")[2], frozenset(_flat(cell) for cell in row[column + 1 :]))
+        for row in rows
+        if _LETTER.search(row[column])
+    ]
+    return _table(pairs, caption, text, heads[column])
+
+
+def _heads(rows: list[list[str]]) -> list[str]:
+    """The heads of the columns: the first row, which goes, or the page that opens every row."""
+    pages = {row[0].rpartition(": ")[0] for row in rows}
+    return [pages.pop()] * len(rows[0]) if len(pages) == 1 and "" not in pages else rows.pop(0)
+
+
+def _first_name(cells: Sequence[str]) -> int | None:
+    return next((place for place, cell in enumerate(cells) if _LETTER.search(cell)), None)
 
 
 def _flat(text: str) -> str:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from decomposerl.rewards.consistency_facts.words import root, word_set
 
-_MONTHS = "january february march april may june july august september october november december"
-_MONTH = {name[:3]: place for place, name in enumerate(_MONTHS.split(), start=1)}
+_NAMES = "january february march april may june july august september october november december"
+MONTHS = tuple(_NAMES.split())
+_MONTH = {name[:3]: place for place, name in enumerate(MONTHS, start=1)}
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 _TEENS = "fifteen sixteen seventeen eighteen nineteen"
 _TENS = {
@@ -32,7 +33,7 @@ _UNIT_WORDS = word_set(
     tonne pound dollar euro crown yen rupee degree time times litre liter gallon point"""
 )
 UNITS = frozenset(map(root, _UNIT_WORDS))
-_M = rf"(?:{'|'.join(f'{m[:3]}(?:{m[3:]})?' for m in _MONTHS.split())})\b\.?"
+_M = rf"(?:{'|'.join(f'{m[:3]}(?:{m[3:]})?' for m in MONTHS)})\b\.?"
 _TOKEN = re.compile(
     rf"""(?P<range>(?<![\w.,])\d[\d.,]*\s?[-–—/]\s?\d[\w.,]*(?:[-–—/]\d+)*)
     |(?P<date>\b(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th)?\s(?:of\s)?(?P<m1>{_M})(?:,?\s(?P<y1>\d{{4}})\b)?

@@ -58,6 +58,7 @@ _SOURCE = re.compile(
     r"(?:document|text|passage|evidence|article|table|list)\b",
     re.IGNORECASE,
 )
+_SOURCES = word_set("document text passage evidence article table list")
 _SHORTEST = 3  # letters of a root
 _FEWEST = 2  # content words of a focus
 
@@ -111,7 +112,9 @@ def read_question(question: str) -> Asked:
     """Read a question; time is linear in its length, nothing raises."""
     opening = _THAT.match(question)
     clause = question[opening.end() :] if opening else question
-    seen = [_look(word) for word in WORD.findall(_SOURCE.sub("", clause))]
+    seen = [_look(word) for word in WORD.findall(clause)]
+    if not _SOURCES.isdisjoint([word[0] for word in seen]):
+        seen = [_look(word) for word in WORD.findall(_SOURCE.sub("", clause))]
     if seen and seen[-1][0] == "by":
         seen.pop()  # "who was it written by" asks what "who wrote it" does
     lower = [word[0] for word in seen]
