@@ -116,7 +116,13 @@ def test_traces_come_from_standard_input_too(traces: tuple[PlantedTrace, ...], t
 def test_questions_are_shown_with_what_they_earned(file: Path, traces: tuple[PlantedTrace, ...]):
     """Each question stands with its values and states, each fault of form with its place."""
     result = score(file, *LEAN, "--questions")
-    for word in ("(necessary)", "(answered)", "(abstained)", "form lacks:", "at characters"):
+    for word in (
+        ", necessary",
+        "answered: answerable 1 x",
+        "abstained: ",
+        "form lacks:",
+        "at chara",
+    ):
         assert word in result.stdout, word
     assert traces[0].claim[:60] in result.stdout
 

@@ -99,12 +99,13 @@ def _cycle(number: int, question: str, answer: str, scores: dict[str, Score]) ->
     yield f"  {number + 1}. {_short(question)}"
     yield f"     {_short(answer)}"
     earned = [
-        f"{name} {_number(found.questions[number].value)} ({found.questions[number].state})"
+        (name, found.questions[number])
         for name, found in scores.items()
         if number < len(found.questions)
     ]
-    if earned:
-        yield f"     {', '.join(earned)}"
+    for name, one in earned:
+        detail = f": {one.detail}" if one.detail else ""
+        yield f"     {name} {_number(one.value)}, {one.state}{detail}"
 
 
 def _cells(wide: pl.DataFrame) -> list[list[str]]:

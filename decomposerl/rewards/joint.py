@@ -51,6 +51,9 @@ def _question(
     met = sum(criteria)
     atomic = float(met == len(CRITERIA)) if settings.atomicity == "strict" else met / len(CRITERIA)
     if not abstained:
-        return QuestionScore(float(answerable) * atomic * float(bool(correct)), "answered")
+        value = float(answerable) * atomic * float(bool(correct))
+        told = f"answerable {answerable:d} x atomic {met}/{len(CRITERIA)} x correct {correct:d}"
+        return QuestionScore(value, "answered", told)
     pays = answerable if settings.abstention == "literal" else not answerable
-    return QuestionScore(float(pays) * atomic, "abstained")
+    told = f"answerable {answerable:d}, atomic {met}/{len(CRITERIA)}"
+    return QuestionScore(float(pays) * atomic, "abstained", told)

@@ -7,7 +7,7 @@ Left out deliberately: sums and failure policies (``rewards.composite``).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -38,10 +38,14 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class QuestionScore:
-    """A reward's value for one cycle, and its name for what it found (``necessary``)."""
+    """A reward's value for one cycle, and its name for what it found (``necessary``).
+
+    ``detail`` says for a reader how the value came about.
+    """
 
     value: float | None
     state: str = "scored"
+    detail: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
