@@ -13,7 +13,7 @@ from strategies import LAW
 from decomposerl.errors import ConfigError, RewardError, SchemaError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import Scored, score, weights_of
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import Case, Score
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
@@ -128,12 +128,14 @@ def test_what_is_switched_off_cannot_fail():
 
 
 def test_the_failure_rate_passes_over_what_is_absent():
-    """The rate is over the scores that could be: here two claims, one without a label."""
+    """The rate is over the scores that there could be; without any it is 0."""
     lone = numbered([case(S), case(None)], "a") + numbered([case(S, label=None)], "b")
     scored = score(lone, PLAIN)
     assert (0.0, 1 / 3) == (scored.failure_rate("verification"), scored.failure_rate("coverage"))
     unlabelled = score(numbered([case(S, label=None)]), PLAIN)
     assert 0.0 == unlabelled.failure_rate("verification")
+    mixed = (Score(None, "failed"), Score(1.0), Score(None, "absent"))
+    assert 0.5 == replace(scored, scores={"joint": mixed}).failure_rate("joint")
 
 
 def test_unlabelled_groups_are_summed_without_verification():
