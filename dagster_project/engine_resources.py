@@ -78,16 +78,8 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
 
 
 def _embedder(choices: EngineChoices, results: str) -> EmbedderResource:
-    server = choices.embedder_server
-    if server is not None:
-        return EmbedderResource(
-            results_dir=results,
-            engine="hosted",
-            batch_size=_HOSTED_BATCH,
-            model=server.model,
-            base_url=server.urls[0],
-            **_key(server),
-        )
+    if choices.embedder_server is not None:
+        return _hosted_embedder(choices.embedder_server, results)
     if choices.sentence_model:
         return EmbedderResource(
             results_dir=results,
@@ -98,52 +90,13 @@ def _embedder(choices: EngineChoices, results: str) -> EmbedderResource:
     return EmbedderResource(results_dir=results)
 
 
-def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
-    server = choices.chat_server
-    if server is None:
-        return DecomposerResource(results_dir=results)
-    style, price = _thinking_style(server), server.price
-    return DecomposerResource(
-        results_dir=results,
-        engine="chat",
-        batch_size=_HOSTED_BATCH,
-        model=server.model,
-        endpoints=list(server.urls),
-        structured=server.needs_key,  # OpenAI's own; tags are understood everywhere
-        thinking="off" if style == "qwen" else "default",
-        thinking_style=style,
-        reply_tokens=_REASONED_REPLY if server.reasons else _PLAIN_REPLY,
-        prompt_price=price.prompt if price else 0.0,
-        completion_price=price.completion if price else 0.0,
-        dollar_ceiling=choices.dollars,
-        **_key(server),
-    )
-
-
-def _judge(choices: EngineChoices, results: str) -> JudgeResource:
-    server = choices.judge_server
-    if server is None:
-        return JudgeResource(results_dir=results)
-    price = server.price
-    return JudgeResource(
-        results_dir=results,
-        engine="chat",
-        batch_size=_HOSTED_BATCH,
-        model=server.model,
-        endpoints=list(server.urls),
-        structured=server.needs_key,
-        thinking_style=_thinking_style(server),
-        reply_tokens=_REASONED_REPLY,  # paper: 4k to 8k
-        prompt_price=price.prompt if price else 0.0,
-        completion_price=price.completion if price else 0.0,
-        **_key(server),
-    )
-
-
 def _question_embedder(choices: EngineChoices, results: str) -> EmbedderResource:
-    server = choices.question_server
-    if server is None:
+    if choices.question_server is None:
         return _embedder(choices, results)
+    return _hosted_embedder(choices.question_server, results)
+
+
+def _hosted_embedder(server: Server, results: str) -> EmbedderResource:
     return EmbedderResource(
         results_dir=results,
         engine="hosted",
@@ -152,6 +105,48 @@ def _question_embedder(choices: EngineChoices, results: str) -> EmbedderResource
         base_url=server.urls[0],
         **_key(server),
     )
+
+
+def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
+    server = choices.chat_server
+    if server is None:
+        return DecomposerResource(results_dir=results)
+    return DecomposerResource(
+        results_dir=results,
+        engine="chat",
+        batch_size=_HOSTED_BATCH,
+        thinking="off" if _thinking_style(server) == "qwen" else "default",
+        reply_tokens=_REASONED_REPLY if server.reasons else _PLAIN_REPLY,
+        dollar_ceiling=choices.dollars,
+        **_prompted(server),
+    )
+
+
+def _judge(choices: EngineChoices, results: str) -> JudgeResource:
+    server = choices.judge_server
+    if server is None:
+        return JudgeResource(results_dir=results)
+    return JudgeResource(
+        results_dir=results,
+        engine="chat",
+        batch_size=_HOSTED_BATCH,
+        reply_tokens=_REASONED_REPLY,  # paper: 4k to 8k
+        **_prompted(server),
+    )
+
+
+def _prompted(server: Server) -> dict[str, Any]:
+    """What engines that put prompts to a server share."""
+    price = server.price
+    return {
+        "model": server.model,
+        "endpoints": list(server.urls),
+        "structured": server.needs_key,  # OpenAI's own; tags are understood everywhere
+        "thinking_style": _thinking_style(server),
+        "prompt_price": price.prompt if price else 0.0,
+        "completion_price": price.completion if price else 0.0,
+        **_key(server),
+    }
 
 
 def _thinking_style(server: Server) -> ThinkingStyle:

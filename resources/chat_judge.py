@@ -24,6 +24,7 @@ from decomposerl.prompts.judge import (
 )
 from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.template import PromptFile
+from resources.chat.verdict import Verdict
 from resources.prompts import load_prompt
 
 _SHOWN = 12
@@ -48,9 +49,16 @@ class ChatJudge:
     """A ``Judge`` that asks a chat model once a call."""
 
     def __init__(
-        self, chat: Chat, prompts: Mapping[str, PromptFile], asking: Asking | None = None
+        self,
+        chat: Chat,
+        prompts: Mapping[str, PromptFile],
+        asking: Asking | None = None,
+        *,
+        sends_temperature: bool = True,
     ) -> None:
         """``prompts`` by task; ``asking`` is greedy, in tags, where none is given.
+
+        ``sends_temperature`` is false where the model takes none.
 
         Raises:
             ConfigError: a task has no prompt, or one that lacks a section or a place; so
@@ -61,8 +69,13 @@ class ChatJudge:
             raise ConfigError(f"the judge has no prompt for {', '.join(missing)}")
         for task in ("answerability", "atomicity", "correctness", "coverage"):
             self._request(JudgeCall(task, answers=("",)))
-        self.failures: Counter[str] = Counter()
+        self._sends_temperature = sends_temperature
+        self._verdict = Verdict(most_unanswered=1.0)  # what failures do is for the rewards to say
+
+    @property
+    def failures(self) -> Counter[str]:
         """How many calls got no ruling, by reason, since this object was made."""
+        return self._verdict.failures
 
     @property
     def engine(self) -> str:
@@ -71,9 +84,10 @@ class ChatJudge:
         digests = " ".join(f"{task}:{self._prompts[task].digest[:_SHOWN]}" for task in TASKS)
         form = "json" if asking.structured else "tags"
         thinking = {None: "default", True: "on", False: "off"}[asking.thinking]
+        warmth = f"{asking.sampling.temperature:g}" if self._sends_temperature else "default"
         return (
             f"{self._chat.engine} {digests} {form} "
-            f"temperature={asking.sampling.temperature:g} top_p={asking.sampling.top_p:g} "
+            f"temperature={warmth} top_p={asking.sampling.top_p:g} "
             f"seed={asking.sampling.seed} max_tokens={asking.sampling.max_tokens} "
             f"thinking={thinking}"
         )
@@ -82,6 +96,10 @@ class ChatJudge:
         """One ruling a call, in order; equal calls cost what one costs.
 
         A failed call is ``Ruling(None, reason)``, the reasons being those of ``ChatFailure``.
+
+        Raises:
+            EngineError: a ceiling was reached, or no endpoint answers; what was answered is
+                in the client's cache.
         """
         rulings: dict[int, Ruling] = {}
         for tasks, read in _BATCHES:
@@ -89,15 +107,11 @@ class ChatJudge:
             requests = [self._request(calls[place]) for place in places]
             reader = partial(read, structured=self._asking.structured)
             outcomes = self._chat.complete(requests, parse=reader) if requests else []
+            self._verdict.note(outcomes)
+            self._verdict.refuse(f"judge '{self.engine}'")
             for place, outcome in zip(places, outcomes, strict=True):
-                rulings[place] = self._ruling(outcome, reader)
+                rulings[place] = _ruling(outcome, reader)
         return [rulings[place] for place in range(len(calls))]
-
-    def _ruling(self, outcome: ChatReply | ChatFailure, reader: Callable[[str], str]) -> Ruling:
-        if isinstance(outcome, ChatFailure):
-            self.failures[outcome.reason] += 1
-            return Ruling(None, outcome.reason)
-        return Ruling(reader(outcome.text))
 
     def _request(self, call: JudgeCall) -> ChatRequest:
         prompt, asking = self._prompts[call.task], self._asking
@@ -111,3 +125,9 @@ class ChatJudge:
                 return atomicity_request(prompt, asking, call.claim, call.question)
             case "coverage":
                 return coverage_request(prompt, asking, call.claim, call.answers)
+
+
+def _ruling(outcome: ChatReply | ChatFailure, reader: Callable[[str], str]) -> Ruling:
+    if isinstance(outcome, ChatFailure):
+        return Ruling(None, outcome.reason)
+    return Ruling(reader(outcome.text))

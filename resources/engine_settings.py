@@ -11,11 +11,12 @@ Left out deliberately: the engines (``resources.engines``), and reading the envi
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import dagster as dg
 from pydantic import Field, PrivateAttr, SecretStr
 
+from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError
 from resources.chat.settings import Ceilings, ChatSettings, Price, ThinkingStyle
 from resources.late_chat import CountedChat, LateChat
@@ -128,3 +129,46 @@ class ChatResource(KeyedResource):
                 money=self.dollar_ceiling or None,
             ),
         }
+
+
+class PromptedResource(ChatResource):
+    """An engine that puts prompts to a chat model: which one, how, and with which words."""
+
+    model: str = Field(default="", description="chat: name in requests")
+    revision: str = Field(default="", description="chat: of the weights, or the snapshot")
+    endpoints: list[str] = Field(default=[], description="chat: URLs that end in /v1")
+    prompts_dir: str = Field(default="", description="chat: folder of prompt files of one's own")
+    structured: bool = Field(default=False, description="chat: the endpoints enforce JSON schemas")
+    thinking: Literal["default", "on", "off"] = Field(
+        default="default", description="chat: of a reasoning model"
+    )
+    thinking_style: Literal["none", "qwen", "openai"] = Field(
+        default="none", description="chat: how thinking is switched"
+    )
+    temperature: float = Field(default=0, ge=0, description="chat: 0 is greedy")
+    seed: int = Field(default=42, description="chat: of sampling")
+    reply_tokens: int = Field(default=1024, ge=1, description="chat: most of one reply")
+
+    @property
+    def thinks(self) -> bool | None:
+        """Thinking as a request takes it; None leaves it to the model."""
+        return {"default": None, "on": True, "off": False}[self.thinking]
+
+    @property
+    def sends_temperature(self) -> bool:
+        """Whether the model takes one; OpenAI's reasoning models do not."""
+        return self.thinking_style != "openai"
+
+    def sampling(self) -> Sampling:
+        """As every request is sampled."""
+        return Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens)
+
+    def chat(self) -> LateChat:
+        """The client of ``model`` at ``endpoints``, made at the first question."""
+        return self.late_chat(
+            self.model,
+            self.revision,
+            lambda: tuple(self.endpoints),
+            structured=self.structured,
+            thinking_style=self.thinking_style,
+        )

@@ -14,7 +14,6 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field, SecretStr
 
-from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.ports import Embedder
 from resources.chat_decomposer import ChatDecomposer
@@ -23,7 +22,12 @@ from resources.embedded.minilm import MiniLM
 from resources.embedded.rule_decomposer import RuleDecomposer
 from resources.embedded.rule_entities import RuleEntities
 from resources.embedded.word_tokens import WordTokens
-from resources.engine_settings import ChatResource, KeyedResource, StoredResource
+from resources.engine_settings import (
+    ChatResource,
+    KeyedResource,
+    PromptedResource,
+    StoredResource,
+)
 from resources.hosted_embeddings import HostedEmbedder
 from resources.minicheck.chunk_tokens import ChunkTokens
 from resources.minicheck.forms import StoredForms
@@ -247,27 +251,13 @@ class VerifierResource(ChatResource):
         )
 
 
-class DecomposerResource(ChatResource):
+class DecomposerResource(PromptedResource):
     """The writer of silver sub-questions."""
 
     batch_size: int = Field(default=1024, ge=1, description="pairs asked and stored at a time")
     engine: Literal["embedded", "chat"] = Field(
         default="embedded", description="rules on the claim's wording, or a chat model"
     )
-    model: str = Field(default="", description="chat: name in requests")
-    revision: str = Field(default="", description="chat: of the weights, or the snapshot")
-    endpoints: list[str] = Field(default=[], description="chat: URLs that end in /v1")
-    prompts_dir: str = Field(default="", description="chat: folder of a silver.md of one's own")
-    structured: bool = Field(default=False, description="chat: the endpoints enforce JSON schemas")
-    thinking: Literal["default", "on", "off"] = Field(
-        default="default", description="chat: of a reasoning model"
-    )
-    thinking_style: Literal["none", "qwen", "openai"] = Field(
-        default="none", description="chat: how thinking is switched"
-    )
-    temperature: float = Field(default=0, ge=0, description="chat: 0 is greedy")
-    seed: int = Field(default=42, description="chat: of sampling")
-    reply_tokens: int = Field(default=1024, ge=1, description="chat: most of one reply")
     most_unanswered: float = Field(
         default=0.05,
         ge=0,
@@ -279,21 +269,15 @@ class DecomposerResource(ChatResource):
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
         if self.engine == "embedded":
             return StoredDecomposer(RuleDecomposer(), self.store(), self.batch_size)
-        chat = self.late_chat(
-            self.model,
-            self.revision,
-            lambda: tuple(self.endpoints),
-            structured=self.structured,
-            thinking_style=self.thinking_style,
-        )
+        chat = self.chat()
         writer = ChatDecomposer(
             chat,
             load_prompt("silver", self.prompts_dir),
-            Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens),
+            self.sampling(),
             structured=self.structured,
-            thinking={"default": None, "on": True, "off": False}[self.thinking],
+            thinking=self.thinks,
             most_unanswered=self.most_unanswered,
-            sends_temperature=self.thinking_style != "openai",
+            sends_temperature=self.sends_temperature,
         )
         stored = StoredDecomposer(writer, self.store(), self.batch_size, chat.details)
         writer.answered_before = lambda: stored.hits

@@ -13,17 +13,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from decomposerl.chat import Sampling
 from decomposerl.judge.call import Judge
 from decomposerl.prompts.judge import Asking
 from resources.chat_judge import ChatJudge, load_judge_prompts
 from resources.embedded.rule_judge import RuleJudge
-from resources.engine_settings import ChatResource
+from resources.engine_settings import PromptedResource
 from resources.judging import StoredJudge
 from resources.replay_judge import ReplayJudge
 
 
-class JudgeResource(ChatResource):
+class JudgeResource(PromptedResource):
     """The judge (paper, section 3.2: a 32B model at temperature 0 with seed 42)."""
 
     batch_size: int = Field(default=1024, ge=1, description="calls asked and stored at a time")
@@ -31,23 +30,10 @@ class JudgeResource(ChatResource):
         default="embedded", description="rules on words, a chat model, or recorded rulings"
     )
     folder: str = Field(default="", description="replay: folder of recorded rulings")
-    model: str = Field(default="", description="chat: name in requests")
-    revision: str = Field(default="", description="chat: of the weights, or the snapshot")
-    endpoints: list[str] = Field(default=[], description="chat: URLs that end in /v1")
-    prompts_dir: str = Field(default="", description="chat: folder of one's own four prompts")
-    structured: bool = Field(default=False, description="chat: the endpoints enforce JSON schemas")
-    thinking: Literal["default", "on", "off"] = Field(
-        default="default", description="chat: of a reasoning model"
-    )
-    thinking_style: Literal["none", "qwen", "openai"] = Field(
-        default="none", description="chat: how thinking is switched"
-    )
-    temperature: float = Field(default=0, ge=0, description="chat: 0 is greedy")
-    seed: int = Field(default=42, description="chat: of sampling")
     reply_tokens: int = Field(default=4096, ge=1, description="chat: most of one reply")
 
     def open(self) -> Judge:
-        """A fresh port; its ``calls`` and ``hits`` start at zero.
+        """A fresh port; its ``calls`` and ``hits`` start at zero, where it has them.
 
         Raises:
             ConfigError: a prompt is missing or malformed.
@@ -56,17 +42,11 @@ class JudgeResource(ChatResource):
             return ReplayJudge(Path(self.folder))
         if self.engine == "embedded":
             return RuleJudge()
-        chat = self.late_chat(
-            self.model,
-            self.revision,
-            lambda: tuple(self.endpoints),
-            structured=self.structured,
-            thinking_style=self.thinking_style,
+        chat = self.chat()
+        judge = ChatJudge(
+            chat,
+            load_judge_prompts(self.prompts_dir),
+            Asking(self.sampling(), structured=self.structured, thinking=self.thinks),
+            sends_temperature=self.sends_temperature,
         )
-        asking = Asking(
-            Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens),
-            structured=self.structured,
-            thinking={"default": None, "on": True, "off": False}[self.thinking],
-        )
-        judge = ChatJudge(chat, load_judge_prompts(self.prompts_dir), asking)
         return StoredJudge(judge, self.store(), self.batch_size, chat.details)

@@ -14,7 +14,7 @@ from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from decomposerl.chat import Sampling
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import CRITERIA, Judge, JudgeCall, Ruling
 from decomposerl.prompts.judge import Asking
 from decomposerl.prompts.template import parse_prompt
@@ -130,9 +130,25 @@ def test_a_reply_that_does_not_parse_is_asked_once_more():
 )
 def test_a_call_that_failed_has_no_value_and_a_reason(answer: Answer, reason: str):
     """Never a 0 and never a verdict; every failed call is counted, none raises."""
-    with Session(None, usual=answer) as session:
+    with Session(None, [replying("<answer>1</answer>")], usual=answer) as session:
+        assert [Ruling("1")] == session.judge.judge([ANSWERABLE])
         assert [Ruling(None, reason)] == session.judge.judge([COVERAGE])
     assert {reason: 1} == session.judge.failures
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (server.UNKNOWN_KEY, "answers no request.*401"),
+        (server.OTHER_MODEL, "answers no request.*wrong_model"),
+        (server.BROKEN, "not one of 1 requests was answered.*server_error"),
+    ],
+    ids=["key", "model", "down"],
+)
+def test_an_endpoint_that_never_answers_is_an_error(answer: Answer, said: str):
+    """A wrong key is told to a person; it does not become a table of missing rulings."""
+    with Session(None, usual=answer) as session, pytest.raises(EngineError, match=said):
+        session.judge.judge([COVERAGE])
 
 
 def test_a_text_that_cannot_be_sent_is_a_failure():

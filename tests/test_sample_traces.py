@@ -94,6 +94,11 @@ def test_size_and_balance():
     assert 2 * counts["harmful"] == len(good)
 
 
+def test_many_claims_are_made_as_well():
+    """A wrong value is never the right one in another letter case, however many are drawn."""
+    assert 3_000 == len(planted_traces(claims=240))
+
+
 def test_a_group_is_the_variants_of_one_claim():
     """Traces of a claim stand together, numbered, the good one first, their twins among them."""
     groups = [list(group) for _, group in groupby(TRACES, key=lambda trace: trace.group)]

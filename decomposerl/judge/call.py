@@ -62,5 +62,9 @@ class Judge(Protocol):
         ...
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
-        """One ruling a call, in order; no call raises."""
+        """One ruling a call, in order; a call that fails has none and says why.
+
+        Raises:
+            EngineError: the judge as a whole cannot be asked, or a recorded one lacks a call.
+        """
         ...

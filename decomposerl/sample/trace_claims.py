@@ -149,8 +149,9 @@ def _part(world: World, scene: Scene, fact: Fact, evidence: str, *, refuted: boo
 
 
 def _unheard(world: World, slot: str, evidence: str) -> str:
-    """A value that stands nowhere in the evidence."""
-    while (value := world.value(slot)) in evidence:
+    """A value that stands nowhere in the evidence, in any letter case."""
+    said = evidence.casefold()
+    while (value := world.value(slot)).casefold() in said:
         pass
     return value
 
