@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from decomposerl.errors import ConfigError, SourceFileError
+from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.records import Problem, TraceRecord, read_trace_records
+from decomposerl.traces.rollout import Rollout
 
 if TYPE_CHECKING:
     from resources.scoring import Scoring
@@ -66,20 +67,30 @@ def score_file(
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
         DecomposeRLError: as ``resources.scoring.score_rollouts``.
     """
-    from dagster_project.profiles import (
-        fill_environment,
-        profile_from_environment,
-        resources_for,
-    )
     from decomposerl.rewards.composite import weights_of
-    from resources.replay_judge import ReplayJudge
-    from resources.scoring import score_rollouts
 
     weights_of(settings)  # a wrong name costs nothing
     if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
         raise ConfigError(f"--labelled-share is {labelled_share}; it must lie between 0 and 1")
     records, problems = _records(traces)
     rollouts = [_relabelled(record, labelled_share).rollout() for record in records]
+    scoring, judge, embedder = _scored(rollouts, settings, recorded)
+    written = _write(scoring, _target(traces, out))
+    return ScoreRun(scoring, judge, embedder, tuple(problems), written)
+
+
+def _scored(
+    rollouts: Sequence[Rollout], settings: RewardSettings, recorded: Path | None
+) -> tuple["Scoring", str, str]:
+    """The scored rollouts, and the names of judge and embedder of the profile."""
+    from dagster_project.profiles import (
+        fill_environment,
+        profile_from_environment,
+        resources_for,
+    )
+    from resources.replay_judge import ReplayJudge
+    from resources.scoring import score_rollouts
+
     fill_environment()
     engines = resources_for(profile_from_environment())
     with ExitStack() as opened:
@@ -91,8 +102,7 @@ def score_file(
         judge = engine("judge") if recorded is None else ReplayJudge(recorded)
         embedder = engine("question_embedder")
         scoring = score_rollouts(rollouts, judge, embedder, settings)
-    written = _write(scoring, _target(traces, out))
-    return ScoreRun(scoring, judge.engine, embedder.engine, tuple(problems), written)
+    return scoring, judge.engine, embedder.engine
 
 
 def parse_weights(pairs: Sequence[str]) -> dict[str, float]:
@@ -156,5 +166,8 @@ def _write(scoring: "Scoring", target: Path) -> tuple[Path, ...]:
         calls: scoring.judge_calls,
     }
     for path, frame in frames.items():
-        write_parquet(frame, path)
+        try:
+            write_parquet(frame, path)
+        except OSError as error:
+            raise DecomposeRLError(f"{path} cannot be written: {error.strerror}") from error
     return tuple(frames)

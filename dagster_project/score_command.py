@@ -14,34 +14,37 @@ if TYPE_CHECKING:
     from dagster_project.score import ScoreRun
 
 
+Weights = Annotated[
+    list[str] | None, typer.Option(help="NAME=NUMBER, may be repeated; 0 switches off.")
+]
+Abstention = Annotated[
+    Literal["honest", "literal"], typer.Option(help="Whether dodging pays, as printed.")
+]
+Failures = Annotated[
+    Literal["drop_group", "drop_rollout", "zero", "raise"],
+    typer.Option(help="What a missing ruling does to the sum."),
+]
+Share = Annotated[float | None, typer.Option(help="Take the label from the other claims, 0..1.")]
+Recorded = Annotated[Path | None, typer.Option(help="A judge_calls table in place of the judge.")]
+
+
 @in_red
 def score(  # noqa: PLR0913 - each is one option
     traces: Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-' is input.")],
     *,
     out: Annotated[Path | None, typer.Option(help="Reward table; default: beside TRACES.")] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option(help="NAME=NUMBER, may be repeated; 0 switches off.")
-    ] = None,
+    weight: Weights = None,
     necessity: Annotated[Literal["min", "mean"], typer.Option(help="Over questions.")] = "min",
-    abstention: Annotated[
-        Literal["honest", "literal"], typer.Option(help="Whether dodging pays, as printed.")
-    ] = "honest",
+    abstention: Abstention = "honest",
     atomicity: Annotated[
         Literal["fraction", "strict"], typer.Option(help="k/5, or all five.")
     ] = "fraction",
     votes: Annotated[
         Literal["judge", "policy"], typer.Option(help="Whose verdicts stand in for a label.")
     ] = "judge",
-    failures: Annotated[
-        Literal["drop_group", "drop_rollout", "zero", "raise"],
-        typer.Option(help="What a missing ruling does to the sum."),
-    ] = "drop_group",
-    labelled_share: Annotated[
-        float | None, typer.Option(help="Take the label from the other claims, 0..1.")
-    ] = None,
-    judge_calls: Annotated[
-        Path | None, typer.Option(help="A judge_calls table in place of the judge.")
-    ] = None,
+    failures: Failures = "drop_group",
+    labelled_share: Share = None,
+    judge_calls: Recorded = None,
     questions: Annotated[bool, typer.Option(help="Print each question's values too.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
 ) -> None:

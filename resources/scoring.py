@@ -50,7 +50,7 @@ def score_rollouts(
     Raises:
         ConfigError: a weight names no reward.
         RewardError: a ruling is missing and ``settings.failures`` is ``raise``.
-        ValueError: the rollouts of a group differ in claim, label or n*.
+        ValueError: the rollouts of a group differ in claim, evidence, label or n*.
         EngineError: an engine failed as a whole.
     """
     weights = weights_of(settings)

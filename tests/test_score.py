@@ -147,6 +147,13 @@ def test_wrong_options_end_with_one_sentence(file: Path, words: list[str], said:
     assert not file.with_suffix(".rewards.parquet").exists()
 
 
+def test_a_place_that_cannot_be_written_is_named(file: Path):
+    """One sentence; the rulings that were paid for are stored by their judge."""
+    result = score(file, *LEAN, "--out", "/proc/none/rewards.parquet")
+    assert 2 == result.exit_code
+    assert "/proc/none/rewards.parquet cannot be written" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
