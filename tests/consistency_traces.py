@@ -13,9 +13,9 @@ from decomposerl.traces.trace import Cycle, Trace
 Pairs = Sequence[tuple[str, str]]
 
 GOLFERS = (
-    "Best paid golfers of the 2001 season (five). 1. Tiger Woods (United States); 2. Phil "
-    "Mickelson (United States); 3. David Toms (United States); 4. Vijay Singh (Fiji); "
-    "5. Davis Love III (United States)."
+    "Best paid golfers of the 2001 season. 1. Davis Love III (United States); 2. Vijay "
+    "Singh (Fiji); 3. Phil Mickelson (United States); 4. David Toms (United States); "
+    "5. Tiger Woods (United States)."
 )
 BARS = """Medals of the spring games
 Athlete | Country | Medals
@@ -27,7 +27,10 @@ KEYED = """Athlete: Ilva Renn; Country: Torland
 Athlete: Okko Brann; Country: Maurea
 Athlete: Ode Vell; Country: Torland"""
 RANKED = ("Who stands in the ranking?", "Renn, Brann, Vell, Lund.")
-ORDER = ("In what order did they earn?", "Woods, Mickelson, Toms, Singh, Love III, by earnings.")
+ORDER = (
+    "In what order did they earn?",
+    "Love III, Singh, Mickelson, Toms, Woods, in rising order.",
+)
 LISTED = ("How many golfers does the list name?", "The list names five golfers.")
 FROM_US = "How many of the golfers come from the United States?"
 
@@ -52,8 +55,8 @@ def states(pairs: Pairs, evidence: str = "") -> list[str]:
 
 RETOLD = {
     "two books, one author": [
-        ("Who is the author of Nineteen Eighty-Four?", "Orwell wrote it; it came out in 1949."),
-        ("Who is the author of Animal Farm?", "Orwell too; Animal Farm came out in 1945."),
+        ("Which author wrote Nineteen Eighty-Four?", "Orwell wrote it; it came out in 1949."),
+        ("Which author wrote Animal Farm?", "Orwell too; Animal Farm came out in 1945."),
         ("Did Orwell receive a Nobel Prize?", "No, two other awards are listed: Hugo, Prometheus."),
     ],
     "two hops in football": [
@@ -61,17 +64,17 @@ RETOLD = {
         ("In which league does SD Eibar play?", "SD Eibar has played in La Liga since 2014."),
     ],
     "the wrong date": [
-        ("In what year did George Brown reorganise the party?", "He reorganised it in 1857."),
+        ("In what year was the party reorganised by George Brown?", "He reorganised it in 1857."),
         (
             "Is July 1, 1867 mentioned in the document?",
-            "No, the document gives 1857 and never mentions July 1, 1867.",
+            "No, 1857 is the year it has; July 1, 1867 it never mentions.",
         ),
     ],
     "the same date asked twice": [
-        ("When did George Brown reorganise the party?", "George Brown did so in 1857."),
+        ("When was the party reorganised by George Brown?", "George Brown did so in 1857."),
         (
-            "In what year did George Brown reorganise the party?",
-            "The document gives 1857 and never mentions July 1, 1867.",
+            "In what year was the party reorganised by George Brown?",
+            "The year was 1857; July 1, 1867 is never mentioned.",
         ),
     ],
     "the monkey's range": [
@@ -144,7 +147,7 @@ CLASHES: dict[str, Pairs] = {
         ("Who was The Drowned Fair written by?", "Okko Brann wrote it."),
     ],
     "a list against a count": [
-        ("Which golfers come from the United States?", "Tiger Woods, David Toms and Davis Love."),
+        ("Which golfers come from the United States?", "David Toms, Tiger Woods and Davis Love."),
         ("How many golfers come from the United States?", "Two golfers do."),
     ],
     "statements in answers to other questions": [
@@ -309,11 +312,11 @@ HONEST: dict[str, tuple[Pairs, str]] = {
     ),
     "what no row is": ([("How many countries does the table list?", "Two."), RANKED], BARS),
     "the first rows": (
-        [("How many of the top three golfers are from the United States?", "Three."), ORDER],
+        [("How many of the top three golfers come from the United States?", "Three."), ORDER],
         GOLFERS,
     ),
     "nobody names the fourth": (
-        [(FROM_US, "Three of them are: Tiger Woods, Phil Mickelson and David Toms.")], GOLFERS,
+        [(FROM_US, "Three of them are: David Toms, Phil Mickelson and Tiger Woods.")], GOLFERS,
     ),
     "no such value": ([("How many golfers are from Peru?", "None of the five."), ORDER], GOLFERS),
     "two lists": (

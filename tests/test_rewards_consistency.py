@@ -28,7 +28,7 @@ from decomposerl.traces.grammar import parse_trace
 
 def test_the_golf_undercount():
     """Three are counted, the trace itself names four: that count is wrong, the rest is not."""
-    answer = "Three of the golfers come from the United States: Tiger Woods, Mickelson and Toms."
+    answer = "Three of the golfers come from the United States: Toms, Mickelson and Woods."
     score = scored([LISTED, (FROM_US, answer), ORDER], GOLFERS)
     assert ["consistent", "miscounts", "consistent"] == [q.state for q in score.questions]
     assert [1.0, 0.0, 1.0] == [q.value for q in score.questions]

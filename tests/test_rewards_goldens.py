@@ -27,11 +27,11 @@ EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS})
 NAMES = ("format", "verification", "question_count", "diversity", "coverage", "necessity", "joint")
 
 BOOKS = """<think>Two books, one person: who wrote each, and did that writer get the prize?</think>
-<question>Who is the author of Nineteen Eighty-Four?</question>
-<answer>Nineteen Eighty-Four (1949) is a novel by George Orwell.</answer>
+<question>Which novelist is Nineteen Eighty-Four by?</question>
+<answer>It is a novel of 1949 by George Orwell.</answer>
 <think>Now the other book.</think>
-<question>Who is the author of Animal Farm?</question>
-<answer>Animal Farm (1945) is by George Orwell too.</answer>
+<question>And which novelist is Animal Farm by?</question>
+<answer>By George Orwell too, four years earlier.</answer>
 <think>One person indeed. What remains is the prize.</think>
 <question>Was George Orwell given the Nobel Prize in Literature?</question>
 <answer>No. Orwell's honours are a Prometheus award and a Retrospective Hugo; the document says \
@@ -49,8 +49,8 @@ FOOTBALL = """<think>The league follows from the club, so the club comes first.<
 <verification>Supported</verification>"""
 
 DATE = """<think>The claim gives a day; what does the document give?</think>
-<question>In which year did George Brown reorganise the Liberal Party?</question>
-<answer>George Brown reorganised the Clear Grit (Liberal) Party in 1857.</answer>
+<question>Which year does the document give for George Brown's reform of his party?</question>
+<answer>In 1857 George Brown gave the Clear Grit party its new shape.</answer>
 <think>Ten years apart. Is the other date anywhere?</think>
 <question>Is 1 July 1867 named in the document?</question>
 <answer>The document has 1857 alone; 1 July 1867 does not occur.</answer>
@@ -59,11 +59,11 @@ DATE = """<think>The claim gives a day; what does the document give?</think>
 
 MONKEYS = """<think>Two monkeys and two regions. Each monkey is looked up by itself.</think>
 <question>Where does the Tantalus monkey live?</question>
-<answer>Tropical central Africa: Cameroon, Ghana, Kenya, Nigeria, Sudan and Uganda among \
-others.</answer>
+<answer>In a dozen countries between the tropics of Africa, from Ghana in the west to Kenya \
+in the east.</answer>
 <think>The other monkey.</think>
 <question>Where does the Vervet monkey live?</question>
-<answer>I don't know the range of the Vervet monkey; the document is about another one.</answer>
+<answer>I don't know where Vervet monkeys live; the document is about another species.</answer>
 <think>Nothing on it. One wrong half is enough to refute.</think>
 <question>Does the range of the Tantalus monkey include Ethiopia?</question>
 <answer>No, Ethiopia is not among the countries listed for the Tantalus monkey.</answer>
@@ -71,20 +71,24 @@ others.</answer>
 <verification>Refuted</verification>"""
 
 GOLF = """<think>How many golfers are there, and how many of them are American?</think>
-<question>How many golfers does the table list?</question>
-<answer>The table lists five golfers.</answer>
+<question>How many golfers stand in the ranking?</question>
+<answer>It has rows for five golfers.</answer>
 <think>Now the Americans.</think>
-<question>How many of the golfers are from the United States?</question>
-<answer>Three of the golfers are from the United States: Tiger Woods, Phil Mickelson and David \
-Toms.</answer>
-<think>And their order.</think>
-<question>In which order do the golfers stand?</question>
-<answer>By earnings: Woods, Mickelson, Toms, Singh, Love III.</answer>
+<question>How many golfers come from the United States?</question>
+<answer>Three golfers come from the United States: David Toms, Phil Mickelson and Tiger \
+Woods.</answer>
+<think>And their names.</think>
+<question>Whom does the ranking name, from A to Z?</question>
+<answer>Love III, Mickelson, Singh, Toms, Woods.</answer>
 <think>Three of five, as claimed.</think>
 <verification>Supported</verification>"""
-GOLF_TABLE = """2001 PGA Tour earnings (top 5). 1. Tiger Woods (United States); 2. Phil Mickelson \
-(United States); 3. David Toms (United States); 4. Vijay Singh (Fiji); 5. Davis Love III (United \
-States)."""
+GOLF_TABLE = """Golf in 2001: who earned most, by name
+Golfer | Country
+Davis Love III | United States
+Phil Mickelson | United States
+Vijay Singh | Fiji
+David Toms | United States
+Tiger Woods | United States"""
 
 
 @dataclass(frozen=True)
@@ -181,8 +185,8 @@ MONKEY = next(one for one in GOLDENS if one.name == "monkeys")
 UNDERCOUNT = next(one for one in GOLDENS if one.name == "golf")
 REPAIRED = replace(
     UNDERCOUNT,
-    text=GOLF.replace("Three of the", "Four of the")
-    .replace("Mickelson and David Toms", "Mickelson, David Toms and Davis Love III")
+    text=GOLF.replace("Three golfers", "Four golfers")
+    .replace("David Toms, Phil", "Davis Love III, David Toms, Phil")
     .replace("Three of five, as", "Four of five, not three as")
     .replace("Supported", "Refuted"),
     full=R,

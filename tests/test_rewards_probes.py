@@ -13,15 +13,15 @@ from decomposerl.traces.trace import Cycle
 
 Pairs = Sequence[tuple[str, str]]
 ROWS = (
-    ("Tiger Woods", "United States"),
-    ("Phil Mickelson", "United States"),
-    ("David Toms", "United States"),
-    ("Vijay Singh", "Fiji"),
     ("Davis Love III", "United States"),
+    ("Phil Mickelson", "United States"),
+    ("Vijay Singh", "Fiji"),
+    ("David Toms", "United States"),
+    ("Tiger Woods", "United States"),
 )
 ENTRIES = [f"{name} ({country})" for name, country in ROWS]
 NUMBERED = [f"{place}. {entry}" for place, entry in enumerate(ENTRIES, start=1)]
-TITLE = "2001 PGA Tour earnings (top 5)"
+TITLE = "The five golfers who earned most in 2001, by name"
 EVIDENCE = {
     "semicolons": f"{TITLE}. {'; '.join(NUMBERED)}.",
     "commas": f"{TITLE}. {', '.join(NUMBERED)}.",
@@ -30,9 +30,9 @@ EVIDENCE = {
     "bars": "\n".join((TITLE, "Golfer | Country", *(" | ".join(row) for row in ROWS))),
     "bars with a page": "\n".join(f"2001 PGA Tour: {' | '.join(row)}" for row in ROWS),
 }
-FIVE = ("How many golfers are in the table?", "The table lists five golfers.")
-ORDER = ("Who earned most, in order?", "Woods, Mickelson, Toms, Singh, Love III, by earnings.")
-FROM_US = "How many of the golfers are from the United States?"
+FIVE = ("How many golfers have a row?", "There are rows for five golfers.")
+ORDER = ("Who earned least, in order?", "Love III, Singh, Toms, Mickelson, Woods, in rising order.")
+FROM_US = "How many of the golfers come from the United States?"
 BOTH_WROTE = "Good Omens is by Terry Pratchett and Neil Gaiman."
 
 
@@ -47,7 +47,7 @@ def scored(pairs: Pairs, evidence: str = "") -> Score:
 @pytest.mark.parametrize(
     "answer",
     [
-        "Three of the golfers are from the United States: Woods, Mickelson, and Toms.",
+        "Three of the golfers come from the United States: Toms, Woods, and Mickelson.",
         "Three.",
         "There are three of them.",
     ],
@@ -63,13 +63,13 @@ def test_the_undercount_is_found_in_every_shape(shape: str, answer: str):
 @pytest.mark.parametrize(
     ("question", "answer"),
     [
-        (FROM_US, "Four of the golfers are from the United States."),
-        (FROM_US, "At least three of the golfers are from the United States."),
-        (FROM_US, "Not three but four of the golfers are from the United States."),
-        ("How many of the golfers are from Fiji?", "One golfer, Vijay Singh, is from Fiji."),
+        (FROM_US, "Four of the golfers come from the United States."),
+        (FROM_US, "At least three of the golfers come from the United States."),
+        (FROM_US, "Not three but four of the golfers come from the United States."),
+        ("How many of the golfers come from Fiji?", "One golfer, Vijay Singh, is from Fiji."),
         (
-            "How many of the top three golfers are from the United States?",
-            "Three of the top three are: Tiger Woods, Phil Mickelson and David Toms.",
+            "How many of the top three golfers come from the United States?",
+            "Three of the top three are: David Toms, Tiger Woods and Phil Mickelson.",
         ),
         (
             "How many of the golfers from the United States had won majors?",
@@ -77,7 +77,7 @@ def test_the_undercount_is_found_in_every_shape(shape: str, answer: str):
         ),
         (
             "How many golfers from the United States earned more than Vijay Singh?",
-            "Three golfers earned more: Tiger Woods, Phil Mickelson and David Toms.",
+            "Three golfers earned more: David Toms, Tiger Woods and Phil Mickelson.",
         ),
         (
             "Which other golfers from the United States are there besides Woods?",
@@ -225,9 +225,9 @@ def test_one_question_with_two_answers(first: tuple[str, str], second: tuple[str
     "question",
     [
         "How many of the five golfers from the United States won majors?",
-        "How many of the five golfers who won majors are from the United States?",
-        "How many of the top three golfers are from the United States?",
-        "How many of the 3 best golfers are from the United States?",
+        "How many of the five golfers who won majors come from the United States?",
+        "How many of the top three golfers come from the United States?",
+        "How many of the 3 best golfers come from the United States?",
     ],
 )
 def test_a_number_of_rows_is_no_excuse_for_a_condition(shape: str, question: str):

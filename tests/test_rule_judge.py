@@ -20,14 +20,17 @@ from decomposerl.traces.trace import Cycle
 from resources.embedded.rule_judge import RuleJudge
 
 NOVELIST = (
-    "The writer of Nineteen Eighty-Four and Animal Farm was given the Nobel Prize in Literature.",
+    "The writer of Animal Farm and Nineteen Eighty-Four was given the Nobel Prize in Literature.",
     (
-        "George Orwell was an English novelist, known for Animal Farm (1945) and Nineteen "
-        "Eighty-Four (1949).\nHe was given a Hugo Award long after his death, and he never was a "
+        "George Orwell was an English novelist, known for Nineteen Eighty-Four (1949) and Animal "
+        "Farm (1945).\nHe was given a Hugo Award long after his death, and he never was a "
         "winner of the Nobel Prize."
     ),
     [
-        ("Who wrote Nineteen Eighty-Four?", "George Orwell wrote Nineteen Eighty-Four in 1949."),
+        (
+            "Who wrote Nineteen Eighty-Four?",
+            "Nineteen Eighty-Four, of 1949, was written by George Orwell.",
+        ),
         ("Who wrote Animal Farm?", "Animal Farm, of 1945, was written by George Orwell."),
         ("Did George Orwell win the Nobel Prize?", "No, he was never a winner of the Nobel Prize."),
     ],
@@ -40,7 +43,7 @@ KEEPER = (
     ),
     [
         ("Which club does Marko Dmitrović play for?", "Marko Dmitrović keeps goal for SD Eibar."),
-        ("Which league does SD Eibar play in?", "SD Eibar plays in La Liga."),
+        ("In which league does SD Eibar play?", "SD Eibar plays in La Liga."),
     ],
 )
 PARTY = (
@@ -58,7 +61,7 @@ PARTY = (
     ],
 )
 MONKEYS = (
-    "Both the Tantalus monkey and the Vervet monkey live in Ethiopia.",
+    "The Vervet monkey and the Tantalus monkey both live in Ethiopia.",
     (
         "The Tantalus monkey lives in the tropical middle of Africa.\n"
         "The range of the Tantalus monkey is Benin, Cameroon, Chad, Ghana, Kenya, Sudan and Uganda."
@@ -68,24 +71,25 @@ MONKEYS = (
             "What is the range of the Tantalus monkey?",
             "The range of the Tantalus monkey is Benin, Cameroon, Chad, Ghana, Kenya and Uganda.",
         ),
-        ("What is the range of the Vervet monkey?", "I don't know the Vervet monkey's range."),
+        ("Where does the Vervet monkey live?", "I don't know the Vervet monkey's range."),
         (
             "Is Ethiopia in the range of the Tantalus monkey?",
-            "No: Ethiopia is not in the listed range of the Tantalus monkey.",
+            "No: the range of the Tantalus monkey does not reach Ethiopia.",
         ),
     ],
 )
 GOLFERS = (
-    "Three of the five golfers with the highest earnings in 2001 were from the United States.",
+    "Of the five golfers with the highest earnings in 2001, three came from the United States.",
     (
-        "Golfers by earnings in 2001: Tiger Woods (United States), Phil Mickelson (United States), "
-        "David Toms (United States), Vijay Singh (Fiji), Davis Love (United States)."
+        "Golfers with the highest earnings in 2001: Davis Love (United States), Phil Mickelson "
+        "(United States), Vijay Singh (Fiji), David Toms (United States), Tiger Woods "
+        "(United States)."
     ),
     [
         ("How many golfers are named?", "Five golfers are named with their earnings in 2001."),
         (
-            "How many of the golfers are from the United States?",
-            "Three of the golfers are from the United States: Woods, Mickelson and Toms.",
+            "How many of the golfers come from the United States?",
+            "Three of the golfers come from the United States: Toms, Mickelson and Woods.",
         ),
     ],
 )

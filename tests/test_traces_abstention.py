@@ -39,7 +39,7 @@ ABSTENTIONS = [
     "Unfortunately, I do not know.",
     "Based on the given document, I don't know.",
     # The paper's monkey, told in other words.
-    "I don't know the range of the Vervet monkey from the evidence document that was given.",
+    "I don't know the ranges of Vervet monkeys from the evidence document that was given.",
     "I don't know from the document alone.",
     "I don't know exactly.",
     "I don't know for sure.",
@@ -103,7 +103,7 @@ ANSWERS = [
     "I don't know. The text only says 1857.",
     "I don't know. The text only mentions that he lives in Ghana.",
     "I don't know. The text only covers the year 1857.",
-    "I don't know. The table lists five golfers.",
+    "I don't know. There are five golfers in it.",
     "I don't know. The document does not mention July, it gives 1857.",
     "I don't know. The document does not mention it but 1857 is likely.",
     "I don't know. Orwell was not given the Nobel Prize.",
@@ -116,7 +116,7 @@ ANSWERS = [
     "I don't know the date, which was 1857.",
     "Yes, I don't know.",
     "The document does not say.",
-    "The document gives 1857 and never mentions July 1, 1867.",
+    "The document has 1857 alone; July 1, 1867 is never mentioned.",
     "It is unknown.",
     "They don't know.",
     "I knowingly do not answer.",
@@ -180,7 +180,7 @@ def test_an_unknown_clause_counts_as_an_assertion(clause: str):
 
 def test_a_long_text_is_an_answer():
     """Below the limit a long list is one thing that is not known; above it, it says something."""
-    thing = "I don't know the range of the monkey in" + " Ghana" * (MOST_WORDS - 9)
+    thing = "I don't know what countries the monkey lives in" + " Ghana" * (MOST_WORDS - 9)
     assert abstains(thing)
     assert not abstains(f"{thing} Ghana")
 

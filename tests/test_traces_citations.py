@@ -15,8 +15,8 @@ from decomposerl.traces.quotations import quotations
 
 MANY = settings(LAW, max_examples=200)
 EVIDENCE = (
-    "George Brown re\u00adorganised the Clear Grit (Liberal) Party in 1857 — and asked, among other"
-    " things,\nfor the separation of church and state. He did not found it. Marko Dmitrović keeps"
+    "George Brown re\u00adorganised the Old Guard (Whig) Party in 1857 — and asked, among other"
+    " things,\nfor the separation of school and state. He did not found it. Marko Dmitrović keeps"
     " goal for “SD Eibar”, a club in the Basque town of that name."
 )
 # Letters that change under normalisation: ligatures, wide and composed forms, sharp s, Korean.
@@ -66,26 +66,26 @@ def test_what_counts_as_a_quotation(answer: str, expected: list[str]):
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ('"separation of church and state"', ("exact", "separation of church and state")),
-        ('"Clear Grit (Liberal) Party"', ("exact", "Clear Grit (Liberal) Party")),
-        ('"reorganised the clear grit"', ("normalised", "re\u00adorganised the Clear Grit")),
+        ('"separation of school and state"', ("exact", "separation of school and state")),
+        ('"Old Guard (Whig) Party"', ("exact", "Old Guard (Whig) Party")),
+        ('"reorganised the old guard"', ("normalised", "re\u00adorganised the Old Guard")),
         ('"in 1857 - and asked"', ("normalised", "in 1857 — and asked")),
         ('"other things, for the separation"', ("normalised", "other things,\nfor the separation")),
         ("«Marko Dmitrovic\u0301»", ("normalised", "Marko Dmitrović")),
         ("\"keeps goal for 'SD Eibar'\"", ("normalised", "keeps goal for “SD Eibar")),
-        ('"Church and State!"', ("normalised", "church and state")),
+        ('"School and State!"', ("normalised", "school and state")),
         (
-            '"...the separation of church and state..."',
-            ("normalised", "the separation of church and state"),
+            '"...the separation of school and state..."',
+            ("normalised", "the separation of school and state"),
         ),
-        ('"the seperation of church and state"', ("fuzzy", "the separation of church and state")),
-        ('"separation of church and stat"', ("fuzzy", "separation of church and state")),
-        ('"seperation of church and state"', ("fuzzy", "separation of church and state")),
-        ('"asked for the full separation of the old church and the state"', ("missing", None)),
+        ('"the seperation of school and state"', ("fuzzy", "the separation of school and state")),
+        ('"separation of school and stat"', ("fuzzy", "separation of school and state")),
+        ('"seperation of school and state"', ("fuzzy", "separation of school and state")),
+        ('"asked for the full separation of the old school and the state"', ("missing", None)),
         ('"in 1867 and asked, among other things"', ("missing", None)),
         ('"He did found it in the end"', ("missing", None)),
         ('"He did found it."', ("missing", None)),
-        ('"organised the Clear Grit"', ("fuzzy", "re\u00adorganised the Clear Grit")),
+        ('"organised the Old Guard"', ("fuzzy", "re\u00adorganised the Old Guard")),
         ('"art"', ("missing", None)),
         ('"SD Aibar"', ("missing", None)),
         ('"something else altogether"', ("missing", None)),
@@ -98,7 +98,7 @@ def test_how_a_quotation_is_found(answer: str, expected: tuple[str, str | None])
 
 def test_similarity_is_one_less_the_share_of_edits():
     """One wrong letter of 34; matches that are whole have 1 and missing ones 0."""
-    answer = '"the seperation of church and state", "Marko", "Nobody"'
+    answer = '"the seperation of school and state", "Marko", "Nobody"'
     assert [1 - 1 / 34, 1.0, 0.0] == [each.similarity for each in citations(answer, EVIDENCE)]
     near = citations(answer, EVIDENCE, threshold=0.98)
     assert ["missing", "exact", "missing"] == [each.match for each in near]

@@ -20,7 +20,7 @@ Two things must hold: one person wrote both books, and that person won the prize
 </think>
 
 <question>
-Who is the author of Nineteen Eighty-Four?
+Which author is Nineteen Eighty-Four by?
 </question>
 
 <answer>
@@ -32,7 +32,7 @@ One author is known; the second book is open.
 </think>
 
 <question>
-Who is the author of Animal Farm?
+Which author is Animal Farm by?
 </question>
 
 <answer>

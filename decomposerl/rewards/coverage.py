@@ -1,4 +1,4 @@
-"""Coverage: can the verdict be recovered from the answers alone (paper, section 3.2, (5))?
+"""Coverage: do the answers alone lead to the verdict (paper, section 3.2, (5))?
 
     R_cov = 1 if the judge's verdict from claim and answers is the label, else 0
 
