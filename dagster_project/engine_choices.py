@@ -69,7 +69,8 @@ class Server:
 class EngineChoices:
     """Empty and None mean the embedded engine. ``device`` is torch's name.
 
-    ``judge_server`` rules on traces and ``question_server`` embeds their questions.
+    ``prompts`` is a folder of a person's own prompt files. ``judge_server`` rules on traces
+    and ``question_server`` embeds their questions.
     ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
     ``vllm`` is the first words of the command that starts a server over ``cards`` cards, and
     ``withheld`` the variables of keys that it does not get; ``dollars`` the ceiling of one
@@ -86,6 +87,7 @@ class EngineChoices:
     chat_server: Server | None = None
     judge_server: Server | None = None
     question_server: Server | None = None
+    prompts: str = ""
     device: str = "cpu"
     vllm: tuple[str, ...] = ("vllm", "serve")
     cards: int = 1
@@ -144,6 +146,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         or "sentence-transformers/all-MiniLM-L6-v2",
         chat_server=_server(env, "CHAT", JUDGE, EXAMPLE_URL),
         judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
+        prompts=env.get("DECOMPOSERL_PROMPTS") or "",
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
     )
@@ -160,6 +163,7 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         chat_server=_server(env, "CHAT", "gpt-5-mini", OPENAI),
         judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
         question_server=_server(env, "QUESTIONS", QUESTIONS, QUESTIONS_URL, most=1),
+        prompts=env.get("DECOMPOSERL_PROMPTS") or "",
         device=device(env, "DECOMPOSERL_DEVICE"),
         vllm=command(env, "DECOMPOSERL_VLLM", "vllm serve"),
         cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),

@@ -64,6 +64,7 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
             model=server.model,
             base_url=server.urls[0] if server.urls else "",
             tokenizer=choices.verifier_tokenizer,
+            prompts_dir=choices.prompts,
             vllm=list(choices.vllm),
             cards=choices.cards,
             withheld=list(choices.withheld),
@@ -118,7 +119,7 @@ def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
         thinking="off" if _thinking_style(server) == "qwen" else "default",
         reply_tokens=_REASONED_REPLY if server.reasons else _PLAIN_REPLY,
         dollar_ceiling=choices.dollars,
-        **_prompted(server),
+        **_prompted(choices, server),
     )
 
 
@@ -131,16 +132,17 @@ def _judge(choices: EngineChoices, results: str) -> JudgeResource:
         engine="chat",
         batch_size=_HOSTED_BATCH,
         reply_tokens=_REASONED_REPLY,  # paper: 4k to 8k
-        **_prompted(server),
+        **_prompted(choices, server),
     )
 
 
-def _prompted(server: Server) -> dict[str, Any]:
+def _prompted(choices: EngineChoices, server: Server) -> dict[str, Any]:
     """What engines that put prompts to a server share."""
     price = server.price
     return {
         "model": server.model,
         "endpoints": list(server.urls),
+        "prompts_dir": choices.prompts,
         "structured": server.needs_key,  # OpenAI's own; tags are understood everywhere
         "thinking_style": _thinking_style(server),
         "prompt_price": price.prompt if price else 0.0,

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from resources.scoring import Scoring
 
 STANDARD_INPUT = "-"
+_SHOWN = 20
+_LONG = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,17 @@ class ScoreRun:
 
     def notes(self) -> Iterator[str]:
         """What a reader must know beside the table, line by line."""
-        yield from map(str, self.problems)
+        yield from map(str, self.problems[:_SHOWN])
+        if len(self.problems) > _SHOWN:
+            yield f"and {len(self.problems) - _SHOWN:,} further problems"
         scored = self.scoring.scored
+        dropped = len({problem.line for problem in self.problems if problem.dropped})
+        if dropped:
+            whole = len(scored.rollouts) + dropped
+            yield f"scored {len(scored.rollouts):,} of {whole:,} lines"
+        longest = max(len(rollout.trace.cycles) for rollout in scored.rollouts)
+        if longest > _LONG:
+            yield f"the longest trace has {longest:,} cycles: up to {4 * longest + 1:,} judge calls"
         yield f"judge={self.judge} ({self.scoring.asked:,} distinct calls)"
         yield f"question embedder={self.embedder}"
         for name in scored.scores:
@@ -75,7 +86,7 @@ def score_file(
     records, problems = _records(traces)
     rollouts = [_relabelled(record, labelled_share).rollout() for record in records]
     scoring, judge, embedder = _scored(rollouts, settings, recorded)
-    written = _write(scoring, _target(traces, out))
+    written = _write(scoring, _target(traces, out), with_rulings=recorded is None)
     return ScoreRun(scoring, judge, embedder, tuple(problems), written)
 
 
@@ -155,16 +166,16 @@ def _target(traces: Path, out: Path | None) -> Path:
     return stem.with_name(f"{stem.stem}.rewards.parquet")
 
 
-def _write(scoring: "Scoring", target: Path) -> tuple[Path, ...]:
+def _write(scoring: "Scoring", target: Path, *, with_rulings: bool) -> tuple[Path, ...]:
+    """Recorded rulings stay where they are: what is written of them would say less."""
     from decomposerl.rewards.table import rewards_frame
     from resources.tables import write_parquet
 
     stem = target.name.removesuffix(".parquet").removesuffix(".rewards")
     calls = target.with_name(f"{stem}.judge_calls.parquet")
-    frames: dict[Path, pl.DataFrame] = {
-        target: rewards_frame(scoring.scored),
-        calls: scoring.judge_calls,
-    }
+    frames: dict[Path, pl.DataFrame] = {target: rewards_frame(scoring.scored)}
+    if with_rulings:
+        frames[calls] = scoring.judge_calls
     for path, frame in frames.items():
         try:
             write_parquet(frame, path)

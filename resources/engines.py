@@ -157,6 +157,9 @@ class VerifierResource(ChatResource):
     claim_split: Literal["whole", "min_over_sentences"] = Field(
         default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )
+    prompts_dir: str = Field(
+        default="", description="minicheck_hosted: folder of a minicheck.md of one's own"
+    )
     minicheck: Literal["flan-t5-large", "deberta-v3-large", "roberta-large"] = Field(
         default="flan-t5-large", description="minicheck_local: which of the three"
     )
@@ -221,7 +224,12 @@ class VerifierResource(ChatResource):
         self._closers.append(server.stop)
         chat = self.late_chat(self.model, self.revision, lambda: (server.base_url(),))
         tokens = ChunkTokens(self.tokenizer, self.model, self.revision)
-        engine = HostedMiniCheck(chat, claim_split=self.claim_split, tokens=tokens)
+        engine = HostedMiniCheck(
+            chat,
+            claim_split=self.claim_split,
+            tokens=tokens,
+            prompt=load_prompt("minicheck", self.prompts_dir),
+        )
         return StoredForms(
             engine,
             self.store(),

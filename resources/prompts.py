@@ -1,7 +1,7 @@
 """Prompt files from the package or from a user's folder.
 
 Takes a name, gives a ``PromptFile``. A file of the same name in the user's folder takes the
-place of the package's; its other digest keeps its replies apart.
+place of the package's, the others stay; its other digest keeps its replies apart.
 
 Left out deliberately: what a prompt means (``decomposerl.prompts``).
 """
@@ -14,15 +14,33 @@ from decomposerl.prompts.template import PromptFile, parse_prompt
 
 
 def load_prompt(name: str, folder: str = "") -> PromptFile:
-    """Read ``<name>.md`` from ``folder``, or from the package where none is named.
+    """Read ``<name>.md`` from ``folder`` where it lies there, else from the package.
 
     Raises:
-        ConfigError: there is no such file, it is not UTF-8 text, or it is malformed.
+        ConfigError: there is no such folder, it holds a prompt that nothing asks for, or the
+            file is not UTF-8 text or malformed.
     """
-    place = Path(folder) if folder else resources.files("decomposerl.prompts")
-    file = place / f"{name}.md"
+    package = resources.files("decomposerl.prompts")
+    file = package / f"{name}.md"
+    if folder:
+        own = Path(folder)
+        known = {one.name for one in package.iterdir() if one.name.endswith(".md")}
+        _refuse_strange_folder(own, known)
+        file = own / f"{name}.md" if (own / f"{name}.md").is_file() else file
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"prompt '{name}': {file} cannot be read as UTF-8 text") from error
     return parse_prompt(name, text)
+
+
+def _refuse_strange_folder(folder: Path, known: set[str]) -> None:
+    """A misspelled file would be passed over without a word."""
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder of prompts at {folder}")
+    strange = sorted({path.name for path in folder.glob("*.md")} - known)
+    if strange:
+        raise ConfigError(
+            f"{folder} holds {strange[0]}, which no engine asks for; the prompts are "
+            f"{', '.join(sorted(known))}"
+        )

@@ -57,7 +57,11 @@ class ReplayJudge:
         if self._rulings is None:
             if not self._path.is_file():
                 raise EngineError(f"{self.engine}: there is no {self._path}")
-            self._rulings = rulings_from_frame(pl.read_parquet(self._path, columns=[*_COLUMNS]))
+            try:
+                table = pl.read_parquet(self._path, columns=[*_COLUMNS])
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise EngineError(f"{self._path} is no table of rulings: {error}") from error
+            self._rulings = rulings_from_frame(table)
         return self._rulings
 
 

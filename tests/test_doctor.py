@@ -40,7 +40,7 @@ NO_KEY = SecretStr("")
 NAMES = (
     *("PROFILE", "CORPORA", "DATA", "DEVICE", "VLLM", "VLLM_CARDS", "VERIFIER_URL"),
     *("VERIFIER_KEY", "VERIFIER_TOKENIZER", "EMBEDDER_URL", "EMBEDDER_MODEL", "EMBEDDER_PRICE"),
-    *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS"),
+    *("CHAT_URL", "CHAT_MODEL", "CHAT_PRICE", "CHAT_DOLLARS", "PROMPTS"),
     *(f"{role}_{what}" for role in ("JUDGE", "QUESTIONS") for what in ("URL", "MODEL", "KEY")),
 )
 BARE: dict[str, str | None] = {"OPENAI_API_KEY": None} | {f"DECOMPOSERL_{n}": None for n in NAMES}

@@ -29,6 +29,7 @@ from resources.judge_engine import JudgeResource
 from resources.late_chat import LateChat
 
 ROOT = Path(__file__).resolve().parent.parent
+COVERAGE = ROOT / "decomposerl/prompts/coverage.md"
 CANARY = "sk-canary-0123456789"
 HEAVY = ("torch", "spacy", "openai", "transformers", "sentence_transformers", "huggingface_hub")
 PORTS = (
@@ -199,6 +200,9 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
     assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, paper.model, paper.api_key)
     assert paper.open().engine.startswith("chat:Qwen/Qwen3-32B answerability:")
     assert "seed=42" in paper.open().engine
+    (tmp_path / "coverage.md").write_text(COVERAGE.read_text("utf-8") + "\nThink twice.\n", "utf-8")
+    reworded = judge("paper", DECOMPOSERL_PROMPTS=str(tmp_path)).open().engine
+    assert reworded != paper.open().engine
     own = judge("paper", OPENAI_API_KEY=CANARY, DECOMPOSERL_JUDGE_KEY=CANARY)
     assert "DECOMPOSERL_JUDGE_KEY" == own.key_name
     hosted = judge(

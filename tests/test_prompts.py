@@ -70,11 +70,21 @@ def test_places_and_values_must_match(section: str, values: dict[str, str]):
 
 
 def test_a_users_file_takes_the_place_of_the_packages(tmp_path: Path):
-    """Its own digest keeps its replies apart; a folder without it is an error."""
+    """Its own digest keeps its replies apart; the prompts it does not hold stay ours."""
     (tmp_path / "silver.md").write_text(FILE, "utf-8")
     assert load_prompt("silver", str(tmp_path)).digest != SILVER.digest
+    assert load_prompt("coverage", str(tmp_path)) == load_prompt("coverage")
     with pytest.raises(ConfigError, match="cannot be read"):
-        load_prompt("other", str(tmp_path))
+        load_prompt("other")
+
+
+def test_a_folder_that_would_change_nothing_is_refused(tmp_path: Path):
+    """A misspelled file and a folder that is not there are errors, not the package's prompts."""
+    (tmp_path / "sliver.md").write_text(FILE, "utf-8")
+    with pytest.raises(ConfigError, match=r"sliver\.md, which no engine asks for.*silver\.md"):
+        load_prompt("silver", str(tmp_path))
+    with pytest.raises(ConfigError, match="no folder of prompts"):
+        load_prompt("silver", str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("structured", [False, True])

@@ -62,7 +62,10 @@ def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
     recorded = file.with_suffix(".judge_calls.parquet")
     words = (*LEAN, "--format", "json", "--judge-calls", recorded, "--out", tmp_path / "a.parquet")
     assert first == rows(score(file, *words))
-    mean = rows(score(file, *words, "--necessity", "mean"))
+    before = recorded.read_bytes()
+    fewer = ("--weight", "joint=0", "--necessity", "mean")
+    mean = rows(score(file, *LEAN, *fewer, "--format", "json", "--judge-calls", recorded))
+    assert before == recorded.read_bytes(), "rulings are not written over"
     assert all(a["necessity"] <= b["necessity"] for a, b in zip(first, mean, strict=True))  # type: ignore[operator]
     assert first != mean
     (tmp_path / "none.jsonl").write_text(
@@ -73,6 +76,18 @@ def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
     unknown = score(tmp_path / "none.jsonl", *LEAN, "--judge-calls", recorded)
     assert 2 == unknown.exit_code
     assert "no record of" in unknown.stderr
+
+
+def test_a_table_that_holds_no_rulings_is_refused(file: Path):
+    """Text, and a table of another kind, are named; no traceback."""
+    rewards = file.with_suffix(".rewards.parquet")
+    assert 0 == score(file, *LEAN).exit_code
+    text = file.with_suffix(".parquet")
+    text.write_text("no table", "utf-8")
+    for wrong in (text, rewards):
+        result = score(file, *LEAN, "--judge-calls", wrong)
+        assert 2 == result.exit_code
+        assert f"{wrong} is no table of rulings" in result.stderr
 
 
 def test_what_is_switched_off_is_not_asked(file: Path):
@@ -102,6 +117,7 @@ def test_a_bad_line_is_named_and_the_rest_is_scored(file: Path, traces: tuple[Pl
     result = score(file, *LEAN, "--format", "json")
     assert len(traces) == len(rows(result))
     assert f"{file}, line {len(traces) + 1}, field 'evidence'" in result.stderr
+    assert f"scored {len(traces)} of {len(traces) + 1} lines" in result.stderr
 
 
 def test_traces_come_from_standard_input_too(traces: tuple[PlantedTrace, ...], tmp_path: Path):
@@ -125,6 +141,19 @@ def test_questions_are_shown_with_what_they_earned(file: Path, traces: tuple[Pla
     ):
         assert word in result.stdout, word
     assert traces[0].claim[:60] in result.stdout
+
+
+def test_quotations_are_located_in_the_evidence(tmp_path: Path):
+    """What an answer quotes is found at its place, or nowhere."""
+    path = tmp_path / "one.jsonl"
+    answer = 'It says "built in 1857 by Ada Moss" and "sold in the spring".'
+    trace = f"<question>When was it built?</question><answer>{answer}</answer>"
+    evidence = "The mill was built in 1857 by Ada Moss."
+    path.write_text(json.dumps({"claim": "It is old.", "evidence": evidence, "trace": trace}))
+    told = score(path, *LEAN, "--questions").stdout
+    start = evidence.index("built")
+    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in told
+    assert "quotes sold in the spring: nowhere in the evidence" in told
 
 
 @pytest.mark.parametrize(

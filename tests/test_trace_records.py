@@ -84,6 +84,13 @@ def test_null_is_absent(name: str):
     assert one() == one(**{name: None})
 
 
+def test_a_number_without_a_name_is_free():
+    """A line that gives no number takes one that no line before it has."""
+    records, problems = read(line(group=7, rollout=1), line(group=7), line(group="7"))
+    assert [("7", 1), ("7", 0), ("7", 2)] == [(record.group, record.number) for record in records]
+    assert [] == problems
+
+
 def test_an_empty_trace_is_a_trace():
     """A policy that wrote nothing is scored like any other."""
     assert one(trace="").text == ""
@@ -144,7 +151,7 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, str]]] = {
         {"questions": "a?"},
         ("questions", "a text instead of a list of texts"),
     ),
-    "group of another type": ({"group": 3}, ("group", "a number instead of a text")),
+    "group of another type": ({"group": 3.5}, ("group", "a number instead of a text")),
     "blank group": ({"group": ""}, ("group", "is blank")),
     "rollout below zero": ({"rollout": -1}, ("rollout", "-1 is not within 0 to 1000000")),
     "rollout beyond all": (

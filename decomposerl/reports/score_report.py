@@ -14,7 +14,9 @@ from decomposerl.reports.escape import markdown_table, one_line
 from decomposerl.rewards.composite import Scored
 from decomposerl.rewards.format import CONDITIONS, conditions_met
 from decomposerl.rewards.reward import Score
+from decomposerl.traces.citations import citations
 from decomposerl.traces.rollout import Rollout
+from decomposerl.traces.trace import Cycle
 
 _NONE = "–"
 _WIDEST = 100
@@ -79,7 +81,7 @@ def _page(scored: Scored, index: int) -> str:
             *(
                 line
                 for number, cycle in enumerate(rollout.trace.cycles)
-                for line in _cycle(number, cycle.question, cycle.answer, scores)
+                for line in _cycle(number, cycle, rollout.evidence, scores)
             ),
         ]
     )
@@ -95,9 +97,14 @@ def _form(rollout: Rollout) -> Iterator[str]:
         yield f"  {fault.kind} at characters {fault.start}..{fault.end}{detail}"
 
 
-def _cycle(number: int, question: str, answer: str, scores: dict[str, Score]) -> Iterator[str]:
-    yield f"  {number + 1}. {_short(question)}"
-    yield f"     {_short(answer)}"
+def _cycle(number: int, cycle: Cycle, evidence: str, scores: dict[str, Score]) -> Iterator[str]:
+    yield f"  {number + 1}. {_short(cycle.question)}"
+    yield f"     {_short(cycle.answer)}"
+    for found in citations(cycle.answer, evidence):
+        place = "nowhere in the evidence"
+        if found.found_start is not None:
+            place = f"{found.match} at characters {found.found_start}..{found.found_end}"
+        yield f"     quotes {_short(cycle.answer[found.start : found.end])}: {place}"
     earned = [
         (name, found.questions[number])
         for name, found in scores.items()

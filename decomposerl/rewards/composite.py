@@ -7,7 +7,8 @@ each rollout's total. Rollouts of one prompt are compared with each other, so by
 reward that failed for one of them is left out for all of them, and the others still count.
 An absent reward (no label, no n*) is absent for the whole group and counts nowhere.
 
-Left out deliberately: advantages and normalisation, which are the trainer's.
+Left out deliberately: advantages, normalisation and the failure rate above which a run stops,
+which are the trainer's.
 """
 
 from collections.abc import Mapping, Sequence

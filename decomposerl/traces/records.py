@@ -17,6 +17,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -86,11 +87,12 @@ class Problem:
 def read_trace_records(lines: Iterable[str], file: str) -> tuple[list[TraceRecord], list[Problem]]:
     """Read JSONL lines; blank ones are no records but count as lines.
 
-    Without ``group``, equal claim and evidence make one group. Without ``rollout``, a record's
-    number is its position in its group. ``n_star`` is at least 1; where only ``questions``
-    are given it is the number of different ones. A group holds one claim with one evidence,
-    label and n*, and each number once. Labels are ``Supported`` and ``Refuted`` in any letter
-    case. A list of passages becomes one text with line breaks.
+    Without ``group``, equal claim and evidence make one group; a number is a name too. Without
+    ``rollout``, a record takes the least number that no earlier one of its group has.
+    ``n_star`` is at least 1; where only ``questions`` are given it is the number of different
+    ones. A group holds one claim with one evidence, label and n*, and each number once. Labels
+    are ``Supported`` and ``Refuted`` in any letter case. A list of passages becomes one text
+    with line breaks.
 
     Every problem of a line is reported, in line order; a field that is not read is reported
     once, where it first stands. Never raises on any content.
@@ -130,6 +132,13 @@ class _Fields:
         else:
             return self._storable(name, value)
         return ""
+
+    def name(self, name: str) -> str:
+        """A text that must be there, or a whole number in place of one."""
+        value = self.values.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return self.text(name)
 
     def texts(self, name: str) -> list[str]:
         """A list of texts, blank ones left out; empty where there is none."""
@@ -233,10 +242,11 @@ class _Reader:
         claim, evidence = fields.text("claim"), fields.evidence()
         text, label, n_star = fields.text("trace", blank=True), fields.label(), fields.n_star()
         named = fields.values.get("group") is not None
-        group = fields.text("group") if named else group_of(claim, evidence)
+        group = fields.name("group") if named else group_of(claim, evidence)
         number = fields.number("rollout", least=0)
         if number is None:
-            number = len(self.groups.get(group, {}))
+            taken = self.groups.get(group, {})
+            number = next(free for free in count() if free not in taken)
         cut = fields.truncated()
         return TraceRecord(line, claim, evidence, text, label, n_star, group, number, cut)
 

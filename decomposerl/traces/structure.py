@@ -4,7 +4,7 @@ Takes the blocks of a text in order and its length, gives the usable parts and t
 their order. Each condition of the format reward has faults of its own:
 
     opens with thinking                    no_opening_thought
-    at least one question                  no_question
+    at least one question, none twice      no_question, repeated_question
     every question answered                unanswered, answer_without_question
     thinking after each cycle              no_thought_after_answer
     two cycles or more                     too_few_cycles
