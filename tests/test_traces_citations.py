@@ -96,6 +96,34 @@ def test_how_a_quotation_is_found(answer: str, expected: tuple[str, str | None])
     assert [expected] == found(answer)
 
 
+@pytest.mark.parametrize(
+    ("quotation", "expected"),
+    [
+        ("The Reed heron breeds in France, Spain and Italy.", "missing"),
+        ("Reed heron breeds in France, Spain and Italy", "missing"),
+        ("heron breeds in Germany, Spain and Italy", "missing"),
+        ("the Marsh heron breeds in Spain, Spain and Italy", "missing"),
+        ("Mali heron breeds in France, Spain and Italy", "missing"),
+        ("Heron breeds in Italy, Spain and Portugal", "missing"),
+        ("the club was lead by Joe Renn", "missing"),
+        ("The Marsh heron bred in France, Spain and Italy", "fuzzy"),
+        ("A Marsh heron breeds in France, Spain and Italy", "fuzzy"),
+        ("Heron bred in France, Spain and Italy", "fuzzy"),
+        ("Marsh heron bred in France, Spain and Italy", "fuzzy"),
+        ("marsh heron bred in france, spain and italy", "fuzzy"),
+        ("THE MARSH HERON BRED IN FRANCE, SPAIN AND ITALY", "fuzzy"),
+        ("the club was lead by Zoe Renn", "fuzzy"),
+    ],
+)
+def test_another_name_is_another_statement(quotation: str, expected: str):
+    """However near the rest; a capital at the start, in shouting or an accent changes nothing."""
+    evidence = (
+        "A bird. The Marsh heron breeds in France, Spain and Italy. In winter it flies to Mali."
+        " The club was led by Zoë Renn."
+    )
+    assert [expected] == [each.match for each in citations(f'"{quotation}"', evidence)]
+
+
 def test_similarity_is_one_less_the_share_of_edits():
     """One wrong letter of 34; matches that are whole have 1 and missing ones 0."""
     answer = '"the seperation of school and state", "Marko", "Nobody"'

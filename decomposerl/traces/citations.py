@@ -4,8 +4,8 @@ Takes an answer and the evidence, gives one ``Citation`` a quotation: found as i
 normal form (letter case, white space, quote marks, dashes, Unicode), or nearly, or not at
 all. Offsets always point into the original texts.
 
-Left out deliberately: quotations that are stitched from several places, and what a missing
-quotation costs: no reward asks for citations.
+Left out deliberately: quotations that are stitched from several places, two names that
+changed places, and what a missing quotation costs: no reward asks for citations.
 """
 
 import re
@@ -30,6 +30,8 @@ _MOST_HITS = 1_000  # tries per quotation: a hostile pair of texts can agree alm
 _LONGEST_STRETCH = 8_000  # characters; real words never come near it
 _WORD = re.compile(r"\w+(?:'\w+)?")
 _NUMBER = re.compile(r"\d+")
+_LETTERS = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?]\W*\Z")
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|none|nobody|without)\b|n't\b")
 
 
@@ -63,14 +65,20 @@ class _Evidence:
     def words(self) -> list[re.Match[str]]:
         return list(_WORD.finditer(self.normal.text))
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(_names(self.text, self.normal)[0])
+
 
 def citations(answer: str, evidence: str, *, threshold: float = 0.8) -> tuple[Citation, ...]:
     """One citation for each of the first 64 quotations of ``answer``, in order.
 
     A match begins and ends at the edge of a word. A fuzzy match is at least ``threshold``
-    similar, holds every number of the quotation and as many negations: a changed year is
-    another statement, however similar. Quotations of fewer than three or more than 150 words
-    have no fuzzy match. Time is bounded by 64 × 150 × the words of the evidence.
+    similar, holds every number and name of the quotation and as many negations: a changed
+    year or country is another statement, however similar. Names are words with a capital
+    inside a sentence; at its start only those that the evidence has for names. Quotations of
+    fewer than three or more than 150 words have no fuzzy match. Time is
+    bounded by 64 × 150 × the words of the evidence.
 
     Raises:
         ValueError: ``threshold`` is not in (0, 1].
@@ -86,12 +94,13 @@ def _located(answer: str, span: tuple[int, int], source: _Evidence, threshold: f
     quotation = answer[slice(*span)]
     for start in _hits(quotation, source.text):
         return Citation(*span, "exact", start, start + len(quotation), 1.0)
-    normal = normal_text(quotation).text
-    for start in _hits(normal, source.normal.text):
-        place = source.normal.span(start, start + len(normal))
+    normal = normal_text(quotation)
+    for start in _hits(normal.text, source.normal.text):
+        place = source.normal.span(start, start + len(normal.text))
         if place is not None:
             return Citation(*span, "normalised", *place, 1.0)
-    return _nearly(span, normal, source, threshold) or Citation(*span, "missing", None, None, 0.0)
+    near = _nearly(answer, span, source, threshold)
+    return near or Citation(*span, "missing", None, None, 0.0)
 
 
 def _hits(part: str, text: str) -> Iterator[int]:
@@ -118,9 +127,12 @@ def _in_word(letter: str) -> bool:
 
 
 def _nearly(
-    span: tuple[int, int], normal: str, source: _Evidence, threshold: float
+    answer: str, span: tuple[int, int], source: _Evidence, threshold: float
 ) -> Citation | None:
     """The nearest window of words, if it is near enough and says the same."""
+    quotation = answer[slice(*span)]
+    form = normal_text(quotation)
+    normal = form.text
     words = _WORD.findall(normal)
     if not FEWEST_FUZZY_WORDS <= len(words) <= MOST_FUZZY_WORDS or not source.words:
         return None
@@ -128,6 +140,8 @@ def _nearly(
     window = source.normal.text[start:end]
     place = source.normal.span(start, end) if _is_whole(source.normal.text, start, end) else None
     if place is None or not _says_the_same(normal, window):
+        return None
+    if not _names_the_same(_names(quotation, form), normal, window, source.names):
         return None
     similarity = 1 - edit_distance(normal, window) / max(len(normal), len(window))
     return Citation(*span, "fuzzy", *place, similarity) if similarity >= threshold else None
@@ -159,3 +173,36 @@ def _nearest_stretch(words: list[str], normal: str, source: _Evidence) -> tuple[
 def _says_the_same(quotation: str, window: str) -> bool:
     numbers = Counter(_NUMBER.findall(quotation)) - Counter(_NUMBER.findall(window))
     return not numbers and len(_NEGATION.findall(quotation)) == len(_NEGATION.findall(window))
+
+
+def _names(text: str, normal: NormalText) -> tuple[list[str], list[str]]:
+    """Words with a capital in ``text``: those inside a sentence, and those at its start.
+
+    A text all in capitals has none.
+    """
+    inside: list[str] = []
+    first: list[str] = []
+    if text.isupper():
+        return inside, first
+    for word in _LETTERS.finditer(normal.text):
+        start = word.start()
+        if text[normal.starts[start]].isupper():
+            opens = not start or _SENTENCE_END.search(normal.text, max(0, start - 8), start)
+            (first if opens else inside).append(_plain(word[0]))
+    return inside, first
+
+
+def _names_the_same(
+    names: tuple[list[str], list[str]], quotation: str, window: str, known: frozenset[str]
+) -> bool:
+    """No name of the quotation is missing, nor one that the window opens with."""
+    inside, first = names
+    there, quoted = ([_plain(w) for w in _LETTERS.findall(text)] for text in (window, quotation))
+    wanted = Counter([*inside, *(word for word in first if word in known)])
+    return not wanted - Counter(there) and (there[0] not in known or there[0] in quoted)
+
+
+def _plain(word: str) -> str:
+    """Without accents, which are often lost where a name is written again."""
+    letters = unicodedata.normalize("NFKD", word)
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))

@@ -132,7 +132,7 @@ def _is_plain(words: list[str], rows: Rows) -> bool:
     """Whether a question asks for nothing but the value: one noun, and the caption's words.
 
     Any words may describe the things if their number is that of the rows ("of the five
-    highest-earning golfers"), up to the verb. Another number asks about other things ("the
+    golfers with most wins"), up to the verb. Another number asks about other things ("the
     top three").
     """
     size = len(rows.names)
