@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from decomposerl.traces.nothing_said import DOCUMENT, asserts_nothing
+from decomposerl.traces.nothing_said import DOCUMENT, asserts_nothing, tells, turns
 
 MOST_WORDS = 80
 """An honest abstention is short; a longer text says something."""
@@ -31,37 +31,38 @@ _PHRASE = re.compile(
            |(?:based\son|from|according\sto|given|going\sby|using)\s"""
     + DOCUMENT
     + r"""\s?,)*+
-        i\s?(?:don't|dont|do\sn't|do\snot)\sknow\b["']?""",
+        i\s?(?:(?:really|honestly|truly|simply|just|actually|still)\s)?(?:don't|dont|do\sn't|do\snot)
+        \s(?:(?:really|actually)\s)?know\b["']?""",
     re.VERBOSE,
 )
 # What a clause can begin with: after a comma or "and", only these begin one, so that lists in
 # the thing not known ("the range in Ghana, Togo and Benin") stay whole.
 _SUBJECT = rf"(?:it|he|she|they|i|we|there|this|that|these|those|{DOCUMENT})\b"
 _HEDGE = r"(?:maybe|perhaps|possibly|probably|presumably|i\s(?:think|believe|guess|suppose|assume))"
+_FINITE = (
+    r"(?:is|are|was|were|has|had|does|did|can|could|will|would|became|won|wrote|led|made|went|took"
+    r"|came|ran|lost|built|held|began|lives?|(?!united\b)[a-z]{2,}ed)\b"
+)
 _BREAK = re.compile(
     rf"""[;:()\n]|[—–]|\s-{{1,3}}\s
     |[,.\s](?=(?:but|however|although|though|whereas|nevertheless|nonetheless|instead|rather
                |because|except)\b)
     |[,.\s](?={_HEDGE}\b)|\.(?=\s(?:{_SUBJECT}|no\b|not\b))
     |\s(?=(?:as|since|while|given\sthat|so|and|or)\s(?:{_SUBJECT}|no\b|nothing\b))
-    |\s(?=and\s(?:is|was|are|were|has|had|says?|states?|gives?|lists?|shows?)\b)
-    |(?<!\d),(?=\s?(?:{_SUBJECT}|\W*\d|(?:no|not|nothing|which|who|so|as|since|and|only|from|based
+    |\s(?=(?:and|or)\snot\b)|\s(?=and\s(?:is|was|are|were|has|had|says?|states?|gives?|lists?|shows?)\b)
+    |(?<!\d),(?=\W*\d)|,(?=\s(?:[\w'-]+\s){{1,4}}{_FINITE})
+    |,(?=\s?(?:{_SUBJECT}|(?:no|not|nothing|which|who|so|as|since|and|only|from|based
                |sorry|about|around|approximately|roughly|likely|yet)\b))
     """,
     re.VERBOSE,
 )
 # How the thing that is not known begins; anything else is a sentence that was run on.
 _THING = re.compile(
-    r"""\W*(?:$|(?:the|an?|any|anything|enough|much|more|this|that|these|those|his|her|its|their|all
+    r"""\W*(?!(?:[\w']+|for\s(?:sure|certain))\s?,(?!\s(?:or|and|who|what|which|when|where|why|how)\b))
+        (?:$|(?:the|an?|any|anything|enough|much|more|this|that|these|those|his|her|its|their|all
         |what|who|whom|whose|which|when|where|why|how|whether|if|about|of|from|based|for|in|at|on|by
         |with|to|given|according|using|exactly|precisely|specifically|definitely|yet|either|is
         |\w+(?:\s\w+)?'s?)(?!\w))""",
-    re.VERBOSE,
-)
-_TELLS = re.compile(
-    rf"""\b(?P<asked>(?:what|whether|where|how|if|which|nothing)\s)?{DOCUMENT}
-        \s(?:only\s|just\s|clearly\s|explicitly\s)?
-        (?:says|states|gives|lists|shows|reports|indicates|notes|tells|confirms)\b""",
     re.VERBOSE,
 )
 _STOP = re.compile(r"""[.!?]+(?=["')\]\s]|$)|(?<=[a-z]{3})[.!?]+(?=[a-z])""")
@@ -85,11 +86,16 @@ def abstains(answer: str) -> bool:
     if phrase is None:
         return False
     rest = words[phrase.end() :]
-    if any(tells["asked"] is None for tells in _TELLS.finditer(rest)):
-        return False  # "the document says" opens a fact, with or without a stop before it
     not_known, *clauses = _clauses(rest)
-    is_thing = _THING.match(not_known) and not not_known.startswith(",")
-    return bool(is_thing or asserts_nothing(not_known)) and all(map(asserts_nothing, clauses))
+    return (_is_thing(not_known) or asserts_nothing(not_known)) and all(
+        map(asserts_nothing, clauses)
+    )
+
+
+def _is_thing(text: str) -> bool:
+    """Whether ``text``, right after "know", is what is not known and no sentence run on."""
+    opens = _THING.match(text) is not None and not text.startswith(",")
+    return opens and not tells(text) and not turns(text)
 
 
 def _plain(answer: str) -> str:

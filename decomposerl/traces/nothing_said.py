@@ -1,7 +1,8 @@
 """Clauses that assert nothing about the world: what may stand beside "I don't know".
 
 Takes one clause in lower case, gives whether it is known to say only that information lacks,
-what the document is about, or that the writer is sorry and goes on.
+what the document is about, or that the writer is sorry and goes on. A denial about the world
+("it is not found in Portugal") is a fact, so most denials need the document beside them.
 
 Left out deliberately: anything else. An unknown clause counts as an assertion.
 """
@@ -17,57 +18,118 @@ DOCUMENT = (
 )
 """A verbose-safe pattern for the words that stand for the evidence document."""
 
-_IT = rf"(?:{DOCUMENT}|it|they|nothing|none\sof\s{DOCUMENT})"
+_IT = rf"(?:none\sof\s{DOCUMENT}|{DOCUMENT})"
 _TELL = (
     r"(?:say|state|mention|specify|give|provide|include|contain|cover|discuss|describe|address"
     r"|indicate|list|name|report|show|tell|reveal|disclose|identify|clarify|confirm|explain"
     r"|establish|note|detail|document|define|answer|refer|talk|speak|have|offer|support)"
 )
-_TOLD = (
-    r"(?:said|stated|mentioned|specified|given|provided|included|contained|covered|discussed"
-    r"|described|addressed|indicated|listed|named|reported|shown|told|revealed|disclosed"
-    r"|identified|clarified|confirmed|explained|established|documented|defined|answered|found"
-    r"|determined|verified|inferred|known|available|clear|there|possible|enough|sufficient)"
+# "It does not contain gold" is about the world: a pronoun takes only the verbs of texts.
+_SPEAK = r"(?:say|state|mention|specify|indicate|tell|clarify)"
+# Texts are what these are said of, so they need nothing beside them.
+_SAID = r"(?:said|stated|mentioned|specified|reported|documented)"
+# Said of information and of things: "he was not named" is a fact, "it is not given" is none.
+_GIVEN = (
+    r"(?:given|provided|indicated|listed|shown|told|revealed|disclosed|described|discussed"
+    r"|covered|addressed|clarified|explained|answered|defined|determined|inferred|named|known"
+    r"|clear)"
 )
+# Said of things above all ("not found in Portugal"): these need the document beside them.
+_FOUND = (
+    r"(?:found|included|contained|available|confirmed|identified|verified|established|supported"
+    r"|there|possible|enough|sufficient)"
+)
+_TOLD = rf"(?:{_SAID}|{_GIVEN}|{_FOUND})"
 _NOT = r"(?:n't|\snot|\snever|\snowhere)"
+_BE = r"(?:(?<!\swhich\s)(?<!\swho\s)(?:is|are|was|were|has\sbeen|have\sbeen))"
 _HOW = r"(?:\s(?:\w{1,12}ly|even|at\sall|anywhere|further|ever|here|either))*"
 _LACK = (
     r"(?:information|info|evidence|mention|details?|data|references?|statements?|records?"
     r"|answers?|indications?|sources?)\b"
 )
-_WHERE = r"(?:\s(?:in|by|from|within|on|at\sall|anywhere|here|either)\b[^\d\"]*)?"
+_FACT = (
+    r"(?:dates?|years?|months?|days?|names?|numbers?|figures?|amounts?|ages?|places?|locations?"
+    r"|authors?|titles?|reasons?|causes?|identity|origins?)\b"
+)
+_WHICH = r"(?:(?:the|any|this|that|these|such|his|her|its|their|exact|specific|further|other)\s)*"
+_INFORMATION = (
+    rf"{_WHICH}(?:(?:birth|death|release|start|end|full|such|relevant)\s)?(?:{_LACK}|{_FACT})"
+    r"(?:\s(?:on|of|about|for)\b[^,\d\"]{1,80}?)?"
+)
+_SOURCE = rf"(?:{DOCUMENT}|(?:the|this)\s(?:(?:given|provided|available)\s)?information)"
+_IN_DOCUMENT = (
+    rf"(?:\s(?:in|by|from|within|on)\s(?:any\sof\s)?{_SOURCE}"
+    r"(?:\s(?:about|on|of|or|nor|at\sall|anywhere|either|i\swas|you)\b[^\d\"]*)?)"
+)
+_ABOUT = r"(?:about|on|of|for|regarding|concerning|as\sto)"
 _NAMED = r"(?:\s(?!as\b|that\b|which\b|who\b)[^\s\d\"]+){1,10}"
 
 _FORMS = (
     # the document does not say who …
     rf"{_IT}\s(?:do|does|did|ca|can|could){_NOT}{_HOW}\s{_TELL}\b.*",
-    rf"{_IT}\scannot{_HOW}\s{_TELL}\b.*",
-    # … is not mentioned in the document; "was not given the prize" is a fact and fails here
-    rf"(?:[^,]{{1,150}}?\s)?(?:is|are|was|were|has\sbeen|have\sbeen){_NOT}{_HOW}\s{_TOLD}{_HOW}{_WHERE}",
-    rf"(?:[^,]{{1,150}}?\s)?(?:cannot|can't|can\snot|could\snot|couldn't)\sbe\s{_TOLD}{_HOW}{_WHERE}",
-    rf"no(?:\s[\w-]+){{1,4}}\s(?:is|are)\s{_TOLD}{_HOW}{_WHERE}",
-    rf"not{_HOW}\s{_TOLD}{_HOW}{_WHERE}",
-    rf"[^,]{{1,80}}?\s(?:is|are){_NOT}{_HOW}\s(?:in|part\sof)\s{DOCUMENT}",
+    rf"{_IT}\s(?:cannot|never){_HOW}\s{_TELL}(?:s|es)?\b.*",
+    rf"(?:it|they)\s(?:do(?:es)?{_NOT}|never){_HOW}\s{_SPEAK}s?\b.*",
+    rf"(?:it|they)\sdo(?:es)?{_NOT}{_HOW}\s{_TELL}\s(?:an?\s|enough\s)?{_INFORMATION}",
+    (
+        rf"{_IT}\s(?:is|are){_NOT}{_HOW}\s(?:clear|explicit|sufficient|enough|conclusive|specific)"
+        rf"(?:\s{_ABOUT}\b[^\d\"]*)?"
+    ),
+    # … is not mentioned; "was not given the prize" is a fact and fails here
+    rf"(?:[^,]{{1,150}}?\s)?{_BE}{_NOT}{_HOW}\s(?:{_SAID}{_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
+    rf"(?:it|this|that)(?:'s|\sis)\snot{_HOW}\s(?:(?:{_SAID}|{_GIVEN}){_HOW}|{_TOLD}{_IN_DOCUMENT})",
+    rf"(?:it|this|that)\sisn't{_HOW}\s{_GIVEN}{_HOW}",
+    (
+        r"(?:it|this|that)(?:'s\snot|\sis\snot|\sisn't)\sclear\s(?:who|what|which|when|where|why|how|if"
+        r"|whether)\b[^\d\"]*"
+    ),
+    rf"{_INFORMATION}\s(?:is|are)(?:n't|\snot){_HOW}\s{_TOLD}{_HOW}{_IN_DOCUMENT}?",
+    rf"{_WHICH}(?:information|info|details?)\s(?:was|were)(?:n't|\snot){_HOW}\s{_TOLD}{_HOW}",
+    (
+        r"(?:[^,]{1,150}?\s)?(?:cannot|can't|can\snot|could\snot|couldn't)\sbe\s"
+        rf"{_TOLD}{_HOW}{_IN_DOCUMENT}"
+    ),
+    (
+        rf"(?:(?:it|this|that|{_INFORMATION})\s)?(?:cannot|can't|can\snot)\sbe\s"
+        rf"(?:{_SAID}|{_GIVEN}|confirmed|verified|established|identified){_HOW}"
+    ),
+    rf"no(?:\s[\w-]+){{1,4}}\s(?:is|are)\s(?:{_SAID}{_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
+    rf"no\s{_INFORMATION}\s(?:is|are)\s{_TOLD}{_HOW}(?:\s(?:about|on)\s(?:it|this|that))?",
+    rf"{_INFORMATION}\s(?:is|are|remains?)\s(?:unknown|unclear|unstated|unspecified|uncertain)",
+    rf"not{_HOW}\s(?:(?:{_SAID}|{_GIVEN}){_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
+    rf"(?:(?:[^,]{{1,80}}?\s(?:is|are)|it's|that's){_NOT}|not){_HOW}\s(?:in|part\sof)\s{DOCUMENT}",
     rf"[^,]{{1,80}}?\s(?:is|are)\s(?:missing|absent|omitted)\sfrom\s{DOCUMENT}",
     rf"(?:none\sof|neither|no)\s{DOCUMENT}\s{_TELL}(?:s|es)?\b[^\d\"]*",
+    r"(?:it\sis\s|it's\s)?not\spossible\sto\s(?:say|tell|know|determine|answer)\b[^\d\"]*",
     rf"without\s(?:any|more|further|additional|other)\s{_LACK}",
     # there is no information on …
     (
         rf"(?:(?:there(?:\s(?:is|are|was|were)|'s)|with|{_IT}\s(?:gives?|has|have|contains?|provides?"
-        rf"|offers?|makes?|includes?))\s)?(?:no|not\s(?:enough|any)|insufficient|too\slittle|little)"
-        rf"\s(?:[\w-]+\s){{0,3}}{_LACK}.*"
+        rf"|offers?|makes?|includes?|shows?|lists?)|it\s(?:gives|provides|offers|contains))\s)?"
+        rf"(?:no|not\s(?:enough|any)|insufficient|too\slittle|little)\s(?:[\w-]+\s){{0,3}}{_LACK}"
+        rf"(?:\s(?:available|given|provided|here))?(?:\s(?:{_ABOUT}|in|to|from|that|either)\b.*)?"
     ),
-    rf"nothing\s(?:is\s|was\s)?(?:{_TOLD}|in|about|on)\b[^\d\"]*",
     (
-        rf"{_IT}\s(?:lacks?|omits?|says?\snothing|mentions?\s(?:nothing|no|neither)"
+        rf"(?:it|{_IT})\s(?:gives?|states?|lists?|mentions?|provides?|reports?|shows?)\s(?:no|neither)"
+        rf"\s{_WHICH}{_FACT}(?:\s(?:{_ABOUT}|when|nor|or|in|at)\b.*)?"
+    ),
+    rf"nothing\s(?:is\s|was\s)?(?:{_SAID}|{_GIVEN}){_HOW}(?:\s{_ABOUT}\b[^\d\"]*|{_IN_DOCUMENT})?",
+    rf"nothing\s(?:is\s|was\s)?(?:about|on)\s(?:it|this|that|him|her|them){_IN_DOCUMENT}?",
+    rf"nothing\s(?:is\s|was\s)?(?:found\s)?in\s{DOCUMENT}(?:\s{_TELL}(?:s|es)?\b[^\d\"]*)?",
+    (
+        rf"{_IT}\s(?:lacks?|omits?|mentions?\s(?:nothing|no|neither)"
         rf"|fails?\sto\s{_TELL}|is\ssilent|is\sunclear|is\sinsufficient|is\sinconclusive)\b.*"
     ),
+    rf"(?:it|they|{_IT})\s(?:says?|tells?|states?|shows?|gives?)\s(?:nothing|little)(?:\s{_ABOUT}\b.*)?",
     # the text only covers …: what it is about, without a value, a quotation or a "that"
     (
         rf"{_IT}\s(?:only\s|just\s|merely\s)?(?:covers|discusses|concerns|addresses|deals\swith"
         rf"|is\s(?:only\s)?about|talks\sabout|focuses\s(?:only\s)?on|is\slimited\sto)(?:\sonly)?{_NAMED}"
     ),
-    rf"{_IT}\s(?:only|just|merely)\s(?:mentions|describes|speaks\sof|refers\sto){_NAMED}",
+    (
+        rf"(?:it|{_IT})\s(?:only|just|merely)\s(?:mentions|describes|discusses|speaks\sof"
+        rf"|talks\sabout|refers\sto){_NAMED}"
+    ),
+    rf"{_IT}\s(?:only|just|merely)\s(?:lists|shows)\s{_WHICH}(?:[a-z]+\s)?[a-z]{{2,}}s",
     # I cannot tell; I will move on
     (
         r"i(?:\scannot|\s(?:ca|could|can|am)(?:n't|\snot)|\sam\sunable\sto|'m\snot|'m\sunable\sto)"
@@ -81,7 +143,7 @@ _FORMS = (
         r"(?:mov(?:e|ing)|go(?:ing)?)\son(?:\sto\sthe\snext\squestion)?"
     ),
     (
-        r"(?:it|this|that)\s(?:is|remains)\s(?:unknown|unclear|unstated|unspecified|uncertain"
+        r"(?:it|this|that)(?:'s|\sis|\sremains)\s(?:unknown|unclear|unstated|unspecified|uncertain"
         r"|impossible\sto\s(?:say|tell|know|determine))\b[^\d\"]*"
     ),
     (
@@ -97,6 +159,22 @@ _LEAD = re.compile(
     r"(?:(?:and|or|so|but|also|therefore|thus|hence|as|because|since|while|which|given\sthat"
     r"|however|although|though|unfortunately|sorry|in\sfact|moreover)\b|[\s,.\"'\[\]?!-])*+"
 )
+_TELLS = re.compile(
+    rf"""\b(?P<asked>(?:what|whether|where|how|if|which|nothing)\s)?{DOCUMENT}
+        \s(?:(?P<only>only|just|merely)\s|clearly\s|explicitly\s)?
+        (?:says|states|gives|(?P<lists>lists|shows)|reports|indicates|notes|tells|confirms)\b
+        (?P<none>\s(?:nothing|no|neither|little)\b)?""",
+    re.VERBOSE,
+)
+# "None other than Smith", "nothing that contradicts it": the denial turns into a fact.
+_TURNS = re.compile(
+    r"""\b(?:(?P<asked>(?:whether|if)\s(?:(?!than\b)[^,.;:]){0,80}?\bmore\sthan)
+        |other\s(?:[\w-]+\s){0,4}than|(?:more|else|rather)\sthan|besides|except|excepting|excluding
+        |otherwise|apart\sfrom|aside\sfrom|beyond|save\sfor|contradict(?:s|ing)?|refut(?:e|es|ing)
+        |disprov(?:e|es|ing)|disput(?:e|es|ing)|den(?:y|ies|ying)|doubts?
+        |(?:evidence|information|indication)\s(?:against|(?:to\sthe\s)?contrary))\b""",
+    re.VERBOSE,
+)
 
 
 def asserts_nothing(clause: str) -> bool:
@@ -104,5 +182,20 @@ def asserts_nothing(clause: str) -> bool:
 
     Connecting words before it are passed over; an empty clause asserts nothing.
     """
-    said = clause[_LEAD.match(clause).end() :].rstrip(" ,.\"'[]-")  # type: ignore[union-attr]
-    return _NOTHING_SAID.fullmatch(said) is not None
+    start = _LEAD.match(clause).end()  # type: ignore[union-attr]
+    for found in _TELLS.finditer(clause, start):
+        silent = found["none"] or (found["only"] and found["lists"])
+        if found["asked"] is None and not (silent and found.start() == start):
+            return False  # "the document says" opens a fact, with or without a stop before it
+    said = clause[start:].rstrip(" ,.\"'[]-")
+    return not turns(said) and _NOTHING_SAID.fullmatch(said) is not None
+
+
+def tells(clause: str) -> bool:
+    """Whether ``clause`` has "the document says", other than in "what the document says"."""
+    return any(found["asked"] is None for found in _TELLS.finditer(clause))
+
+
+def turns(clause: str) -> bool:
+    """Whether ``clause`` turns a denial into a fact ("no founder other than Smith")."""
+    return any(found["asked"] is None for found in _TURNS.finditer(clause))
