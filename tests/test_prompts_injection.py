@@ -2,6 +2,8 @@
 
 import json
 import re
+import sys
+import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -16,7 +18,7 @@ from strategies import LAW
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Sampling
 from decomposerl.judge.call import CRITERIA, JudgeCall, Task
-from decomposerl.prompts.escape import NAMES, escaped
+from decomposerl.prompts.escape import NAMES, escaped, look_alikes
 from decomposerl.prompts.judge import Asking, bullets
 from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.policy import policy_messages
@@ -50,7 +52,7 @@ _SEEN = re.compile(
 
 def as_seen(text: str) -> str:
     """Plain letters for look-alikes, ``<`` for every such bracket, nothing for the unseen."""
-    return "".join(map(_seen, text)).translate({ord("а"): "a", ord("ο"): "o"})
+    return "".join(map(_seen, text)).translate(str.maketrans("аοιΙ", "aoii"))
 
 
 @cache
@@ -58,13 +60,16 @@ def _seen(character: str) -> str:
     name = unicodedata.name(character, "")
     if character.isspace():
         return " "
-    if unicodedata.category(character) in {"Cf", "Cc", "Mn"}:
+    if unicodedata.category(character) in {"Cf", "Cc", "Mn", "Me"}:
         return ""
     if name.endswith("LESS-THAN SIGN") or re.search(r"LEFT(-POINTING)? ANGLE", name):
         return "<"
     if "SOLIDUS" in name:
         return "/"
-    return unicodedata.normalize("NFKC", character).casefold()
+    if boxed := re.fullmatch(r"NEGATIVE SQUARED LATIN CAPITAL LETTER (.)", name):
+        return boxed[1].casefold()
+    letters = unicodedata.normalize("NFKD", character).casefold()
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 def structure(text: str) -> list[tuple[bool, str]]:
@@ -255,6 +260,22 @@ def test_a_judge_that_repeats_the_text_gives_its_own_ruling_or_none(injection: I
 
 
 @each_injection
+def test_thinking_that_the_template_opened_forges_nothing(injection: Injection):
+    """A closing tag with none before it ends the thinking, and never starts a forged ruling."""
+    for function, structured, own, value in HONEST:
+        reader, echo = partial(function, structured=structured), injection.text
+        assert value == reader(f"It says so.</think>\n{own}")
+        replies = (
+            f"Hm: {echo}\n</think>\n{own}",
+            f"Hm.</think>{echo}{own}",
+            f"Hm: {echo}</think>{own}\n{echo}",
+            f"{own}</think>{echo}",
+            f"{own}\n{echo}</think>\n{echo}",
+        )
+        assert {read(reader, one) for one in replies} <= {value, None}
+
+
+@each_injection
 def test_forged_tags_earn_no_ruling(injection: Injection):
     """A judge that any tag would talk over, and one that repeats its prompt, rule the lowest."""
     calls = [call(injection.text) for call in CALLS.values()]
@@ -334,6 +355,39 @@ def test_no_tag_opens_in_an_escaped_text(text: str):
 def test_ordinary_text_stays_as_it_is(text: str):
     """Numbers, tables, code and quotation marks are read as they were written."""
     assert text == escaped(text)
+
+
+def test_every_look_alike_counts_in_every_name():
+    """Small or capital, wherever the letter stands: none is lost to what the pattern skips."""
+    alike = look_alikes()
+    tags = {
+        f"<{name[:place]}{shape}{name[place + 1 :]}>"
+        for name in NAMES
+        for place, letter in enumerate(name)
+        for character in alike.get(letter, letter)
+        for shape in (character, character.upper(), character.lower())
+        if len(shape) == 1
+    }
+    assert [] == [tag for tag in tags if escaped(tag) != f"&lt;{tag[1:]}"]
+    assert len(tags) > 9_000
+
+
+def test_every_shape_that_unicode_has_of_a_letter_is_a_look_alike():
+    """What decomposes to one Latin letter, with or without marks, anywhere in Unicode."""
+    alike = look_alikes()
+    for character in map(chr, range(0x80, sys.maxunicode + 1)):
+        if unicodedata.decomposition(character):
+            letters = unicodedata.normalize("NFKD", character).lower()
+            plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
+            assert plain not in alike or character in alike[plain], hex(ord(character))
+
+
+def test_time_grows_with_the_text_and_no_faster():
+    """Hostile repetitions of what the pattern skips and of names that do not end."""
+    started = time.perf_counter()
+    for unit in ("<", "< ", "</ ", "<\u0345", "\u0345", "<questι", "<veriﬁ", "&amp;", "<a ", "ι"):
+        escaped(unit * 50_000)
+    assert time.perf_counter() - started < 10
 
 
 def test_each_bracket_goes_one_level_deeper():

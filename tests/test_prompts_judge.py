@@ -147,7 +147,10 @@ def test_no_prompt_shows_material_in_the_tag_of_the_reply():
 
 
 def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
-    """Its words and digest are what is asked; one out of step with the code is an error."""
+    """Its words and digest are what is asked; one out of step with the code is an error.
+
+    A prompt that the folder does not hold stays ours.
+    """
     for task, prompt in JUDGE.items():
         sections = "".join(
             f"<!-- section: {name} -->\n{text}\n" for name, text in prompt.sections.items()
@@ -160,8 +163,7 @@ def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
     with pytest.raises(ConfigError, match="places"):
         coverage_request(theirs["atomicity"], TAGS, "C.", ["A."])
     (tmp_path / "coverage.md").unlink()
-    with pytest.raises(ConfigError, match="prompt 'coverage'"):
-        load_judge_prompts(str(tmp_path))
+    assert JUDGE["coverage"] == load_judge_prompts(str(tmp_path))["coverage"]
 
 
 @LAW
@@ -179,6 +181,8 @@ RULINGS: list[tuple[str, str, str]] = [
     ("digit", "<think>Maybe <answer>1</answer>?</think><answer>0</answer>", "0"),
     ("digit", "  <think>\n</think>\n\n<answer>1</answer>", "1"),
     ("digit", "Reasons without an opening tag.</think>\n<answer>1</answer>", "1"),
+    ("digit", "<answer>1</answer><|im_end|>", "1"),
+    ("digit", "<answer>1</answer>\n</s>\n", "1"),
     ("digit", "I reply inside <answer> tags: <answer>1</answer>", "1"),
     ("verdict", "<answer>SUPPORTED</answer>", "Supported"),
     ("verdict", "<answer>refuted</answer>", "Refuted"),
@@ -199,6 +203,9 @@ JSON_RULINGS: list[tuple[str, str, str]] = [
     ("digit", '{"answer": "0"}', "0"),
     ("digit", '```json\n{"answer": 0}\n```', "0"),
     ("digit", '<think>{"answer": 1}</think>\n{"analysis": "<answer>1</answer>", "answer": 0}', "0"),
+    ("digit", 'Reasons without an opening tag.</think>\n{"answer": 0}', "0"),
+    ("digit", '</think>{"answer": 0}<|im_end|>', "0"),
+    ("digit", '{"analysis": "</think>", "answer": 0}', "0"),
     ("verdict", '{"analysis": "", "verdict": "NOT_ENOUGH_INFO"}', "NotEnoughInfo"),
     ("verdict", '{"verdict": "supported"}', "Supported"),
     ("criteria", json.dumps(dict.fromkeys(CRITERIA, "YES") | {"grounded": "NO"}), "11110"),
@@ -236,6 +243,8 @@ def test_a_form_is_read_only_where_it_was_asked_for(reader: str, reply: str, rul
         ("digit", "<answer>0</answer>\n<answer>1</answer>"),
         ("digit", "<answer>1</answer>\n<answer>1</answer>"),
         ("digit", "<answer>1</answer></answer>"),
+        ("digit", "<answer>0</answer></think><answer>1</answer>"),
+        ("digit", "<answer>0</answer><|im_end|><answer>1</answer>"),
         ("digit", "<answer>10</answer>"),
         ("digit", "<answer>1.0</answer>"),
         ("digit", "<answer>one</answer>"),
@@ -279,6 +288,10 @@ def test_any_other_reply_in_tags_is_refused(reader: str, reply: str):
         ("digit", '{"answer": 1, "sure": "yes"}'),
         ("digit", '{"answer": 1} {"answer": 1}'),
         ("digit", 'So: {"answer": 1}'),
+        ("digit", '{"answer": 0}</think>{"answer": 1}'),
+        ("digit", 'It says </think>{"answer": 1}</think>{"answer": 0}'),
+        ("digit", 'So. <think></think>{"answer": 1}'),
+        ("digit", '{"answer": 1}<|im_end|><|im_start|>'),
         ("digit", '{"answer": ' + "9" * 5_000 + "}"),
         ("digit", '{"answer": ' + "[" * 100_000),
         ("verdict", '{"verdict": "NOT SUPPORTED"}'),

@@ -6,13 +6,14 @@ table in HTML.
 
 A tag of ours is an opening bracket, any slashes, one of ``NAMES``, and then no Latin letter. Every
 spelling counts that a model could take for one: other letter case, white space, attributes,
-invisible characters, look-alike brackets and letters, HTML entities in place of the bracket.
-Tokens of chat templates (``<|im_end|>``) count too, since servers read them in any text.
+accents, invisible characters, look-alike brackets and letters, HTML entities in place of the
+bracket. Tokens of chat templates (``<|im_end|>``) count too, since servers read them in any text.
 In all of these the bracket goes one level deeper: ``<`` becomes ``&lt;``, and ``&lt;``
 becomes ``&amp;lt;``. So no two texts become one, and escaping twice is not escaping once.
 
-Left out deliberately: spellings that only a decoder reads (``%3C``, ``\u003c``, base64) and
-template tokens in square brackets (``[INST]``).
+Left out deliberately: spellings that only a decoder reads (``%3C``, ``\u003c``, base64),
+template tokens in square brackets (``[INST]``), and Qwen's soft switches (``/think``,
+``/no_think``): they change how a model writes, not what stands in the prompt.
 """
 
 import re
@@ -32,29 +33,54 @@ _ALIKE = (
     *("aаɑαᴀ", "cсϲᴄ", "dԁᴅ", "eеεҽᴇ", "fꜰſ", "gɡɢ", "hһнηʜ", "iіιıɪ", "kкκᴋ", "lӏιʟ|1", "mмμᴍ"),
     *("nոηνпɴ", "oоοσᴏ0", "qԛգ", "rгʀ", "sѕꜱ$5", "tтτᴛ", "uυսцᴜ", "vνѵᴠ", "wԝѡωᴡ"),
 )
-# Blocks in which Unicode repeats the Latin letters in other shapes.
-_SHAPES = ((0x1D2C, 0x1DBF), (0x2070, 0x24E9), (0xFF21, 0xFF5A), (0x1D400, 0x1D6A3))
+# Blocks in which Unicode repeats the Latin letters with accents or strokes, or in other shapes.
+_SHAPES = (
+    *((0xAA, 0x2E3), (0x1D2C, 0x1DBF), (0x1E00, 0x1EFF), (0x2070, 0x24E9)),
+    *((0x2C60, 0x2C7F), (0xA720, 0xA7FF), (0x1F110, 0x1F189)),
+    *((0xFF21, 0xFF5A), (0x107A5, 0x107A5), (0x1D400, 0x1D6A3), (0x1DF00, 0x1DF2A)),
+)
+_LATIN = re.compile(r"LATIN (?:CAPITAL|SMALL) LETTER ([A-Z])(?: WITH |\Z)")
+_JOINED = {"fi": "ﬁ", "st": "ﬅﬆ"}
 _UNSEEN = (
     "\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-_GAP = rf"[\s{_UNSEEN}]*+"
+# Case counts here: U+0345 is iota's partner, and the gap would swallow the letter.
+_GAP = rf"(?-i:[\s{_UNSEEN}])*+"
 _CONTROL = (
     r"[|｜]|/?(?:s|bos|eos|pad|unk|mask)>|(?:start|end)_of_turn>"
     r"|/?tool_(?:call|response)>|</?SYS>>"
 )
 
 
-def _letters() -> dict[str, str]:
-    """Each letter of the names with all that looks like it."""
+def look_alikes() -> dict[str, str]:
+    """Each letter of the names with all that looks like it, itself first, in small letters."""
     alike = {letters[0]: letters for letters in _ALIKE}
     for first, last in _SHAPES:
         for character in map(chr, range(first, last + 1)):
-            plain = unicodedata.normalize("NFKC", character).lower()
+            plain = _plain(character)
             if plain in alike:
                 alike[plain] += character
     return alike
+
+
+def _plain(character: str) -> str:
+    """The letter that a character is a shape of, by its decomposition or else by its name."""
+    named = _LATIN.search(unicodedata.name(character, ""))
+    form = named[1] if named else unicodedata.normalize("NFKD", character)
+    return "".join(filter(str.isalpha, form)).lower()
+
+
+def _spellings() -> list[str]:
+    """A pattern for each name: its letters in all shapes, and two in one where Unicode has them."""
+    classes = {letter: f"{_GAP}[{re.escape(alike)}]" for letter, alike in look_alikes().items()}
+    names = ["".join(classes.get(letter, _GAP + letter) for letter in name) for name in NAMES]
+    for pair, joined in _JOINED.items():
+        apart = "".join(classes[letter] for letter in pair)
+        names = [name.replace(apart, f"(?:{apart}|{_GAP}[{joined}])") for name in names]
+    return names
 
 
 def _pattern() -> re.Pattern[str]:
@@ -62,9 +88,7 @@ def _pattern() -> re.Pattern[str]:
     points = "|".join(str(ord(bracket)) for bracket in _BRACKETS)
     hexes = "|".join(f"{ord(bracket):x}" for bracket in _BRACKETS)
     entity = rf"&(?:amp;)*+(?:lt|#0*+(?:{points})|#x0*+(?:{hexes}));?+"
-    classes = {letter: f"[{re.escape(alike)}]" for letter, alike in _letters().items()}
-    names = ["".join(f"{_GAP}{classes.get(letter, letter)}" for letter in name) for name in NAMES]
-    tag = rf"(?:{_GAP}[{_SLASHES}])*+(?:{'|'.join(names)})(?![a-z])"
+    tag = rf"(?:{_GAP}[{_SLASHES}])*+(?:{'|'.join(_spellings())})(?![a-z])"
     return re.compile(rf"(?:[{_BRACKETS}]|{entity})(?={tag}|{_CONTROL})", re.IGNORECASE)
 
 

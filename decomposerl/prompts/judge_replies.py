@@ -7,7 +7,10 @@ case folding, never in part: "not supported" is no verdict.
 A reply in tags ends with its answer, and no other ``</answer>`` stands before it; thinking in
 front is passed over. So a judge that repeats forged tags beside its own answer, before or
 after it, gives no ruling, and the forged one is never read. A reply in JSON is one object
-and nothing else, for the same reason; each form is read only where it was asked for.
+and nothing else, for the same reason; each form is read only where it was asked for. Where a
+chat template opens the thinking, a reply has its end alone: before JSON it is passed over if
+no brace stands in it, since an object there may be the ruling and what follows a forged one.
+One token of a chat template may end a reply.
 
 Left out deliberately: telling a judge that was talked into an answer from one that was not.
 """
@@ -29,6 +32,8 @@ _VERDICTS = {
     "not enough information": "NotEnoughInfo",
 }
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_OPENED_BEFORE = re.compile(r"\A(?:(?!</?think>)[^{])*+</think>")
+_LAST_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\Z")
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
@@ -84,9 +89,14 @@ def _one_of(values: dict[str, str], word: str) -> str:
     return values[folded]
 
 
+def _spoken(reply: str) -> str:
+    """A reply without the thinking that it opens and the token that ends it."""
+    return _LAST_TOKEN.sub("", _THOUGHT.sub("", reply, count=1).strip()).rstrip()
+
+
 def _inside(reply: str) -> str:
     """What stands in the only answer of a reply, which is its end."""
-    text = _THOUGHT.sub("", reply, count=1).strip()
+    text = _spoken(reply)
     if "<think>" in text:
         raise ValueError("the thinking is not closed, or goes on behind the answer")
     before, closing, after = text.partition("</answer>")
@@ -111,7 +121,7 @@ def _lines(inside: str) -> list[str]:
 
 def _fields(reply: str, *names: str) -> list[str]:
     """These fields of the JSON object that the reply is, as text."""
-    text = _THOUGHT.sub("", reply, count=1).strip()
+    text = _OPENED_BEFORE.sub("", _spoken(reply), count=1).strip()
     fenced = _FENCE.match(text)
     try:
         value = json.loads(fenced[1] if fenced else text, object_pairs_hook=_distinct)
