@@ -35,7 +35,7 @@ OPENAI_KEY = "OPENAI_API_KEY"
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
 JUDGE = "Qwen/Qwen3-32B"
-QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8001/v1"
+QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8002/v1"
 _OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS"})  # beside a model at api.openai.com
 
 

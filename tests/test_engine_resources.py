@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from chat_parts import request
@@ -209,6 +211,21 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
         "local", DECOMPOSERL_JUDGE_URL="https://api.openai.com/v1", OPENAI_API_KEY=CANARY
     )
     assert ("OPENAI_API_KEY", True) == (hosted.key_variable, hosted.structured)
+
+
+def test_default_addresses_are_where_the_guide_starts_the_models():
+    """Each local default is the port of a documented ``vllm serve`` line of that very model."""
+    guide = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    started = set(re.findall(r"^vllm serve (\S+) .*--port (\d+)", guide, re.MULTILINE))
+    expected = {
+        (server.model, str(urlsplit(url).port))
+        for name in ("local", "paper")
+        for server in engine_choices(name, {}).servers
+        for url in server.urls
+        if urlsplit(url).hostname == "127.0.0.1"
+    }
+    assert {"Qwen/Qwen3-32B", "Qwen/Qwen3-Embedding-8B"} == {model for model, _ in expected}
+    assert expected <= started
 
 
 def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):

@@ -41,6 +41,19 @@ def test_a_wrong_variable_is_refused_by_name(environment: dict[str, str], senten
         profile_from_environment(environment)
 
 
+def printed(program: str, folder: Path, **environment: str) -> list[str]:
+    """The words that a program prints which starts in ``folder``."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
 def test_a_program_that_runs_the_graph_finds_keys_in_a_dotenv_file(tmp_path: Path):
     """After ``fill_environment`` Dagster sees the file's variables; the environment wins."""
     (tmp_path / ".env").write_text("A_KEY=from_file\nB_KEY=from_file\n")
@@ -48,33 +61,19 @@ def test_a_program_that_runs_the_graph_finds_keys_in_a_dotenv_file(tmp_path: Pat
         "import dagster as dg; from dagster_project.profiles import fill_environment; "
         "fill_environment(); print(dg.EnvVar('A_KEY').get_value(), dg.EnvVar('B_KEY').get_value())"
     )
-    said = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=os.environ | {"B_KEY": "from_environment"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ["from_file", "from_environment"] == said.stdout.split()
+    found = printed(program, tmp_path, B_KEY="from_environment")
+    assert ["from_file", "from_environment"] == found
 
 
 def test_a_dotenv_file_fills_in_what_the_environment_leaves_open(tmp_path: Path):
     """The command line reads ``.env`` like the dagster commands; the environment wins."""
     (tmp_path / ".env").write_text("DECOMPOSERL_DATA=from_file\nDECOMPOSERL_PROFILE=paper\n")
-    code = (
+    program = (
         "from dagster_project.profiles import profile_from_environment as read;"
         "profile = read(); print(profile.name, profile.data.name)"
     )
-    told = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=os.environ | {"DECOMPOSERL_PROFILE": "embedded"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert told.stdout.strip() == "embedded from_file"
+    found = printed(program, tmp_path, DECOMPOSERL_PROFILE="embedded")
+    assert ["embedded", "from_file"] == found
 
 
 def test_a_users_corpus_joins_sources_and_may_have_any_free_name(tmp_path: Path):
