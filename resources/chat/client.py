@@ -28,7 +28,6 @@ from resources.chat.loop import LoopThread
 from resources.chat.pace import Timing
 from resources.chat.progress import Progress
 from resources.chat.settings import ChatSettings
-from resources.chat.wire import lacks_logprobs
 
 _LOG = logging.getLogger(__name__)
 _ASKED_AT_MOST = 2  # a reply that does not parse is asked once more
@@ -52,10 +51,6 @@ class _Question:
         except (ValueError, RecursionError) as error:  # the latter from nesting without end
             return str(error) or type(error).__name__
         return None
-
-    def lacks_tokens(self, reply: ChatReply) -> bool:
-        """Whether a reply, stored by whatever version, lacks what was asked for."""
-        return lacks_logprobs(reply, self.request)
 
 
 class ChatClient:
@@ -210,8 +205,6 @@ class ChatClient:
         """
         reply = self.cache.get([question.key]).get(question.key) if self.cache else None
         stored = reply.text if reply is not None else None
-        if reply is not None and question.lacks_tokens(reply):
-            reply = None
         text, complaint = "", None
         for _ in range(_ASKED_AT_MOST):
             if reply is None:
@@ -243,6 +236,4 @@ def _told(failed: Sequence[ChatFailure], asked: int) -> str:
 
 def _takes(questions: dict[str, _Question], key: str, reply: ChatReply) -> bool:
     question = questions.get(key)
-    if question is None or question.lacks_tokens(reply):
-        return False
-    return question.complaint(reply) is None
+    return question is not None and question.complaint(reply) is None
