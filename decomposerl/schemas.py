@@ -6,76 +6,11 @@ table on the way to and from Parquet, so a column exists here or nowhere.
 Left out deliberately: any computation on frames.
 """
 
-from dataclasses import dataclass
-
 import polars as pl
 
-from decomposerl.errors import SchemaError
+from decomposerl.table import Column, Table
 
 LABELS = ("Supported", "Refuted")
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column: its name, polars type, meaning, and whether it may be null."""
-
-    name: str
-    dtype: pl.DataType
-    meaning: str
-    nullable: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A named set of columns in a fixed order, with the columns that identify a row."""
-
-    name: str
-    columns: tuple[Column, ...]
-    unique: tuple[str, ...] = ()
-
-    @property
-    def schema(self) -> pl.Schema:
-        """Column name to polars type, in order."""
-        return pl.Schema({column.name: column.dtype for column in self.columns})
-
-    def empty(self) -> pl.DataFrame:
-        """A frame with this table's columns and no row."""
-        return pl.DataFrame(schema=self.schema)
-
-    def extended(self, name: str, *columns: Column) -> "Table":
-        """The same table under another name, with further columns at the end."""
-        return Table(name, (*self.columns, *columns), self.unique)
-
-    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return ``frame`` with this table's column order after checking it.
-
-        Raises:
-            SchemaError: a column is missing, unknown, of another type, null where it may
-                not be, or two rows share the identifying columns.
-        """
-        expected = self.schema
-        problems = [f"column '{n}' is missing" for n in expected if n not in frame.columns]
-        problems += [
-            f"column '{n}' is not in the table" for n in frame.columns if n not in expected
-        ]
-        problems += [
-            f"column '{n}' is {frame.schema[n]}, expected {dtype}"
-            for n, dtype in expected.items()
-            if n in frame.columns and frame.schema[n] != dtype
-        ]
-        problems += [
-            f"column '{c.name}' has {frame[c.name].null_count()} nulls"
-            for c in self.columns
-            if not c.nullable and c.name in frame.columns and frame[c.name].null_count()
-        ]
-        if not problems and self.unique:
-            duplicated = frame.height - frame.select(self.unique).n_unique()
-            if duplicated:
-                problems.append(f"{duplicated} rows repeat {', '.join(self.unique)}")
-        if problems:
-            raise SchemaError(f"table '{self.name}': " + "; ".join(problems))
-        return frame.select(list(expected))
-
 
 _S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
 _LIST = pl.List(pl.String())
@@ -285,4 +220,44 @@ REWARDS = Table(
         Column("counted", pl.Boolean(), "whether the trace's value entered the total"),
     ),
     unique=("run", "step", "group", "rollout", "reward", "question"),
+)
+ROLLOUTS = Table(
+    "rollouts",
+    (
+        Column("run", _S, "16 hex digits over recipe, claims, base weights and engines"),
+        Column("step", _I, "optimizer steps done when it was sampled"),
+        Column("split", _S, "train, held_out_sampled or held_out_greedy"),
+        Column("group", _S, "claim_id: the rollouts of a claim at a step are compared"),
+        Column("rollout", _I, "number of the rollout in its group"),
+        Column("attempt", _I, "which start of the run sampled it, from 1"),
+        Column("source", _S, "the claim's corpus"),
+        Column("claim", _S, "the statement to verify"),
+        Column("label", _S, "Supported or Refuted"),
+        Column("labelled", pl.Boolean(), "whether the rewards saw the label (section 3.3)"),
+        Column("n_star", _I, "number of silver sub-questions"),
+        Column("prompt_digest", _S, "64 hex digits of SHA-256 over the rendered prompt"),
+        Column("prompt_tokens", _I, "its length"),
+        Column("completion", _S, "what the policy wrote, all of it"),
+        Column("completion_tokens", _I, "its length, the end token included"),
+        Column("truncated", pl.Boolean(), "whether the token limit ended it"),
+        Column("verdict", _S, "Supported, Refuted, or null: none was parsed", nullable=True),
+        Column("questions", _I, "complete question-answer pairs"),
+        Column("faults", _LIST, "kinds of what is malformed, in order"),
+        Column("total", _F, "weighted sum of the counted rewards; null: none", nullable=True),
+    ),
+    unique=("run", "step", "split", "group", "rollout"),
+)
+CURVES = Table(
+    "curves",
+    (
+        Column("run", _S, "as in rollouts"),
+        Column("experiment", _S, "name of the recipe"),
+        Column("step", _I, "optimizer steps done"),
+        Column("split", _S, "train, held_out_sampled or held_out_greedy"),
+        Column("measure", _S, "a reward, total, or one of training/curves.py"),
+        Column("mean", _F, "over the step's rollouts; null where none has it", nullable=True),
+        Column("spread", _F, "standard deviation over them, where it has one", nullable=True),
+        Column("rows", _I, "rollouts or groups that it is the mean of"),
+    ),
+    unique=("run", "step", "split", "measure"),
 )

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DIFFICULTY_BAND, LABELS, Table
+from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DIFFICULTY_BAND, LABELS
+from decomposerl.table import Table
 from perf.inputs import Vectors, clustered_vectors
 
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.reports.attrition import STAGES
+from decomposerl.table import Table
 
 _SQL_TYPES = {
     pl.String(): "VARCHAR",
@@ -80,7 +81,7 @@ class _View:
     """
 
     name: str
-    table: schemas.Table
+    table: Table
     folders: tuple[str, ...] = ()
     read_for: bool = False
 

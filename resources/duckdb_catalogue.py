@@ -26,6 +26,7 @@ from decomposerl import schemas
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
+from decomposerl.table import Table
 from resources.catalogue_views import Current, views
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _kept(paths: Iterable[Path]) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(path, columns=["source", "label"]) for path in paths])
 
 
-def _all(paths: Iterable[Path], table: schemas.Table) -> pl.DataFrame:
+def _all(paths: Iterable[Path], table: Table) -> pl.DataFrame:
     """All rows; a column that a file of an earlier version lacks is null."""
     frames = [table.empty(), *(pl.read_parquet(path) for path in paths)]
     return pl.concat(frames, how="diagonal").select(list(table.schema))

@@ -25,6 +25,7 @@ from upath import UPath
 
 from decomposerl import schemas
 from decomposerl.errors import SchemaError
+from decomposerl.table import Table
 
 _TABLES = {
     "rule_filtered": schemas.RULE_FILTERED,
@@ -39,7 +40,7 @@ _TABLES = {
 }
 
 
-def table_of(key: str) -> schemas.Table:
+def table_of(key: str) -> Table:
     """The table that an asset's frame must conform to (``key`` has slashes).
 
     Raises:

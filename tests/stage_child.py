@@ -13,7 +13,7 @@ from strategies import example_row, frame_of
 
 from assets.funnel import funnel_assets
 from dagster_project.profiles import Profile, resources_for
-from decomposerl.schemas import Table
+from decomposerl.table import Table
 from resources.engines import DecomposerResource, VerifierResource
 from resources.tables import write_parquet
 

@@ -6,7 +6,8 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from decomposerl.schemas import TRAINING_CLAIMS, Table
+from decomposerl.schemas import TRAINING_CLAIMS
+from decomposerl.table import Table
 
 LAW = settings(deadline=None, derandomize=True, max_examples=60)
 FRAME_LAW = settings(LAW, max_examples=25)  # a frame takes long to draw

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from decomposerl.errors import SchemaError
-from decomposerl.schemas import ATTRITION, DROPS, PAIRS, Table
+from decomposerl.schemas import ATTRITION, DROPS, PAIRS
+from decomposerl.table import Table
 from resources.tables import (
     DataFolder,
     ParquetTables,
@@ -148,7 +149,7 @@ def test_a_file_swapped_under_the_graph_is_refused_on_reading(tmp_path: Path):
 )
 def test_conform_names_every_kind_of_fault(frame: pl.DataFrame, fault: str):
     """Repeated keys, nulls, wrong types and unknown columns each have their sentence."""
-    from decomposerl.schemas import Column
+    from decomposerl.table import Column
 
     table = Table("t", (Column("a", pl.String(), "key"),), unique=("a",))
 

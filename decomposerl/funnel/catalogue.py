@@ -48,8 +48,8 @@ from decomposerl.schemas import (
     RULE_FILTERED,
     SILVER_DECOMPOSED,
     TRAINING_CLAIMS,
-    Table,
 )
+from decomposerl.table import Table
 
 STAGES: tuple[str, ...] = (
     "rule_filtered",

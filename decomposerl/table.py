@@ -1,0 +1,74 @@
+"""The type of a table: named columns in a fixed order, and the check of a frame against them.
+
+Takes a frame, gives it back in the table's column order or says everything that is wrong.
+
+Left out deliberately: the tables (``decomposerl.schemas``).
+"""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from decomposerl.errors import SchemaError
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, polars type, meaning, and whether it may be null."""
+
+    name: str
+    dtype: pl.DataType
+    meaning: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A named set of columns in a fixed order, with the columns that identify a row."""
+
+    name: str
+    columns: tuple[Column, ...]
+    unique: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pl.Schema:
+        """Column name to polars type, in order."""
+        return pl.Schema({column.name: column.dtype for column in self.columns})
+
+    def empty(self) -> pl.DataFrame:
+        """A frame with this table's columns and no row."""
+        return pl.DataFrame(schema=self.schema)
+
+    def extended(self, name: str, *columns: Column) -> "Table":
+        """The same table under another name, with further columns at the end."""
+        return Table(name, (*self.columns, *columns), self.unique)
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return ``frame`` with this table's column order after checking it.
+
+        Raises:
+            SchemaError: a column is missing, unknown, of another type, null where it may
+                not be, or two rows share the identifying columns.
+        """
+        expected = self.schema
+        problems = [f"column '{n}' is missing" for n in expected if n not in frame.columns]
+        problems += [
+            f"column '{n}' is not in the table" for n in frame.columns if n not in expected
+        ]
+        problems += [
+            f"column '{n}' is {frame.schema[n]}, expected {dtype}"
+            for n, dtype in expected.items()
+            if n in frame.columns and frame.schema[n] != dtype
+        ]
+        problems += [
+            f"column '{c.name}' has {frame[c.name].null_count()} nulls"
+            for c in self.columns
+            if not c.nullable and c.name in frame.columns and frame[c.name].null_count()
+        ]
+        if not problems and self.unique:
+            duplicated = frame.height - frame.select(self.unique).n_unique()
+            if duplicated:
+                problems.append(f"{duplicated} rows repeat {', '.join(self.unique)}")
+        if problems:
+            raise SchemaError(f"table '{self.name}': " + "; ".join(problems))
+        return frame.select(list(expected))

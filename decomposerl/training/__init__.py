@@ -1,0 +1,1 @@
+"""What is trained and how: recipes, evidence views, health rules, estimates, curves."""

@@ -1,0 +1,184 @@
+"""The type of a training run's recipe: every number that decides what is learned.
+
+An ``Experiment`` is frozen and complete: with the training claims, the base weights and the
+profile's engines it determines the run. Defaults are the paper's numbers (section 4 "Model
+and training", appendix "Implementation Details"); what the paper does not state is marked
+"our reading".
+
+Left out deliberately: the named recipes (``training.experiments``), and everything that
+changes speed but not the result: generation engine, device, paths.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from decomposerl.rewards.settings import RewardSettings
+
+ClaimsTable = Literal["training_claims", "training_claims_random"]
+JudgeChoice = Literal["profile", "tiny"]
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+BASE_POLICY = "base_policy"
+"""``Experiment.model`` of the tiny model that the project warm-starts itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """The adapter on a frozen base. ``dtype`` is the base's, a torch name."""
+
+    rank: int = 64
+    alpha: int = 128
+    dropout: float = 0.0  # our reading
+    projections: tuple[str, ...] = PROJECTIONS
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+
+
+@dataclass(frozen=True, slots=True)
+class Optimization:
+    """AdamW on a cosine with a floor. ``epochs`` over the claims, or ``steps`` where not 0."""
+
+    learning_rate: float = 5e-6
+    least_learning_rate: float = 5e-7
+    warmup_ratio: float = 0.1
+    weight_decay: float = 0.001
+    max_grad_norm: float = 1.0
+    epochs: float = 2.0
+    steps: int = 0
+    adam_beta1: float = 0.9  # our reading: AdamW's usual values, these three
+    adam_beta2: float = 0.999
+    adam_epsilon: float = 1e-8
+
+
+@dataclass(frozen=True, slots=True)
+class Grpo:
+    """Group-relative policy optimization. Batches count completions, not prompts.
+
+    ``global_batch`` completions make one optimizer step, over all devices and accumulation.
+    """
+
+    group_size: int = 8
+    per_device_batch: int = 4
+    global_batch: int = 16
+    epsilon: float = 0.2
+    epsilon_high: float = 0.28
+    beta: float = 0.0
+    loss: Literal["bnpo", "grpo", "dapo", "dr_grpo"] = "bnpo"
+    mask_truncated: bool = True
+    scale_rewards: Literal["group", "batch", "none"] = "group"  # our reading
+    aggregation: Literal["sum_then_normalize", "normalize_then_sum"] = "sum_then_normalize"
+    iterations: int = 1  # our reading: each batch is used once
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How rollouts are drawn. All of it our reading: the paper states none."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    max_prompt_tokens: int = 11_500
+    max_completion_tokens: int = 4_500
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceView:
+    """Shows the policy the few evidence sentences that share entities with the claim.
+
+    For models too small to read whole documents; the judge always sees the whole document.
+    """
+
+    most_sentences: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Claims of the silver pool that no training set holds, sampled before and after.
+
+    ``claims`` of them (0 for none), and again every ``every`` steps (0: at both ends alone).
+    ``samples`` completions a claim at the training temperature, besides one greedy.
+    """
+
+    claims: int = 0
+    every: int = 0
+    samples: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One training run's recipe. ``name`` is its partition.
+
+    ``model`` is a hub name, a folder, or ``BASE_POLICY``. ``supervision`` is the share s of
+    claims that keep their label (section 3.3). ``paper`` says which row of the paper it
+    reproduces. ``shuffle_rewards`` permutes each reward vector within its group: a control
+    that must not learn. ``judge_thinking`` None leaves the judge model's default.
+    """
+
+    name: str
+    title: str
+    paper: str = ""
+    model: str = "Qwen/Qwen2.5-7B-Instruct"
+    claims: ClaimsTable = "training_claims"
+    judge: JudgeChoice = "profile"
+    judge_thinking: bool | None = None
+    supervision: float = 1.0
+    seed: int = 42
+    lora: Lora = field(default_factory=Lora)
+    optimization: Optimization = field(default_factory=Optimization)
+    grpo: Grpo = field(default_factory=Grpo)
+    sampling: Sampling = field(default_factory=Sampling)
+    rewards: RewardSettings = field(default_factory=RewardSettings)
+    evidence_view: EvidenceView | None = None
+    held_out: HeldOut = field(default_factory=HeldOut)
+    shuffle_rewards: bool = False
+
+    @property
+    def digest(self) -> str:
+        """16 hex digits of SHA-256 over every field but the title and the paper's row."""
+        plain = plain_values(self)
+        text = json.dumps({k: v for k, v in plain.items() if k not in {"title", "paper"}})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plain_values(experiment: Experiment) -> dict[str, Any]:
+    """The recipe as nested dicts, lists and numbers, as it is written to ``config.json``."""
+    plain: dict[str, Any] = json.loads(json.dumps(asdict(experiment), sort_keys=True))
+    return plain
+
+
+def steps_of(experiment: Experiment, claims: int) -> int:
+    """Optimizer steps over ``claims`` training claims, rounded up.
+
+    Each step uses ``global_batch / group_size`` claims; 5,464 claims, two epochs and two
+    claims a step make the paper's 5,464 steps.
+    """
+    if experiment.optimization.steps:
+        return experiment.optimization.steps
+    per_step = experiment.grpo.global_batch // experiment.grpo.group_size
+    return -int(-claims // per_step * experiment.optimization.epochs // 1)
+
+
+def from_plain(plain: Mapping[str, Any]) -> Experiment:
+    """The recipe back from ``plain_values``.
+
+    Raises:
+        TypeError: a field is unknown.
+        ConfigError: a reading of the rewards is unknown.
+    """
+    parts = dict(plain)
+    lora = dict(parts["lora"])
+    lora["projections"] = tuple(lora["projections"])
+    view = parts["evidence_view"]
+    return Experiment(
+        **{
+            **parts,
+            "lora": Lora(**lora),
+            "optimization": Optimization(**parts["optimization"]),
+            "grpo": Grpo(**parts["grpo"]),
+            "sampling": Sampling(**parts["sampling"]),
+            "rewards": RewardSettings(**parts["rewards"]),
+            "evidence_view": None if view is None else EvidenceView(**view),
+            "held_out": HeldOut(**parts["held_out"]),
+        }
+    )
