@@ -26,14 +26,28 @@ def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
-    axes = figure.add_subplot()
+    return figure, _quiet(figure.add_subplot())
+
+
+def new_grid(
+    width: float, height: float, rows: int, columns: int
+) -> "tuple[Figure, list[list[Axes]]]":
+    """An empty figure of small multiples that share the x axis, row by row; size in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
+    grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
+    return figure, [[_quiet(axes) for axes in line] for line in grid]
+
+
+def _quiet(axes: "Axes") -> "Axes":
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)
     axes.tick_params(labelsize=10, colors=INK, length=3)
     axes.xaxis.label.set(size=11, color=INK)
     axes.yaxis.label.set(size=11, color=INK)
     axes.xaxis.set_major_formatter(thousands)
-    return figure, axes
+    return axes
 
 
 def thousands(value: float, _place: float = 0) -> str:

@@ -1,0 +1,100 @@
+"""A training run for a reader: what it measured before and after, and its wall time.
+
+Takes the changes of ``training.curves`` and gives Markdown and terminal text.
+
+Left out deliberately: pictures (``reports.training_figure``) and the curves themselves.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from decomposerl.reports.escape import markdown_table, one_line
+from decomposerl.training.curves import Change
+
+_NONE = "–"
+_HEAD = ("", "measure", "before", "after", "change")
+_SPLITS = {
+    "train": "training claims",
+    "held_out_sampled": "held-out claims, sampled",
+    "held_out_greedy": "held-out claims, greedy",
+}
+_LARGE, _MIDDLE, _SMALL = 1000.0, 10.0, 1e-3
+_TENTH_SECONDS, _MINUTE, _HOUR = 10.0, 60.0, 3600.0
+
+
+def changes_markdown(changes: Sequence[Change]) -> str:
+    """One row a measure: before, after and the difference; a note where there is none."""
+    if not changes:
+        return "nothing was measured"
+    return markdown_table(_HEAD, _rows(changes))
+
+
+def changes_text(changes: Sequence[Change]) -> str:
+    """The same as aligned text for a terminal."""
+    if not changes:
+        return "nothing was measured"
+    cells = [_HEAD, *_rows(changes)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(_HEAD))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if place < _HEAD.index("before") else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in cells
+    ]
+    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def seconds_markdown(seconds: Mapping[str, float]) -> str:
+    """Wall time by phase with each phase's share of what is listed."""
+    whole = sum(seconds.values())
+    rows = [
+        (name.removeprefix("seconds_"), duration(spent), f"{100 * spent / whole:.1f} %")
+        for name, spent in seconds.items()
+        if whole > 0
+    ]
+    return markdown_table(("phase", "wall time", "share"), rows) if rows else "nothing was timed"
+
+
+def duration(seconds: float) -> str:
+    """A span for a reader: ``0.4 s``, ``41 s``, ``4 min 5 s``, ``3 h 12 min``."""
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{seconds:.1f} s" if seconds < _TENTH_SECONDS else f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def number(value: float | None, like: float | None = None, *, signed: bool = False) -> str:
+    """A measure for a reader, at most four digits; ``–`` where there is none.
+
+    ``like`` is a number whose digits it takes: a difference is as precise as what it is of.
+    """
+    if value is None:
+        return _NONE
+    sign, size = "+" if signed else "", abs(value if like is None else like)
+    if size and size < _SMALL:
+        return f"{value:{sign}.1e}"
+    digits = 0 if size >= _LARGE else 1 if size >= _MIDDLE else 3
+    return f"{value:{sign},.{digits}f}"
+
+
+def _rows(changes: Sequence[Change]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    told = ""
+    for change in changes:
+        larger = max(abs(change.before or 0), abs(change.after or 0))
+        split = _SPLITS.get(change.split, one_line(change.split))
+        unit = f" ({change.measure.unit})" if change.measure.unit else ""
+        rows.append(
+            (
+                "" if split == told else split,
+                one_line(change.measure.title) + unit,
+                number(change.before, larger),
+                number(change.after, larger),
+                number(change.difference, larger, signed=True),
+            )
+        )
+        told = split
+    return rows
