@@ -1,0 +1,147 @@
+"""What a training run will take, reckoned before a step of it.
+
+Takes a recipe and a few facts about its claims, gives steps, rollouts, judge calls and their
+tokens, disk and hours. Judge calls are an upper bound: every rollout is taken to ask as many
+questions as the silver decomposition has (paper, section 2.5), no call to repeat another.
+
+Left out deliberately: money (``reports.training_plan``), memory (``training.memory``), and
+looking at the machine (``resources.training.dry_run``).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from decomposerl.rewards.composite import weights_of
+from decomposerl.training.experiment import Experiment, Grpo, steps_of
+
+SECONDS_AN_HOUR = 3_600
+_STORED_A_CALL = 600  # bytes of a judge call in the tables and the cache, compressed
+_STORED_A_TOKEN = 2  # bytes of a completion's token in the rollout log, compressed
+_ADAPTER_BYTES = 4
+_STATE_COPIES = 3  # a checkpoint holds the adapter and AdamW's two moments
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """Training claims and means over them, tokens being those of the policy.
+
+    ``questions`` is the mean of n*, ``evidence_tokens`` and ``claim_tokens`` mean lengths.
+    """
+
+    claims: int
+    questions: float
+    evidence_tokens: float
+    claim_tokens: float
+
+
+PAPER_CLAIMS = ClaimFacts(5_464, 2.63, 1_000.0, 30.0)
+"""The paper's final set (section 2.6): its size and mean n*. Lengths are assumed: its median is
+about 500 tokens, and 464 claims have 4,700 on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTokens:
+    """Assumed lengths in tokens: of a question, an answer, the prompt around them, a reply."""
+
+    question: float = 20.0
+    answer: float = 40.0
+    around: float = 350.0
+    reply: float = 500.0
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """What a run takes. ``hours`` is None where nobody knows a step's seconds."""
+
+    steps: int
+    prompts: int
+    completions: int
+    judge_calls: int
+    judge_prompt_tokens: int
+    judge_completion_tokens: int
+    hours: float | None
+
+
+def divisibility(grpo: Grpo, processes: int = 1) -> list[str]:
+    """What does not divide, one sentence each; empty where all does."""
+    at_once = grpo.per_device_batch * processes
+    wrong = []
+    if grpo.group_size < 2:  # noqa: PLR2004 - two is the least group that can be compared
+        wrong.append(f"a group of {grpo.group_size} has nobody to be compared with")
+    if grpo.global_batch % at_once:
+        wrong.append(
+            f"the global batch of {grpo.global_batch} is no multiple of {grpo.per_device_batch} "
+            f"a device on {processes} device{'s' * (processes != 1)}"
+        )
+    if grpo.global_batch % grpo.group_size:
+        wrong.append(
+            f"the global batch of {grpo.global_batch} holds no whole number of groups of "
+            f"{grpo.group_size}"
+        )
+    return wrong
+
+
+def calls_a_rollout(experiment: Experiment, questions: float) -> dict[str, float]:
+    """Judge calls of a rollout of so many questions, by task: 4n + 1 with every reward on.
+
+    Coverage is asked once and once for each question left out; the three others once a
+    question. What no active reward reads is not asked.
+    """
+    on = {name for name, weight in weights_of(experiment.rewards).items() if weight}
+    full = 1.0 if on & {"coverage", "necessity"} else 0.0
+    without = questions if "necessity" in on else 0.0
+    asked = questions if "joint" in on else 0.0
+    tasks = dict.fromkeys(("answerability", "atomicity", "correctness"), asked)
+    return {"coverage": full + without, **tasks}
+
+
+def amounts(
+    experiment: Experiment,
+    facts: ClaimFacts,
+    tokens: JudgeTokens | None = None,
+    seconds_per_step: float | None = None,
+) -> Amounts:
+    """The run's amounts; held-out claims, which are few, are not in them."""
+    steps = steps_of(experiment, facts.claims)
+    completions = steps * experiment.grpo.global_batch // experiment.grpo.iterations
+    calls = calls_a_rollout(experiment, facts.questions)
+    lengths = tokens or JudgeTokens()
+    prompt = sum(n * _prompt(task, facts, lengths) for task, n in calls.items())
+    asked = round(completions * sum(calls.values()))
+    hours = None if seconds_per_step is None else steps * seconds_per_step / SECONDS_AN_HOUR
+    return Amounts(
+        steps=steps,
+        prompts=completions // experiment.grpo.group_size,
+        completions=completions,
+        judge_calls=asked,
+        judge_prompt_tokens=round(completions * prompt),
+        judge_completion_tokens=round(asked * lengths.reply),
+        hours=hours,
+    )
+
+
+def disk_bytes(
+    found: Amounts, adapter_parameters: int, completion_tokens: float, checkpoints: int
+) -> Mapping[str, int]:
+    """Bytes by use. ``completion_tokens`` is a mean, ``checkpoints`` how many are kept.
+
+    One checkpoint more than are kept lies there while the newest is written.
+    """
+    adapter = adapter_parameters * _ADAPTER_BYTES
+    return {
+        "checkpoints": (checkpoints + 1) * adapter * _STATE_COPIES,
+        "adapter": adapter,
+        "rollouts": round(found.completions * completion_tokens * _STORED_A_TOKEN),
+        "judge calls": found.judge_calls * _STORED_A_CALL,
+    }
+
+
+def _prompt(task: str, facts: ClaimFacts, lengths: JudgeTokens) -> float:
+    """Mean prompt tokens of one call of a task."""
+    parts = {
+        "coverage": facts.claim_tokens + facts.questions * lengths.answer,
+        "answerability": facts.evidence_tokens + lengths.question,
+        "atomicity": facts.claim_tokens + lengths.question,
+        "correctness": facts.evidence_tokens + lengths.question + lengths.answer,
+    }
+    return lengths.around + parts[task]

@@ -1,0 +1,125 @@
+"""The named recipes: the paper's run, one for each row of its ablations, and the tiny ones.
+
+Takes nothing, gives ``Experiment`` constants and a look-up by name. Every ablation is the
+paper's run with one part replaced, so what differs is what its line says. To add one: a line
+here; the laws over ``EXPERIMENTS`` test it.
+
+Left out deliberately: what a recipe consists of (``training.experiment``).
+"""
+
+from dataclasses import replace
+
+from decomposerl.errors import ConfigError
+from decomposerl.training.experiment import (
+    BASE_POLICY,
+    EvidenceView,
+    Experiment,
+    Grpo,
+    HeldOut,
+    Lora,
+    Optimization,
+    Sampling,
+)
+
+PAPER_7B = Experiment(
+    name="paper_7b",
+    title="The paper's policy",
+    paper="main results, 7B at s = 1.0",
+)
+PAPER_3B = replace(
+    PAPER_7B,
+    name="paper_3b",
+    title="The same on a 3B base",
+    paper="ablation of the policy's size",
+    model="Qwen/Qwen2.5-3B-Instruct",
+)
+
+TINY = Experiment(
+    name="tiny",
+    title="A policy that two cores train in minutes",
+    model=BASE_POLICY,
+    lora=Lora(dtype="float32"),
+    optimization=Optimization(learning_rate=1e-4, least_learning_rate=1e-5, steps=60),
+    grpo=Grpo(per_device_batch=32, global_batch=32),
+    sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=320),
+    evidence_view=EvidenceView(),
+    held_out=HeldOut(claims=64),
+)
+"""The embedded profile's run. No figure of it stands beside the paper's."""
+
+
+def _without(reward: str, row: str) -> Experiment:
+    """The paper's run with one reward switched off."""
+    return replace(
+        PAPER_7B,
+        name=f"no_{reward}",
+        title=f"Without {row}",
+        paper=f"reward ensemble ablation, without {row}",
+        rewards=replace(PAPER_7B.rewards, weights={reward: 0.0}),
+    )
+
+
+def _supervised(percent: int) -> Experiment:
+    """The paper's run with labels on a share of the claims."""
+    share = percent / 100
+    return replace(
+        PAPER_7B,
+        name=f"supervision_{percent}",
+        title=f"Labels on {percent} % of the claims",
+        paper=f"supervision-rate sweep, s = {share}",
+        supervision=share,
+    )
+
+
+EXPERIMENTS: tuple[Experiment, ...] = (
+    PAPER_7B,
+    PAPER_3B,
+    _without("necessity", "necessity"),
+    _without("coverage", "coverage"),
+    _without("diversity", "diversity"),
+    _without("joint", "joint quality"),
+    _without("question_count", "question count"),
+    *(_supervised(percent) for percent in (10, 30, 50, 70)),
+    replace(
+        PAPER_7B,
+        name="random_sampling",
+        title="Claims drawn at random",
+        paper="sampling ablation, random",
+        claims="training_claims_random",
+    ),
+    replace(
+        PAPER_7B,
+        name="one_epoch",
+        title="Half the budget",
+        paper="compute scaling, half budget",
+        optimization=replace(PAPER_7B.optimization, epochs=1.0),
+    ),
+    replace(
+        PAPER_7B,
+        name="tiny_judge",
+        title="Judged by small classifiers",
+        paper="tiny-judge ablation",
+        judge="tiny",
+    ),
+    TINY,
+    replace(TINY, name="tiny_s10", title="Tiny, labels on 10 % of the claims", supervision=0.1),
+    replace(
+        TINY,
+        name="tiny_shuffled",
+        title="Tiny, rewards shuffled within groups: must not learn",
+        shuffle_rewards=True,
+    ),
+)
+"""Every recipe, in the order in which partitions are listed."""
+
+
+def experiment(name: str) -> Experiment:
+    """The recipe of that name.
+
+    Raises:
+        ConfigError: there is none; the message lists the names.
+    """
+    found = {one.name: one for one in EXPERIMENTS}
+    if name not in found:
+        raise ConfigError(f"there is no experiment '{name}'; the names are {', '.join(found)}")
+    return found[name]

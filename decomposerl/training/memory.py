@@ -1,0 +1,120 @@
+"""What a training run needs of a device's memory, reckoned from the model's configuration.
+
+Takes the shape of a decoder of the Qwen2 and Llama kind and a recipe, gives bytes by use.
+Weights, adapter, optimizer and cache are exact for that shape; activations are a bound on
+the largest moment and leave out what a library keeps besides, so ask for room to spare.
+
+Left out deliberately: sharding over several devices, and a vLLM engine on the same card,
+which takes the share it is told.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from decomposerl.training.experiment import Experiment, Lora
+
+_BYTES = {"bfloat16": 2, "float32": 4}
+_FLOAT = 4
+_LORA_COPIES = 4  # the adapter in float32, its gradient, and two moments of AdamW
+_SCORE_COPIES = 3  # logits, their sorted copy and probabilities of the next token, in float32
+
+
+@dataclass(frozen=True, slots=True)
+class ModelShape:
+    """A decoder's sizes; ``keys`` is the width of keys and of values over all their heads."""
+
+    hidden: int
+    layers: int
+    queries: int
+    keys: int
+    intermediate: int
+    vocabulary: int
+    tied: bool
+    biases: bool
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        attention = 2 * self.hidden * (self.queries + self.keys)
+        attention += (self.queries + 2 * self.keys) * self.biases
+        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
+        return self.layers * layer + embeddings + self.hidden
+
+    def adapter(self, lora: Lora) -> int:
+        """Number of weights of an adapter."""
+        sizes = {
+            "q_proj": self.hidden + self.queries,
+            "k_proj": self.hidden + self.keys,
+            "v_proj": self.hidden + self.keys,
+            "o_proj": self.queries + self.hidden,
+            "gate_proj": self.hidden + self.intermediate,
+            "up_proj": self.hidden + self.intermediate,
+            "down_proj": self.intermediate + self.hidden,
+        }
+        return self.layers * lora.rank * sum(sizes[name] for name in lora.projections)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes on one device, by use.
+
+    ``cache`` and, at different moments, ``prefill`` and ``scores`` are there while rollouts
+    are sampled; ``update`` holds the activations of forward and backward pass.
+    """
+
+    weights: int
+    adapter: int
+    cache: int
+    prefill: int
+    scores: int
+    update: int
+
+    @property
+    def total(self) -> int:
+        """The most at once: what sampling needs is free again when the update begins."""
+        sampling = self.cache + max(self.prefill, self.scores)
+        return self.weights + self.adapter + max(sampling, self.update)
+
+
+def shape_of(config: Mapping[str, Any]) -> ModelShape:
+    """The shape from the values of a model's ``config.json``.
+
+    Raises:
+        KeyError: the configuration is not one of such a decoder.
+    """
+    heads = config["num_attention_heads"]
+    width = config.get("head_dim") or config["hidden_size"] // heads
+    return ModelShape(
+        hidden=config["hidden_size"],
+        layers=config["num_hidden_layers"],
+        queries=heads * width,
+        keys=(config.get("num_key_value_heads") or heads) * width,
+        intermediate=config["intermediate_size"],
+        vocabulary=config["vocab_size"],
+        tied=bool(config.get("tie_word_embeddings", False)),
+        biases=config.get("model_type") == "qwen2" or bool(config.get("attention_bias", False)),
+    )
+
+
+def memory_of(
+    shape: ModelShape, experiment: Experiment, processes: int = 1, *, checkpointing: bool = True
+) -> Memory:
+    """Bytes on each of ``processes`` devices at the recipe's longest prompts and completions."""
+    number, sampling, grpo = _BYTES[experiment.lora.dtype], experiment.sampling, experiment.grpo
+    length = sampling.max_prompt_tokens + sampling.max_completion_tokens
+    rollouts = grpo.global_batch // processes
+    trained = grpo.per_device_batch * length
+    wide = shape.queries + 2 * shape.keys
+    layer = trained * 2 * (4 * shape.hidden + wide + 2 * shape.intermediate)
+    kept = trained * shape.hidden * shape.layers if checkpointing else layer * (shape.layers - 1)
+    prefilled = rollouts * sampling.max_prompt_tokens
+    return Memory(
+        weights=shape.parameters * number,
+        adapter=shape.adapter(experiment.lora) * _FLOAT * _LORA_COPIES,
+        cache=2 * rollouts * length * shape.keys * shape.layers * number,
+        prefill=prefilled * (2 * shape.hidden + wide + 2 * shape.intermediate) * number,
+        scores=rollouts * shape.vocabulary * _FLOAT * _SCORE_COPIES,
+        update=(layer + kept) * number,
+    )
