@@ -11,6 +11,7 @@ from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
 from assets.funnel import funnel_assets
 from assets.sources import source_assets
+from assets.training_sets import training_claims_random
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
     Profile,
@@ -31,6 +32,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             *source_assets(sources, benchmarks),
             *benchmark_assets(benchmarks, sources),
             *funnel_assets(source_names, benchmark_names, profile.engines.pools),
+            training_claims_random,
             attrition_asset(sources),
             chat_replies,
             catalog_asset(sources, benchmarks),

@@ -75,7 +75,7 @@ DIVERSITY_SELECTED = SILVER_DECOMPOSED.extended(
     Column("selection_gain", _F, "what the row added to f(S) of its cell", nullable=True),
 )
 TRAINING_CLAIMS = DIVERSITY_SELECTED.extended(
-    "training_claims", Column("origin", _S, "selected or long_evidence")
+    "training_claims", Column("origin", _S, "selected or long_evidence; random in the random set")
 )
 
 DROPS = Table(

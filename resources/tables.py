@@ -35,6 +35,7 @@ _TABLES = {
     "silver_decomposed": schemas.SILVER_DECOMPOSED,
     "diversity_selected": schemas.DIVERSITY_SELECTED,
     "training_claims": schemas.TRAINING_CLAIMS,
+    "training_claims_random": schemas.TRAINING_CLAIMS,
     "chat_replies": schemas.CHAT_REPLIES,
     "attrition": schemas.ATTRITION,
 }
