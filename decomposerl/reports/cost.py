@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Port = Literal["entities", "verifier", "embedder", "decomposer"]
+Port = Literal["entities", "verifier", "embedder", "decomposer", "judge"]
 PER_PRICE = 1_000_000
 SECONDS_AN_HOUR = 3_600
 
