@@ -2,7 +2,8 @@
 
 Takes a seed, gives lessons without end: a claim of the same forms as the sample's, over
 evidence from the same invented world (other names, since the seed is another), and a trace
-that asks about one fact at a time and answers by quoting the sentence that decides.
+that first names what it misses, then asks about one fact at a time and answers by quoting the
+sentence that decides.
 
 A clean trace is right in all it says, but traces differ: some ask about a fact in one wording,
 some in both. Which pays is for the rewards to teach. A flawed trace (``policy_flaws``) gives
@@ -13,7 +14,7 @@ the training (``resources.embedded.tiny_policy``).
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from decomposerl.sample.planting import FORMS_ORDINARY, KINDS_OF, WIKI
@@ -59,12 +60,20 @@ class _Point:
     def holds(self) -> bool:
         return self.true == self.stated
 
+    @property
+    def wrong(self) -> dict[str, str]:
+        """Slots in which the two differ, with what the claim says there."""
+        pairs = self.stated.values.items()
+        return {slot: value for slot, value in pairs if value != self.true.values[slot]}
+
     def said_in(self, wording: int) -> bool:
         """Whether a wording names all in which the two differ."""
-        wrong = {
-            slot for slot, value in self.stated.values.items() if value != self.true.values[slot]
-        }
-        return wrong <= set(self.stated.slots(wording))
+        return set(self.wrong) <= set(self.stated.slots(wording))
+
+    def missed(self) -> list[str]:
+        """What the claim says here and the deciding sentence does not."""
+        subject = [] if self.stated.subject == self.true.subject else [self.stated.subject]
+        return [*subject, *self.wrong.values()]
 
 
 def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesson]:
@@ -100,7 +109,7 @@ def _lesson(world: World, rng: random.Random, view: EvidenceView, flaws: float) 
     return Lesson(claim, seen, "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks), label, flaw)
 
 
-def _statement(world: World, kinds: tuple[str, ...], form: str) -> Statement:
+def _statement(world: World, kinds: Sequence[str], form: str) -> Statement:
     """A statement of two names over a padded scene."""
     while True:
         made = state(world, core(world, kinds), form)
@@ -128,7 +137,8 @@ def _blocks(rng: random.Random, points: list[_Point], wording: int, label: Verdi
     again = rng.randrange(len(points))
     if rng.random() < _ASKED_TWICE and points[again].said_in(wording + 1):
         asked.insert(again + 1, (points[again], wording + 1))
-    blocks = [Block("think", f"I check {_NUMBERS[len(asked)]}.")]
+    missed = next((text for point in points for text in point.missed()), "nothing")
+    blocks = [Block("think", f"I check {_NUMBERS[len(asked)]}. I miss {missed}.")]
     for point, worded in asked:
         said = point.true.sentence()
         blocks += [

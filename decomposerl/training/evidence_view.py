@@ -1,8 +1,8 @@
 """The few evidence sentences that a small policy reads in place of the whole document.
 
 Takes a claim and its evidence, gives the sentences that share entities with the claim, in
-the order of the document, one a line. An entity here is a word with a capital or a digit:
-names, years and numbers, in text and in table rows alike.
+the order of the document, one a line. An entity here is a word with a capital or a digit in
+both texts: names, years and numbers, in prose and in table rows alike.
 
 Left out deliberately: any knowledge of the label, and any engine: the view depends on the
 two texts and one number alone. Judge and rewards never see it.
@@ -57,10 +57,10 @@ def _weight(asked: dict[str, bool], told: dict[str, bool], spread: Counter[str])
 def _words(text: str) -> dict[str, bool]:
     """Each content word's stem, and whether it is an entity's: a capital or a digit in it."""
     found: dict[str, bool] = {}
-    for place, word in enumerate(_WORD.findall(text)):
+    for word in _WORD.findall(text):
         if word.lower() in _SMALL:
             continue
-        entity = any(c.isdigit() for c in word) or (any(c.isupper() for c in word) and place > 0)
-        stem = word.lower()[:_STEM] if not entity else word.lower()
+        entity = any(letter.isdigit() or letter.isupper() for letter in word)
+        stem = word.lower() if entity else word.lower()[:_STEM]
         found[stem] = found.get(stem, False) or entity
     return found

@@ -1,0 +1,49 @@
+"""The tiny policy that training starts from where no open model is at hand.
+
+One asset, a model folder at ``base_policy/`` under the data folder: the project's own
+checkpoint, or the same made anew from nothing.
+"""
+
+import dagster as dg
+
+from resources.embedded.tiny_policy import (
+    WarmStart,
+    base_policy_facts,
+    load_base_policy,
+    warm_start,
+)
+from resources.tables import DataFolder
+
+_TOLD_EVERY = 100
+
+
+class BasePolicyConfig(dg.Config):
+    """``anew`` warm-starts the model here, which takes about 40 minutes of one core."""
+
+    anew: bool = False
+
+
+@dg.asset(group_name="training", kinds={"pytorch"})
+def base_policy(
+    context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
+) -> dg.MaterializeResult[None]:
+    """A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two cores."""
+    folder = data_folder.path / "base_policy"
+
+    def tell(step: int, loss: float) -> None:
+        if step % _TOLD_EVERY == 0:
+            context.log.info(f"step {step}: loss {loss:.3f}")
+
+    if config.anew:
+        warm_start(WarmStart(), folder, tell)
+    else:
+        load_base_policy(folder)
+    facts = base_policy_facts(folder)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(facts.digest),
+        metadata={
+            "path": dg.MetadataValue.path(str(folder)),
+            "parameters": facts.parameters,
+            "warm start": dg.MetadataValue.json(facts.settings),
+        },
+    )
