@@ -177,7 +177,13 @@ def fetch(
 
 @app.command()
 @in_red
-def doctor(data: DataOption = None, as_json: JsonOption = False) -> None:
+def doctor(
+    data: DataOption = None,
+    experiment: Annotated[
+        str, typer.Option(help="Whose training is reckoned; default: paper_7b, embedded tiny.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
     """Say what the chosen profile lacks on this machine, and what a full run will cost.
 
     Exits with 1 where something required is missing. Changes nothing and shows no key.
@@ -189,7 +195,7 @@ def doctor(data: DataOption = None, as_json: JsonOption = False) -> None:
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
-    page = examine(profile, key_named)
+    page = examine(profile, key_named, experiment)
     if as_json:
         typer.echo(json.dumps(readiness_json(page), ensure_ascii=False, indent=2))
     else:

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from dagster_project import public_figures as figures
 from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.profiles import Profile
+from dagster_project.training_estimate import training_estimate
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import Estimate, Finding, Readiness
 from resources import readiness as look
@@ -37,8 +38,15 @@ _EXTRAS = {
 Keys = Callable[[str], SecretStr]
 
 
-def examine(profile: Profile, key_named: Keys) -> Readiness:
-    """Look at everything; endpoints are asked once, for at most three seconds each."""
+def examine(profile: Profile, key_named: Keys, experiment: str = "") -> Readiness:
+    """Look at everything; endpoints are asked once, for at most three seconds each.
+
+    ``experiment`` is whose training is reckoned; empty: the one that the profile is for.
+
+    Raises:
+        ConfigError: there is no such experiment.
+    """
+    training = training_estimate(profile.engines, profile.data, experiment)
     engines = profile.engines
     findings = [
         *(look.package(name, _EXTRAS[name]) for name in _packages(engines)),
@@ -50,9 +58,8 @@ def examine(profile: Profile, key_named: Keys) -> Readiness:
         look.compiled_loops(),
     ]
     sources = tuple(_sources(engines))
-    return Readiness(
-        profile.name, str(profile.data), tuple(findings), estimates_for(profile), sources
-    )
+    estimates = (*estimates_for(profile), training)
+    return Readiness(profile.name, str(profile.data), tuple(findings), estimates, sources)
 
 
 def _packages(engines: EngineChoices) -> Iterator[str]:
@@ -182,10 +189,14 @@ def _sources(engines: EngineChoices) -> Iterator[str]:
     if engines.verifier_server is not None:
         speed = figures.MINICHECK_DOCUMENTS_A_MINUTE
         yield f"verifier, {speed.amount:,.0f} documents a minute: {speed.source}; not measured here"
-    chat = engines.chat_server
-    if chat is not None and chat.model == "Qwen/Qwen3-32B":
-        speed = figures.QWEN3_32B_TOKENS_A_SECOND
-        yield f"silver, {speed.amount:,.0f} tokens/s: {speed.source}; not measured here"
+    chat, judge = engines.chat_server, engines.judge_server
+    for port, server in (("silver", chat), ("judge", judge)):
+        if server is not None and server.model == "Qwen/Qwen3-32B":
+            speed = figures.QWEN3_32B_TOKENS_A_SECOND
+            yield f"{port}, {speed.amount:,.0f} tokens/s: {speed.source}; not measured here"
+    if judge is not None:
+        yield f"judge, tokens: {figures.JUDGE_TOKENS_SOURCE}"
+        yield f"training itself: {figures.TRAINING_HOURS_SOURCE}"
     if chat is not None and chat.reasons:
         yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning a reply are assumed"
     yield "a blank amount: no money is due, or no public figure was found"

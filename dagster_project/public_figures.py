@@ -40,5 +40,13 @@ SILVER_REPLY_TOKENS = 150.0
 """Assumed: about seven questions of twenty tokens."""
 REASONING_TOKENS = 1_000.0
 """Assumed, a reply, where a model reasons by default and charges for it."""
+JUDGE_TOKENS_SOURCE = (
+    "4n + 1 calls a rollout at most; questions of 20, answers of 40 and replies of 1,000 tokens "
+    "with thinking are assumed"
+)
+TRAINING_HOURS_SOURCE = (
+    "the paper took 120 hours on two H100, one of them the judge's, and 48 on one with its tiny "
+    "judge; not measured here"
+)
 MINICHECK_PROMPT_TOKENS = 110.0
 """Around document and claim: ``minicheck.md``, counted in the same way."""

@@ -2,7 +2,8 @@
 
 Takes a data folder, gives a ``Workload``: rows of stages that have run are counted, a stage
 that has not run is taken to keep all rows of the one before it, so that the estimate is an
-upper bound. Lengths are white-space words times 1.3, as the embedded counter has it.
+upper bound; or takes a set of training claims, gives ``ClaimFacts``. Lengths are white-space
+words times 1.3, as the embedded counter has it.
 
 Left out deliberately: money and time (``decomposerl.reports.cost``).
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.reports.cost import Workload
+from decomposerl.training.estimate import ClaimFacts
 
 _TOKENS_A_WORD = 1.3
 _STAGES = ("rule_filtered", "difficulty_band", "decontaminated")
@@ -40,6 +42,19 @@ def measured_workload(data: Path) -> Workload | None:
         evidence_tokens=_TOKENS_A_WORD * (evidence or 0.0),
         measured=True,
     )
+
+
+def claim_facts(file: Path) -> ClaimFacts | None:
+    """Rows, mean n* and mean lengths of a set of training claims; None where none is there."""
+    if not file.is_file():
+        return None
+    words = [pl.col(name).str.count_matches(r"\S+").mean() for name in ("evidence", "claim")]
+    named = {"rows": pl.len(), "questions": pl.col("n_star").mean()}
+    told = pl.scan_parquet(file).select(**named, evidence=words[0], claim=words[1]).collect()
+    rows, questions, evidence, claim = told.row(0)
+    if not rows:
+        return None
+    return ClaimFacts(rows, questions, _TOKENS_A_WORD * evidence, _TOKENS_A_WORD * claim)
 
 
 def _rows(file: Path) -> int:

@@ -287,7 +287,7 @@ def test_the_cost_is_reckoned_for_what_is_here_and_for_the_papers_pool(tmp_path:
     env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": closed_url()}
     env |= {"DECOMPOSERL_EMBEDDER_URL": env["DECOMPOSERL_CHAT_URL"]}
     profile = Profile("paper", None, tmp_path, engine_choices("paper", env))
-    here, paper = examine(profile, lambda name: key_named(name, env)).estimates
+    here, paper, _ = examine(profile, lambda name: key_named(name, env)).estimates
     assert "30 claims in the data folder (rows and lengths measured)" in here.basis
     assert "155,506 claims (rows from the paper" in paper.basis
     assert "assumed" in paper.basis

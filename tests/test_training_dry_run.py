@@ -175,7 +175,7 @@ def test_money_and_hours_are_told_where_they_are_known(run: TrainingRun):
     line = found.judging
     assert line is not None
     assert (line.prompt_tokens + 2 * line.completion_tokens) / 1e6 == line.dollars
-    assert (line.prompt_tokens + line.completion_tokens) / 360_000 == line.gpu_hours
+    assert (line.prompt_tokens + line.completion_tokens) / 100 / 3_600 == line.gpu_hours
     assert ("hours", "4.0") in [
         tuple(cell.strip() for cell in row.strip("|").split("|"))
         for row in dry_run_markdown(found).splitlines()

@@ -54,7 +54,7 @@ def test_the_papers_run_asks_about_a_million_times():
     """5,464 steps of 16 completions, each 4 x 2.63 + 1 calls."""
     found = amounts(PAPER_7B, PAPER_CLAIMS)
     assert (5_464, 87_424, 10_928) == (found.steps, found.completions, found.prompts)
-    assert 1_007_124 == found.judge_calls
+    assert (1_007_124, 229_925) == (found.judge_calls, found.questions)
     assert found.hours is None
     assert 6.07 == pytest.approx(amounts(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
 
@@ -163,7 +163,7 @@ def test_disk_holds_checkpoints_rollouts_and_calls():
     found = disk_bytes(amounts(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
     assert 3 * 3 * 4 * 161_480_704 == found["checkpoints"]
     assert 87_424 * 700 * 2 == found["rollouts"]
-    nothing = disk_bytes(Amounts(0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
+    nothing = disk_bytes(Amounts(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
     assert {0} == set(nothing.values())
 
 

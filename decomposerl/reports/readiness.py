@@ -34,11 +34,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a run costs; ``basis`` says which rows and lengths were taken."""
+    """What a run costs; ``basis`` says which rows and lengths were taken.
+
+    ``work`` is None where the run is not the funnel's.
+    """
 
     basis: str
-    work: Workload
+    work: Workload | None
     lines: tuple[CostLine, ...]
+    run: str = "A full run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def readiness_text(page: Readiness) -> str:
         if finding.mend and finding.state != "ok":
             lines.append(f"    {finding.mend}")
     for estimate in page.estimates:
-        lines += ["", f"A full run over {estimate.basis}:", "", estimate_text(estimate)]
+        lines += ["", f"{estimate.run} over {estimate.basis}:", "", estimate_text(estimate)]
     if page.estimates:
         lines += ["", "Nothing stored and nothing repeated is assumed. Figures used:"]
         lines += [f"- {source}" for source in page.sources]

@@ -41,12 +41,16 @@ about 500 tokens, and 464 claims have 4,700 on average."""
 
 @dataclass(frozen=True, slots=True)
 class JudgeTokens:
-    """Assumed lengths in tokens: of a question, an answer, the prompt around them, a reply."""
+    """Lengths in tokens: of a question, an answer, the prompt around them, a reply.
+
+    ``around`` is the longest of the four prompts (words times 1.3, up to the next ten; a test
+    counts them). The others are assumed; a reply is that of a model that thinks.
+    """
 
     question: float = 20.0
     answer: float = 40.0
-    around: float = 350.0
-    reply: float = 500.0
+    around: float = 280.0
+    reply: float = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ class Amounts:
     steps: int
     prompts: int
     completions: int
+    questions: int
     judge_calls: int
     judge_prompt_tokens: int
     judge_completion_tokens: int
@@ -113,6 +118,7 @@ def amounts(
         steps=steps,
         prompts=completions // experiment.grpo.group_size,
         completions=completions,
+        questions=round(completions * facts.questions),
         judge_calls=asked,
         judge_prompt_tokens=round(completions * prompt),
         judge_completion_tokens=round(asked * lengths.reply),

@@ -11,7 +11,6 @@ Left out deliberately: what is done about problems (whoever starts the run decid
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -36,9 +35,9 @@ from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_r
 from resources.readiness import disk
 from resources.training.data import training_prompts
 from resources.training.run import TrainingRun
+from resources.workload import claim_facts
 
 _GIB = 2**30
-_TOKENS_A_WORD = 1.3  # as in ``resources.workload``
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
         ConfigError: the policy's prompt file is malformed, or a weight names no reward.
     """
     told = known or Known()
-    facts = _facts(run.claims)
+    facts = claim_facts(run.claims) or ClaimFacts(0, 0.0, 0.0, 0.0)
     found = amounts(run.experiment, facts, told.judge_tokens, told.seconds_per_step)
     lengths, shape = _lengths(run), _shape(run)
     memory = None if isinstance(shape, Finding) else _memory(run, shape, told.processes)
@@ -83,20 +82,6 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
         memory=memory,
         disk=needed,
         lengths=None if isinstance(lengths, Finding) else lengths,
-    )
-
-
-def _facts(claims: Path) -> ClaimFacts:
-    words = [pl.col(name).str.count_matches(r"\S+").mean() for name in ("evidence", "claim")]
-    columns = [pl.len(), pl.col("n_star").mean(), *words]
-    rows, questions, evidence, claim = (
-        pl.scan_parquet(claims)
-        .select(*(column.alias(f"c{place}") for place, column in enumerate(columns)))
-        .collect()
-        .row(0)
-    )
-    return ClaimFacts(
-        rows, questions or 0.0, _TOKENS_A_WORD * (evidence or 0), _TOKENS_A_WORD * (claim or 0)
     )
 
 

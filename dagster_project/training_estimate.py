@@ -1,0 +1,80 @@
+"""What training an experiment will cost by the engines of a profile, for the doctor.
+
+Takes engines, a data folder and an experiment's name, gives an ``Estimate``: the judge's calls
+and the questions to embed, over the training claims that are there or else the paper's.
+
+Left out deliberately: what needs the base model, such as lengths of prompts and memory; the
+dry run tells it before training (``resources.training.dry_run``).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+from dagster_project.engine_choices import EngineChoices, Server
+from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
+from decomposerl.reports.cost import PER_PRICE, CostLine
+from decomposerl.reports.readiness import Estimate
+from decomposerl.reports.training_plan import judging_cost
+from decomposerl.training.estimate import (
+    PAPER_CLAIMS,
+    Amounts,
+    ClaimFacts,
+    JudgeTokens,
+    amounts,
+)
+from decomposerl.training.experiment import Experiment
+from decomposerl.training.experiments import PAPER_7B, TINY, experiment
+from resources.workload import claim_facts
+
+_RULED_TOKENS = 20.0  # a reply without thinking: the tags and the ruling
+
+
+def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Estimate:
+    """The estimate of an experiment; where none is named, of the one that the profile is for.
+
+    Raises:
+        ConfigError: there is no experiment of that name.
+    """
+    recipe = experiment(name) if name else (PAPER_7B if engines.judge_server else TINY)
+    facts = claim_facts(data / f"{recipe.claims}.parquet")
+    basis = _basis(recipe, facts)
+    found = amounts(recipe, facts or PAPER_CLAIMS, _judge_tokens(recipe))
+    lines = (_judge(engines, recipe, found), _embedder(engines, found))
+    return Estimate(basis, None, lines, f"Training {recipe.name}")
+
+
+def _basis(recipe: Experiment, facts: ClaimFacts | None) -> str:
+    if facts is None:
+        return (
+            f"the paper's {PAPER_CLAIMS.claims:,} claims (mean n* {PAPER_CLAIMS.questions}; "
+            f"{PAPER_CLAIMS.evidence_tokens:,.0f} tokens of evidence assumed)"
+        )
+    return f"the {facts.claims:,} {recipe.claims} in the data folder (n* and lengths measured)"
+
+
+def _judge_tokens(recipe: Experiment) -> JudgeTokens:
+    """A model thinks where nobody tells it not to."""
+    tokens = JudgeTokens()
+    return replace(tokens, reply=_RULED_TOKENS) if recipe.judge_thinking is False else tokens
+
+
+def _judge(engines: EngineChoices, recipe: Experiment, found: Amounts) -> CostLine:
+    server = engines.judge_server
+    if recipe.judge == "tiny":
+        return judging_cost(found, "tiny judge")
+    if server is None:
+        return judging_cost(found, "rules")
+    ours = not server.needs_key and server.model == "Qwen/Qwen3-32B"
+    speed = QWEN3_32B_TOKENS_A_SECOND.amount if ours else None
+    return judging_cost(found, server.model, server.price, speed)
+
+
+def _embedder(engines: EngineChoices, found: Amounts) -> CostLine:
+    """Each question of each rollout, at most: those that repeat are embedded once."""
+    server: Server | None = engines.question_server
+    tokens = round(found.questions * JudgeTokens().question)
+    model = engines.sentence_model or "MiniLM" if server is None else server.model
+    dollars = None
+    if server is not None and server.price is not None:
+        dollars = tokens * server.price.prompt / PER_PRICE
+    return CostLine("embedder", model, found.questions, tokens, 0, dollars, None)
