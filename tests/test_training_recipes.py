@@ -33,6 +33,7 @@ from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B, TINY, experi
 from resources.training.run import Generation, TrainingRun
 from resources.training.trl_settings import grpo_arguments, lora_arguments
 
+ROOT = Path(__file__).resolve().parent.parent
 PAPER_CLAIMS = 5_464
 every_recipe = pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda one: one.name)
 ON_THE_CPU = {
@@ -118,6 +119,32 @@ OUR_READINGS = {
 def test_trl_receives_the_papers_numbers(name: str, value: object):
     """Every number of section 4 and of the appendix, after TRL has read its arguments."""
     assert value == getattr(received(PAPER_7B), name)
+
+
+READINGS = [
+    [cell.strip(" `") for cell in line.split("|")[1:-1]]
+    for line in (ROOT / "docs/paper-readings.md").read_text("utf-8").splitlines()
+    if re.match(r"\| `[a-z_.0-9]+` \|", line)
+]
+
+
+@pytest.mark.parametrize("row", READINGS, ids=lambda row: row[0])
+def test_the_page_on_readings_says_what_the_code_does(row: list[str]):
+    """Each line of the table: the recipe's value, TRL's argument and TRL's own default."""
+    path, _, value, argument, default = row
+    assert json.loads(value) == operator.attrgetter(path)(PAPER_7B)
+    if argument != "–":
+        assert json.loads(value) == getattr(received(PAPER_7B), argument)
+        defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
+        assert json.loads(default) == defaults[argument]
+
+
+def test_the_page_on_readings_lists_every_number_of_the_recipe():
+    """Each field of adapter, optimization, GRPO and sampling but names, counts and the schedule."""
+    listed = {row[0] for row in READINGS}
+    parts = {"lora", "optimization", "grpo", "sampling"}
+    fields = {name for name in ALTERED if name.partition(".")[0] in parts}
+    assert {"lora.projections", "optimization.steps"} == fields - listed
 
 
 def test_a_cpu_changes_no_number_of_the_paper():
