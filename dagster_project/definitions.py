@@ -11,6 +11,8 @@ from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
 from assets.funnel import funnel_assets
 from assets.sources import source_assets
+from assets.training import policy_asset
+from assets.training_checks import training_health_check
 from assets.training_sets import training_claims_random
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
@@ -20,6 +22,7 @@ from dagster_project.profiles import (
     resources_for,
     sources_for,
 )
+from decomposerl.training.experiments import EXPERIMENTS
 
 
 def build_definitions(profile: Profile) -> dg.Definitions:
@@ -33,11 +36,15 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             *benchmark_assets(benchmarks, sources),
             *funnel_assets(source_names, benchmark_names, profile.engines.pools),
             training_claims_random,
+            policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
             attrition_asset(sources),
             chat_replies,
             catalog_asset(sources, benchmarks),
         ],
-        asset_checks=all_checks(source_names, benchmark_names),
+        asset_checks=[
+            *all_checks(source_names, benchmark_names),
+            training_health_check(EXPERIMENTS),
+        ],
         jobs=JOBS,
         resources=resources_for(profile),
         executor=dg.in_process_executor,

@@ -12,7 +12,7 @@ set.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from dagster_project.engine_variables import (
@@ -23,6 +23,7 @@ from dagster_project.engine_variables import (
     dollars,
     endpoint_urls,
     names_of_keys,
+    one_of,
     price,
 )
 from dagster_project.public_figures import PRICES
@@ -30,6 +31,8 @@ from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Price
 
 ProfileName = Literal["embedded", "local", "paper"]
+GenerationName = Literal["transformers", "vllm_colocate", "vllm_server"]
+GENERATION_ENGINES: tuple[GenerationName, ...] = get_args(GenerationName)
 OPENAI = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
@@ -74,7 +77,8 @@ class EngineChoices:
     ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
     ``vllm`` is the first words of the command that starts a server over ``cards`` cards, and
     ``withheld`` the variables of keys that it does not get; ``dollars`` the ceiling of one
-    silver run, 0 for none.
+    silver run, 0 for none. ``generation`` samples a policy that is trained, at
+    ``generation_url`` where that is a server of its own.
     """
 
     tokenizer: str = ""
@@ -93,6 +97,8 @@ class EngineChoices:
     cards: int = 1
     withheld: tuple[str, ...] = ()
     dollars: float = 0.0
+    generation: GenerationName = "transformers"
+    generation_url: str = ""
 
     @property
     def on_gpu(self) -> bool:
@@ -110,11 +116,11 @@ class EngineChoices:
 
     @property
     def pools(self) -> dict[str, str]:
-        """The pool of each stage that uses a GPU of this machine, or of a server for it."""
+        """The pool of each asset that uses a GPU of this machine, or of a server for it."""
         stages = {"difficulty_band"} if self.verifier == "minicheck_hosted" else set()
         if self.on_gpu:
             stages |= {"difficulty_band"} if self.verifier == "minicheck_local" else set()
-            stages |= {"rule_filtered"} if self.spacy_models else set()
+            stages |= {"policy"} | ({"rule_filtered"} if self.spacy_models else set())
             if self.sentence_model:
                 stages |= {"deduplicated", "decontaminated", "diversity_selected"}
         return dict.fromkeys(sorted(stages), "gpu")
@@ -149,6 +155,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         prompts=env.get("DECOMPOSERL_PROMPTS") or "",
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
+        **_generation(env),
     )
 
 
@@ -169,7 +176,20 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),
         withheld=names_of_keys(env),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
+        **_generation(env),
     )
+
+
+def _generation(env: Mapping[str, str]) -> dict[str, Any]:
+    """What samples a policy that is trained."""
+    engine = one_of(env, "DECOMPOSERL_GENERATION", GENERATION_ENGINES)
+    urls = endpoint_urls(env, "DECOMPOSERL_GENERATION_URL", "", most=1)
+    if engine == "vllm_server" and not urls:
+        raise ConfigError(
+            "DECOMPOSERL_GENERATION is vllm_server; DECOMPOSERL_GENERATION_URL must name that "
+            "server, such as http://127.0.0.1:8003"
+        )
+    return {"generation": engine, "generation_url": urls[0] if urls else ""}
 
 
 def _server(env: Mapping[str, str], role: str, model: str, url: str, *, most: int = 0) -> Server:

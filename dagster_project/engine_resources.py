@@ -21,6 +21,7 @@ from resources.engines import (
     VerifierResource,
 )
 from resources.judge_engine import JudgeResource
+from resources.training.launcher import PolicyTrainerResource
 
 _HOSTED_BATCH = 8_192  # a batch ends with its slowest question; replies are cached as they come
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # most tokens; reasoning counts as reply
@@ -28,7 +29,7 @@ _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
 def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
-    """The funnel's five resources, and the rewards' ``judge`` and ``question_embedder``."""
+    """The funnel's five resources, the rewards' two, and the one that trains."""
     tokens = TokensResource()
     if choices.tokenizer:
         tokens = TokensResource(engine="tokenizer", model=choices.tokenizer)
@@ -40,6 +41,7 @@ def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
         "decomposer": _decomposer(choices, results),
         "judge": _judge(choices, results),
         "question_embedder": _question_embedder(choices, results),
+        "policy_trainer": _policy_trainer(choices),
     }
 
 
@@ -133,6 +135,16 @@ def _judge(choices: EngineChoices, results: str) -> JudgeResource:
         batch_size=_HOSTED_BATCH,
         reply_tokens=_REASONED_REPLY,  # paper: 4k to 8k
         **_prompted(choices, server),
+    )
+
+
+def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
+    return PolicyTrainerResource(
+        module="dagster_project.worker",
+        device=choices.device,
+        prompts_dir=choices.prompts,
+        generation=choices.generation,
+        generation_url=choices.generation_url,
     )
 
 

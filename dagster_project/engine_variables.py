@@ -9,7 +9,7 @@ Left out deliberately: which variables there are (``engine_choices``), and the e
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from decomposerl.errors import ConfigError
@@ -125,6 +125,18 @@ def device(env: Env, variable: str) -> str:
             f"{variable} is '{said}'; it must be cpu, mps, cuda, or cuda:N for card N, as torch "
             "names them"
         )
+    return said
+
+
+def one_of(env: Env, variable: str, words: Sequence[str]) -> str:
+    """One of some words; the first where unset.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    said = env.get(variable) or words[0]
+    if said not in words:
+        raise ConfigError(f"{variable} is '{said}'; it must be one of {', '.join(words)}")
     return said
 
 

@@ -8,4 +8,10 @@ funnel = dg.define_asset_job(
     description="Raw corpora in, curated training claims out, attrition and catalogue built.",
 )
 
-JOBS = [funnel]
+train = dg.define_asset_job(
+    "train",
+    selection=dg.AssetSelection.assets("policy"),
+    description="One policy, a partition a recipe; its claims and base must lie on disk.",
+)
+
+JOBS = [funnel, train]

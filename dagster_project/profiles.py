@@ -78,6 +78,15 @@ def fill_environment() -> None:
     load_dotenv(".env")
 
 
+def process_place(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
+    """Which of the processes that train together this one is, from 0, and how many there are.
+
+    ``accelerate launch`` sets the two variables for each process; no person does.
+    """
+    env = os.environ if environment is None else environment
+    return int(env.get("RANK") or 0), int(env.get("WORLD_SIZE") or 1)
+
+
 def key_named(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:
     """The key in a variable, empty where it is not set; kept in memory alone."""
     env = _environment() if environment is None else environment

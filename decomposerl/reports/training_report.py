@@ -1,6 +1,6 @@
 """A training run for a reader: what it measured before and after, and its wall time.
 
-Takes the changes of ``training.curves`` and gives Markdown and terminal text.
+Takes measures and changes of ``training.curves``, gives a log line, Markdown and terminal text.
 
 Left out deliberately: pictures (``reports.training_figure``) and the curves themselves.
 """
@@ -8,7 +8,9 @@ Left out deliberately: pictures (``reports.training_figure``) and the curves the
 from collections.abc import Mapping, Sequence
 
 from decomposerl.reports.escape import markdown_table, one_line
-from decomposerl.training.curves import Change
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.training.curves import Change, changes, measure_named
+from decomposerl.training.health import spread_key
 
 _NONE = "–"
 _HEAD = ("", "measure", "before", "after", "change")
@@ -18,21 +20,26 @@ _SPLITS = {
     "held_out_greedy": "held-out claims, greedy",
 }
 _LARGE, _MIDDLE, _SMALL = 1000.0, 10.0, 1e-3
+_ALSO = (
+    *("completion_tokens", "truncated", "zero_spread_groups"),
+    *("judge_failures", "pseudo_label_agreement"),
+    *("seconds_generation", "seconds_judging", "seconds_update"),
+)
 _TENTH_SECONDS, _MINUTE, _HOUR = 10.0, 60.0, 3600.0
 
 
-def changes_markdown(changes: Sequence[Change]) -> str:
+def changes_markdown(found: Sequence[Change]) -> str:
     """One row a measure: before, after and the difference; a note where there is none."""
-    if not changes:
+    if not found:
         return "nothing was measured"
-    return markdown_table(_HEAD, _rows(changes))
+    return markdown_table(_HEAD, _rows(found))
 
 
-def changes_text(changes: Sequence[Change]) -> str:
+def changes_text(found: Sequence[Change]) -> str:
     """The same as aligned text for a terminal."""
-    if not changes:
+    if not found:
         return "nothing was measured"
-    cells = [_HEAD, *_rows(changes)]
+    cells = [_HEAD, *_rows(found)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(_HEAD))]
     lines = [
         "  ".join(
@@ -45,6 +52,16 @@ def changes_text(changes: Sequence[Change]) -> str:
     return "\n".join([lines[0], rule, *lines[1:]])
 
 
+def measures_markdown(measures: Mapping[str, float]) -> str:
+    """Measures by key (``<split>/<measure>``) at one moment; a note where there is none."""
+    if not measures:
+        return "nothing was measured"
+    rows = [
+        (one.measure.title, one.measure.unit, number(one.after)) for one in changes({}, measures)
+    ]
+    return markdown_table(("measure", "unit", "mean"), rows)
+
+
 def seconds_markdown(seconds: Mapping[str, float]) -> str:
     """Wall time by phase with each phase's share of what is listed."""
     whole = sum(seconds.values())
@@ -54,6 +71,25 @@ def seconds_markdown(seconds: Mapping[str, float]) -> str:
         if whole > 0
     ]
     return markdown_table(("phase", "wall time", "share"), rows) if rows else "nothing was timed"
+
+
+def step_line(step: int, steps: int, means: Mapping[str, float | None], eta_s: float) -> str:
+    """One step on one line: the sum, each reward with its spread, lengths, shares, time left."""
+    parts = [_told(means, "total"), _told(means, "loss")]
+    parts += [_told(means, reward.name) for reward in REWARDS]
+    parts += [_told(means, name) for name in _ALSO]
+    told = ", ".join(part for part in parts if part)
+    return f"step {step:,} of {steps:,}: {told or 'nothing measured'}; {duration(eta_s)} left"
+
+
+def _told(means: Mapping[str, float | None], name: str) -> str:
+    mean, spread = means.get(name), means.get(spread_key(name))
+    if mean is None:
+        return ""
+    unit = measure_named(name).unit
+    around = "" if spread is None else f" ± {number(spread, mean)}"
+    shown = f"{100 * mean:.0f} %" if unit == "share" else number(mean) + around
+    return f"{measure_named(name).title.lower()} {shown}"
 
 
 def duration(seconds: float) -> str:
@@ -80,10 +116,10 @@ def number(value: float | None, like: float | None = None, *, signed: bool = Fal
     return f"{value:{sign},.{digits}f}"
 
 
-def _rows(changes: Sequence[Change]) -> list[tuple[str, ...]]:
+def _rows(found: Sequence[Change]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     told = ""
-    for change in changes:
+    for change in found:
         larger = max(abs(change.before or 0), abs(change.after or 0))
         split = _SPLITS.get(change.split, one_line(change.split))
         unit = f" ({change.measure.unit})" if change.measure.unit else ""

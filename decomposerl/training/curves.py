@@ -49,6 +49,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("loss", "Loss", "", "policy loss of the optimizer step"),
     Measure("learning_rate", "Learning rate", "", "of the optimizer step"),
     Measure("grad_norm", "Gradient norm", "", "before it was clipped"),
+    Measure("clip_ratio", "Clipped", _SHARE, "tokens whose probability ratio was clipped"),
     Measure("entropy", "Entropy", "nats", "of the policy's next token, mean over completions"),
     Measure("completion_tokens", "Completion length", _TOKENS, "the end token included"),
     Measure("truncated", "Truncated", _SHARE, "completions that the token limit ended", "lower"),

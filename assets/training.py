@@ -1,0 +1,94 @@
+"""Policies trained with GRPO (paper, section 4): one asset, a partition a recipe.
+
+Takes the claims and base weights that a recipe names, has them trained in a process of its
+own, and gives an adapter with its learning curves in ``policy/<experiment>/``. The first steps
+are spent only where a look before finds that the run can be done.
+
+Left out deliberately: recipes (``decomposerl.training.experiments``), training and its process
+(``resources.training``).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import dagster as dg
+from pydantic import Field
+
+from decomposerl.errors import ConfigError
+from decomposerl.training.experiment import Experiment
+from resources.engines import EmbedderResource
+from resources.judge_engine import JudgeResource
+from resources.tables import DataFolder
+from resources.training.launcher import PolicyTrainerResource
+from resources.training.material import gather
+from resources.training.recording import policy_result
+from resources.training.run_judge import judge_for
+
+_DEPS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
+
+
+class PolicyConfig(dg.Config):
+    """What may differ from the recipe in one run."""
+
+    steps: int = Field(default=0, ge=0, description="optimizer steps; 0: the recipe's")
+    seed: int = Field(default=-1, ge=-1, description="of sampling and order; -1: the recipe's")
+    stop_unhealthy: bool = Field(
+        default=True, description="health rules may end the run; otherwise they only warn"
+    )
+    dry_run_only: bool = Field(
+        default=False, description="look whether the run can be done, and what it takes"
+    )
+    start_anyway: bool = Field(
+        default=False, description="train also where that look finds a problem"
+    )
+
+    def applied(self, experiment: Experiment) -> Experiment:
+        """The recipe with what differs."""
+        optimization = experiment.optimization
+        if self.steps:
+            optimization = replace(optimization, steps=self.steps)
+        seed = experiment.seed if self.seed < 0 else self.seed
+        return replace(experiment, optimization=optimization, seed=seed)
+
+
+def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.AssetsDefinition:
+    """The asset over these recipes; ``pool`` where training takes a device that others use."""
+    recipes = {one.name: one for one in experiments}
+
+    @dg.asset(
+        partitions_def=dg.StaticPartitionsDefinition(list(recipes)),
+        deps=_DEPS,
+        group_name="training",
+        kinds={"pytorch", "parquet"},
+        pool=pool,
+        output_required=False,
+    )
+    def policy(  # noqa: PLR0913, PLR0917 - four of them are resources
+        context: dg.AssetExecutionContext,
+        config: PolicyConfig,
+        data_folder: DataFolder,
+        judge: JudgeResource,
+        question_embedder: EmbedderResource,
+        policy_trainer: PolicyTrainerResource,
+    ) -> Iterator[dg.MaterializeResult[None]]:
+        """A LoRA adapter trained with the seven rewards, and how it learned."""
+        experiment = config.applied(_recipe(recipes.get(context.partition_key)))
+        engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
+        material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir)
+        run = policy_trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
+        if config.dry_run_only:
+            context.log.info(policy_trainer.look(context, run, material.notes))
+            return
+        options = ["--start-anyway"] if config.start_anyway else []
+        trained = policy_trainer.train(context, run, material.notes, options)
+        if trained.outcome.stopped:
+            context.log.warning(f"stopped early: {trained.outcome.stopped}")
+        yield policy_result(trained)
+
+    return policy
+
+
+def _recipe(found: Experiment | None) -> Experiment:
+    if found is None:
+        raise ConfigError("this partition's recipe is no longer in the list of experiments")
+    return found

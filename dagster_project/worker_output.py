@@ -1,0 +1,146 @@
+"""Where a training process speaks: into a Dagster run's log, or onto a terminal.
+
+Takes steps, sentences and the outcome. Through Pipes each step is a line and a structured
+message; on a terminal it moves a progress bar.
+
+Left out deliberately: the sentences (``decomposerl.reports.training_report``), and keys, which
+nothing here is given.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from dagster_pipes import (
+    PipesCliArgsParamsLoader,
+    PipesContext,
+    PipesParamsLoader,
+    open_dagster_pipes,
+)
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from decomposerl.reports.training_report import changes_text, duration, step_line
+from decomposerl.training.curves import changes
+from resources.training.messages import dry_run_message, outcome_message, step_message
+from resources.training.run import StepReport, TrainingOutcome
+
+
+class Output(Protocol):
+    """What a training process may say."""
+
+    def note(self, text: str, level: int = logging.INFO) -> None:
+        """One sentence."""
+        ...
+
+    def step(self, report: StepReport) -> None:
+        """One optimizer step is done."""
+        ...
+
+    def dry_run(self, report: Mapping[str, Any]) -> None:
+        """What a look before the first step found."""
+        ...
+
+    def outcome(self, outcome: TrainingOutcome) -> None:
+        """The run is over."""
+        ...
+
+
+class PipesOutput:
+    """Into the log of the Dagster run that started this process."""
+
+    def __init__(self, pipes: PipesContext) -> None:
+        self._pipes = pipes
+
+    def note(self, text: str, level: int = logging.INFO) -> None:
+        """A line of the run's log."""
+        self._pipes.log.log(level, text)
+
+    def step(self, report: StepReport) -> None:
+        """A line and a structured message."""
+        self.note(_line(report))
+        for warning in report.warnings:
+            self.note(warning, logging.WARNING)
+        self._pipes.report_custom_message(step_message(report))
+
+    def dry_run(self, report: Mapping[str, Any]) -> None:
+        """A structured message."""
+        self._pipes.report_custom_message(dry_run_message(report))
+
+    def outcome(self, outcome: TrainingOutcome) -> None:
+        """A structured message, which the starter waits for."""
+        self._pipes.report_custom_message(outcome_message(outcome))
+
+
+class TerminalOutput:
+    """Onto a terminal, for a run that a person starts."""
+
+    def __init__(self, console: Console, progress: Progress) -> None:
+        self._console, self._progress = console, progress
+        self._task = progress.add_task("training", total=None, left="")
+
+    def note(self, text: str, level: int = logging.INFO) -> None:
+        """A line above the bar."""
+        style = "yellow" if level >= logging.WARNING else None
+        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def step(self, report: StepReport) -> None:
+        """The bar moves; the step's numbers stand above it."""
+        self.note(_line(report))
+        for warning in report.warnings:
+            self.note(warning, logging.WARNING)
+        left = f"{duration(report.eta_s)} left"
+        self._progress.update(
+            self._task, completed=report.step, total=report.steps, left=left, refresh=True
+        )
+
+    def dry_run(self, report: Mapping[str, Any]) -> None:
+        """Its page."""
+        self.note(str(report["markdown"]))
+
+    def outcome(self, outcome: TrainingOutcome) -> None:
+        """Both ends of the run as a table, and where the adapter lies."""
+        self._progress.stop()
+        self.note(changes_text(changes(outcome.before, outcome.after)))
+        self.note(f"adapter  {outcome.adapter}")
+        self.note(f"curves   {outcome.curves}")
+        if outcome.stopped:
+            self.note(f"stopped early: {outcome.stopped}", logging.WARNING)
+
+
+class SilentOutput:
+    """Nowhere: of several processes that train together one speaks."""
+
+    def note(self, text: str, level: int = logging.INFO) -> None:
+        """Nothing."""
+
+    def step(self, report: StepReport) -> None:
+        """Nothing."""
+
+    def dry_run(self, report: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def outcome(self, outcome: TrainingOutcome) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def opened_output(*, silent: bool = False) -> Iterator[Output]:
+    """The output of this process: Pipes where the command line has its options, else a terminal."""
+    pipes: PipesParamsLoader = PipesCliArgsParamsLoader()  # type: ignore[no-untyped-call]
+    if silent:
+        yield SilentOutput()
+    elif pipes.is_dagster_pipes_process():
+        with open_dagster_pipes(params_loader=pipes) as context:
+            yield PipesOutput(context)
+    else:
+        console = Console(stderr=True)
+        name, left = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
+        columns = (name, BarColumn(), MofNCompleteColumn(), left)
+        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+            yield TerminalOutput(console, progress)
+
+
+def _line(report: StepReport) -> str:
+    return step_line(report.step, report.steps, {**report.means, **report.seconds}, report.eta_s)
