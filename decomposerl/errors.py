@@ -13,6 +13,7 @@ dropped with a reason; only a condition that a person must act on is an exceptio
     ├── SchemaError            a frame does not have the columns its table promises
     ├── ConservationError      a stage lost or duplicated a row
     ├── RewardError            a reward lacks a ruling, and the settings allow none to be missing
+    ├── TrainingError          a run's folder, claims or batches are not what training needs
     └── EngineError            an engine behind a port failed
         └── EngineMissing      its package or model is not installed; says the command
 """
@@ -48,6 +49,10 @@ class ConservationError(DecomposeRLError):
 
 class RewardError(DecomposeRLError):
     """A reward lacks a ruling, and the settings allow none to be missing."""
+
+
+class TrainingError(DecomposeRLError):
+    """A training run's folder, claims or batches are not what training needs."""
 
 
 class EngineError(DecomposeRLError):

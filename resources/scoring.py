@@ -9,14 +9,15 @@ Left out deliberately: reading traces (``decomposerl.traces.records``) and showi
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from decomposerl.judge.call import Judge, Ruling
+from decomposerl.judge.call import CRITERIA, AnswersVerdict, Judge, Ruling
 from decomposerl.judge.plan import Plan, plan
+from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import Scored, score, weights_of
 from decomposerl.rewards.reward import Case
@@ -43,9 +44,16 @@ class Scoring:
 
 
 def score_rollouts(
-    rollouts: Sequence[Rollout], judge: Judge, embedder: Embedder, settings: RewardSettings
+    rollouts: Sequence[Rollout],
+    judge: Judge,
+    embedder: Embedder,
+    settings: RewardSettings,
+    most_cycles: int | None = None,
 ) -> Scoring:
     """Score a batch of rollouts of any number of prompts.
+
+    A trace of more than ``most_cycles`` cycles is judged on none of them: nothing is asked,
+    its judged rewards are 0 and it has no vote, as for a trace without questions.
 
     Raises:
         ConfigError: a weight names no reward.
@@ -54,14 +62,31 @@ def score_rollouts(
         EngineError: an engine failed as a whole.
     """
     weights = weights_of(settings)
-    planned = plan(rollouts)
+    planned = plan([_within(rollout, most_cycles) for rollout in rollouts])
     rulings, asked = _rulings(planned, judge, {name for name, weight in weights.items() if weight})
     vectors = _vectors(rollouts, embedder) if weights["diversity"] else [None] * len(rollouts)
-    cases = [
-        Case(*parts) for parts in zip(rollouts, planned.signals(rulings), vectors, strict=True)
+    signals = [
+        found if len(found.without) == len(rollout.trace.cycles) else _unasked(rollout)
+        for found, rollout in zip(planned.signals(rulings), rollouts, strict=True)
     ]
+    cases = [Case(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
     told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
     return Scoring(score(cases, settings), told, asked)
+
+
+def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
+    """The rollout as the judge is asked about it."""
+    if most_cycles is None or len(rollout.trace.cycles) <= most_cycles:
+        return rollout
+    return replace(rollout, trace=replace(rollout.trace, cycles=()))
+
+
+def _unasked(rollout: Rollout) -> Signals:
+    """Rulings under which every judged reward is 0, with and without a label."""
+    no = (False,) * len(rollout.trace.cycles)
+    nothing = (False,) * len(CRITERIA)
+    nei: AnswersVerdict = "NotEnoughInfo"
+    return Signals(nei, (nei,) * len(no), no, (nothing,) * len(no), no, no)
 
 
 def _rulings(planned: Plan, judge: Judge, active: set[str]) -> tuple[list[Ruling], int]:

@@ -1,0 +1,148 @@
+"""The append-only log of a run: every rollout, reward, ruling and measure, a file a step.
+
+Takes scored batches, writes one atomic Parquet file a step, attempt and table, named
+``step-000012.attempt-02.parquet``; step 12 is the one after twelve optimizer steps. What held-out
+claims gave lies in folders of its own. Nothing is ever written over or removed.
+
+Readers see the run as if nobody had ever stopped it: an attempt that went on from step r
+replaces all that earlier ones sampled from r on.
+
+Left out deliberately: which measures there are (``training.measures``).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import polars as pl
+
+from decomposerl.rewards.table import TOTAL, rewards_frame
+from decomposerl.schemas import CURVES, JUDGE_CALLS, REWARDS, ROLLOUTS
+from decomposerl.table import Table
+from decomposerl.training.curves import TRAIN, Split
+from resources.tables import write_parquet
+from resources.training.folder import Start, read_starts
+from resources.training.rewards import ScoredBatch
+
+LogTable = Literal["rollouts", "rewards", "judge_calls", "curves"]
+_TABLES: dict[LogTable, Table] = {
+    "rollouts": ROLLOUTS,
+    "rewards": REWARDS,
+    "judge_calls": JUDGE_CALLS,
+    "curves": CURVES,
+}
+_NAME = re.compile(r"step-(\d{6,})\.attempt-(\d{2,})\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file: the steps done before it was sampled, and the attempt that did."""
+
+    step: int
+    attempt: int
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLog:
+    """Writes for one attempt. ``run`` is the run's key."""
+
+    folder: Path
+    run: str
+    attempt: int
+
+    def write(self, batch: ScoredBatch, split: Split = TRAIN) -> None:
+        """Log a batch's rollouts, rewards and judge calls."""
+        scored = batch.scoring.scored
+        frames: dict[LogTable, pl.DataFrame] = {
+            "rollouts": self._rollouts(batch, split),
+            "rewards": rewards_frame(scored, self.run, batch.step),
+            "judge_calls": batch.scoring.judge_calls,
+        }
+        for table, frame in frames.items():
+            self._write(table, split, batch.step, frame)
+
+    def write_curves(self, step: int, split: Split, rows: pl.DataFrame) -> None:
+        """Log a step's measures."""
+        self._write("curves", split, step, rows)
+
+    def _write(self, table: LogTable, split: Split, step: int, frame: pl.DataFrame) -> None:
+        name = f"step-{step:06d}.attempt-{self.attempt:02d}.parquet"
+        target = _folder(self.folder, table, split) / name
+        write_parquet(_TABLES[table].conform(frame), target)
+
+    def _rollouts(self, batch: ScoredBatch, split: Split) -> pl.DataFrame:
+        scored = batch.scoring.scored
+        rows = [
+            {
+                "run": self.run,
+                "step": batch.step,
+                "split": split,
+                "group": rollout.group,
+                "rollout": rollout.number,
+                "attempt": self.attempt,
+                "source": one.source,
+                "claim": one.claim,
+                "label": one.label,
+                "labelled": one.labelled,
+                "n_star": one.n_star,
+                "prompt_digest": one.prompt_digest,
+                "prompt_tokens": one.prompt_tokens,
+                "completion": one.text,
+                "completion_tokens": len(one.tokens),
+                "truncated": one.truncated,
+                "verdict": rollout.trace.verdict,
+                "questions": len(rollout.trace.cycles),
+                "faults": [fault.kind for fault in rollout.trace.faults],
+                TOTAL: total,
+            }
+            for one, rollout, total in zip(
+                batch.sampled, scored.rollouts, scored.totals, strict=True
+            )
+        ]
+        return pl.DataFrame(rows, schema=ROLLOUTS.schema)
+
+
+def read_log(folder: Path, table: LogTable, split: Split = TRAIN) -> pl.DataFrame:
+    """A table of the whole run, by step, without what a later attempt replaced.
+
+    ``judge_calls`` gets a column ``step``, for it has none.
+    """
+    frames = []
+    for file in files(folder, table, split):
+        frame = pl.read_parquet(file.path)
+        frames.append(frame.with_columns(step=file.step) if table == "judge_calls" else frame)
+    return pl.concat(frames) if frames else _TABLES[table].empty()
+
+
+def files(folder: Path, table: LogTable, split: Split = TRAIN) -> list[LogFile]:
+    """The files that count, one a step, by step."""
+    starts = read_starts(folder)
+    counting: dict[int, LogFile] = {}
+    for file in sorted(all_files(folder, table, split), key=lambda file: file.attempt):
+        if _counts(file, starts, split):
+            counting[file.step] = file
+    return [counting[step] for step in sorted(counting)]
+
+
+def all_files(folder: Path, table: LogTable, split: Split = TRAIN) -> Iterator[LogFile]:
+    """Every file, also those that a later attempt replaced."""
+    for path in sorted(_folder(folder, table, split).glob("step-*.parquet")):
+        if match := _NAME.fullmatch(path.name):
+            yield LogFile(int(match[1]), int(match[2]), path)
+
+
+def _counts(file: LogFile, starts: Sequence[Start], split: Split) -> bool:
+    """Whether no later attempt began before the file's step was over.
+
+    Held-out claims are sampled between steps: what is known at step r holds for a run that
+    goes on from r.
+    """
+    later = [start.resumed_from for start in starts if start.attempt > file.attempt]
+    return all(file.step < step + (split != TRAIN) for step in later)
+
+
+def _folder(folder: Path, table: LogTable, split: Split) -> Path:
+    return folder / table if split == TRAIN else folder / split / table
