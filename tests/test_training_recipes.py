@@ -327,7 +327,14 @@ def test_the_digest_knows_every_field_but_title_and_row(name: str):
     ("generation", "expected"),
     [
         (Generation(), {"use_vllm": False, "use_transformers_continuous_batching": False}),
-        (Generation(paged=True), {"use_transformers_continuous_batching": True}),
+        (
+            Generation(paged=True, memory_share=0.2),
+            {
+                "use_transformers_continuous_batching": True,
+                "transformers_continuous_batching_config": {"max_memory_percent": 0.2},
+                "bf16": False,
+            },
+        ),
         (
             Generation("vllm_colocate", memory_share=0.4, paged=True),
             {

@@ -22,8 +22,10 @@ GenerationEngine = Literal["transformers", "vllm_colocate", "vllm_server"]
 class Generation:
     """How rollouts are generated; changes speed, never what is learned on purpose.
 
-    ``urls`` are the vLLM servers. ``importance_correction`` is TRL's correction for the gap
-    between vLLM's and the trainer's probabilities: off, as in the paper.
+    ``url`` is the vLLM server's. ``memory_share`` is what vLLM beside the trainer may take of the
+    card, or the cache of continuous batching (``paged``) of what is free. ``importance_correction``
+    is TRL's correction for the gap between vLLM's and the trainer's probabilities: off, as in the
+    paper.
     """
 
     engine: GenerationEngine = "transformers"

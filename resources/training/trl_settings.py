@@ -145,15 +145,24 @@ def _generation(generation: Generation, experiment: Experiment) -> dict[str, Any
         "vllm_tensor_parallel_size": 1,
         "vllm_enable_sleep_mode": False,
         "vllm_importance_sampling_correction": generation.importance_correction,  # TRL: on
-        "use_transformers_continuous_batching": generation.paged and not on_vllm,
+        "use_transformers_continuous_batching": _continuous(generation),
+        "transformers_continuous_batching_config": (
+            {"max_memory_percent": generation.memory_share} if _continuous(generation) else None
+        ),
         "cache_implementation": None,
     }
 
 
 def _device(run: TrainingRun) -> dict[str, Any]:
+    """Mixed precision follows the base, but for continuous batching.
+
+    There TRL would cast the whole model to bfloat16, adapter included, and steps of 5e-6 would
+    be rounded away; without the flag the adapter stays in float32 and computes in it.
+    """
+    mixed = run.experiment.lora.dtype == "bfloat16" and not _continuous(run.generation)
     return {
         "use_cpu": not _on_gpu(run),
-        "bf16": run.experiment.lora.dtype == "bfloat16",  # TRL: on, whatever the weights are
+        "bf16": mixed,  # TRL: on, whatever the weights are
         "fp16": False,
         _checkpointing(): _on_gpu(run),  # TRL: on; a tiny model has the memory
         "dataloader_pin_memory": _on_gpu(run),
@@ -176,6 +185,10 @@ def _records(run: TrainingRun, folder: Path) -> dict[str, Any]:
         "report_to": "none",
         "push_to_hub": False,
     }
+
+
+def _continuous(generation: Generation) -> bool:
+    return generation.paged and generation.engine == "transformers"
 
 
 def _on_gpu(run: TrainingRun) -> bool:

@@ -1,0 +1,225 @@
+"""A few optimizer steps of the paper's recipe at one length of prompts and completions.
+
+``python -m perf.grpo_case --prompt 4096 --completion 512 --device cuda`` builds Qwen2.5-7B's
+architecture from its configuration with random weights, trains a few steps through our own
+trainer, and prints one line of JSON: seconds of each measured step by phase and the peak of
+memory. Every completion has its full length. No network, no file but a temporary folder.
+
+Left out deliberately: the judge (random text holds no question, so none is asked), several
+lengths (``perf.grpo_step`` starts a process for each), and what is learned: nothing.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from decomposerl.training.experiment import Experiment, Lora, Sampling
+from decomposerl.training.experiments import PAPER_7B
+from perf.frames import MadeVectors
+from perf.machine import peak_mb
+from resources.embedded.rule_judge import RuleJudge
+from resources.embedded.tiny_tokenizer import END, PAD, START, TAGS
+from resources.training.run import Generation, Limits, StepReport, TrainingRun
+
+QWEN_7B = {
+    "vocab_size": 152_064,
+    "hidden_size": 3_584,
+    "intermediate_size": 18_944,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "max_position_embeddings": 32_768,
+    "rms_norm_eps": 1e-6,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0},
+    "tie_word_embeddings": False,
+}
+"""Of the model's public ``config.json``."""
+TINY = QWEN_7B | {
+    "vocab_size": 256,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+_TINY_SHARE = 0.01  # of the memory, for the cache of continuous batching
+_TEMPLATE = (
+    "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %} <|im_start|>{% endif %}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is measured: lengths in tokens, steps, the first of which is not counted."""
+
+    prompt: int
+    completion: int
+    steps: int = 3
+    device: str = "cpu"
+    paged: bool = False
+    tiny: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Seconds of each counted step by phase, peak memory in GiB, and on which device."""
+
+    case: Case
+    steps: tuple[dict[str, float], ...]
+    peak_gib: float
+    device: str
+
+
+def measure(case: Case, folder: Path) -> Measured:
+    """Train ``case.steps`` steps, then one more than was said: the first warms up."""
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen2Config
+    from transformers.utils import logging
+
+    from resources.training.batch import reader_of
+    from resources.training.data import Prompts
+    from resources.training.policy_trainer import end_tokens
+    from resources.training.trainer import Policy, prepare
+
+    logging.disable_progress_bar()
+    tokenizer, dtype = _tokenizer(case), getattr(torch, _recipe(case).lora.dtype)
+    config = Qwen2Config(
+        **(TINY if case.tiny else QWEN_7B),
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    torch.manual_seed(0)
+    with torch.device(case.device):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype)
+    reader = reader_of(tokenizer, end_tokens(model, tokenizer))
+    run, seen = _run(case, folder), list[StepReport]()
+    policy = Policy(model, tokenizer, reader, Prompts(tuple(_rows(case)), 0), Prompts((), 0))
+    watch = prepare(run, policy, RuleJudge(), MadeVectors(8), seen.append)
+    _force_length(watch.trainer.generation_config, case)
+    watch.trainer.train()
+    lengths = {report.means["completion_tokens"] for report in seen}
+    if lengths != {float(case.completion)}:
+        raise RuntimeError(f"completions have {lengths} tokens in place of {case.completion}")
+    return Measured(
+        case, tuple(dict(report.seconds) for report in seen[1:]), _peak_gib(case), _name(case)
+    )
+
+
+def _recipe(case: Case) -> Experiment:
+    """The paper's recipe at these lengths. Completions that never end must not leave the loss."""
+    lora = Lora(rank=4, alpha=8, dtype="float32") if case.tiny else PAPER_7B.lora
+    return replace(
+        PAPER_7B,
+        name="grpo_step",
+        lora=lora,
+        optimization=replace(PAPER_7B.optimization, steps=case.steps + 1),
+        grpo=replace(PAPER_7B.grpo, mask_truncated=False),
+        sampling=Sampling(max_prompt_tokens=case.prompt, max_completion_tokens=case.completion),
+    )
+
+
+def _run(case: Case, folder: Path) -> TrainingRun:
+    return TrainingRun(
+        experiment=_recipe(case),
+        key="0" * 16,
+        claims=folder / "none.parquet",
+        base=str(folder),
+        folder=folder,
+        device=case.device,
+        generation=Generation(paged=case.paged, memory_share=_TINY_SHARE if case.tiny else 0.3),
+        limits=Limits(checkpoint_every=1_000_000, stop_unhealthy=False, most_judge_failures=1.0),
+    )
+
+
+def _tokenizer(case: Case) -> Any:  # noqa: ANN401 - a transformers tokenizer
+    """A word a token, as many words as the model has outputs."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = (TINY if case.tiny else QWEN_7B)["vocab_size"] - len(TAGS) - 3
+    made = Tokenizer(models.WordLevel({f"w{i}": i for i in range(words)}, "w0"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.add_special_tokens([PAD, START, END])
+    made.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made,
+        pad_token=PAD,
+        eos_token=END,
+        padding_side="left",
+        chat_template=_TEMPLATE,
+    )
+
+
+def _rows(case: Case) -> list[dict[str, Any]]:
+    """Claims enough for every step, each prompt of exactly the wanted length."""
+    grpo = PAPER_7B.grpo
+    needed = (case.steps + 1) * grpo.global_batch // grpo.group_size
+    words = 200  # of the vocabulary; which they are costs nothing
+    return [
+        {
+            "prompt": [
+                {
+                    "role": "user",
+                    "content": " ".join(f"w{(row + i) % words}" for i in range(case.prompt - 1)),
+                }
+            ],
+            "claim_id": f"{row:016x}",
+            "claim": "w1",
+            "evidence": "w2",
+            "label": "Supported",
+            "n_star": 2,
+            "source": "made",
+            "labelled": True,
+            "prompt_digest": f"{row:064x}",
+            "prompt_tokens": case.prompt,
+        }
+        for row in range(needed)
+    ]
+
+
+def _force_length(config: Any, case: Case) -> None:  # noqa: ANN401 - transformers' GenerationConfig
+    """No completion ends early: by its least length, which continuous batching does not know."""
+    config.min_new_tokens = None if case.paged else case.completion
+    if case.paged:
+        config.eos_token_id = None
+
+
+def _peak_gib(case: Case) -> float:
+    if not case.device.startswith("cuda"):
+        return peak_mb() * 1e6 / 2**30
+    import torch
+
+    return float(torch.cuda.max_memory_reserved(case.device)) / 2**30
+
+
+def _name(case: Case) -> str:
+    if not case.device.startswith("cuda"):
+        return case.device
+    import torch
+
+    return str(torch.cuda.get_device_name(case.device))
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure the case that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--prompt", type=int, required=True)
+    parser.add_argument("--completion", type=int, required=True)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--paged", action="store_true")
+    parser.add_argument("--tiny", action="store_true")
+    case = Case(**vars(parser.parse_args(words)))
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(case, Path(folder))
+    sys.stdout.write(json.dumps(asdict(found)) + "\n")
+
+
+if __name__ == "__main__":
+    main()
