@@ -6,6 +6,7 @@ Runs execute in one process: a process a step costs seconds each and loads engin
 
 import dagster as dg
 
+from assets.base_policy import base_policy
 from assets.benchmarks import benchmark_assets
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
@@ -36,6 +37,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             *benchmark_assets(benchmarks, sources),
             *funnel_assets(source_names, benchmark_names, profile.engines.pools),
             training_claims_random,
+            base_policy,
             policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
             attrition_asset(sources),
             chat_replies,

@@ -35,6 +35,7 @@ from resources.training.messages import DONE, REFUSED
 from resources.training.run import TrainingOutcome, TrainingRun
 from resources.training.run_judge import judge_for
 from resources.training.run_key import run_key
+from resources.training.stopping import Interrupted
 
 _SIGNALLED = 128
 
@@ -62,7 +63,10 @@ def main(words: Sequence[str] | None = None) -> int:
             output.note(str(error), logging.ERROR)
             sys.stderr.write(f"{error}\n")
             return REFUSED
-        return _status(outcome)
+        except Interrupted as stop:  # of several processes, which then write no outcome
+            output.note(str(stop), logging.WARNING)
+            return _status(str(stop))
+        return _status("" if outcome is None else outcome.stopped)
 
 
 def _options(words: Sequence[str] | None) -> Options:
@@ -147,9 +151,10 @@ def _refuse_another_run(run: TrainingRun, judge: Judge, embedder: Embedder) -> N
         )
 
 
-def _status(outcome: TrainingOutcome | None) -> int:
+def _status(stopped: str) -> int:
+    """The exit status of a run that ended early for this reason, or for none."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        if outcome is not None and number.name in outcome.stopped:
+        if number.name in stopped:
             return _SIGNALLED + number
     return DONE
 

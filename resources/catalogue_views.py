@@ -12,18 +12,12 @@ import glob
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
-
 from decomposerl import schemas
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Table
+from resources.catalogue_training import training_views
+from resources.catalogue_types import listed, named, typed_nulls
 
-_SQL_TYPES = {
-    pl.String(): "VARCHAR",
-    pl.Int64(): "BIGINT",
-    pl.Float64(): "DOUBLE",
-    pl.List(pl.String()): "VARCHAR[]",
-}
 _STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
 _STAGE_TABLES = (
     schemas.RULE_FILTERED,
@@ -123,22 +117,21 @@ ORDER BY j.claim_id, j.stage_order
 def views(data: Path, current: Current) -> list[str]:
     """The statements that create every view and the macro, in an order that works."""
     created = [f"CREATE VIEW {view.name} AS {_select(view, data, current)}" for view in _VIEWS]
-    return [*created, f"CREATE VIEW journey AS {_journey()}", _EXPLAIN]
+    journey = f"CREATE VIEW journey AS {_journey()}"
+    return [*created, journey, _EXPLAIN, *training_views(data)]
 
 
 def _select(view: _View, data: Path, current: Current) -> str:
     """The query behind a view; without a file, one that gives no row of the same types."""
-    names = {name: _SQL_TYPES[dtype] for name, dtype in view.table.schema.items()}
-    typed = ", ".join(f'NULL::{sql} AS "{name}"' for name, sql in names.items())
+    typed = typed_nulls(view.table.columns)
     patterns = view.patterns(data, current)
     if not patterns:
         return f"SELECT {typed}{', NULL::VARCHAR AS read_for' * view.read_for} WHERE false"
-    listed = ", ".join("'" + pattern.replace("'", "''") + "'" for pattern in patterns)
-    columns = ", ".join(f'"{name}"' for name in names)
+    columns = named(view.table.columns)
     side = f", {_READ_FOR} AS read_for" if view.read_for else ""
     return (
         f"SELECT {columns}{side} FROM ("  # noqa: S608 - constants of this module
-        f"FROM read_parquet([{listed}], union_by_name = true, filename = true) "
+        f"FROM read_parquet([{listed(patterns)}], union_by_name = true, filename = true) "
         f"UNION ALL BY NAME SELECT {typed} WHERE false)"
     )
 

@@ -71,7 +71,7 @@ def _unknown(data: Path, prefix: str) -> str:
     if not any(data.glob("claims/*.parquet")):
         return (
             f"there are no claims in {data}. Make them with: "
-            "dagster asset materialize -m dagster_project.definitions --select '*'"
+            "dagster asset materialize -m dagster_project.definitions --select '+key:\"catalog\"'"
         )
     return f"no claim in {data} has an id that begins with '{prefix}'"
 

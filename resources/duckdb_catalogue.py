@@ -27,6 +27,7 @@ from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Table
+from resources.catalogue_training import ATTEMPTS, attempts
 from resources.catalogue_views import Current, views
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def open_catalogue(data: Path) -> "DuckDBPyConnection":
     if not path.is_file():
         raise DecomposeRLError(
             f"there is no catalogue in {data.resolve()}. Build it with: "
-            "dagster asset materialize -m dagster_project.definitions --select '*'"
+            "dagster asset materialize -m dagster_project.definitions --select '+key:\"catalog\"'"
         )
     try:
         config = {"file_search_path": str(path.parent)}
@@ -152,6 +153,7 @@ def _names(corpora: Sequence[Source] | Sequence[Benchmark] | None) -> frozenset[
 def _fill(
     connection: "DuckDBPyConnection", data: Path, sources: Sequence[Source], current: Current
 ) -> None:
+    _store(connection, ATTEMPTS.name, attempts(data))  # views on training read it
     for statement in views(data, current):
         connection.execute(statement)
     counted = attrition(read_stages(data, current))
@@ -163,10 +165,14 @@ def _fill(
         "stage_runs": _stage_runs(data, current),
     }
     for name, frame in tables.items():
-        connection.register("incoming", frame.to_arrow())
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")  # noqa: S608 - constants of this module
-        connection.unregister("incoming")
+        _store(connection, name, frame)
     connection.execute("CHECKPOINT")
+
+
+def _store(connection: "DuckDBPyConnection", name: str, frame: pl.DataFrame) -> None:
+    connection.register("incoming", frame.to_arrow())
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")  # noqa: S608 - constants of this module
+    connection.unregister("incoming")
 
 
 def _reasons(counted: pl.DataFrame) -> pl.DataFrame:

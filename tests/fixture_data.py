@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from training_files import write_policy
 
 from decomposerl import schemas
 from decomposerl.claims.claim import claim_id
@@ -264,6 +265,7 @@ def build(data: Path) -> World:
     frames = [_write_sources(world), *_write_stages(world)]
     counted = attrition(frames)
     _write(counted, data / "attrition.parquet")
+    write_policy(data)
     return World(data, claims, fates, benchmark, counted)
 
 
