@@ -27,6 +27,7 @@ from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.template import PromptFile
 from decomposerl.sample.policy_lessons import Lesson, lessons
 from decomposerl.training.experiment import EvidenceView
+from resources.embedded.tiny_circuit import wire_copying
 from resources.embedded.tiny_tokenizer import train_tokenizer
 from resources.prompts import load_prompt
 
@@ -141,7 +142,7 @@ def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transf
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     torch.manual_seed(settings.seed)
-    return Qwen2ForCausalLM(
+    model = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=len(tokenizer),
             hidden_size=settings.hidden,
@@ -151,12 +152,15 @@ def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transf
             intermediate_size=settings.intermediate,
             max_position_embeddings=2048,
             initializer_range=settings.initializer_range,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e6},
             tie_word_embeddings=True,
             bos_token_id=None,
             eos_token_id=tokenizer.eos_token_id,
             pad_token_id=tokenizer.pad_token_id,
         )
     )
+    wire_copying(model)
+    return model
 
 
 _Example = tuple[list[int], list[int]]

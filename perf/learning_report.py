@@ -1,0 +1,160 @@
+"""The learning study as a table and a picture: medians over seeds, with their band.
+
+Takes the folders of finished runs, gives Markdown and a PNG of small multiples: each reward
+over the training steps, for the recipe and its controls, smoothed; lines are medians over
+seeds, bands go from the least to the greatest.
+
+Left out deliberately: training (``perf.learning_study``).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.reports.figure_style import PALETTE, REST, legend, new_grid, png
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.training.curves import measure_named
+
+_TITLES = {
+    "tiny": "labels on all claims",
+    "tiny_s10": "labels on a tenth",
+    "tiny_shuffled": "rewards shuffled in groups",
+}
+_COLOURS = {"tiny": PALETTE[-1], "tiny_s10": PALETTE[2], "tiny_shuffled": REST}
+_PAID = tuple(reward.name for reward in REWARDS if reward.weight)
+_TOLD = (
+    *(f"held_out_sampled/{name}" for name in (*_PAID, "total", "balanced_accuracy", "questions")),
+    "held_out_greedy/balanced_accuracy",
+)
+_WINDOW = 9
+_COLUMNS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """Outcomes and curves by variant, one entry a seed; ``control`` is the untrained level."""
+
+    outcomes: dict[str, list[dict[str, Any]]]
+    curves: dict[str, list[pl.DataFrame]]
+    control: dict[str, float]
+
+    @classmethod
+    def read(cls, folder: Path, variants: Sequence[str], seeds: int) -> "Study":
+        """All finished runs below ``folder``."""
+        places = {
+            name: [folder / name / str(seed) for seed in range(1, seeds + 1)] for name in variants
+        }
+        done = {
+            name: [place for place in each if (place / "outcome.json").is_file()]
+            for name, each in places.items()
+        }
+        control = folder / "control" / "1" / "outcome.json"
+        return cls(
+            {name: [_outcome(place) for place in each] for name, each in done.items()},
+            {
+                name: [pl.read_parquet(p / "curves.parquet") for p in each]
+                for name, each in done.items()
+            },
+            json.loads(control.read_text("utf-8"))["before"] if control.is_file() else {},
+        )
+
+
+def _outcome(place: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((place / "outcome.json").read_text("utf-8"))
+    return found
+
+
+def study_page(study: Study, picture: Path) -> str:
+    """The tables; the picture is written to ``picture``."""
+    picture.write_bytes(_picture(study))
+    parts = [f"![Each reward over the steps]({picture.name})"]
+    for name, outcomes in study.outcomes.items():
+        if outcomes:
+            minutes = [sum(o["seconds"].values()) / 60 for o in outcomes]
+            parts.append(
+                f"### `{name}`: {_TITLES[name]}\n\n{len(outcomes)} seeds, "
+                f"{outcomes[0]['steps']} steps, {np.median(minutes):.1f} minutes of generation, "
+                "judging and update.\n"
+            )
+            parts.append(_table(outcomes, study.control))
+    return "\n".join(parts)
+
+
+def _table(outcomes: Sequence[dict[str, Any]], control: dict[str, float]) -> str:
+    lines = [
+        "| measure, on held-out claims | before | after | change | clean warm start |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for key in _TOLD:
+        before = np.array([outcome["before"][key] for outcome in outcomes])
+        after = np.array([outcome["after"][key] for outcome in outcomes])
+        split, _, name = key.partition("/")
+        how = "greedy" if split.endswith("greedy") else "sampled"
+        level = f"{control[key]:.3f}" if key in control else ""
+        lines.append(
+            f"| {measure_named(name).title}, {how} | {_band(before)} | {_band(after)} "
+            f"| {_band(after - before, '+')} | {level} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _band(values: NDArray[np.float64], sign: str = "") -> str:
+    """Median and, in brackets, least and greatest."""
+    told = [f"{value:{sign}.3f}" for value in (np.median(values), values.min(), values.max())]
+    return told[0] if len(values) == 1 else f"{told[0]} ({told[1]} to {told[2]})"
+
+
+def _picture(study: Study) -> bytes:
+    names = [*_PAID, "total", "questions"]
+    rows = -(-len(names) // _COLUMNS)
+    figure, grid = new_grid(11.0, 0.8 + 2.2 * rows, rows, _COLUMNS)
+    panels = [axes for line in grid for axes in line]
+    for axes, name in zip(panels, names, strict=False):
+        axes.set_title(measure_named(name).title, loc="left", fontsize=11)
+        for variant, curves in study.curves.items():
+            _draw(axes, [_smoothed(one, name) for one in curves], variant)
+        level = study.control.get(f"held_out_sampled/{name}")
+        if level is not None:
+            axes.axhline(
+                level,
+                color=PALETTE[4],
+                linewidth=1.0,
+                linestyle="--",
+                label="warm start on clean traces",
+            )
+    for axes in panels[-_COLUMNS:]:
+        axes.set_xlabel("optimizer steps")
+    legend(figure, panels[0], columns=4)
+    return png(figure)
+
+
+def _draw(axes: Any, lines: Sequence[NDArray[np.float64]], variant: str) -> None:  # noqa: ANN401 - matplotlib's axes
+    if not lines:
+        return
+    length = min(map(len, lines))
+    stack = np.stack([line[:length] for line in lines])
+    steps = np.arange(length)
+    axes.fill_between(
+        steps, stack.min(0), stack.max(0), color=_COLOURS[variant], alpha=0.18, linewidth=0
+    )
+    axes.plot(
+        steps,
+        np.median(stack, axis=0),
+        color=_COLOURS[variant],
+        linewidth=1.8,
+        label=_TITLES[variant],
+    )
+
+
+def _smoothed(curves: pl.DataFrame, measure: str) -> NDArray[np.float64]:
+    """The training means of a measure in the order of steps, as moving means."""
+    chosen = curves.filter(pl.col("split") == "train", pl.col("measure") == measure).sort("step")
+    means = chosen["mean"].interpolate().to_numpy().astype(float)
+    weights = np.ones(min(_WINDOW, len(means)))
+    return np.convolve(means, weights, "same") / np.convolve(np.ones_like(means), weights, "same")

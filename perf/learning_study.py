@@ -1,0 +1,120 @@
+"""Does a run learn, and from what: the tiny recipe over several seeds, beside its controls.
+
+``python -m perf.learning_study --data data --report docs/training.md`` trains ``tiny``,
+``tiny_s10`` (labels on a tenth of the claims) and ``tiny_shuffled`` (rewards permuted within
+groups, which must teach nothing), each with every seed, from the claims in a data folder where
+the funnel ran; then writes the table and the picture of the page. A run that is done is not
+run again, one that was cut short goes on.
+
+``--control FOLDER`` (of ``python -m perf.warm_start --control``) measures a base policy that
+imitated clean traces alone, untrained: the level that undoing planted flaws would reach.
+
+Left out deliberately: another trainer. These are the runs of the asset ``policy``, one process
+each, one thread a process.
+"""
+
+import argparse
+import dataclasses
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from decomposerl.training.experiment import Experiment, Optimization
+from decomposerl.training.experiments import experiment
+from perf.learning_report import Study, study_page
+from perf.verifier_report import write_between_markers
+from resources.embedded.minilm import MiniLM
+from resources.embedded.rule_judge import RuleJudge
+from resources.results import ResultStore, StoredEmbedder
+from resources.tables import DataFolder
+from resources.training.material import gather
+from resources.training.run import Limits, StepReport, TrainingRun
+from resources.training.trainer import train
+
+VARIANTS = ("tiny", "tiny_s10", "tiny_shuffled")
+CONTROL = "control"
+
+
+def main() -> None:
+    """Train what is asked for, then report on all that lies in the folder."""
+    options = _options()
+    if options.one:
+        _train_one(options, *options.one.rsplit(":", 1))
+        return
+    wanted = [f"{name}:{seed}" for seed in range(1, options.seeds + 1) for name in options.variants]
+    if options.control:
+        wanted.insert(0, f"{CONTROL}:1")
+    with ThreadPoolExecutor(options.workers) as pool:
+        list(pool.map(lambda one: _in_process(options, one), wanted))
+    study = Study.read(options.out, options.variants, options.seeds)
+    page = study_page(study, options.picture)
+    print(page)
+    if options.report:
+        write_between_markers(options.report, "learning", page)
+
+
+def _in_process(options: argparse.Namespace, one: str) -> None:
+    words = [sys.executable, "-m", "perf.learning_study", "--one", one, "--data", options.data]
+    words += ["--out", options.out] + (["--control", options.control] if options.control else [])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    log = options.out / f"{one.replace(':', '-')}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("w") as told:
+        done = subprocess.run(  # noqa: S603 - our own program
+            [str(word) for word in words], env=environment, stdout=told, stderr=told, check=False
+        )
+    print(f"{one}: {'done' if done.returncode == 0 else f'failed, see {log}'}", flush=True)
+
+
+def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
+    recipe = _recipe(name, int(seed))
+    engines = (
+        RuleJudge(),
+        StoredEmbedder(MiniLM(), ResultStore(options.out / "vectors" / name / seed)),
+    )
+    data = DataFolder(base_dir=str(options.data))
+    material = gather(data, recipe, tuple(engine.engine for engine in engines))
+    folder = options.out / name / seed
+    run = TrainingRun(
+        experiment=recipe,
+        key=material.key,
+        claims=material.claims,
+        held_out=material.held_out,
+        base=str(options.control) if name == CONTROL else material.base,
+        folder=folder.resolve(),
+        limits=Limits(stop_unhealthy=False),
+    )
+    train(run, *engines, _tell)
+
+
+def _recipe(name: str, seed: int) -> Experiment:
+    if name != CONTROL:
+        return dataclasses.replace(experiment(name), seed=seed)
+    tiny = experiment(VARIANTS[0])
+    still = Optimization(learning_rate=1e-12, least_learning_rate=0.0, steps=1)
+    return dataclasses.replace(tiny, name=CONTROL, seed=seed, optimization=still)
+
+
+def _tell(step: StepReport) -> None:
+    total = step.means.get("total")
+    print(f"{step.step}/{step.steps} total {total} {dict(step.seconds)}", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=Path("data"), help="where the funnel ran")
+    parser.add_argument("--out", type=Path, default=Path("data/learning_study"), help="runs")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--workers", type=int, default=2, help="runs side by side")
+    parser.add_argument("--control", type=Path, help="base policy on clean traces alone")
+    parser.add_argument("--picture", type=Path, default=Path("docs/learning.png"))
+    parser.add_argument("--report", type=Path, help="page with the two markers 'learning'")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
