@@ -1,7 +1,7 @@
 """A tiny policy that writes traces, claims to train it on, and a run of a few seconds.
 
-The policy is a Qwen2 of two layers with random weights whose tokens are whole blocks of a trace;
-one dimension of every embedding is constant, and the output reads from it that blocks are
+The policy is a Qwen2 of two layers with random weights whose tokens are whole parts of a trace;
+one dimension of every embedding is constant, and the output reads from it that these are
 likelier than words. So its samples vary, are traces now and then, and mean nothing.
 """
 
@@ -16,6 +16,7 @@ from strategies import example_row, frame_of
 
 from decomposerl.judge.call import JudgeCall, Ruling, Task
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
+from decomposerl.training.curves import Split
 from decomposerl.training.experiment import (
     Experiment,
     Grpo,
@@ -25,6 +26,7 @@ from decomposerl.training.experiment import (
     Sampling,
 )
 from resources.embedded.rule_judge import RuleJudge
+from resources.training.rollout_log import read_log
 from resources.training.run import Limits, StepReport, TrainingRun
 from resources.training.trainer import train
 
@@ -33,11 +35,10 @@ if TYPE_CHECKING:
 
 BLOCKS = (
     "<think>Look.</think>",
-    "<question>Who opened the bridge?</question>",
-    "<question>When was it opened?</question>",
-    "<answer>Ilva opened it.</answer>",
-    "<answer>It was 1921.</answer>",
-    "<answer>I don't know.</answer>",
+    "<question>Who opened the bridge?</question><answer>Ilva opened it.</answer>",
+    "<question>When was it opened?</question><answer>It was 1921.</answer>",
+    "<question>Is it new?</question><answer>I don't know.</answer>",
+    "<question>Is it long?</question>",
     "<verification>Supported</verification>",
     "<verification>Refuted</verification>",
 )
@@ -47,11 +48,11 @@ TEMPLATE = (
 )
 PROMPT = "<!-- section: prompt -->\n{document} {claim}\n"
 _WORDS = "Ilva Torbeck opened it has a river was 1921 bridge old new the in".split()
-_BIAS, _LIKELY, _END = 4.0, 3.0, 1.0
+_BIAS, _LIKELY, _NEVER = 4.0, 3.0, -40.0
 
 
-def tiny_policy(folder: Path, seed: int = 7) -> Path:
-    """The model with its tokenizer and its own prompt."""
+def tiny_policy(folder: Path, seed: int = 7, end: float = 3.0) -> Path:
+    """The model with its tokenizer and its own prompt; ``end`` says how likely it stops."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -78,7 +79,8 @@ def tiny_policy(folder: Path, seed: int = 7) -> Path:
     out = model.lm_head.weight.data
     out[:, 0] = -1.0
     out[tokenizer.convert_tokens_to_ids(list(BLOCKS)), 0] = _LIKELY / _BIAS
-    out[tokenizer.eos_token_id, 0] = _END / _BIAS
+    out[tokenizer.all_special_ids, 0] = _NEVER / _BIAS
+    out[tokenizer.eos_token_id, 0] = end / _BIAS
     model.eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     (folder / "policy.md").write_text(PROMPT, "utf-8")
@@ -171,21 +173,61 @@ SOME_HELD_OUT = HeldOut(claims=2, every=2, samples=2)
 PATIENT = Limits(most_judge_failures=1.0, stop_unhealthy=False)
 
 
+def resumable(folder: Path, base: Path) -> TrainingRun:
+    """Six steps over two epochs and two micro-batches, a checkpoint after every second."""
+    return run_of(
+        folder,
+        base,
+        optimization=replace(EXPERIMENT.optimization, steps=6, warmup_ratio=0.2),
+        held_out_claims=HeldOut(claims=2, every=3),
+        limits=replace(PATIENT, checkpoint_every=2),
+    )
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    """The tensors of an adapter."""
+    from safetensors.torch import load_file
+
+    return load_file(folder / "adapter_model.safetensors")
+
+
+def alike(one: Path, other: Path) -> bool:
+    """Whether two adapters are the same, bit for bit."""
+    first, second = weights(one), weights(other)
+    return first.keys() == second.keys() and all(
+        bool((first[name] == second[name]).all()) for name in first
+    )
+
+
+def told(folder: Path, split: Split = "train") -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Everything a run sampled and measured but wall time and the number of the attempt."""
+    rollouts = read_log(folder, "rollouts", split).drop("attempt")
+    curves = read_log(folder, "curves", split)
+    return rollouts, curves.filter(~pl.col("measure").str.starts_with("seconds_"))
+
+
 @dataclass
 class FailingJudge:
-    """The rule judge, which gives no ruling on a task's calls from the ``first``-th on."""
+    """A judge that says yes to everything and loses the first ``most`` of a task's rulings."""
 
     task: Task
-    first: int = 0
     most: int = 1
     asked: list[int] = field(default_factory=list)
     engine: str = "failing"
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
-        """Rulings; ``most`` of each batch are lost."""
+        """Rulings on a batch."""
         self.asked.append(len(calls))
-        rulings = RuleJudge().judge(calls)
+        rulings = [Ruling(_YES[call.task]) for call in calls]
         places = [place for place, call in enumerate(calls) if call.task == self.task]
-        for place in places[self.first : self.first + self.most]:
+        for place in places[: self.most]:
             rulings[place] = Ruling(None, "timeout")
         return rulings
+
+
+_YES = {
+    "coverage": "Supported",
+    "answerability": "1",
+    "atomicity": "11111",
+    "correctness": "1",
+}

@@ -115,8 +115,11 @@ class StepWatch:
     def _finish(self, state: TrainerState, logs: Mapping[str, Any]) -> None:
         points = self._points(state.global_step - 1, logs)
         self.book.note(state.global_step - 1, TRAIN, points)
-        mask = self.run.experiment.grpo.mask_truncated
-        findings = check(self.book.history, HealthSettings(mask_truncated=mask))
+        bounds = HealthSettings(
+            mask_truncated=self.run.experiment.grpo.mask_truncated,
+            judge_failures_stop=self.run.limits.most_judge_failures,
+        )
+        findings = check(self.book.history, bounds)
         fresh, self._findings = news(findings, self._findings), findings
         self.stopped = self._why_stop(findings)
         self.report(self._told(state, points, fresh))
