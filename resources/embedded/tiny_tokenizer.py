@@ -47,7 +47,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:  # noqa: ANN4
     )
     made.train_from_iterator((_TAG.sub("", text) for text in texts), trainer)
     made.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=made,
         pad_token=PAD,
         eos_token=END,

@@ -1,0 +1,232 @@
+"""Lessons of the warm start: clean traces are right in all they say, flaws are the planned ones."""
+
+import random
+import re
+from collections import Counter
+from itertools import islice
+
+import pytest
+from fakes import BagOfWordsEmbedder
+
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.sample.plan import cases
+from decomposerl.sample.planting import Planter
+from decomposerl.sample.policy_flaws import Block, flawed
+from decomposerl.sample.policy_lessons import Lesson, lessons
+from decomposerl.sample.world import World
+from decomposerl.traces.grammar import parse_trace, write_trace
+from decomposerl.traces.rollout import Rollout
+from decomposerl.training.experiment import EvidenceView
+from resources.embedded.rule_judge import RuleJudge
+from resources.embedded.tiny_policy import VIEW, WarmStart
+from resources.scoring import Scoring, score_rollouts
+
+SEED = WarmStart().seed
+SAMPLE_SEED = 7  # of the bundled sample
+_CAPITAL = re.compile(r"\b[A-Z][\w-]+")
+
+
+def some(seed: int = SEED, count: int = 400, flaws: float = 0.0) -> list[Lesson]:
+    return list(islice(lessons(seed, VIEW, flaws), count))
+
+
+CLEAN = some()
+FLAWED = some(SEED + 1, 1_200, 1.0)
+
+
+def names(texts: list[str], common: set[str]) -> list[set[str]]:
+    """Words with a capital but for those that everybody uses; the first word is no evidence."""
+    return [set(_CAPITAL.findall(text[1:])) - common for text in texts]
+
+
+def everybodys() -> set[str]:
+    """Words that two other worlds have both: no names, but parts of forms and titles."""
+    first, second = ({*_CAPITAL.findall(str(some(seed)))} for seed in (901, 902))
+    return first & second
+
+
+def judged(made: list[Lesson]) -> Scoring:
+    """The lessons scored by the rule judge, for which the view is the document."""
+    rollouts = [
+        Rollout(str(place), 0, one.claim, one.view, parse_trace(one.trace), one.label, 2)
+        for place, one in enumerate(made)
+    ]
+    return score_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
+
+
+def test_the_same_arguments_give_the_same_lessons():
+    """However many are drawn; another seed, view or share of flaws gives others."""
+    assert CLEAN == some()
+    assert CLEAN[:7] == some(count=7)
+    assert some(flaws=0.5, count=50) == some(flaws=0.5, count=50)
+    assert not {one.claim for one in CLEAN} & {one.claim for one in some(SEED + 1)}
+    narrow = list(islice(lessons(SEED, EvidenceView(2), 0.0), 50))
+    assert {2} >= {len(one.view.splitlines()) for one in narrow}
+
+
+def test_clean_traces_have_no_fault():
+    """A clean trace is its own canonical text: two or three cycles, each thought about."""
+    for one in CLEAN:
+        trace = parse_trace(one.trace)
+        assert () == trace.faults
+        assert one.trace == write_trace(trace)
+        assert one.flaw == ""
+        assert trace.verdict == one.label
+        assert trace.opening is not None
+    assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in CLEAN}
+
+
+def test_every_answer_quotes_a_line_of_the_view():
+    """Word for word and whole, after Yes or No; the thought after it says the same."""
+    for one in CLEAN:
+        for cycle in parse_trace(one.trace).cycles:
+            ruling, said = cycle.answer.split(", ", 1)
+            assert said in one.view.splitlines()
+            assert cycle.thought == {"Yes": "It holds.", "No": "It differs."}[ruling]
+
+
+def test_no_stands_exactly_where_the_claim_differs():
+    """A refuted claim has a No, a supported one none; what the opening misses the quote lacks."""
+    for one in CLEAN:
+        trace = parse_trace(one.trace)
+        refused = [c.answer for c in trace.cycles if c.answer.startswith("No, ")]
+        assert bool(refused) == (one.label == "Refuted")
+        found = re.fullmatch(r"I check (two|three) points\. I miss (.+)\.", trace.opening or "")
+        assert found
+        assert {"two": 2, "three": 3}[found[1]] == len(trace.cycles)
+        assert (found[2] == "nothing") == (one.label == "Supported")
+        if one.label == "Refuted":
+            assert found[2] in one.claim
+            assert all(found[2] not in answer for answer in refused)
+
+
+def test_yes_quotes_all_that_the_question_names():
+    """Each name and number of the question stands in the quote, but for a subject that is "its"."""
+    common = everybodys()
+    checked = 0
+    for one in CLEAN:
+        for cycle in parse_trace(one.trace).cycles:
+            (named,) = names([cycle.question], common)
+            named |= set(re.findall(r"\d+", cycle.question))
+            if cycle.answer.startswith("Yes, ") and "Yes, Its " not in cycle.answer:
+                assert [] == [part for part in named if part not in cycle.answer]
+                checked += bool(named)
+    assert checked > 500
+
+
+def test_both_labels_and_both_numbers_of_questions_are_common():
+    """Neither a constant verdict nor a constant length is worth imitating."""
+    assert {"Supported", "Refuted"} == {one.label for one in CLEAN}
+    refuted = sum(one.label == "Refuted" for one in CLEAN) / len(CLEAN)
+    assert 0.38 <= refuted <= 0.55
+    longer = sum(len(parse_trace(one.trace).cycles) == 3 for one in CLEAN) / len(CLEAN)
+    assert 0.2 <= longer <= 0.6
+    assert len({one.claim for one in CLEAN}) == len(CLEAN)
+
+
+def test_names_are_not_those_of_the_bundled_sample():
+    """No claim is the sample's, and none can be told by its names from having seen the sample."""
+    made = cases(Planter(World(random.Random(SAMPLE_SEED))))
+    common = everybodys()
+    theirs = set().union(*names([case.claim for case in made], common))
+    mine = names([one.claim for one in CLEAN + some(SEED + 1)], common)
+    assert not {case.claim for case in made} & {one.claim for one in CLEAN}
+    assert not [each for each in mine if each and each <= theirs]
+    every = set().union(*mine)
+    assert len(every) > 1_500
+    assert len(every & theirs) < 0.02 * len(every)
+
+
+def test_the_rewards_hold_clean_traces_for_right():
+    """Form and verdict earn everything; the rules see most claims covered and questions needed."""
+    scores = judged(CLEAN[:120]).scored.scores
+    assert {1.0} == {score.value for score in scores["format"]}
+    assert {1.0} == {score.value for score in scores["verification"]}
+    assert {1.0, 0.5} >= {score.value for score in scores["question_count"]}
+    covered = [score.value for score in scores["coverage"]]
+    assert covered.count(1.0) > 0.8 * len(covered)
+
+
+def test_flaws_cost_what_the_rewards_pay_for():
+    """Clean traces earn 1 for form and verdict; each kind of flaw loses on a reward of its own."""
+    by_kind = {
+        kind: [one for one in FLAWED if one.flaw == kind][:60]
+        for kind in ("coin", "malformed", "count")
+    }
+    earned = {
+        kind: {
+            name: sum(score.value or 0 for score in scores) / len(scores)
+            for name, scores in judged(made).scored.scores.items()
+        }
+        for kind, made in by_kind.items()
+    }
+    assert earned["coin"]["verification"] < 0.7
+    assert earned["coin"]["format"] == 1.0
+    assert 0.5 < earned["malformed"]["format"] < 0.95
+    assert earned["count"]["verification"] == 1.0
+    assert earned["count"]["question_count"] < 0.7
+
+
+def test_flaws_come_by_their_weights():
+    """Half are verdicts by coin, a quarter is malformed, a quarter asks too little or too much."""
+    counts = Counter(one.flaw for one in FLAWED)
+    assert {"coin", "malformed", "count"} == set(counts)
+    for kind, share in {"coin": 0.5, "malformed": 0.25, "count": 0.25}.items():
+        assert abs(counts[kind] / len(FLAWED) - share) < 0.05  # four standard deviations
+
+
+def test_the_share_of_flaws_is_what_is_asked_for():
+    """A share of 0 gives none, of 1 nothing else, of 0.7 about that."""
+    assert not any(one.flaw for one in CLEAN)
+    assert all(one.flaw for one in FLAWED)
+    mixed = some(flaws=0.7, count=800)
+    assert abs(sum(bool(one.flaw) for one in mixed) / len(mixed) - 0.7) < 0.07
+    for one in mixed:
+        if not one.flaw:
+            assert () == parse_trace(one.trace).faults
+
+
+@pytest.mark.parametrize("kind", ["coin", "malformed", "count"])
+def test_each_flaw_is_of_its_kind(kind: str):
+    """A coin changes the verdict alone, a dropped or repeated question leaves every block whole."""
+    found = Counter[str]()
+    for one in (one for one in FLAWED if one.flaw == kind):
+        trace = parse_trace(one.trace)
+        found.update({fault.kind for fault in trace.faults} or {"none"})
+        if kind == "coin":
+            found["wrong" if trace.verdict != one.label else "right"] += 1
+        if kind == "count":
+            assert trace.verdict == one.label
+    allowed = {
+        "coin": {"none", "wrong", "right"},
+        "count": {"none", "repeated_question", "too_few_cycles"},
+    }
+    if kind == "malformed":
+        assert {"unclosed", "no_verdict", "unanswered", "no_opening_thought"} <= set(found)
+        assert found["none"] < 0.3 * sum(one.flaw == kind for one in FLAWED)
+    else:
+        assert allowed[kind] == set(found)
+
+
+BLOCKS = [
+    Block("think", "I look."),
+    *(Block(kind, f"{kind} {turn}") for turn in (1, 2) for kind in ("question", "answer", "think")),
+    Block("verification", "Supported"),
+]
+
+
+def test_a_flaw_leaves_the_other_blocks_as_they_were():
+    """One verdict, one block, or one whole cycle is touched, never the text of another block."""
+    for seed in range(200):
+        kind, made = flawed(random.Random(seed), BLOCKS)
+        if kind == "coin":
+            assert made[:-1] == BLOCKS[:-1]
+            assert made[-1].text in {"Supported", "Refuted"}
+        elif kind == "count":
+            assert made in ([BLOCKS[0], *BLOCKS[4:]], [*BLOCKS[:4], *BLOCKS[1:]])
+        else:
+            open_or_gone = Counter(BLOCKS) - Counter(made)
+            twice_or_open = Counter(made) - Counter(BLOCKS)
+            assert sum(open_or_gone.values()) <= 1
+            assert sum(twice_or_open.values()) <= 1
+            assert made != BLOCKS
