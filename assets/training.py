@@ -24,14 +24,22 @@ from resources.training.material import gather
 from resources.training.recording import policy_result
 from resources.training.run_judge import judge_for
 
+_OF_TRAINER = (
+    *("python", "launch", "paged", "memory_share"),
+    *("checkpoint_every", "most_judge_failures"),
+)
 _DEPS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
 
 
 class PolicyConfig(dg.Config):
-    """What may differ from the recipe in one run."""
+    """What may differ in one run, from the recipe and from how the profile trains.
 
-    steps: int = Field(default=0, ge=0, description="optimizer steps; 0: the recipe's")
-    seed: int = Field(default=-1, ge=-1, description="of sampling and order; -1: the recipe's")
+    Fields of a resource are not for this: Dagster takes those of one run as all of them, and
+    what the profile had set is then lost.
+    """
+
+    steps: int | None = Field(default=None, ge=1, description="optimizer steps; null: the recipe's")
+    seed: int | None = Field(default=None, ge=0, description="of sampling and order; as above")
     stop_unhealthy: bool = Field(
         default=True, description="health rules may end the run; otherwise they only warn"
     )
@@ -41,14 +49,33 @@ class PolicyConfig(dg.Config):
     start_anyway: bool = Field(
         default=False, description="train also where that look finds a problem"
     )
+    python: str | None = Field(default=None, description="interpreter; null: the profile's")
+    launch: list[str] | None = Field(
+        default=None,
+        description="words between interpreter and -m, for several GPUs: -m, "
+        "accelerate.commands.launch, --config_file, configs/accelerate/two_gpus.yaml",
+    )
+    paged: bool | None = Field(default=None, description="transformers: continuous batching")
+    memory_share: float | None = Field(
+        default=None, gt=0, le=1, description="vllm_colocate: of the card's memory"
+    )
+    checkpoint_every: int | None = Field(default=None, ge=1, description="optimizer steps")
+    most_judge_failures: float | None = Field(
+        default=None, ge=0, le=1, description="share of judged scores without a ruling; ends it"
+    )
 
     def applied(self, experiment: Experiment) -> Experiment:
         """The recipe with what differs."""
         optimization = experiment.optimization
-        if self.steps:
+        if self.steps is not None:
             optimization = replace(optimization, steps=self.steps)
-        seed = experiment.seed if self.seed < 0 else self.seed
+        seed = experiment.seed if self.seed is None else self.seed
         return replace(experiment, optimization=optimization, seed=seed)
+
+    def applied_to_trainer(self, trainer: PolicyTrainerResource) -> PolicyTrainerResource:
+        """The profile's trainer with what differs."""
+        said = {name: getattr(self, name) for name in _OF_TRAINER}
+        return trainer.model_copy(update={k: v for k, v in said.items() if v is not None})
 
 
 def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.AssetsDefinition:
@@ -75,12 +102,13 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         experiment = config.applied(_recipe(recipes.get(context.partition_key)))
         engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
         material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir)
-        run = policy_trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
+        trainer = config.applied_to_trainer(policy_trainer)
+        run = trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
         if config.dry_run_only:
-            context.log.info(policy_trainer.look(context, run, material.notes))
+            context.log.info(trainer.look(context, run, material.notes))
             return
         options = ["--start-anyway"] if config.start_anyway else []
-        trained = policy_trainer.train(context, run, material.notes, options)
+        trained = trainer.train(context, run, material.notes, options)
         if trained.outcome.stopped:
             context.log.warning(f"stopped early: {trained.outcome.stopped}")
         yield policy_result(trained)

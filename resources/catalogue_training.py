@@ -16,7 +16,6 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.table import Column, Table
 from resources.catalogue_types import listed, named, typed_nulls
-from resources.training.folder import read_starts
 
 ATTEMPTS = Table(
     "training_attempts",
@@ -62,6 +61,8 @@ _LOGS = (
 
 def attempts(data: Path) -> pl.DataFrame:
     """Every start of every run that lies in the folder, as ``ATTEMPTS``."""
+    from resources.training.folder import read_starts  # it loads Dagster, which browsing does not
+
     rows = [
         (folder.parent.name, start.attempt, start.resumed_from)
         for folder in sorted(data.glob("policy/*/run.json"))

@@ -18,6 +18,7 @@ from decomposerl.reports.training_report import (
     duration,
     number,
     seconds_markdown,
+    step_line,
 )
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import CURVES
@@ -164,6 +165,22 @@ def test_numbers_have_digits_that_mean_something(value: float | None, shown: str
 def test_durations_are_read_at_a_glance(seconds: float, shown: str):
     """The two largest units that matter."""
     assert shown == duration(seconds)
+
+
+def test_a_step_is_one_line():
+    """Means with spreads, shares in percent, wall time with its unit; what is missing is not."""
+    means = {
+        "total": 3.0,
+        spread_key("total"): 0.5,
+        "joint": 0.25,
+        "truncated": 0.125,
+        "judge_failures": None,
+        "seconds_judging": 4.2,
+    }
+    line = step_line(3, 1200, means, 245)
+    assert "step 3 of 1,200: weighted sum 3.000 ± 0.500, joint quality 0.250, " in line
+    assert line.endswith("truncated 12 %, judging 4.2 s; 4 min 5 s left")
+    assert "nothing measured" in step_line(1, 2, {}, 0)
 
 
 def test_phases_show_their_share():

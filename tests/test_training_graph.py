@@ -18,6 +18,7 @@ from training_stand_in import STEPS
 from assets.training import PolicyConfig
 from decomposerl.errors import TrainingError
 from resources.training.alone import alone_in
+from resources.training.launcher import PolicyTrainerResource
 from resources.training.messages import meaning_of, outcome_among, outcome_message
 from resources.training.run import TrainingRun
 from resources.training.run_key import base_version
@@ -185,6 +186,17 @@ def test_overrides_leave_the_recipe_alone_where_unset():
     changed = PolicyConfig(steps=5, seed=0).applied(RECIPES[0])
     assert (5, 0) == (changed.optimization.steps, changed.seed)
     assert changed.digest != RECIPES[0].digest
+
+
+def test_a_run_may_differ_from_how_the_profile_trains():
+    """What is set for one run is taken, all else stays as the profile has it."""
+    profile = PolicyTrainerResource(module="m", device="cuda", checkpoint_every=50)
+    same = PolicyConfig().applied_to_trainer(profile)
+    assert profile.model_dump() == same.model_dump()
+    other = PolicyConfig(launch=["-m", "torchrun"], checkpoint_every=5).applied_to_trainer(profile)
+    assert (["-m", "torchrun"], 5) == (other.launch, other.checkpoint_every)
+    assert ("m", "cuda") == (other.module, other.device)
+    assert (50, []) == (profile.checkpoint_every, profile.launch)
 
 
 def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path):

@@ -88,7 +88,8 @@ def _told(means: Mapping[str, float | None], name: str) -> str:
         return ""
     unit = measure_named(name).unit
     around = "" if spread is None else f" ± {number(spread, mean)}"
-    shown = f"{100 * mean:.0f} %" if unit == "share" else number(mean) + around
+    forms = {"share": f"{100 * mean:.0f} %", "s": duration(mean)}
+    shown = forms.get(unit, number(mean) + around)
     return f"{measure_named(name).title.lower()} {shown}"
 
 

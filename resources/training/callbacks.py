@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from decomposerl.training.curves import TRAIN, Point
-from decomposerl.training.health import Finding, HealthSettings, check, news
+from decomposerl.training.health import Finding, HealthSettings, check, news, spread_key
 from resources.training.across import from_first
 from resources.training.curve_book import HELD_OUT, LAST_STEPS, CurveBook
 from resources.training.evaluation import Evaluation
@@ -116,12 +116,14 @@ class StepWatch:
         points = self._points(state.global_step - 1, logs)
         self.book.note(state.global_step - 1, TRAIN, points)
         bounds = HealthSettings(
+            window=LAST_STEPS,
             mask_truncated=self.run.experiment.grpo.mask_truncated,
             judge_failures_stop=self.run.limits.most_judge_failures,
         )
         findings = check(self.book.history, bounds)
         fresh, self._findings = news(findings, self._findings), findings
-        self.stopped = self._why_stop(findings)
+        if state.global_step < state.max_steps:
+            self.stopped = self._why_stop(findings)
         self.report(self._told(state, points, fresh))
 
     def _points(self, step: int, logs: Mapping[str, Any]) -> dict[str, Point]:
@@ -147,8 +149,9 @@ class StepWatch:
                 f"{share:.1%} of judged scores over the last {LAST_STEPS} steps lack a ruling, "
                 f"the limit is {limits.most_judge_failures:.1%}"
             )
-        grave = [finding.message for finding in findings if finding.stop]
-        return "; ".join(grave) if limits.stop_unhealthy else ""
+        if not (limits.stop_unhealthy and self.book.window_is_full):
+            return ""  # a run that is started again gets one more window
+        return "; ".join(finding.message for finding in findings if finding.stop)
 
     def _told(
         self,
@@ -161,7 +164,8 @@ class StepWatch:
             step=step,
             steps=steps,
             attempt=self.attempt.number,
-            means={name: point.mean for name, point in points.items()},
+            means={name: point.mean for name, point in points.items()}
+            | {spread_key(name): point.spread for name, point in points.items()},
             seconds=dict(self.phases.spent),
             eta_s=sum(self._seconds) / len(self._seconds) * (steps - step),
             warnings=tuple(finding.message for finding in fresh),

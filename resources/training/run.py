@@ -104,7 +104,10 @@ class TrainingRun:
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What one step says of itself. ``means`` are the measures of ``schemas.CURVES``."""
+    """What one step says of itself. ``means`` are the measures of ``schemas.CURVES``.
+
+    A measure's spread is among them under ``training.health.spread_key``.
+    """
 
     step: int
     steps: int
