@@ -221,3 +221,23 @@ def test_reports_tell_every_step(base: Path, tmp_path: Path):
     assert {"generation", "judging", "update"} == set(reports[0].seconds)
     assert all(spent > 0 for one in reports for spent in one.seconds.values())
     assert set(NAMES) < set(reports[0].means)
+
+
+def test_a_batch_may_make_several_steps(base: Path, tmp_path: Path):
+    """With two iterations every second step samples; checkpoints stand where one does."""
+    twice = replace(EXPERIMENT.grpo, iterations=2)
+    steps = replace(STEEP, steps=4)
+    made = run_of(
+        tmp_path / "run",
+        base,
+        grpo=twice,
+        optimization=steps,
+        limits=replace(PATIENT, checkpoint_every=1),
+    )
+    trained(made)
+    rollouts, curves = told(made.folder)
+    assert [0, 2] == rollouts["step"].unique(maintain_order=True).to_list()
+    assert [0, 1, 2, 3] == curves.filter(measure="loss")["step"].to_list()
+    assert [0, 2] == curves.filter(measure="total")["step"].to_list()
+    names = sorted(path.name for path in (made.folder / "checkpoints").iterdir())
+    assert ["step-000002", "step-000004"] == names

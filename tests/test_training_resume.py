@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 from fakes import BagOfWordsEmbedder
-from training_parts import PATIENT, FailingJudge, alike, resumable, run_of, tiny_policy, told
+from training_parts import (
+    EXPERIMENT,
+    PATIENT,
+    FailingJudge,
+    alike,
+    resumable,
+    run_of,
+    tiny_policy,
+    told,
+)
 
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import JudgeCall, Ruling
@@ -130,6 +139,24 @@ def test_a_judge_that_keeps_failing_ends_the_run(base: Path, tmp_path: Path):
     assert (run.folder / "checkpoints" / "step-000001").is_dir()
     assert outcome.adapter.is_dir()
     assert outcome.judge["failed"] == outcome.judge["failures"]["timeout"] > 0
+
+
+def test_a_run_that_learns_nothing_ends(tmp_path: Path):
+    """No spread for a window: the run stops with a checkpoint; started again, after one more."""
+    same = replace(EXPERIMENT.sampling, max_completion_tokens=1)  # no verdict, no cycle
+    run = run_of(
+        tmp_path / "run",
+        tiny_policy(tmp_path / "base", end=40.0),
+        sampling=same,
+        optimization=replace(EXPERIMENT.optimization, steps=50),
+    )
+    outcome = go_on(run)
+    assert (20, 0) == (outcome.steps, outcome.resumed_from)
+    assert "nothing is learned" in outcome.stopped
+    again = go_on(run)
+    assert (40, 20) == (again.steps, again.resumed_from)
+    obeying = replace(run, limits=replace(run.limits, stop_unhealthy=False))
+    assert (50, "") == (go_on(obeying).steps, go_on(obeying).stopped)
 
 
 def test_another_key_trains_anew(base: Path, uninterrupted: Path, tmp_path: Path):

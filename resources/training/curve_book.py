@@ -19,7 +19,7 @@ from resources.training.measures import failure_share
 from resources.training.rollout_log import RolloutLog, read_log
 
 LAST_STEPS = 20
-"""Steps that the judge's failures are told from."""
+"""Steps that the judge's failures, and what is grave about a run's health, are told from."""
 HELD_OUT: tuple[Split, ...] = ("held_out_sampled", "held_out_greedy")
 
 
@@ -43,8 +43,6 @@ class CurveBook:
         splits: tuple[Split, ...] = (TRAIN, *HELD_OUT)
         self._frames = [read_log(self.folder.path, "curves", split) for split in splits]
         self.history = history(self._frames[0])
-        told = self._frames[0].filter(measure="judge_failures").tail(LAST_STEPS)
-        self._failures.extend(Point(*row) for row in told.select(_POINT).iter_rows())
 
     def note(self, step: int, split: Split, points: Mapping[str, Point]) -> None:
         """Log the points of a step."""
@@ -57,11 +55,17 @@ class CurveBook:
             self._failures.append(points.get("judge_failures", Point(None, None, 0)))
 
     def lost_share(self) -> float:
-        """The share of judged scores without a ruling over the last steps, 0..1.
+        """The share of judged scores without a ruling over this attempt's last steps, 0..1.
 
         Before that many steps are done, steps to come count as if they would lose nothing.
+        Earlier attempts do not count: whoever starts a run again has mended its judge.
         """
         return failure_share(self._failures) * len(self._failures) / LAST_STEPS
+
+    @property
+    def window_is_full(self) -> bool:
+        """Whether this attempt has done as many steps as rules look back."""
+        return len(self._failures) == LAST_STEPS
 
     def held_out_at(self, step: int) -> dict[str, float]:
         """The held-out measures at a step by split, slash, measure; empty where there are none."""
@@ -79,6 +83,3 @@ class CurveBook:
     def _whole(self) -> pl.DataFrame:
         self._frames = [pl.concat(self._frames).sort("step", "split", maintain_order=True)]
         return self._frames[0]
-
-
-_POINT = ("mean", "spread", "rows")

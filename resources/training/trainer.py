@@ -18,7 +18,7 @@ from decomposerl.errors import EngineError, RewardError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import weights_of
-from decomposerl.training.experiment import plain_values
+from decomposerl.training.experiment import Grpo, plain_values
 from resources.training.across import from_first
 from resources.training.batch import Reader, reader_of
 from resources.training.callbacks import StepWatch, step_callback
@@ -122,7 +122,7 @@ def prepare(
     process, settings = PartialState(cpu=run.device == "cpu"), run.experiment.rewards
     claims = len(policy.training.rows)
     arguments = grpo_arguments(run, run.folder / "checkpoints", claims, process.num_processes)
-    order = _order(arguments, claims)
+    order = _order(run.experiment.grpo, arguments, claims)
     attempt = from_first(process, lambda: begin(run))
     log = RolloutLog(run.folder, run.key, attempt.number)
     scorer = Scorer(judge, embedder, settings, run.limits.most_cycles)
@@ -143,18 +143,16 @@ def prepare(
     return watch
 
 
-def _order(arguments: Mapping[str, Any], claims: int) -> StepOrder:
-    """The claims of every step; a step is as many micro-batches as gradients are added up."""
-    processes_batch = arguments["per_device_train_batch_size"]
-    reads, group_size = arguments["gradient_accumulation_steps"], arguments["num_generations"]
+def _order(grpo: Grpo, arguments: Mapping[str, Any], claims: int) -> StepOrder:
+    """The claims of every step; each process reads it once a micro-batch."""
     return StepOrder(
         claims=claims,
-        claims_a_step=processes_batch * reads // group_size,
-        group_size=group_size,
+        claims_a_step=grpo.global_batch // grpo.group_size,
+        group_size=grpo.group_size,
         steps=arguments["max_steps"],
         seed=arguments["data_seed"],
-        iterations=arguments["num_iterations"],
-        reads=reads,
+        iterations=grpo.iterations,
+        reads=arguments["gradient_accumulation_steps"],
     )
 
 
@@ -209,6 +207,7 @@ def _give_up_step(watch: StepWatch, stop: BaseException) -> None:
     if not alone and isinstance(stop, Interrupted):
         raise stop
     if watch.point.go_back(trainer.state) and trainer.state.global_step > 0:
+        watch.point.updating = True  # from here on signals wait
         trainer._save_checkpoint(trainer.model, trial=None)  # noqa: SLF001 - transformers has no public name for it
 
 
