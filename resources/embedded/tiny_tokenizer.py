@@ -4,6 +4,11 @@ Takes texts, gives a transformers tokenizer with a chat template. Any text can b
 comes back as it was. The tags of a trace are single tokens but not special ones: TRL
 decodes without special tokens, and a tag that vanished could not be rewarded.
 
+transformers reads every tokenizer beside a Qwen2 as Qwen2's own: it keeps vocabulary and merges,
+puts Qwen2's cut and NFC in place of ours, and adds ``<|endoftext|>`` where it is missing, which
+would be a token without an embedding. So padding is that token, and our cut is nowhere coarser
+than Qwen2's in what the merges can tell: both give the same tokens.
+
 Left out deliberately: the model (``resources.embedded.tiny_policy``).
 """
 
@@ -11,7 +16,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-PAD, START, END = "<|pad|>", "<|im_start|>", "<|im_end|>"
+PAD, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 TAGS = tuple(
     f"<{slash}{kind}>"
     for kind in ("think", "question", "answer", "verification")
@@ -21,8 +26,8 @@ _TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['content'] + '<|im_end|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>' }}{% endif %}"
 )
-_PIECES = r"\n|\d| ?[^\s\w]| ?[^\W\d]+| +"
-"""A line break, a digit, a mark, a word; a space belongs to what follows it."""
+_PIECES = r"\n|\d| ?[^\s\w]| ?[^\W\d_]+|_| +(?!\S)| +"
+"""A line break, a digit, a mark, a word; one space belongs to what follows it."""
 _TAG = re.compile("|".join(TAGS))
 
 
