@@ -1,0 +1,275 @@
+"""The warm start: the same settings give the same folder, and it is a model folder like any."""
+
+import hashlib
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+from training_parts import run_of
+
+from decomposerl.sample.policy_lessons import Lesson, lessons
+from decomposerl.training.experiment import EvidenceView
+from resources.embedded.tiny_policy import (
+    PROMPT,
+    VIEW,
+    WarmStart,
+    _batches,
+    _encoded,
+    _factor,
+    _loss,
+    base_policy_facts,
+    warm_start,
+)
+from resources.training.data import policy_prompt, training_prompts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast as Tokenizer
+    from transformers import Qwen2ForCausalLM
+
+SMALL = WarmStart(
+    vocabulary=320,
+    hidden=32,
+    layers=3,
+    heads=2,
+    intermediate=32,
+    pool=48,
+    steps=24,
+    batch=8,
+    warmup=4,
+    flawed_share=0.25,
+)
+FIRST = 18
+"""Steps on clean traces: three quarters of all."""
+Told = list[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A warm start with a control beside it: the two folders, and what was told on the way."""
+
+    policy: Path
+    control: Path
+    told: Told
+
+
+@pytest.fixture(scope="module", autouse=True)
+def threads() -> Iterator[None]:
+    """The warm start takes one thread for itself; other tests get back what they had."""
+    import torch
+
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def started(settings: WarmStart, folder: Path, control: Path | None = None) -> Told:
+    told: Told = []
+    warm_start(settings, folder, lambda step, loss: told.append((step, loss)), control)
+    return told
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("warm")
+    told = started(SMALL, folder / "policy", folder / "control")
+    return Made(folder / "policy", folder / "control", told)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(made: Made) -> "Tokenizer":
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(made.policy)
+
+
+@pytest.fixture(scope="module")
+def model(made: Made) -> "Qwen2ForCausalLM":
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(made.policy, dtype="float32").eval()
+
+
+def some(count: int) -> list[Lesson]:
+    return list(islice(lessons(99, VIEW), count))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_same_settings_give_the_same_bytes(made: Made, tmp_path: Path):
+    """Every file of the folder, whatever torch drew before, and with no control beside it."""
+    import torch
+
+    torch.rand(5)
+    told = started(SMALL, tmp_path / "again")
+    assert contents(made.policy) == contents(tmp_path / "again")
+    assert told == made.told[:FIRST] + made.told[SMALL.steps :]
+
+
+def test_another_seed_gives_another_policy(made: Made, tmp_path: Path):
+    """Of the same shape, with other weights from the first step on."""
+    told = started(replace(SMALL, seed=SMALL.seed + 5), tmp_path / "other")
+    assert told[0] != made.told[0]
+    assert weights_of(made.policy).keys() == weights_of(tmp_path / "other").keys()
+    assert differing(made.policy, tmp_path / "other")
+
+
+def weights_of(folder: Path) -> dict[str, object]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def differing(one: Path, other: Path) -> list[str]:
+    """Tensors that are not the same in two folders."""
+    first, second = weights_of(one), weights_of(other)
+    return [name for name in first if not bool((first[name] == second[name]).all())]
+
+
+def test_the_control_parts_from_the_policy_after_the_clean_steps(made: Made):
+    """Both go through the same first steps; the last ones are as many, on other traces."""
+    steps = [step for step, _ in made.told]
+    last = list(range(FIRST + 1, SMALL.steps + 1))
+    assert steps == [*range(1, FIRST + 1), *last, *last]
+    control, policy = made.told[FIRST : SMALL.steps], made.told[SMALL.steps :]
+    assert control != policy
+    assert differing(made.control, made.policy)
+    theirs, mine = contents(made.control), contents(made.policy)
+    assert {"model.safetensors"} == {name for name in mine if mine[name] != theirs[name]}
+
+
+def test_without_flawed_steps_the_control_is_the_policy(tmp_path: Path):
+    """Nothing but the flawed traces tells the two apart."""
+    settings = replace(SMALL, steps=6, flawed_share=0.0)
+    started(settings, tmp_path / "policy", tmp_path / "control")
+    assert contents(tmp_path / "policy") == contents(tmp_path / "control")
+
+
+def test_imitation_lowers_the_loss(made: Made):
+    """A few steps make the traces likelier, in the clean part and after it."""
+    means = [loss for _, loss in made.told]
+    assert means[FIRST - 1] < means[0] - 0.1  # a running mean, which follows slowly
+    assert means[-1] < means[FIRST - 1]
+
+
+def test_the_folder_is_a_model_of_the_settings_shape(model: "Qwen2ForCausalLM", made: Made):
+    """The usual loaders read it; weights are in 16 bits, marks are the tokenizer's."""
+    import torch
+
+    config = model.config
+    assert config.model_type == "qwen2"
+    assert (SMALL.hidden, SMALL.layers, SMALL.heads) == (
+        config.hidden_size,
+        config.num_hidden_layers,
+        config.num_attention_heads,
+    )
+    assert config.tie_word_embeddings
+    assert {torch.float16} == {tensor.dtype for tensor in weights_of(made.policy).values()}
+    assert all(bool(tensor.isfinite().all()) for tensor in weights_of(made.policy).values())
+
+
+def test_model_and_tokenizer_agree_on_their_marks(
+    model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"
+):
+    """Sampling stops at the mark that ends a trace, and every token has its embedding."""
+    assert model.get_input_embeddings().num_embeddings == len(tokenizer)
+    assert max(tokenizer.get_vocab().values()) < len(tokenizer)
+    for told in (model.config, model.generation_config):
+        assert told.eos_token_id == tokenizer.eos_token_id
+        assert told.pad_token_id == tokenizer.pad_token_id
+        assert told.bos_token_id is None
+
+
+def test_the_policy_continues_a_prompt(model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"):
+    """Padding on the left changes no greedy completion."""
+    import torch
+
+    heads = [head for head, _ in _encoded(some(2), tokenizer)]
+    longest = max(map(len, heads))
+    pad = tokenizer.pad_token_id
+    padded = torch.tensor([[pad] * (longest - len(head)) + head for head in heads])
+    mask = (padded != pad).long()
+    told = {"max_new_tokens": 6, "do_sample": False}
+    together = model.generate(padded, attention_mask=mask, **told)[:, longest:]
+    for row, head in enumerate(heads):
+        ids = torch.tensor([head])
+        alone = model.generate(ids, attention_mask=torch.ones_like(ids), **told)
+        assert alone[0, len(head) :].tolist() == together[row].tolist()
+
+
+def test_facts_of_a_folder(model: "Qwen2ForCausalLM", made: Made):
+    """The digest is the weights', the number counts shared weights once, settings are all."""
+    facts = base_policy_facts(made.policy)
+    content = (made.policy / "model.safetensors").read_bytes()
+    assert facts.digest == hashlib.sha256(content).hexdigest()
+    assert facts.parameters == sum(weight.numel() for weight in model.parameters())
+    assert facts.settings == asdict(SMALL)
+    assert SMALL == WarmStart(**json.loads((made.policy / "warm_start.json").read_text("utf-8")))
+    assert facts.digest != base_policy_facts(made.control).digest
+
+
+def test_training_asks_with_the_prompt_that_the_policy_knows(
+    made: Made, tokenizer: "Tokenizer", tmp_path: Path
+):
+    """The tokens of a training prompt are those of the warm start, for the same claim and view."""
+    lesson = some(1)[0]
+    run = run_of(tmp_path / "run", made.policy)
+    frame = pl.read_parquet(run.claims).head(1)
+    frame.with_columns(claim=pl.lit(lesson.claim), evidence=pl.lit(lesson.view)).write_parquet(
+        run.claims
+    )
+    sampling = replace(run.experiment.sampling, max_prompt_tokens=2_000)
+    recipe = replace(run.experiment, sampling=sampling, evidence_view=EvidenceView(9))
+    (row,) = training_prompts(replace(run, experiment=recipe), tokenizer).rows
+    ((head, tail),) = _encoded([lesson], tokenizer)
+    assert head == row["prompt_ids"]
+    assert tokenizer.decode(tail, skip_special_tokens=True) == lesson.trace
+    assert tail[-1] == tokenizer.eos_token_id
+    assert policy_prompt(run).digest == policy_prompt(replace(run, base=str(PROMPT.parent))).digest
+    assert (made.policy / "policy.md").read_bytes() == PROMPT.read_bytes()
+
+
+def test_padding_and_neighbours_change_no_loss(model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"):
+    """A batch's loss is the mean over its tokens, prompts at their weight, padding not at all."""
+    import torch
+
+    batch = sorted(_encoded(some(3), tokenizer), key=lambda one: len(one[0]) + len(one[1]))
+    assert len({len(head) + len(tail) for head, tail in batch}) > 1
+    for share in (0.0, 0.2):
+        sums = [share * (len(head) - 1) + len(tail) for head, tail in batch]
+        with torch.no_grad():
+            alone = [_loss(model, [one], share, tokenizer.pad_token_id).item() for one in batch]
+            together = _loss(model, batch, share, tokenizer.pad_token_id).item()
+        mean = sum(loss * weight for loss, weight in zip(alone, sums, strict=True)) / sum(sums)
+        assert together == pytest.approx(mean, rel=1e-4)
+
+
+def test_a_pass_gives_every_example_once():
+    """In batches of the size asked for, each pass in another order, the same from the same seed."""
+    pool = [([place] * (1 + place % 7), [place]) for place in range(90)]
+    batches = list(islice(_batches(pool, 8, random.Random(5)), 36))
+    assert batches == list(islice(_batches(pool, 8, random.Random(5)), 36))
+    first, second, third = batches[:12], batches[12:24], batches[24:]
+    for each in (first, second, third):
+        assert Counter(range(90)) == Counter(one[1][0] for batch in each for one in batch)
+        assert {8, 2} == {len(batch) for batch in each}
+    assert first != second != third
+
+
+def test_the_learning_rate_rises_stays_and_falls():
+    """Up over the warm-up, level to the middle, down to a fiftieth, never to nothing."""
+    settings = replace(SMALL, steps=1_000, warmup=50)
+    shares = [_factor(step, settings) for step in range(1_000)]
+    assert shares[:50] == sorted(shares[:50])
+    assert shares[0] == pytest.approx(1 / 50)
+    assert {1.0} == set(shares[50:500])
+    assert shares[500:] == sorted(shares[500:], reverse=True)
+    assert shares[-1] == pytest.approx(0.02)
