@@ -76,32 +76,27 @@ def test_clean_traces_have_no_fault():
     assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in CLEAN}
 
 
-def test_every_answer_quotes_a_line_of_the_view():
-    """Word for word and whole, after Yes or No; the thought after it says the same."""
+def test_every_fact_is_quoted_from_the_view():
+    """A No says what a line of the view says, whole; what a Yes says is quoted there or before."""
     for one in CLEAN:
-        for cycle in parse_trace(one.trace).cycles:
+        trace, lines = parse_trace(one.trace), one.view.splitlines()
+        quoted = [line for line in lines if line in (trace.opening or "")]
+        for cycle in trace.cycles:
             ruling, said = cycle.answer.split(", ", 1)
-            assert said in one.view.splitlines()
+            assert said in lines or (ruling == "Yes" and quoted)
             assert cycle.thought == {"Yes": "It holds.", "No": "It differs."}[ruling]
 
 
 def test_no_stands_exactly_where_the_claim_differs():
-    """A refuted claim has a No, a supported one none; what the opening misses the quote lacks."""
+    """A refuted claim has a No, a supported one none."""
     for one in CLEAN:
-        trace = parse_trace(one.trace)
-        refused = [c.answer for c in trace.cycles if c.answer.startswith("No, ")]
-        assert bool(refused) == (one.label == "Refuted")
-        found = re.fullmatch(r"I check (two|three) points\. I miss (.+)\.", trace.opening or "")
-        assert found
-        assert {"two": 2, "three": 3}[found[1]] == len(trace.cycles)
-        assert (found[2] == "nothing") == (one.label == "Supported")
-        if one.label == "Refuted":
-            assert found[2] in one.claim
-            assert all(found[2] not in answer for answer in refused)
+        rulings = {cycle.answer.split(", ")[0] for cycle in parse_trace(one.trace).cycles}
+        assert rulings <= {"Yes", "No"}
+        assert ("No" in rulings) == (one.label == "Refuted")
 
 
-def test_yes_quotes_all_that_the_question_names():
-    """Each name and number of the question stands in the quote, but for a subject that is "its"."""
+def test_yes_says_all_that_the_question_names():
+    """Each name and number of the question is in the answer, but for a subject that is "its"."""
     common = everybodys()
     checked = 0
     for one in CLEAN:

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 SMALL = WarmStart(
     vocabulary=320,
-    hidden=32,
+    hidden=48,
     layers=3,
-    heads=2,
+    heads=3,
     intermediate=32,
     pool=48,
     steps=24,
