@@ -42,7 +42,7 @@ def entities(text: str) -> set[str]:
 def test_lines_are_sentences_of_the_evidence_in_its_order(
     claim: str, evidence: str, view: EvidenceView
 ):
-    """Each line is a whole sentence; order and repetitions are the document's; no more than set."""
+    """Each line is a whole sentence, no more of them than set, none said twice for one."""
     lines = evidence_view(claim, evidence, view).split("\n") if evidence.strip() else []
     rest = iter(sentences(evidence))
     assert all(line in rest for line in lines)
@@ -90,6 +90,24 @@ def test_the_sentence_with_the_rare_name_comes_in(common: int, place: int, most:
     told = [f"Torbeck has a bridge of kind {kind}." for kind in "abcdef"[:common]]
     told.insert(place, "It was Ilva who closed the mill.")
     assert told[min(place, common)] in seen("Ilva opened it near Torbeck.", "\n".join(told), most)
+
+
+@LAW
+@given(st.permutations(["Ilva", "Torbeck", "1921", "Ösk"]), st.integers(1, 4))
+def test_the_order_is_the_documents_whatever_weighs_more(names: list[str], most: int):
+    """Lines are read as they follow each other in the text, not as they were ranked."""
+    told = [f"so {name} was {'here ' * place}again." for place, name in enumerate(names)]
+    told.insert(2, f"so {names[3]} and {names[0]} met.")
+    lines = seen(f"Did Torbeck and {names[3]} meet Ilva in 1921 at Ösk?", "\n".join(told), most)
+    assert lines == [line for line in told if line in lines]
+    assert len(lines) == most
+
+
+def test_an_entity_weighs_twice_a_plain_word():
+    """Of two sentences that share a name, the one that shares another name, not another word."""
+    told = ["Ilva has green paint.", "Ilva met Torbeck."]
+    assert told[1:] == seen("Ilva gave Torbeck something green.", "\n".join(told), 1)
+    assert told[:1] == seen("Ilva gave torbeck something green.", "\n".join(told), 1)
 
 
 def test_an_entity_has_a_capital_or_a_digit_in_both_texts():

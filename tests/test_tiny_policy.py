@@ -237,19 +237,34 @@ def test_training_asks_with_the_prompt_that_the_policy_knows(
     assert (made.policy / "policy.md").read_bytes() == PROMPT.read_bytes()
 
 
-def test_padding_and_neighbours_change_no_loss(model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"):
-    """A batch's loss is the mean over its tokens, prompts at their weight, padding not at all."""
+def token_losses(model: "Qwen2ForCausalLM", example: tuple[list[int], list[int]]) -> list[float]:
+    """What each token of an example but the first costs, alone and without padding."""
     import torch
 
-    batch = sorted(_encoded(some(3), tokenizer), key=lambda one: len(one[0]) + len(one[1]))
+    ids = torch.tensor([*example[0], *example[1]])
+    with torch.no_grad():
+        told = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+    return [-told[at, token].item() for at, token in enumerate(ids[1:])]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+def test_the_loss_is_the_weighted_mean_over_tokens(
+    model: "Qwen2ForCausalLM", tokenizer: "Tokenizer", share: float
+):
+    """A trace's token counts 1, a prompt's ``prompt_weight``, padding and neighbours nothing."""
+    import torch
+
+    batch = _encoded(some(3), tokenizer)
     assert len({len(head) + len(tail) for head, tail in batch}) > 1
-    for share in (0.0, 0.2):
-        sums = [share * (len(head) - 1) + len(tail) for head, tail in batch]
-        with torch.no_grad():
-            alone = [_loss(model, [one], share, tokenizer.pad_token_id).item() for one in batch]
-            together = _loss(model, batch, share, tokenizer.pad_token_id).item()
-        mean = sum(loss * weight for loss, weight in zip(alone, sums, strict=True)) / sum(sums)
-        assert together == pytest.approx(mean, rel=1e-4)
+    costs = [
+        (loss, 1.0 if at >= len(example[0]) else share)
+        for example in batch
+        for at, loss in enumerate(token_losses(model, example), start=1)
+    ]
+    mean = sum(loss * weight for loss, weight in costs) / sum(weight for _, weight in costs)
+    with torch.no_grad():
+        given = _loss(model, batch, share, tokenizer.pad_token_id).item()
+    assert given == pytest.approx(mean, rel=1e-5)
 
 
 def test_a_pass_gives_every_example_once():
