@@ -1,5 +1,5 @@
 # The commands of this project. Each makes its own .venv; nothing is installed outside it.
-#   make demo     the funnel on the bundled sample: attrition table, DuckDB path, the UI line
+#   make demo     funnel and training on the bundled sample: attrition, before and after, the UI line
 #   make test     every check, in the order named below
 #   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
 #   make ui       the Dagster UI on this project's instance
@@ -88,7 +88,7 @@ $(STAMPS)/venv:
 
 $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project into .venv (the first time takes some minutes)"
-	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[web,embed,science]'
+	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[web,embed,science,train]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt

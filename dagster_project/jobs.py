@@ -14,4 +14,16 @@ train = dg.define_asset_job(
     description="One policy, a partition a recipe; its claims and base must lie on disk.",
 )
 
-JOBS = [funnel, train]
+training_inputs = dg.define_asset_job(
+    "training_inputs",
+    selection=dg.AssetSelection.assets("base_policy", "training_claims_random"),
+    description="What training needs besides the funnel: a tiny base, and claims drawn at random.",
+)
+
+catalogue = dg.define_asset_job(
+    "catalogue",
+    selection=dg.AssetSelection.groups("catalog"),
+    description="Attrition, chat replies and the DuckDB file, built from what lies on disk.",
+)
+
+JOBS = [funnel, training_inputs, train, catalogue]

@@ -2,8 +2,8 @@
 
 Takes a seed, gives lessons without end: a claim of the same forms as the sample's, over
 evidence from the same invented world (other names, since the seed is another), and a trace
-that first names what it misses, then asks about one fact at a time and answers by quoting the
-sentence that decides.
+that first says in the claim's words what the evidence has, then asks about one fact at a time,
+holds each question against that, and answers by quoting the sentence that decides.
 
 A clean trace is right in all it says, but traces differ: some ask about a fact in one wording,
 some in both. Which pays is for the rewards to teach. A flawed trace (``policy_flaws``) gives
@@ -32,7 +32,6 @@ _LEAST_NAMES = 2
 _LEAST_WORDS = 150
 _ASKED_TWICE = 0.35
 """Share of clean traces that ask about one of their facts in both wordings."""
-_NUMBERS = ("no points", "one point", "two points", "three points", "four points", "five points")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +59,15 @@ class _Point:
     def holds(self) -> bool:
         return self.true == self.stated
 
-    @property
-    def wrong(self) -> dict[str, str]:
-        """Slots in which the two differ, with what the claim says there."""
-        pairs = self.stated.values.items()
-        return {slot: value for slot, value in pairs if value != self.true.values[slot]}
-
     def said_in(self, wording: int) -> bool:
         """Whether a wording names all in which the two differ."""
-        return set(self.wrong) <= set(self.stated.slots(wording))
+        stated = self.stated.values.items()
+        wrong = {slot for slot, value in stated if value != self.true.values[slot]}
+        return wrong <= set(self.stated.slots(wording))
 
-    def missed(self) -> list[str]:
-        """What the claim says here and the deciding sentence does not."""
-        subject = [] if self.stated.subject == self.true.subject else [self.stated.subject]
-        return [*subject, *self.wrong.values()]
+    def found(self, wording: int) -> str:
+        """What the evidence has, in the claim's words."""
+        return f"{self.true.subject} {self.true.pred(wording)}."
 
 
 def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesson]:
@@ -137,8 +131,8 @@ def _blocks(rng: random.Random, points: list[_Point], wording: int, label: Verdi
     again = rng.randrange(len(points))
     if rng.random() < _ASKED_TWICE and points[again].said_in(wording + 1):
         asked.insert(again + 1, (points[again], wording + 1))
-    missed = next((text for point in points for text in point.missed()), "nothing")
-    blocks = [Block("think", f"I check {_NUMBERS[len(asked)]}. I miss {missed}.")]
+    found = " ".join(point.found(worded) for point, worded in asked)
+    blocks = [Block("think", found)]
     for point, worded in asked:
         said = point.true.sentence()
         blocks += [

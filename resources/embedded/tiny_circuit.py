@@ -1,69 +1,161 @@
-"""Copying heads, written into the first two layers of the tiny policy before it learns.
+"""Heads that copy and compare, written into the tiny policy before it learns.
 
-A verifier quotes, and quoting takes an induction circuit: a head of layer 0 that tells each
-token which one stood before it, and heads of layer 1 that look for the place where the present
-token stood before and give what followed it there (Olsson et al., 2022, "In-context Learning
-and Induction Heads"). A model of this size needs thousands of steps to find that circuit by
-itself; written down it is there at once, and the warm start only refines it.
+A verifier quotes, and notices what its quotations do not hold. Both take an induction circuit: a
+head of layer 0 that tells each token which one stood before it, and heads of layer 1 that look
+for the place where the present token stood before and give what followed it there (Olsson et al.,
+2022, "In-context Learning and Induction Heads"). One of them prefers places in the trace to
+those in the prompt, and writes down which it found: what a question names and no thought has
+quoted is in doubt, and a head of layer 2 looks at that. A model of this size needs thousands of
+steps to find such a circuit by itself; written down it is there at once, and the warm start
+refines it.
 
 How: queries and keys have biases in this architecture, and rotary positions turn biases into a
 function of distance alone, so a bias on the fast rotations attends one token back. Contents are
 compared on the slow rotations, which hardly turn within a thousand tokens.
 
-Left out deliberately: everything that has to be learnt (what to quote, and what follows).
+Left out deliberately: everything that has to be learnt (what to quote, what to ask, and which
+words are a fact's and which are mere wording).
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 _FAST = 0.06
 """Radians a token above which a rotation is used for distances, below for contents."""
 _BACK = 10.0
-"""Attention score of the token before, over that of one in no relation."""
-_MATCH = 2.2
-"""Scale of queries and keys that are compared by content."""
-_EMBEDDING, _LOGITS, _WRITES = 0.5, 0.3, 0.3
-"""Standard deviation of embeddings, scale of the last norm, share that other parts write."""
-_TOLD, _COPIED = 0.6, 0.8
-"""How strongly the earlier token, and the token to copy, are written."""
+"""Attention score of the token before."""
+_MATCH, _REST = 3.4, 5.0
+"""Scales of queries and keys: of contents compared, and of the opening token to rest on."""
+_EMBEDDING, _MARK, _LOGITS, _WRITES = 0.5, 3.0, 0.3, 0.02
+"""Embeddings' standard deviation, the two marks, the last norm's scale, and the share that all
+other parts write at first."""
+_TOLD, _COPIED, _FLAG, _HELD = 0.4, 0.8, 0.2, 0.8
+"""How strongly the earlier token, the token to copy, the stages and what is held are written."""
+_AFTER, _PREFERRED = 2.8, 5.0
+"""Scales of attention to the marks, and to places in the trace."""
+_ASKED, _FACT, _UNHELD, _NEAR = 30.0, 30.0, 20.0, 6.0
+"""Scales of attention where doubt is looked for: in the question, at its facts, at what is not
+held, near by."""
+_NAMED, _SPOKEN, _SURE, _MIDDLE = 0.6, 1.5, 1.0, 1.0
+"""Marks of words of fact and of yes and no; how strongly sureness is written, and its middle."""
+_MARKS = 8
+"""Directions for marks and flags."""
 
 
-def wire_copying(model: Any) -> None:  # noqa: ANN401 - a transformers model
-    """Write the circuit into a fresh Qwen2 of two layers or more and two heads or more.
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Orthonormal directions of the residual stream, one a row.
 
-    Uses torch's global random state for the subspaces.
+    ``now`` and ``before`` hold the present and the earlier token's content. ``opening``, ``think``
+    and ``question`` mark the tokens that open a prompt, a thought and a question. ``told`` marks
+    tokens from the first thought on, ``asked`` from the first question on, ``held`` tokens that
+    stood in the trace before. ``named`` tells words that facts are made of from mere wording, and
+    ``sure`` says that the present question's are held. ``copied`` is what the heads that copy read
+    and write, ``content`` all that embeddings use.
+    """
+
+    now: Any
+    before: Any
+    opening: Any
+    think: Any
+    question: Any
+    told: Any
+    asked: Any
+    held: Any
+    named: Any
+    sure: Any
+    copied: Any
+    content: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the circuit must know of a vocabulary.
+
+    The ids of the tokens that open a prompt, a thought and a question, and of a yes and a no;
+    ``named`` is for each id how much its word belongs to facts, -1 (wording) to 1, shape (v,).
+    """
+
+    opening: int
+    think: int
+    question: int
+    yes: int
+    no: int
+    named: Any
+
+
+def wire_copying(model: Any, words: Words) -> None:  # noqa: ANN401 - a transformers model
+    """Write the circuit into a fresh Qwen2 of three layers and three heads or more.
+
+    Uses torch's global random state for the directions.
     """
     import torch
 
     config = model.config
     width = config.hidden_size // config.num_attention_heads
     turns = config.rope_parameters["rope_theta"] ** (-torch.arange(0, width, 2) / width)
+    slow = [place for place, turn in enumerate(turns.tolist()) if turn <= _FAST]
+    rest, compared = slow[-1], slow[:-1]
+    axes = [*compared, *(place + width // 2 for place in compared)]
     with torch.no_grad():
-        _quieten(model)
-        slow = [place for place, turn in enumerate(turns.tolist()) if turn <= _FAST]
-        axes = [*slow, *(place + width // 2 for place in slow)]
-        now, before = (_subspace(len(axes), config.hidden_size) for _ in range(2))
-        _wire_previous(model.model.layers[0].self_attn, width, turns, now, before)
-        _wire_induction(model.model.layers[1].self_attn, width, axes, now, before)
+        places = _places(config.hidden_size, len(axes), 2 * width - 1)
+        _quieten(model, places)
+        _mark(model.model.embed_tokens.weight, words, places)
+        first, second, third = (layer.self_attn for layer in model.model.layers[:3])
+        _wire_previous(first, width, turns, places)
+        _wire_stages(first, width, rest, places)
+        _wire_induction(second, width, (axes, rest), places)
+        _wire_doubt(third, width, slow[0], rest, places)
 
 
-def _quieten(model: Any) -> None:  # noqa: ANN401 - as above
+def _places(hidden: int, compared: int, copied: int) -> _Places:
+    import torch
+
+    rows = torch.linalg.qr(torch.randn(hidden, hidden))[0].T
+    sizes = [compared, *[1] * _MARKS, hidden - compared - _MARKS]
+    before, opening, think, question, told, asked, held, named, sure, content = rows.split(sizes)
+    return _Places(
+        now=content[:compared],
+        before=before,
+        opening=opening,
+        think=think,
+        question=question,
+        told=told,
+        asked=asked,
+        held=held,
+        named=named,
+        sure=sure,
+        copied=content[:copied],
+        content=content,
+    )
+
+
+def _quieten(model: Any, places: _Places) -> None:  # noqa: ANN401 - as above
     """Large embeddings and small writes, so that the circuit's signals stand out."""
-    model.model.embed_tokens.weight.normal_(0, _EMBEDDING)
+    table = model.model.embed_tokens.weight
+    table.normal_(0, _EMBEDDING)
+    table.copy_(table @ places.content.T @ places.content)
+    told = table @ places.now.T  # as long for every token, so that every match counts the same
+    longer = _EMBEDDING * len(places.now) ** 0.5 / told.norm(dim=1, keepdim=True)
+    table += (longer - 1) * told @ places.now
     model.model.norm.weight.fill_(_LOGITS)
     for layer in model.model.layers:
         layer.self_attn.o_proj.weight.mul_(_WRITES)
         layer.mlp.down_proj.weight.mul_(_WRITES)
 
 
-def _subspace(rows: int, columns: int) -> Any:  # noqa: ANN401 - a tensor
-    """Orthonormal rows, shape (rows, columns)."""
-    import torch
+def _mark(table: Any, words: Words, places: _Places) -> None:  # noqa: ANN401 - as above
+    """Give the tokens that steer the circuit their marks."""
+    table += _NAMED * words.named[:, None] * places.named
+    table[words.opening] += _MARK * places.opening[0]
+    table[words.think] += _MARK * places.think[0]
+    table[words.question] += _MARK * places.question[0]
+    table[words.yes] += _SPOKEN * places.sure[0]
+    table[words.no] -= _SPOKEN * places.sure[0]
 
-    return torch.linalg.qr(torch.randn(columns, rows))[0].T
 
-
-def _wire_previous(attention: Any, width: int, turns: Any, now: Any, before: Any) -> None:  # noqa: ANN401 - tensors
+def _wire_previous(attention: Any, width: int, turns: Any, places: _Places) -> None:  # noqa: ANN401 - tensors
     """Head 0 attends one token back and writes that token's ``now`` into ``before``."""
     import torch
 
@@ -77,28 +169,77 @@ def _wire_previous(attention: Any, width: int, turns: Any, now: Any, before: Any
             query[place + half] = -strength * math.sin(turn)
     attention.q_proj.weight[head], attention.k_proj.weight[head] = 0, 0
     attention.q_proj.bias[head], attention.k_proj.bias[head] = query, key
-    _read(attention, head, now)
-    attention.o_proj.weight[:, head] = 0
-    attention.o_proj.weight[:, : len(now)] = before.T * _TOLD
+    _carry(attention, head, places.now, places.before * _TOLD)
 
 
-def _wire_induction(attention: Any, width: int, axes: list[int], now: Any, before: Any) -> None:  # noqa: ANN401 - tensors
-    """Heads 0 and 1 look where ``before`` is the present token, and copy what stands there."""
+def _wire_stages(attention: Any, width: int, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
+    """Heads 1 and 2 rest on the first thought and question, where there are any, and say so."""
+    for number, mark, flag in (
+        (1, places.think, places.told),
+        (2, places.question, places.asked),
+    ):
+        head = slice(number * width, (number + 1) * width)
+        _constant_query(attention, head, rest, _AFTER, places.opening[0] + 2 * mark[0])
+        _carry(attention, head, mark, flag * _FLAG)
+
+
+def _wire_doubt(attention: Any, width: int, near: int, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
+    """Head 0 looks at the present question's words of fact, at those not held first.
+
+    It writes ``sure`` by what it finds there, less where that is not held. The rotation ``near``
+    makes it prefer what stands close by.
+    """
+    head = slice(0, width)
+    sought = _ASKED * places.asked[0] + _FACT * places.named[0] - _UNHELD * places.held[0]
+    _constant_query(attention, head, rest, 1.0, sought)
+    for bias in (attention.q_proj.bias, attention.k_proj.bias):
+        bias[head.start + near] = _NEAR
+    _carry(attention, head, places.held, places.sure * _SURE)
+    attention.v_proj.bias[head.start] = -_MIDDLE
+
+
+def _constant_query(attention: Any, head: slice, rest: int, scale: float, sought: Any) -> None:  # noqa: ANN401 - tensors
+    """Let a head attend to what lies along ``sought``, whatever the present token is."""
+    attention.q_proj.weight[head], attention.k_proj.weight[head] = 0, 0
+    attention.q_proj.bias[head], attention.k_proj.bias[head] = 0, 0
+    attention.q_proj.bias[head.start + rest] = scale
+    attention.k_proj.weight[head.start + rest] = scale * sought
+
+
+def _wire_induction(
+    attention: Any,  # noqa: ANN401 - a module
+    width: int,
+    axes: tuple[list[int], int],
+    places: _Places,
+) -> None:
+    """Heads 0 and 1 look where ``before`` is the present token, and copy what stands there.
+
+    Without such a place they rest on the opening token. Head 1 prefers places in the trace, and
+    writes ``held`` where it found one.
+    """
     import torch
 
-    hidden = now.shape[1]
-    copied = _subspace(2 * width, hidden)
+    compared, rest = axes
+    hidden = places.now.shape[1]
     for place in (0, 1):
         head = slice(place * width, (place + 1) * width)
         query, key = torch.zeros(width, hidden), torch.zeros(width, hidden)
-        query[axes], key[axes] = now * _MATCH, before * _MATCH
+        query[compared], key[compared] = places.now * _MATCH, places.before * _MATCH
+        key[rest] = places.opening[0] * _REST + place * places.told[0] * _PREFERRED
         attention.q_proj.weight[head], attention.k_proj.weight[head] = query, key
         attention.q_proj.bias[head], attention.k_proj.bias[head] = 0, 0
-        _read(attention, head, copied[head])
-        attention.o_proj.weight[:, head] = copied[head].T * _COPIED
+        attention.q_proj.bias[head.start + rest] = _REST
+        read = places.copied[place * width : (place + 1) * width]
+        written = read * _COPIED
+        if place == 1:
+            read = torch.cat([read, places.told])
+            written = torch.cat([written, places.held * _HELD])
+        _carry(attention, head, read, written)
 
 
-def _read(attention: Any, head: slice, what: Any) -> None:  # noqa: ANN401 - tensors
-    """Let a head's values be the coordinates of ``what``."""
+def _carry(attention: Any, head: slice, read: Any, written: Any) -> None:  # noqa: ANN401 - tensors
+    """Let a head write, for each row, along ``written`` what it finds along ``read``."""
     attention.v_proj.weight[head], attention.v_proj.bias[head] = 0, 0
-    attention.v_proj.weight[head.start : head.start + len(what)] = what
+    attention.v_proj.weight[head.start : head.start + len(read)] = read
+    attention.o_proj.weight[:, head] = 0
+    attention.o_proj.weight[:, head.start : head.start + len(read)] = written.T

@@ -27,8 +27,8 @@ from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.template import PromptFile
 from decomposerl.sample.policy_lessons import Lesson, lessons
 from decomposerl.training.experiment import EvidenceView
-from resources.embedded.tiny_circuit import wire_copying
-from resources.embedded.tiny_tokenizer import train_tokenizer
+from resources.embedded.tiny_circuit import Words, wire_copying
+from resources.embedded.tiny_tokenizer import START, train_tokenizer
 from resources.prompts import load_prompt
 
 CHECKPOINT = Path(__file__).with_name("tiny_policy")
@@ -46,7 +46,8 @@ class WarmStart:
     ``initializer_range`` is about 1 / sqrt(hidden): with transformers' 0.02 attention stays
     flat at this size and nothing is learnt. The last ``flawed_share`` of the steps imitates
     lessons of which the share ``flaws`` has a flaw; 0 trains on clean traces alone.
-    ``prompt_weight`` is the loss weight of a prompt's token; a trace's is 1.
+    ``prompt_weight`` is the loss weight of a prompt's token and ``decision_weight`` of the first of
+    an answer, yes or no; any other of a trace has 1.
     """
 
     vocabulary: int = 1536
@@ -55,14 +56,15 @@ class WarmStart:
     heads: int = 3
     intermediate: int = 192
     initializer_range: float = 0.1
-    pool: int = 48_000
+    pool: int = 32_000
     steps: int = 3_000
-    batch: int = 32
+    batch: int = 16
     learning_rate: float = 3e-3
     warmup: int = 100
     flawed_share: float = 0.2
     flaws: float = 0.7
-    prompt_weight: float = 0.2
+    prompt_weight: float = 0.15
+    decision_weight: float = 6.0
     seed: int = 20
 
 
@@ -110,11 +112,13 @@ def warm_start(
     texts = (f"{one.view}\n{one.claim}\n{one.trace}" for one in clean[:_TOKENIZED])
     tokenizer = train_tokenizer(texts, settings.vocabulary)
     first = round(settings.steps * (1 - settings.flawed_share))
-    course = _Course(settings, _model(settings, tokenizer), tokenizer.pad_token_id, progress)
-    course.follow(_encoded(clean, tokenizer), first)
+    taught = _encoded(clean, tokenizer)
+    model = _model(settings, tokenizer, _named(taught, tokenizer))
+    course = _Course(settings, model, tokenizer, progress)
+    course.follow(taught, first)
     middle = course.state()
     if control is not None:
-        course.follow(_encoded(clean, tokenizer), settings.steps - first)
+        course.follow(taught, settings.steps - first)
         _save(course.model, tokenizer, settings, control)
     course.restore(middle)
     course.follow(_encoded(flawed, tokenizer), settings.steps - first)
@@ -129,7 +133,7 @@ def _save(model: Any, tokenizer: Any, settings: WarmStart, folder: Path) -> Path
     """Write the folder; the model itself stays in 32 bits."""
     from transformers.utils import logging
 
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     copy.deepcopy(model).half().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     shutil.copyfile(PROMPT, folder / "policy.md")
@@ -137,7 +141,7 @@ def _save(model: Any, tokenizer: Any, settings: WarmStart, folder: Path) -> Path
     return folder
 
 
-def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transformers' types
+def _model(settings: WarmStart, tokenizer: Any, named: Any) -> Any:  # noqa: ANN401 - transformers' types
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -159,8 +163,41 @@ def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transf
             pad_token_id=tokenizer.pad_token_id,
         )
     )
-    wire_copying(model)
+    ids = tokenizer.convert_tokens_to_ids
+    words = Words(
+        opening=ids(START),
+        think=ids("<think>"),
+        question=ids("<question>"),
+        yes=ids("Yes"),
+        no=ids("No"),
+        named=named,
+    )
+    wire_copying(model, words)
     return model
+
+
+def _named(taught: "Sequence[_Example]", tokenizer: Any) -> Any:  # noqa: ANN401 - transformers' and torch's types
+    """For each token how often it stood in the first thought where it stands in a question.
+
+    From -1 (never) to 1 (always), over questions that are answered with yes, shape (v,); 0 for
+    a token that no question has. Words of questions alone come out negative.
+    """
+    import torch
+
+    ids = tokenizer.convert_tokens_to_ids
+    yes, close, ask, asked = ids("Yes"), ids("</think>"), ids("<question>"), ids("</question>")
+    seen, held = torch.zeros(len(tokenizer)), torch.zeros(len(tokenizer))
+    for _, tokens in taught[:_TOKENIZED]:
+        thought, at = set(tokens[: tokens.index(close)]), 0
+        while ask in tokens[at:]:
+            start = tokens.index(ask, at)
+            at = tokens.index(asked, start)
+            if yes in tokens[at : at + 4]:
+                words = torch.tensor(tokens[start + 1 : at])
+                seen.index_add_(0, words, torch.ones(len(words)))
+                inside = [float(word in thought) for word in words.tolist()]
+                held.index_add_(0, words, torch.tensor(inside))
+    return torch.where(seen > 0, 2 * (held + 1) / (seen + 2) - 1, 0.0)
 
 
 _Example = tuple[list[int], list[int]]
@@ -204,10 +241,12 @@ def _batches(pool: list[_Example], size: int, rng: random.Random) -> Iterator[li
 class _Course:
     """A model on its way through the lessons: AdamW up, level to the middle, then down."""
 
-    def __init__(self, settings: WarmStart, model: Any, pad: int, progress: Progress) -> None:  # noqa: ANN401 - a transformers model
+    def __init__(self, settings: WarmStart, model: Any, tokenizer: Any, progress: Progress) -> None:  # noqa: ANN401 - transformers' types
         import torch
 
-        self.settings, self.model, self.pad, self.progress = settings, model, pad, progress
+        self.settings, self.model, self.progress = settings, model, progress
+        self.pad = tokenizer.pad_token_id
+        self.answer = tokenizer.convert_tokens_to_ids("<answer>")
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
@@ -240,7 +279,7 @@ class _Course:
 
         for group in self.optimizer.param_groups:
             group["lr"] = self.settings.learning_rate * _factor(self.step, self.settings)
-        loss = _loss(self.model, batch, self.settings.prompt_weight, self.pad)
+        loss = self._loss(batch)
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -249,31 +288,32 @@ class _Course:
         self.mean = 0.95 * self.mean + 0.05 * loss.item() if self.step > 1 else loss.item()
         self.progress(self.step, self.mean)
 
+    def _loss(self, batch: list[_Example]) -> Any:  # noqa: ANN401 - a torch tensor
+        """The weighted mean of the next-token loss.
+
+        No attention mask: padding stands at the end, and a token sees only what precedes it.
+        """
+        import torch
+
+        longest = max(len(head) + len(tail) for head, tail in batch)
+        tokens = torch.full((len(batch), longest), self.pad)
+        weights = torch.zeros(len(batch), longest)
+        for row, (head, tail) in enumerate(batch):
+            tokens[row, : len(head) + len(tail)] = torch.tensor(head + tail)
+            weights[row, 1 : len(head)] = self.settings.prompt_weight
+            weights[row, len(head) : len(head) + len(tail)] = 1.0
+        weights[:, 1:][tokens[:, :-1] == self.answer] = self.settings.decision_weight
+        counted = weights[:, 1:] > 0
+        states = self.model.model(input_ids=tokens).last_hidden_state[:, :-1]
+        losses = torch.nn.functional.cross_entropy(
+            self.model.lm_head(states[counted]), tokens[:, 1:][counted], reduction="none"
+        )
+        weight = weights[:, 1:][counted]
+        return (losses * weight).sum() / weight.sum()
+
 
 def _factor(step: int, settings: WarmStart) -> float:
     """The learning rate's share at a step: up, level to the middle, down to a fiftieth."""
     half = settings.steps / 2
     fall = 1.0 if step < half else max(0.02, (settings.steps - step) / half)
     return min(1.0, (step + 1) / settings.warmup) * fall
-
-
-def _loss(model: Any, batch: list[_Example], prompt_weight: float, pad: int) -> Any:  # noqa: ANN401 - torch's types
-    """The weighted mean of the next-token loss.
-
-    No attention mask: padding stands at the end, and a token sees only what precedes it.
-    """
-    import torch
-
-    longest = max(len(head) + len(tail) for head, tail in batch)
-    tokens = torch.full((len(batch), longest), pad)
-    weights = torch.zeros(len(batch), longest)
-    for row, (head, tail) in enumerate(batch):
-        tokens[row, : len(head) + len(tail)] = torch.tensor(head + tail)
-        weights[row, 1 : len(head)] = prompt_weight
-        weights[row, len(head) : len(head) + len(tail)] = 1.0
-    logits = model(input_ids=tokens).logits[:, :-1]
-    losses = torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
-    )
-    weight = weights[:, 1:].flatten()
-    return (losses * weight).sum() / weight.sum()
