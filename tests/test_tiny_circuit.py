@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from decomposerl.sample.policy_lessons import lessons
-from resources.embedded.tiny_policy import VIEW, WarmStart, _model
+from resources.embedded.tiny_policy import VIEW, WarmStart, _encoded, _model, _named
 from resources.embedded.tiny_tokenizer import START, TAGS, train_tokenizer
 
 if TYPE_CHECKING:
@@ -26,19 +26,31 @@ class Seen(NamedTuple):
 
     ``rank`` is the mean number of tokens held for likelier than the one that came, the first
     and the second time; by chance it is half the vocabulary. ``back`` is the attention of head
-    0 of layer 0 to the token before. ``follows`` is that of the copying heads of
-    layer 1, the second time, to what followed the earlier occurrence.
+    0 of layer 0 to the token before. ``follows`` and ``rests`` are that of the copying heads of
+    layer 1: the second time to what followed the earlier occurrence, and both times to the
+    opening token.
     """
 
     rank: tuple[float, float]
     back: float
     follows: float
+    rests: tuple[float, float]
+
+
+LESSONS = list(islice(lessons(3, VIEW), 60))
 
 
 @cache
 def tokenizer() -> "Tokenizer":
-    """A tokenizer of few tokens; circuits are written around its marks."""
-    return train_tokenizer((one.view for one in islice(lessons(3, VIEW), 60)), SHAPE.vocabulary)
+    """A tokenizer of few tokens, Yes and No among them; circuits are written around its marks."""
+    texts = (f"{one.view}\n{one.trace}" for one in LESSONS)
+    return train_tokenizer(texts, SHAPE.vocabulary)
+
+
+@cache
+def read() -> list[tuple[list[int], list[int]]]:
+    """The lessons as tokens of prompt and trace."""
+    return _encoded(LESSONS, tokenizer())
 
 
 def model(seed: int, *, wired: bool) -> "Qwen2ForCausalLM":
@@ -46,7 +58,7 @@ def model(seed: int, *, wired: bool) -> "Qwen2ForCausalLM":
     import torch
     from transformers import Qwen2ForCausalLM
 
-    made = _model(replace(SHAPE, seed=seed), tokenizer())
+    made = _model(replace(SHAPE, seed=seed), tokenizer(), _named(read(), tokenizer()))
     if not wired:
         torch.manual_seed(seed)
         made = Qwen2ForCausalLM(made.config)
@@ -91,6 +103,10 @@ def seen(seed: int, *, wired: bool, told: int = TOLD) -> Seen:
         ),
         back=float(back.mean()),
         follows=float(copying[:, :, second, second - told + 1].mean()),
+        rests=(
+            float(copying[:, :, 2 : told + 1, 0].mean()),
+            float(copying[:, :, told + 1 :, 0].mean()),
+        ),
     )
 
 
@@ -118,6 +134,15 @@ def test_copying_heads_look_at_what_followed_before(seed: int):
     assert seen(seed, wired=False).follows < 0.05
 
 
+@SEEDS
+def test_copying_heads_rest_on_the_opening_token_where_nothing_repeats(seed: int):
+    """So a new token is told from one that was read before."""
+    new, old = seen(seed, wired=True).rests
+    assert new > old + 0.2
+    plain_new, _ = seen(seed, wired=False).rests
+    assert plain_new < 0.2
+
+
 def test_distance_does_not_matter():
     """What stood 400 tokens ago is still found: as far as the prompts of the warm start reach."""
     wired, plain = (seen(0, wired=wired, told=400) for wired in (True, False))
@@ -125,6 +150,92 @@ def test_distance_does_not_matter():
     assert wired.follows > 0.1
     assert plain.follows < 0.01
     assert wired.rank[1] < 0.85 * wired.rank[0]
+
+
+def foretold(seed: int, *, wired: bool) -> float:
+    """Share of the tokens of some traces that the model holds for likeliest."""
+    import torch
+
+    told, right, tokens = model(seed, wired=wired), 0, 0
+    for head, tail in read()[:10]:
+        with torch.no_grad():
+            logits = told(input_ids=torch.tensor([head + tail])).logits[0]
+        right += int((logits[len(head) - 1 : -1].argmax(-1) == torch.tensor(tail)).sum())
+        tokens += len(tail)
+    return right / tokens
+
+
+@SEEDS
+def test_a_fresh_model_already_copies_in_traces(seed: int):
+    """Before any training a third of a trace is foretold; without the circuit next to nothing."""
+    assert foretold(seed, wired=True) > 0.33
+    assert foretold(seed, wired=False) < 0.05
+
+
+class Doubt(NamedTuple):
+    """Where heads look when an answer opens, as means over traces.
+
+    ``stages`` are the attention of heads 1 and 2 of layer 0 to tokens that open a thought and a
+    question. ``asked`` is that of head 0 of layer 2 to the present question; ``unheld`` says,
+    before a No, by how much a word there gets more where the first thought did not have it.
+    """
+
+    stages: tuple[float, float]
+    asked: float
+    unheld: float
+
+
+@cache
+def doubt(seed: int, *, wired: bool) -> Doubt:
+    """What a fresh model looks at after each question of ten lessons."""
+    import torch
+
+    think, ask, answer, close, no = tokenizer().convert_tokens_to_ids(
+        ["<think>", "<question>", "<answer>", "</think>", "No"]
+    )
+    told, found = model(seed, wired=wired), []
+    for head, tail in read()[:10]:
+        tokens = torch.tensor(head + tail)
+        with torch.no_grad():
+            first, _, third = told(input_ids=tokens[None], output_attentions=True).attentions
+        held = set(tail[: tail.index(close)])
+        for at in (tokens == answer).nonzero().flatten().tolist():
+            start = int((tokens[:at] == ask).nonzero()[-1])
+            row = third[0, 0, at, start:at]
+            new = torch.tensor([one not in held for one in tokens[start:at].tolist()])
+            stages = [first[0, n, at, tokens == mark].sum() for n, mark in ((1, think), (2, ask))]
+            more = row[new].mean() / row.mean() if tokens[at + 1] == no else torch.nan
+            found.append([*map(float, stages), float(row.sum()), float(more)])
+    mean = torch.tensor(found).nanmean(0).tolist()
+    return Doubt((mean[0], mean[1]), mean[2], mean[3])
+
+
+@SEEDS
+def test_heads_tell_where_in_a_trace_a_token_stands(seed: int):
+    """One rests on thoughts, one on questions, once there are any."""
+    assert min(doubt(seed, wired=True).stages) > 0.9
+    assert max(doubt(seed, wired=False).stages) < 0.2
+
+
+@SEEDS
+def test_a_head_looks_for_what_is_not_held_in_the_present_question(seed: int):
+    """Most of its attention is there, and words that the first thought lacks get most of that."""
+    assert doubt(seed, wired=True).asked > 0.5
+    assert doubt(seed, wired=True).unheld > 1.8
+    assert doubt(seed, wired=False).asked < 0.25
+    assert doubt(seed, wired=False).unheld < 1.4
+
+
+def test_words_of_facts_are_told_from_wording():
+    """What questions ask about stood in the first thought; how they ask did not."""
+    named, ids = _named(read(), tokenizer()), tokenizer().convert_tokens_to_ids
+    wording = named[ids(tokenizer().tokenize("Is it true")[:1] + ["?"])]
+    assert float(wording.max()) < -0.8
+    asked = {one for _, tail in read() for one in tail} - set(wording.tolist())
+    assert float(named.max()) > 0.8
+    assert sum(float(named[one]) > 0 for one in asked) > 0.5 * len(asked)
+    assert float(named.abs().max()) <= 1.0
+    assert 0.0 == float(named[ids(START)])
 
 
 def test_the_same_random_state_gives_the_same_circuit():

@@ -21,9 +21,9 @@ from resources.embedded.tiny_policy import (
     VIEW,
     WarmStart,
     _batches,
+    _Course,
     _encoded,
     _factor,
-    _loss,
     base_policy_facts,
     warm_start,
 )
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
 SMALL = WarmStart(
-    vocabulary=320,
+    vocabulary=600,  # with fewer Yes and No are no tokens
     hidden=48,
     layers=3,
     heads=3,
@@ -247,23 +247,31 @@ def token_losses(model: "Qwen2ForCausalLM", example: tuple[list[int], list[int]]
     return [-told[at, token].item() for at, token in enumerate(ids[1:])]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 1.0])
+@pytest.mark.parametrize(("prompt", "decision"), [(0.0, 1.0), (0.2, 6.0), (1.0, 0.5)])
 def test_the_loss_is_the_weighted_mean_over_tokens(
-    model: "Qwen2ForCausalLM", tokenizer: "Tokenizer", share: float
+    model: "Qwen2ForCausalLM", tokenizer: "Tokenizer", prompt: float, decision: float
 ):
-    """A trace's token counts 1, a prompt's ``prompt_weight``, padding and neighbours nothing."""
+    """A trace's token counts 1, Yes and No ``decision_weight``, a prompt's ``prompt_weight``.
+
+    Padding and neighbours count nothing.
+    """
     import torch
 
     batch = _encoded(some(3), tokenizer)
+    yes, no = tokenizer.convert_tokens_to_ids(["Yes", "No"])
     assert len({len(head) + len(tail) for head, tail in batch}) > 1
-    costs = [
-        (loss, 1.0 if at >= len(example[0]) else share)
-        for example in batch
-        for at, loss in enumerate(token_losses(model, example), start=1)
-    ]
+    costs: list[tuple[float, float]] = []
+    for head, tail in batch:
+        weights = [
+            *[prompt] * (len(head) - 1),
+            *(decision if t in {yes, no} else 1.0 for t in tail),
+        ]
+        costs += zip(token_losses(model, (head, tail)), weights, strict=True)
     mean = sum(loss * weight for loss, weight in costs) / sum(weight for _, weight in costs)
+    settings = replace(SMALL, prompt_weight=prompt, decision_weight=decision)
+    course = _Course(settings, model, tokenizer, lambda _step, _loss: None)
     with torch.no_grad():
-        given = _loss(model, batch, share, tokenizer.pad_token_id).item()
+        given = course._loss(batch).item()
     assert given == pytest.approx(mean, rel=1e-5)
 
 

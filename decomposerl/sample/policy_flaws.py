@@ -32,7 +32,7 @@ _CYCLE = 3
 
 def flawed(rng: random.Random, blocks: list[Block]) -> tuple[str, list[Block]]:
     """The kind of flaw and the blocks with it; kinds by weight."""
-    (kind,) = rng.choices(("coin", "malformed", "count"), (2, 1, 1))
+    (kind,) = rng.choices(("coin", "malformed", "count"), (3, 1, 1))
     if kind == "coin":
         verdict = rng.choice(("Supported", "Refuted"))
         return kind, [*blocks[:-1], replace(blocks[-1], text=verdict)]

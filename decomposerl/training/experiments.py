@@ -42,7 +42,7 @@ TINY = Experiment(
     optimization=Optimization(learning_rate=1e-4, least_learning_rate=1e-5, steps=60),
     grpo=Grpo(per_device_batch=32, global_batch=32),
     sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=320),
-    evidence_view=EvidenceView(),
+    evidence_view=EvidenceView(most_sentences=3),
     held_out=HeldOut(claims=64),
 )
 """The embedded profile's run. No figure of it stands beside the paper's."""

@@ -56,13 +56,13 @@ class WarmStart:
     heads: int = 3
     intermediate: int = 192
     initializer_range: float = 0.1
-    pool: int = 32_000
-    steps: int = 3_000
+    pool: int = 20_000
+    steps: int = 1_500
     batch: int = 16
     learning_rate: float = 3e-3
     warmup: int = 100
     flawed_share: float = 0.2
-    flaws: float = 0.7
+    flaws: float = 0.8
     prompt_weight: float = 0.15
     decision_weight: float = 6.0
     seed: int = 20
