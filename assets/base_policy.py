@@ -6,12 +6,8 @@ checkpoint, or the same made anew from nothing.
 
 import dagster as dg
 
-from resources.embedded.tiny_policy import (
-    WarmStart,
-    base_policy_facts,
-    load_base_policy,
-    warm_start,
-)
+from resources.embedded.tiny_policy import base_policy_facts, load_base_policy
+from resources.embedded.tiny_warm_start import WarmStart, warm_start
 from resources.tables import DataFolder
 
 _TOLD_EVERY = 100

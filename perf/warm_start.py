@@ -13,7 +13,8 @@ import dataclasses
 import time
 from pathlib import Path
 
-from resources.embedded.tiny_policy import CHECKPOINT, WarmStart, warm_start
+from resources.embedded.tiny_policy import CHECKPOINT
+from resources.embedded.tiny_warm_start import WarmStart, warm_start
 
 _TOLD_EVERY = 100
 

@@ -18,7 +18,8 @@ from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.experiment import EvidenceView
 from resources.embedded.rule_judge import RuleJudge
-from resources.embedded.tiny_policy import VIEW, WarmStart
+from resources.embedded.tiny_policy import VIEW
+from resources.embedded.tiny_warm_start import WarmStart
 from resources.scoring import Scoring, score_rollouts
 
 SEED = WarmStart().seed

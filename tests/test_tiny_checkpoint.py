@@ -14,15 +14,15 @@ from assets.base_policy import base_policy
 from decomposerl.sample.policy_lessons import Lesson, lessons
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Trace
+from resources.embedded.tiny_examples import encoded
 from resources.embedded.tiny_policy import (
     CHECKPOINT,
     PROMPT,
     VIEW,
-    WarmStart,
-    _encoded,
     base_policy_facts,
     load_base_policy,
 )
+from resources.embedded.tiny_warm_start import WarmStart
 from resources.tables import DataFolder
 
 FRESH_SEED = 90_417
@@ -45,7 +45,7 @@ def written() -> list[tuple[Lesson, Trace]]:
     tokenizer = AutoTokenizer.from_pretrained(CHECKPOINT)
     model = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32").eval()
     fresh = list(islice(lessons(FRESH_SEED, VIEW), FRESH))
-    heads = [head for head, _ in _encoded(fresh, tokenizer)]
+    heads = [head for head, _ in encoded(fresh, tokenizer)]
     longest, pad = max(map(len, heads)), tokenizer.pad_token_id
     padded = torch.tensor([[pad] * (longest - len(head)) + head for head in heads])
     mask = torch.tensor([[0] * (longest - len(head)) + [1] * len(head) for head in heads])
@@ -123,11 +123,18 @@ def test_it_gives_both_verdicts():
 
 
 def test_loading_it_replaces_what_was_there(tmp_path: Path):
-    """The copy is the checkpoint, file by file; nothing of an earlier folder stays."""
+    """The copy is the checkpoint, file by file; nothing of an earlier folder stays.
+
+    Nor does what a killed copy left beside it.
+    """
     folder = tmp_path / "base_policy"
     folder.mkdir()
     (folder / "model-00002-of-00002.safetensors").write_bytes(b"old")
+    half = tmp_path / ".base_policy.partial"
+    half.mkdir()
+    (half / "model.safetensors").write_bytes(b"half")
     assert folder == load_base_policy(folder)
+    assert [folder] == list(tmp_path.iterdir())
     assert contents(folder) == contents(CHECKPOINT)
     assert contents(load_base_policy(folder)) == contents(CHECKPOINT)
 

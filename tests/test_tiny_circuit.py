@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from decomposerl.sample.policy_lessons import lessons
-from resources.embedded.tiny_policy import VIEW, WarmStart, _encoded, _model, _named
+from resources.embedded.tiny_examples import encoded
+from resources.embedded.tiny_policy import VIEW
 from resources.embedded.tiny_tokenizer import START, TAGS, train_tokenizer
+from resources.embedded.tiny_warm_start import WarmStart, _model, _named
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,7 +52,7 @@ def tokenizer() -> "Tokenizer":
 @cache
 def read() -> list[tuple[list[int], list[int]]]:
     """The lessons as tokens of prompt and trace."""
-    return _encoded(LESSONS, tokenizer())
+    return encoded(LESSONS, tokenizer())
 
 
 def model(seed: int, *, wired: bool) -> "Qwen2ForCausalLM":
@@ -229,7 +231,7 @@ def test_a_head_looks_for_what_is_not_held_in_the_present_question(seed: int):
 def test_words_of_facts_are_told_from_wording():
     """What questions ask about stood in the first thought; how they ask did not."""
     named, ids = _named(read(), tokenizer()), tokenizer().convert_tokens_to_ids
-    wording = named[ids(tokenizer().tokenize("Is it true")[:1] + ["?"])]
+    wording = named[ids([*tokenizer().tokenize("Is it true")[:1], "?"])]
     assert float(wording.max()) < -0.8
     asked = {one for _, tail in read() for one in tail} - set(wording.tolist())
     assert float(named.max()) > 0.8

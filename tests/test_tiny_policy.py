@@ -4,7 +4,6 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -14,17 +13,16 @@ import polars as pl
 import pytest
 from training_parts import run_of
 
+from decomposerl.errors import ConfigError
 from decomposerl.sample.policy_lessons import Lesson, lessons
-from decomposerl.training.experiment import EvidenceView
-from resources.embedded.tiny_policy import (
-    PROMPT,
-    VIEW,
+from decomposerl.training.experiment import BASE_POLICY, EvidenceView
+from decomposerl.training.experiments import EXPERIMENTS
+from resources.embedded.tiny_examples import batches, encoded
+from resources.embedded.tiny_policy import PROMPT, VIEW, base_policy_facts
+from resources.embedded.tiny_warm_start import (
     WarmStart,
-    _batches,
     _Course,
-    _encoded,
     _factor,
-    base_policy_facts,
     warm_start,
 )
 from resources.training.data import policy_prompt, training_prompts
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
 SMALL = WarmStart(
-    vocabulary=600,  # with fewer Yes and No are no tokens
+    vocabulary=700,  # with fewer Yes and No are no tokens
     hidden=48,
     layers=3,
     heads=3,
@@ -57,16 +55,6 @@ class Made:
     policy: Path
     control: Path
     told: Told
-
-
-@pytest.fixture(scope="module", autouse=True)
-def threads() -> Iterator[None]:
-    """The warm start takes one thread for itself; other tests get back what they had."""
-    import torch
-
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def started(settings: WarmStart, folder: Path, control: Path | None = None) -> Told:
@@ -105,11 +93,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_same_settings_give_the_same_bytes(made: Made, tmp_path: Path):
-    """Every file of the folder, whatever torch drew before, and with no control beside it."""
+    """Every file, whatever torch drew before, and with no control; torch goes on as it was."""
     import torch
 
     torch.rand(5)
+    before = torch.get_num_threads(), torch.get_rng_state().tolist()
     told = started(SMALL, tmp_path / "again")
+    assert before == (torch.get_num_threads(), torch.get_rng_state().tolist())
     assert contents(made.policy) == contents(tmp_path / "again")
     assert told == made.told[:FIRST] + made.told[SMALL.steps :]
 
@@ -144,6 +134,24 @@ def test_the_control_parts_from_the_policy_after_the_clean_steps(made: Made):
     assert differing(made.control, made.policy)
     theirs, mine = contents(made.control), contents(made.policy)
     assert {"model.safetensors"} == {name for name in mine if mine[name] != theirs[name]}
+
+
+def test_a_vocabulary_without_yes_and_no_is_refused(tmp_path: Path):
+    """The circuit could not be written; nothing is, and torch is as it was."""
+    import torch
+
+    before = torch.get_num_threads(), torch.get_rng_state().tolist()
+    with pytest.raises(ConfigError, match="no token for Yes and No"):
+        started(replace(SMALL, vocabulary=260), tmp_path / "policy")
+    assert before == (torch.get_num_threads(), torch.get_rng_state().tolist())
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_recipes_show_what_the_lessons_showed():
+    """One view for the warm start and for each recipe on the tiny policy."""
+    tiny = [one for one in EXPERIMENTS if one.model == BASE_POLICY]
+    assert tiny
+    assert {VIEW} == {one.evidence_view for one in tiny}
 
 
 def test_without_flawed_steps_the_control_is_the_policy(tmp_path: Path):
@@ -192,7 +200,7 @@ def test_the_policy_continues_a_prompt(model: "Qwen2ForCausalLM", tokenizer: "To
     """Padding on the left changes no greedy completion."""
     import torch
 
-    heads = [head for head, _ in _encoded(some(2), tokenizer)]
+    heads = [head for head, _ in encoded(some(2), tokenizer)]
     longest = max(map(len, heads))
     pad = tokenizer.pad_token_id
     padded = torch.tensor([[pad] * (longest - len(head)) + head for head in heads])
@@ -229,7 +237,7 @@ def test_training_asks_with_the_prompt_that_the_policy_knows(
     sampling = replace(run.experiment.sampling, max_prompt_tokens=2_000)
     recipe = replace(run.experiment, sampling=sampling, evidence_view=EvidenceView(9))
     (row,) = training_prompts(replace(run, experiment=recipe), tokenizer).rows
-    ((head, tail),) = _encoded([lesson], tokenizer)
+    ((head, tail),) = encoded([lesson], tokenizer)
     assert head == row["prompt_ids"]
     assert tokenizer.decode(tail, skip_special_tokens=True) == lesson.trace
     assert tail[-1] == tokenizer.eos_token_id
@@ -257,7 +265,7 @@ def test_the_loss_is_the_weighted_mean_over_tokens(
     """
     import torch
 
-    batch = _encoded(some(3), tokenizer)
+    batch = encoded(some(3), tokenizer)
     yes, no = tokenizer.convert_tokens_to_ids(["Yes", "No"])
     assert len({len(head) + len(tail) for head, tail in batch}) > 1
     costs: list[tuple[float, float]] = []
@@ -278,9 +286,9 @@ def test_the_loss_is_the_weighted_mean_over_tokens(
 def test_a_pass_gives_every_example_once():
     """In batches of the size asked for, each pass in another order, the same from the same seed."""
     pool = [([place] * (1 + place % 7), [place]) for place in range(90)]
-    batches = list(islice(_batches(pool, 8, random.Random(5)), 36))
-    assert batches == list(islice(_batches(pool, 8, random.Random(5)), 36))
-    first, second, third = batches[:12], batches[12:24], batches[24:]
+    drawn = list(islice(batches(pool, 8, random.Random(5)), 36))
+    assert drawn == list(islice(batches(pool, 8, random.Random(5)), 36))
+    first, second, third = drawn[:12], drawn[12:24], drawn[24:]
     for each in (first, second, third):
         assert Counter(range(90)) == Counter(one[1][0] for batch in each for one in batch)
         assert {8, 2} == {len(batch) for batch in each}

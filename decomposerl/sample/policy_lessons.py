@@ -10,7 +10,7 @@ some in both. Which pays is for the rewards to teach. A flawed trace (``policy_f
 the policy habits that training can undo.
 
 Left out deliberately: claims on tables, copies and every other planted kind of the sample, and
-the training (``resources.embedded.tiny_policy``).
+the training (``resources.embedded.tiny_warm_start``).
 """
 
 import random

@@ -34,6 +34,8 @@ PAPER_3B = replace(
     model="Qwen/Qwen2.5-3B-Instruct",
 )
 
+TINY_VIEW = EvidenceView(most_sentences=3)
+"""What the tiny policy reads: the lessons of its warm start are no longer."""
 TINY = Experiment(
     name="tiny",
     title="A policy that two cores train in minutes",
@@ -42,7 +44,7 @@ TINY = Experiment(
     optimization=Optimization(learning_rate=1e-4, least_learning_rate=1e-5, steps=60),
     grpo=Grpo(per_device_batch=32, global_batch=32),
     sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=320),
-    evidence_view=EvidenceView(most_sentences=3),
+    evidence_view=TINY_VIEW,
     held_out=HeldOut(claims=64),
 )
 """The embedded profile's run. No figure of it stands beside the paper's."""

@@ -9,7 +9,7 @@ puts Qwen2's cut and NFC in place of ours, and adds ``<|endoftext|>`` where it i
 would be a token without an embedding. So padding is that token, and our cut is nowhere coarser
 than Qwen2's in what the merges can tell: both give the same tokens.
 
-Left out deliberately: the model (``resources.embedded.tiny_policy``).
+Left out deliberately: the model (``resources.embedded.tiny_warm_start``).
 """
 
 import re
