@@ -105,9 +105,22 @@ def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: f
 
 
 def test_a_batch_used_twice_is_sampled_once():
-    """With two iterations half of the steps sample nothing new."""
+    """With two iterations half of the steps sample nothing new: as many rollouts, more steps."""
+    once = amounts(PAPER_7B, PAPER_CLAIMS)
     twice = replace(PAPER_7B, grpo=replace(PAPER_7B.grpo, iterations=2))
-    assert 2 * amounts(twice, PAPER_CLAIMS).completions == 87_424
+    found = amounts(twice, PAPER_CLAIMS)
+    assert (10_928, 87_424) == (found.steps, found.completions)
+    assert replace(once, steps=10_928) == found
+
+
+def test_a_batch_that_is_begun_is_sampled_whole():
+    """Three steps at two iterations read two batches."""
+    chosen = replace(PAPER_7B.optimization, steps=3)
+    recipe = replace(PAPER_7B, optimization=chosen, grpo=replace(PAPER_7B.grpo, iterations=2))
+    assert (3, 32) == (
+        amounts(recipe, PAPER_CLAIMS).steps,
+        amounts(recipe, PAPER_CLAIMS).completions,
+    )
 
 
 @pytest.mark.parametrize(

@@ -50,18 +50,18 @@ def test_a_loader_reads_groups_in_a_row(claims: int, reads: int, iterations: int
         assert whole * reads == part
 
 
-def test_steps_of_a_recipe_are_whole_epochs():
-    """A recipe's steps over its epochs sample every claim as often as there are epochs, or more."""
-    recipe = Experiment(
-        "e", "e", optimization=Optimization(epochs=2.0), grpo=Grpo(group_size=8, global_batch=16)
-    )
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_steps_of_a_recipe_are_whole_epochs(iterations: int):
+    """A recipe samples every claim as often as there are epochs, however often it uses a batch."""
+    grpo = Grpo(group_size=8, global_batch=16, iterations=iterations)
+    recipe = Experiment("e", "e", optimization=Optimization(epochs=2.0), grpo=grpo)
     steps = steps_of(recipe, 11)
-    told = order(11, 2, steps)
-    sampled = [row for step in range(steps) for row in told.claims_of(step)]
-    assert 12 == steps
+    told = order(11, 2, steps, iterations=iterations)
+    sampled = [row for step in range(0, steps, iterations) for row in told.claims_of(step)]
+    assert 12 * iterations == steps
     counts = [sampled.count(row) for row in range(11)]
     assert (2, 2 * 11 + 2) == (min(counts), sum(counts))  # two fill the last steps
-    assert 5464 == steps_of(recipe, 5464)
+    assert 5464 * iterations == steps_of(recipe, 5464)
 
 
 def test_too_few_claims_are_refused():

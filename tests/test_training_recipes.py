@@ -110,6 +110,7 @@ OUR_READINGS = {
     "use_transformers_continuous_batching": False,
     "disable_dropout": False,
     "remove_unused_columns": False,
+    "ddp_find_unused_parameters": False,
     "fp16": False,
     "reward_weights": None,
 }

@@ -108,7 +108,8 @@ def amounts(
 ) -> Amounts:
     """The run's amounts; held-out claims, which are few, are not in them."""
     steps = steps_of(experiment, facts.claims)
-    completions = steps * experiment.grpo.global_batch // experiment.grpo.iterations
+    batches = -(-steps // experiment.grpo.iterations)
+    completions = batches * experiment.grpo.global_batch
     calls = calls_a_rollout(experiment, facts.questions)
     lengths = tokens or JudgeTokens()
     prompt = sum(n * _prompt(task, facts, lengths) for task, n in calls.items())

@@ -11,6 +11,7 @@ changes speed but not the result: generation engine, device, paths.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -150,13 +151,14 @@ def plain_values(experiment: Experiment) -> dict[str, Any]:
 def steps_of(experiment: Experiment, claims: int) -> int:
     """Optimizer steps over ``claims`` training claims, rounded up.
 
-    Each step uses ``global_batch / group_size`` claims; 5,464 claims, two epochs and two
-    claims a step make the paper's 5,464 steps.
+    A batch has ``global_batch / group_size`` claims and makes ``iterations`` steps; 5,464
+    claims, two epochs, two claims a batch and one step each make the paper's 5,464 steps.
     """
     if experiment.optimization.steps:
         return experiment.optimization.steps
-    per_step = experiment.grpo.global_batch // experiment.grpo.group_size
-    return -int(-claims // per_step * experiment.optimization.epochs // 1)
+    grpo = experiment.grpo
+    batches = -(-claims // (grpo.global_batch // grpo.group_size))
+    return math.ceil(batches * experiment.optimization.epochs) * grpo.iterations
 
 
 def from_plain(plain: Mapping[str, Any]) -> Experiment:

@@ -76,6 +76,7 @@ def _batches(experiment: Experiment, claims: int, processes: int) -> dict[str, A
         "shuffle_dataset": True,
         "remove_unused_columns": False,  # the rewards read claim, evidence and label
         "dataloader_num_workers": 0,
+        "ddp_find_unused_parameters": False,  # every weight of the adapter is in every loss
         "eval_strategy": "no",  # held-out claims are sampled by our own callback
     }
 
