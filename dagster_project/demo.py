@@ -35,19 +35,24 @@ _TOLD = ("format", "verification", "question_count", "necessity", "joint", "tota
 
 
 def main() -> int:
-    """Run the demo; 0 on success."""
-    console = Console()
+    """Run the demo on the sample; 0 on success."""
     fill_environment()
     profile = dataclasses.replace(profile_from_environment(), corpora=None)
-    started = time.perf_counter()
-    if not _done(profile, "funnel", "demo.yaml"):
+    with dg.DagsterInstance.get() as instance:
+        return show(profile, instance, Console())
+
+
+def show(profile: Profile, instance: dg.DagsterInstance, console: Console) -> int:
+    """Run every job and print what came of it; 0 on success."""
+    runs, started = _Runs(profile, instance), time.perf_counter()
+    if not runs.done("funnel", "demo.yaml"):
         return _failed(console)
     folder, curated = DataFolder(base_dir=str(profile.data)), time.perf_counter()
     _print(console, attrition_text(_attrition(folder)))
     console.print(f"\nprofile={profile.name}; the funnel took {curated - started:.0f} s\n")
-    prepared = _done(profile, "training_inputs")
-    trained = prepared and _done(profile, "train", "demo_train.yaml", _RECIPE)
-    if not (trained and _done(profile, "catalogue")):
+    prepared = runs.done("training_inputs")
+    trained = prepared and runs.done("train", "demo_train.yaml", _RECIPE)
+    if not (trained and runs.done("catalogue")):
         return _failed(console)
     outcome = read_outcome(RunFolder(policy_folder(folder, _RECIPE)))
     _print(console, changes_text(_told(outcome)))
@@ -62,19 +67,25 @@ def main() -> int:
     return 0
 
 
-def _done(profile: Profile, job: str, config: str = "", partition: str | None = None) -> bool:
-    """Run a job in this process; whether it succeeded."""
-    found = yaml.safe_load((_CONFIGS / config).read_text("utf-8")) if config else {}
-    found["loggers"] = {"console": {"config": {"log_level": "INFO"}}}
-    with dg.DagsterInstance.get() as instance:
-        result = (
-            build_definitions(profile)
-            .resolve_job_def(job)
-            .execute_in_process(
-                run_config=found, instance=instance, raise_on_error=False, partition_key=partition
-            )
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Runs:
+    """Runs jobs of a profile in this process."""
+
+    profile: Profile
+    instance: dg.DagsterInstance
+
+    def done(self, job: str, config: str = "", partition: str | None = None) -> bool:
+        """Run a job with a file of ``configs``; whether it succeeded."""
+        found = yaml.safe_load((_CONFIGS / config).read_text("utf-8")) if config else {}
+        found["loggers"] = {"console": {"config": {"log_level": "INFO"}}}
+        chosen = build_definitions(self.profile).resolve_job_def(job)
+        result = chosen.execute_in_process(
+            run_config=found,
+            instance=self.instance,
+            raise_on_error=False,
+            partition_key=partition,
         )
-    return result.success
+        return result.success
 
 
 def _failed(console: Console) -> int:

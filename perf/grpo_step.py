@@ -20,6 +20,7 @@ from statistics import median
 
 from decomposerl.reports.escape import markdown_table
 from perf.grpo_case import Case
+from perf.verifier_report import write_between_markers
 
 PROMPTS, COMPLETIONS = (1_024, 4_096, 11_000), (512, 1_024)
 TINY_PROMPTS, TINY_COMPLETIONS = (24, 40), (8,)
@@ -142,7 +143,7 @@ def main(words: Sequence[str] | None = None) -> None:
     text = report(lines)
     sys.stdout.write(text)
     if options.report is not None:
-        options.report.write_text(text, "utf-8")
+        write_between_markers(options.report, "grpo step", text)
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
@@ -156,7 +157,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--paged", action="store_true", help="continuous batching")
     parser.add_argument("--tiny", action="store_true", help="a small model on the CPU")
-    parser.add_argument("--report", type=Path, help="write the table there too")
+    parser.add_argument("--report", type=Path, help="page with the two markers 'grpo step'")
     return parser.parse_args(words)
 
 

@@ -23,11 +23,15 @@ def line(prompt: int, completion: int, factor: float = 1.0) -> Line:
 def test_it_measures_our_trainer_at_a_small_size(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """One command: a small model, a step of 16 completions, a table with every phase."""
+    """One command: a small model, a step of 16 completions, a table with every phase in a page."""
+    report = tmp_path / "page.md"
+    markers = [f"<!-- grpo step report: {end} -->" for end in ("begin", "end")]
+    report.write_text("\n".join(["# Training", *markers, "the end"]), "utf-8")
     words = ["--tiny", "--steps", "1", "--prompts", "24", "--completions", "8"]
-    grpo_step.main([*words, "--report", str(tmp_path / "table.md")])
+    grpo_step.main([*words, "--report", str(report)])
     page = capsys.readouterr().out
-    assert (tmp_path / "table.md").read_text("utf-8") == page
+    written = "\n".join(["# Training", markers[0], page, markers[1], "the end"])
+    assert written == report.read_text("utf-8")
     (row,) = [line for line in page.splitlines() if line.startswith("| 24 |")]
     numbers = [float(cell.replace(",", "")) for cell in row.strip("| ").split(" | ")]
     assert [24, 8] == numbers[:2]
