@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from decomposerl.reports.figure_style import PALETTE, REST, legend, new_grid, png
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.training.curves import measure_named
+from decomposerl.training.curves import measure_named, smoothed
 
 _TITLES = {
     "tiny": "labels on all claims",
@@ -46,28 +46,31 @@ class Study:
 
     @classmethod
     def read(cls, folder: Path, variants: Sequence[str], seeds: int) -> "Study":
-        """All finished runs below ``folder``."""
-        places = {
-            name: [folder / name / str(seed) for seed in range(1, seeds + 1)] for name in variants
-        }
-        done = {
-            name: [place for place in each if (place / "outcome.json").is_file()]
-            for name, each in places.items()
-        }
-        control = folder / "control" / "1" / "outcome.json"
+        """All finished runs below ``folder``; one that stopped early is none."""
+        done: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
+        for name in variants:
+            places = [folder / name / str(seed) for seed in range(1, seeds + 1)]
+            told = [(place, _outcome(place)) for place in places]
+            done[name] = [(place, outcome) for place, outcome in told if _is_whole(outcome)]
         return cls(
-            {name: [_outcome(place) for place in each] for name, each in done.items()},
+            {name: [outcome for _, outcome in each] for name, each in done.items()},
             {
-                name: [pl.read_parquet(p / "curves.parquet") for p in each]
+                name: [pl.read_parquet(place / "curves.parquet") for place, _ in each]
                 for name, each in done.items()
             },
-            json.loads(control.read_text("utf-8"))["before"] if control.is_file() else {},
+            _outcome(folder / "control" / "1").get("before", {}),
         )
 
 
 def _outcome(place: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((place / "outcome.json").read_text("utf-8"))
+    """How a run ended; empty where it did not."""
+    path = place / "outcome.json"
+    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     return found
+
+
+def _is_whole(outcome: dict[str, Any]) -> bool:
+    return bool(outcome) and not outcome["stopped"]
 
 
 def study_page(study: Study, picture: Path) -> str:
@@ -77,8 +80,9 @@ def study_page(study: Study, picture: Path) -> str:
     for name, outcomes in study.outcomes.items():
         if outcomes:
             minutes = [sum(o["seconds"].values()) / 60 for o in outcomes]
+            seeds = f"{len(outcomes)} seed{'s' * (len(outcomes) > 1)}"
             parts.append(
-                f"### `{name}`: {_TITLES[name]}\n\n{len(outcomes)} seeds, "
+                f"### `{name}`: {_TITLES[name]}\n\n{seeds}, "
                 f"{outcomes[0]['steps']} steps, {np.median(minutes):.1f} minutes of generation, "
                 "judging and update.\n"
             )
@@ -92,6 +96,8 @@ def _table(outcomes: Sequence[dict[str, Any]], control: dict[str, float]) -> str
         "| --- | ---: | ---: | ---: | ---: |",
     ]
     for key in _TOLD:
+        if not all(key in outcome[end] for outcome in outcomes for end in ("before", "after")):
+            continue  # nothing to measure it on, such as no trace with two questions
         before = np.array([outcome["before"][key] for outcome in outcomes])
         after = np.array([outcome["after"][key] for outcome in outcomes])
         split, _, name = key.partition("/")
@@ -155,6 +161,4 @@ def _draw(axes: Any, lines: Sequence[NDArray[np.float64]], variant: str) -> None
 def _smoothed(curves: pl.DataFrame, measure: str) -> NDArray[np.float64]:
     """The training means of a measure in the order of steps, as moving means."""
     chosen = curves.filter(pl.col("split") == "train", pl.col("measure") == measure).sort("step")
-    means = chosen["mean"].interpolate().to_numpy().astype(float)
-    weights = np.ones(min(_WINDOW, len(means)))
-    return np.convolve(means, weights, "same") / np.convolve(np.ones_like(means), weights, "same")
+    return np.array(smoothed(chosen["mean"].to_list(), _WINDOW), dtype=float)

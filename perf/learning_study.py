@@ -18,6 +18,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,25 +38,26 @@ VARIANTS = ("tiny", "tiny_s10", "tiny_shuffled")
 CONTROL = "control"
 
 
-def main() -> None:
-    """Train what is asked for, then report on all that lies in the folder."""
-    options = _options()
+def main(words: Sequence[str] | None = None) -> int:
+    """Train what is asked for, then report on all that lies in the folder; 1 if a run failed."""
+    options = _options(words)
     if options.one:
         _train_one(options, *options.one.rsplit(":", 1))
-        return
+        return 0
     wanted = [f"{name}:{seed}" for seed in range(1, options.seeds + 1) for name in options.variants]
     if options.control:
         wanted.insert(0, f"{CONTROL}:1")
     with ThreadPoolExecutor(options.workers) as pool:
-        list(pool.map(lambda one: _in_process(options, one), wanted))
+        done = list(pool.map(lambda one: _in_process(options, one), wanted))
     study = Study.read(options.out, options.variants, options.seeds)
     page = study_page(study, options.picture)
     print(page)
     if options.report:
         write_between_markers(options.report, "learning", page)
+    return int(not all(done))
 
 
-def _in_process(options: argparse.Namespace, one: str) -> None:
+def _in_process(options: argparse.Namespace, one: str) -> bool:
     words = [sys.executable, "-m", "perf.learning_study", "--one", one, "--data", options.data]
     words += ["--out", options.out] + (["--control", options.control] if options.control else [])
     environment = os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -66,10 +68,11 @@ def _in_process(options: argparse.Namespace, one: str) -> None:
             [str(word) for word in words], env=environment, stdout=told, stderr=told, check=False
         )
     print(f"{one}: {'done' if done.returncode == 0 else f'failed, see {log}'}", flush=True)
+    return done.returncode == 0
 
 
 def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
-    recipe = _recipe(name, int(seed))
+    recipe = _recipe(name, int(seed), options.control)
     engines = (
         RuleJudge(),
         StoredEmbedder(MiniLM(), ResultStore(options.out / "vectors" / name / seed)),
@@ -82,19 +85,20 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
         key=material.key,
         claims=material.claims,
         held_out=material.held_out,
-        base=str(options.control) if name == CONTROL else material.base,
+        base=material.base,
         folder=folder.resolve(),
         limits=Limits(stop_unhealthy=False),
     )
     train(run, *engines, _tell)
 
 
-def _recipe(name: str, seed: int) -> Experiment:
+def _recipe(name: str, seed: int, control: Path | None) -> Experiment:
+    """The recipe of a variant; the control is one step that moves nothing, from its own base."""
     if name != CONTROL:
         return dataclasses.replace(experiment(name), seed=seed)
-    tiny = experiment(VARIANTS[0])
+    tiny, base = experiment(VARIANTS[0]), str(control and control.resolve())
     still = Optimization(learning_rate=1e-12, least_learning_rate=0.0, steps=1)
-    return dataclasses.replace(tiny, name=CONTROL, seed=seed, optimization=still)
+    return dataclasses.replace(tiny, name=CONTROL, model=base, seed=seed, optimization=still)
 
 
 def _tell(step: StepReport) -> None:
@@ -102,19 +106,22 @@ def _tell(step: StepReport) -> None:
     print(f"{step.step}/{step.steps} total {total} {dict(step.seconds)}", flush=True)
 
 
-def _options() -> argparse.Namespace:
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("data"), help="where the funnel ran")
     parser.add_argument("--out", type=Path, default=Path("data/learning_study"), help="runs")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, choices=range(1, 100), default=5, metavar="N")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--workers", type=int, default=2, help="runs side by side")
     parser.add_argument("--control", type=Path, help="base policy on clean traces alone")
     parser.add_argument("--picture", type=Path, default=Path("docs/learning.png"))
     parser.add_argument("--report", type=Path, help="page with the two markers 'learning'")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args(words)
+    if options.control is not None and not (options.control / "config.json").is_file():
+        parser.error(f"--control: {options.control} holds no model")
+    return options
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
