@@ -12,7 +12,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.sample.plan import cases
 from decomposerl.sample.planting import Planter
 from decomposerl.sample.policy_flaws import Block, flawed
-from decomposerl.sample.policy_lessons import Lesson, lessons
+from decomposerl.sample.policy_lessons import STATEMENT, Lesson, lessons
 from decomposerl.sample.world import World
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
@@ -88,22 +88,29 @@ def test_every_answer_quotes_a_line_of_the_view():
             assert cycle.thought == {"Yes": "It holds.", "No": "It differs."}[ruling]
 
 
-def test_the_opening_thought_says_what_the_evidence_has_in_the_claims_words():
-    """One sentence a question: the question's own where the answer is Yes, another where No."""
+def test_the_opening_thought_says_the_claim_over_as_the_evidence_has_it():
+    """The claim itself exactly where it is supported; a fact asked twice is added."""
+    added = 0
+    for one in CLEAN:
+        opening = str(parse_trace(one.trace).opening)
+        assert opening.startswith(STATEMENT)
+        said = opening.removeprefix(f"{STATEMENT} ")
+        assert said.startswith(one.claim) == (one.label == "Supported")
+        added += said.count(". ")
+    assert 0.2 * len(CLEAN) < added < 0.5 * len(CLEAN)
+
+
+def test_what_a_no_denies_is_not_in_the_opening_thought():
+    """Of questions that state a fact after a name; that is what a verdict can be read from."""
     rulings = Counter[str]()
     for one in CLEAN:
         trace = parse_trace(one.trace)
-        opening = str(trace.opening)
-        assert opening.count(". ") + 1 == len(trace.cycles)
         for cycle in trace.cycles:
             ruling = cycle.answer.split(", ")[0]
-            if stated := _STATED.fullmatch(cycle.question):
-                assert (f"{stated[1]}." in opening) == (ruling == "Yes")
-                rulings[ruling] += 1
-            elif ruling == "Yes":
-                _, *asked = cycle.question.rstrip("?").split()
-                assert set(asked) <= set(re.split(r"[ .]+", opening))
-    assert min(rulings["Yes"], rulings["No"]) > 150
+            words = set(re.findall(r"\w+", cycle.question)) - {"Is", "it", "true", "that"}
+            held = words <= set(re.findall(r"\w+", str(trace.opening)))
+            rulings[f"{ruling} {held}"] += 1
+    assert rulings["No False"] > 4 * rulings["No True"]
 
 
 def test_no_stands_exactly_where_the_claim_differs():

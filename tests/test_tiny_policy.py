@@ -259,20 +259,20 @@ def token_losses(model: "Qwen2ForCausalLM", example: tuple[list[int], list[int]]
 def test_the_loss_is_the_weighted_mean_over_tokens(
     model: "Qwen2ForCausalLM", tokenizer: "Tokenizer", prompt: float, decision: float
 ):
-    """A trace's token counts 1, Yes and No ``decision_weight``, a prompt's ``prompt_weight``.
+    """A trace's token counts 1, a decision ``decision_weight``, a prompt's ``prompt_weight``.
 
     Padding and neighbours count nothing.
     """
     import torch
 
     batch = encoded(some(3), tokenizer)
-    yes, no = tokenizer.convert_tokens_to_ids(["Yes", "No"])
+    opens = tokenizer.convert_tokens_to_ids(["<answer>", "<verification>"])
     assert len({len(head) + len(tail) for head, tail in batch}) > 1
     costs: list[tuple[float, float]] = []
     for head, tail in batch:
         weights = [
             *[prompt] * (len(head) - 1),
-            *(decision if t in {yes, no} else 1.0 for t in tail),
+            *(decision if before in opens else 1.0 for before in [head[-1], *tail[:-1]]),
         ]
         costs += zip(token_losses(model, (head, tail)), weights, strict=True)
     mean = sum(loss * weight for loss, weight in costs) / sum(weight for _, weight in costs)

@@ -24,15 +24,17 @@ from typing import Any
 _FAST = 0.06
 """Radians a token above which a rotation is used for distances, below for contents."""
 _BACK = 10.0
-"""Attention score of the token before."""
-_MATCH, _REST = 3.4, 5.0
+"""Attention score of the token at the wanted distance."""
+_COMPARED, _CONTEXT = 20, 0.3
+"""Dimensions in which contents are compared, and how much the token before them counts."""
+_MATCH, _REST = 2.2, 3.5
 """Scales of queries and keys: of contents compared, and of the opening token to rest on."""
-_EMBEDDING, _MARK, _LOGITS, _WRITES = 0.5, 3.0, 0.3, 0.02
+_EMBEDDING, _MARK, _LOGITS, _WRITES = 0.5, 3.0, 0.3, 0.1
 """Embeddings' standard deviation, the two marks, the last norm's scale, and the share that all
 other parts write at first."""
 _TOLD, _COPIED, _FLAG, _HELD = 0.4, 0.8, 0.2, 0.8
 """How strongly the earlier token, the token to copy, the stages and what is held are written."""
-_AFTER, _PREFERRED = 2.8, 5.0
+_AFTER, _PREFERRED = 2.8, 2.0
 """Scales of attention to the marks, and to places in the trace."""
 _ASKED, _FACT, _UNHELD, _NEAR = 30.0, 30.0, 20.0, 6.0
 """Scales of attention where doubt is looked for: in the question, at its facts, at what is not
@@ -47,16 +49,17 @@ _MARKS = 8
 class _Places:
     """Orthonormal directions of the residual stream, one a row.
 
-    ``now`` and ``before`` hold the present and the earlier token's content. ``opening``, ``think``
+    ``now``, ``before`` and ``earlier`` hold the content of the present token and of the two that
+    stood before it. ``opening``, ``think``
     and ``question`` mark the tokens that open a prompt, a thought and a question. ``told`` marks
     tokens from the first thought on, ``asked`` from the first question on, ``held`` tokens that
     stood in the trace before. ``named`` tells words that facts are made of from mere wording, and
-    ``sure`` says that the present question's are held. ``copied`` is what the heads that copy read
-    and write, ``content`` all that embeddings use.
+    ``sure`` says that the present question's are held. ``content`` is all that embeddings use.
     """
 
     now: Any
     before: Any
+    earlier: Any
     opening: Any
     think: Any
     question: Any
@@ -65,7 +68,6 @@ class _Places:
     held: Any
     named: Any
     sure: Any
-    copied: Any
     content: Any
 
 
@@ -97,27 +99,32 @@ def wire_copying(model: Any, words: Words) -> None:  # noqa: ANN401 - a transfor
     turns = config.rope_parameters["rope_theta"] ** (-torch.arange(0, width, 2) / width)
     slow = [place for place, turn in enumerate(turns.tolist()) if turn <= _FAST]
     rest, compared = slow[-1], slow[:-1]
-    axes = [*compared, *(place + width // 2 for place in compared)]
+    axes = [*compared, *(place + width // 2 for place in compared)][:_COMPARED]
     with torch.no_grad():
-        places = _places(config.hidden_size, len(axes), 2 * width - 1)
+        places = _places(config.hidden_size, len(axes))
         _quieten(model, places)
         _mark(model.model.embed_tokens.weight, words, places)
         first, second, third = (layer.self_attn for layer in model.model.layers[:3])
-        _wire_previous(first, width, turns, places)
-        _wire_stages(first, width, rest, places)
+        for number, (distance, into) in enumerate(((1, places.before), (2, places.earlier))):
+            head = slice(number * width, (number + 1) * width)
+            _wire_distance(first, head, turns, distance)
+            _carry(first, head, places.now, into * _TOLD)
+        _wire_stages(first, slice(2 * width, 3 * width), rest, places)
         _wire_induction(second, width, (axes, rest), places)
         _wire_doubt(third, width, slow[0], rest, places)
 
 
-def _places(hidden: int, compared: int, copied: int) -> _Places:
+def _places(hidden: int, compared: int) -> _Places:
     import torch
 
     rows = torch.linalg.qr(torch.randn(hidden, hidden))[0].T
-    sizes = [compared, *[1] * _MARKS, hidden - compared - _MARKS]
-    before, opening, think, question, told, asked, held, named, sure, content = rows.split(sizes)
+    sizes = [compared, compared, *[1] * _MARKS, hidden - 2 * compared - _MARKS]
+    before, earlier, *marks, content = rows.split(sizes)
+    opening, think, question, told, asked, held, named, sure = marks
     return _Places(
         now=content[:compared],
         before=before,
+        earlier=earlier,
         opening=opening,
         think=think,
         question=question,
@@ -126,7 +133,6 @@ def _places(hidden: int, compared: int, copied: int) -> _Places:
         held=held,
         named=named,
         sure=sure,
-        copied=content[:copied],
         content=content,
     )
 
@@ -155,32 +161,30 @@ def _mark(table: Any, words: Words, places: _Places) -> None:  # noqa: ANN401 - 
     table[words.no] -= _SPOKEN * places.sure[0]
 
 
-def _wire_previous(attention: Any, width: int, turns: Any, places: _Places) -> None:  # noqa: ANN401 - tensors
-    """Head 0 attends one token back and writes that token's ``now`` into ``before``."""
+def _wire_distance(attention: Any, head: slice, turns: Any, distance: int) -> None:  # noqa: ANN401 - tensors
+    """Let a head attend ``distance`` tokens back, whatever stands there."""
     import torch
 
-    head, half = slice(0, width), width // 2
+    width = head.stop - head.start
     strength = math.sqrt(_BACK * math.sqrt(width))
     query, key = torch.zeros(width), torch.zeros(width)
     for place, turn in enumerate(turns.tolist()):
         if turn > _FAST:
             key[place] = strength
-            query[place] = strength * math.cos(turn)
-            query[place + half] = -strength * math.sin(turn)
+            query[place] = strength * math.cos(turn * distance)
+            query[place + width // 2] = -strength * math.sin(turn * distance)
     attention.q_proj.weight[head], attention.k_proj.weight[head] = 0, 0
     attention.q_proj.bias[head], attention.k_proj.bias[head] = query, key
-    _carry(attention, head, places.now, places.before * _TOLD)
 
 
-def _wire_stages(attention: Any, width: int, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
-    """Heads 1 and 2 rest on the first thought and question, where there are any, and say so."""
-    for number, mark, flag in (
-        (1, places.think, places.told),
-        (2, places.question, places.asked),
-    ):
-        head = slice(number * width, (number + 1) * width)
-        _constant_query(attention, head, rest, _AFTER, places.opening[0] + 2 * mark[0])
-        _carry(attention, head, mark, flag * _FLAG)
+def _wire_stages(attention: Any, head: slice, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
+    """A head rests on a question where there was one, else on a thought, and says so."""
+    import torch
+
+    sought = places.opening[0] + 2 * places.think[0] + 3 * places.question[0]
+    _constant_query(attention, head, rest, _AFTER, sought)
+    read = torch.cat([places.think + places.question, places.question])
+    _carry(attention, head, read, torch.cat([places.told, places.asked]) * _FLAG)
 
 
 def _wire_doubt(attention: Any, width: int, near: int, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
@@ -221,20 +225,30 @@ def _wire_induction(
 
     compared, rest = axes
     hidden = places.now.shape[1]
+    turned = _subspace(len(compared), len(compared)) * _CONTEXT
+    sought = places.now + turned @ places.before / _TOLD
+    found = (places.before + turned @ places.earlier) / _TOLD
     for place in (0, 1):
         head = slice(place * width, (place + 1) * width)
         query, key = torch.zeros(width, hidden), torch.zeros(width, hidden)
-        query[compared], key[compared] = places.now * _MATCH, places.before * _MATCH
+        query[compared], key[compared] = sought * _MATCH, found * _MATCH
         key[rest] = places.opening[0] * _REST + place * places.told[0] * _PREFERRED
         attention.q_proj.weight[head], attention.k_proj.weight[head] = query, key
         attention.q_proj.bias[head], attention.k_proj.bias[head] = 0, 0
         attention.q_proj.bias[head.start + rest] = _REST
-        read = places.copied[place * width : (place + 1) * width]
+        read = places.content[place * (width - 1) : (place + 1) * (width - 1)]
         written = read * _COPIED
         if place == 1:
             read = torch.cat([read, places.told])
             written = torch.cat([written, places.held * _HELD])
         _carry(attention, head, read, written)
+
+
+def _subspace(rows: int, columns: int) -> Any:  # noqa: ANN401 - a tensor
+    """Orthonormal rows, shape (rows, columns)."""
+    import torch
+
+    return torch.linalg.qr(torch.randn(columns, rows))[0].T
 
 
 def _carry(attention: Any, head: slice, read: Any, written: Any) -> None:  # noqa: ANN401 - tensors

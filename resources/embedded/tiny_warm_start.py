@@ -38,8 +38,8 @@ class WarmStart:
     ``initializer_range`` is about 1 / sqrt(hidden): with transformers' 0.02 attention stays
     flat at this size and nothing is learnt. The last ``flawed_share`` of the steps imitates
     lessons of which the share ``flaws`` has a flaw; 0 trains on clean traces alone.
-    ``prompt_weight`` is the loss weight of a prompt's token and ``decision_weight`` of the first of
-    an answer, yes or no; any other of a trace has 1.
+    ``prompt_weight`` is the loss weight of a prompt's token, ``decision_weight`` that of a yes, a
+    no and a verdict; any other token of a trace has 1.
     """
 
     vocabulary: int = 1536
@@ -199,7 +199,7 @@ class _Course:
 
         self.settings, self.model, self.progress = settings, model, progress
         self.pad = tokenizer.pad_token_id
-        self.answer = tokenizer.convert_tokens_to_ids("<answer>")
+        self.decisions = tokenizer.convert_tokens_to_ids(["<answer>", "<verification>"])
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
@@ -255,7 +255,8 @@ class _Course:
             tokens[row, : len(head) + len(tail)] = torch.tensor(head + tail)
             weights[row, 1 : len(head)] = self.settings.prompt_weight
             weights[row, len(head) : len(head) + len(tail)] = 1.0
-        weights[:, 1:][tokens[:, :-1] == self.answer] = self.settings.decision_weight
+        decided = torch.isin(tokens[:, :-1], torch.tensor(self.decisions))
+        weights[:, 1:][decided] = self.settings.decision_weight
         counted = weights[:, 1:] > 0
         states = self.model.model(input_ids=tokens).last_hidden_state[:, :-1]
         losses = torch.nn.functional.cross_entropy(
