@@ -72,6 +72,16 @@ SEEDS = {
         "def late():\n    import decomposerl.judge.plan\n",
         "The judge: a plan",
     ),
+    "a recipe's type that knows the recipes": (
+        "decomposerl/training/experiment.py",
+        "def late():\n    import decomposerl.training.experiments\n",
+        "Training in the domain",
+    ),
+    "a checkpoint that knows the trainer": (
+        "resources/training/checkpoints.py",
+        "def late():\n    import resources.training.trainer\n",
+        "The trainer reads",
+    ),
     "a profile that knows the definitions": (
         "dagster_project/jobs.py",
         "def late():\n    import dagster_project.definitions\n",
