@@ -12,7 +12,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.sample.plan import cases
 from decomposerl.sample.planting import Planter
 from decomposerl.sample.policy_flaws import Block, flawed
-from decomposerl.sample.policy_lessons import STATEMENT, Lesson, lessons
+from decomposerl.sample.policy_lessons import Lesson, lessons
 from decomposerl.sample.world import World
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
@@ -78,39 +78,39 @@ def test_clean_traces_have_no_fault():
     assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in CLEAN}
 
 
-def test_every_answer_quotes_a_line_of_the_view():
-    """After Yes or No stands one whole line, and the thought says which of the two it was."""
+def test_a_no_quotes_a_line_of_the_view():
+    """One whole line; and after each answer the thought says which of the two it was."""
     for one in CLEAN:
         lines = one.view.splitlines()
         for cycle in parse_trace(one.trace).cycles:
             ruling, said = cycle.answer.split(", ", 1)
-            assert said in lines
+            assert ruling == "Yes" or said in lines
             assert cycle.thought == {"Yes": "It holds.", "No": "It differs."}[ruling]
 
 
-def test_the_opening_thought_says_the_claim_over_as_the_evidence_has_it():
-    """The claim itself exactly where it is supported; a fact asked twice is added."""
-    added = 0
-    for one in CLEAN:
-        opening = str(parse_trace(one.trace).opening)
-        assert opening.startswith(STATEMENT)
-        said = opening.removeprefix(f"{STATEMENT} ")
-        assert said.startswith(one.claim) == (one.label == "Supported")
-        added += said.count(". ")
-    assert 0.2 * len(CLEAN) < added < 0.5 * len(CLEAN)
-
-
-def test_what_a_no_denies_is_not_in_the_opening_thought():
-    """Of questions that state a fact after a name; that is what a verdict can be read from."""
-    rulings = Counter[str]()
+def test_the_opening_thought_quotes_every_sentence_that_decides():
+    """Nothing else stands there, and what a No answers with is among it."""
     for one in CLEAN:
         trace = parse_trace(one.trace)
+        opening = str(trace.opening)
+        left = opening
+        for sentence in sorted(one.view.splitlines(), key=len, reverse=True):
+            left = left.replace(sentence, "")
+        assert "" == left.strip()
         for cycle in trace.cycles:
-            ruling = cycle.answer.split(", ")[0]
-            words = set(re.findall(r"\w+", cycle.question)) - {"Is", "it", "true", "that"}
-            held = words <= set(re.findall(r"\w+", str(trace.opening)))
-            rulings[f"{ruling} {held}"] += 1
-    assert rulings["No False"] > 4 * rulings["No True"]
+            ruling, _, said = cycle.answer.partition(", ")
+            assert ruling == "Yes" or said in opening
+
+
+def test_a_yes_repeats_what_was_asked():
+    """In the claim's words: the words of the question but for how it asks."""
+    frames = {"Is", "it", "true", "that"}
+    for one in CLEAN:
+        for cycle in parse_trace(one.trace).cycles:
+            ruling, _, said = cycle.answer.partition(", ")
+            asked = re.findall(r"\w+", cycle.question)
+            if ruling == "Yes" and asked[:4] == ["Is", "it", "true", "that"]:
+                assert set(asked) - frames <= set(re.findall(r"\w+", said))
 
 
 def test_no_stands_exactly_where_the_claim_differs():

@@ -2,8 +2,8 @@
 
 Takes a seed, gives lessons without end: a claim of the same forms as the sample's, over
 evidence from the same invented world (other names, since the seed is another), and a trace
-that first says the claim over as the evidence has it, then asks about one fact at a time, holds
-each question against that, and answers by quoting the sentence that decides.
+that first quotes the sentences that decide, then asks about one fact at a time and holds each
+question against what it quoted.
 
 A clean trace is right in all it says, but traces differ: some ask about a fact in one wording,
 some in both. Which pays is for the rewards to teach. A flawed trace (``policy_flaws``) gives
@@ -22,7 +22,7 @@ from decomposerl.sample.policy_flaws import Block, flawed
 from decomposerl.sample.prose import Statement, core, padded, spoil, state
 from decomposerl.sample.rewording import names
 from decomposerl.sample.trace_wording import question
-from decomposerl.sample.world import Fact, World, capital
+from decomposerl.sample.world import Fact, World
 from decomposerl.traces.trace import Verdict
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
@@ -30,9 +30,7 @@ from decomposerl.training.experiment import EvidenceView
 _KINDS = (WIKI, WIKI, WIKI, WIKI, *KINDS_OF.values())
 _LEAST_NAMES = 2
 _LEAST_WORDS = 150
-STATEMENT = "Statement:"
-"""What opens the claim in the policy's prompt, and the first thought."""
-_ASKED_TWICE = 0.35
+_ASKED_TWICE = 0.25
 """Share of clean traces that ask about one of their facts in both wordings."""
 
 
@@ -67,6 +65,12 @@ class _Point:
         wrong = {slot for slot, value in stated if value != self.true.values[slot]}
         return wrong <= set(self.stated.slots(wording))
 
+    def answer(self, wording: int) -> str:
+        """What holds in the claim's words, what differs in the document's."""
+        if self.holds:
+            return f"Yes, {self.stated.subject} {self.stated.pred(wording)}."
+        return f"No, {self.true.sentence()}"
+
 
 def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesson]:
     """Lessons, as many as are asked for; ``flaws`` is the share with a flawed trace, 0..1.
@@ -94,7 +98,7 @@ def _lesson(world: World, rng: random.Random, view: EvidenceView, flaws: float) 
     points = sorted(_points(true, stated), key=lambda point: claim.find(point.stated.pred(wording)))
     if any(point.true.sentence() not in seen for point in points):
         return None
-    blocks = _blocks(rng, points, true.text(wording), wording, label)
+    blocks = _blocks(rng, points, wording, label)
     flaw = ""
     if rng.random() < flaws:
         flaw, blocks = flawed(rng, blocks)
@@ -123,22 +127,18 @@ def _points(true: Statement, stated: Statement) -> list[_Point]:
     return [_Point(*pair) for pair in zip(true.facts, stated.facts, strict=True)]
 
 
-def _blocks(
-    rng: random.Random, points: list[_Point], found: str, wording: int, label: Verdict
-) -> list[Block]:
-    """The clean trace of a claim; ``found`` is what the evidence makes of it."""
+def _blocks(rng: random.Random, points: list[_Point], wording: int, label: Verdict) -> list[Block]:
+    """The clean trace of a claim."""
     asked = [(point, wording) for point in points]
     again = rng.randrange(len(points))
     if rng.random() < _ASKED_TWICE and points[again].said_in(wording + 1):
         asked.insert(again + 1, (points[again], wording + 1))
-        true = points[again].true
-        found = f"{found} {capital(true.subject)} {true.pred(wording + 1)}."
-    blocks = [Block("think", f"{STATEMENT} {found}")]
+    told = dict.fromkeys(point.true.sentence() for point in points)
+    blocks = [Block("think", " ".join(told))]
     for point, worded in asked:
-        said = point.true.sentence()
         blocks += [
             Block("question", question(point.stated, worded)),
-            Block("answer", f"Yes, {said}" if point.holds else f"No, {said}"),
+            Block("answer", point.answer(worded)),
             Block("think", "It holds." if point.holds else "It differs."),
         ]
     return [*blocks, Block("verification", label)]

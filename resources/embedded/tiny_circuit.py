@@ -1,13 +1,13 @@
 """Heads that copy and compare, written into the tiny policy before it learns.
 
-A verifier quotes, and notices what its quotations do not hold. Both take an induction circuit: a
-head of layer 0 that tells each token which one stood before it, and heads of layer 1 that look
-for the place where the present token stood before and give what followed it there (Olsson et al.,
-2022, "In-context Learning and Induction Heads"). One of them prefers places in the trace to
-those in the prompt, and writes down which it found: what a question names and no thought has
-quoted is in doubt, and a head of layer 2 looks at that. A model of this size needs thousands of
-steps to find such a circuit by itself; written down it is there at once, and the warm start
-refines it.
+A verifier quotes, and notices what its quotations do not hold. Both take an induction circuit: two
+heads of layer 0 that tell each token which two stood before it, and heads of layer 1 that look
+for a place where the present token stood already, and give what followed it there (Olsson et al.,
+2022, "In-context Learning and Induction Heads"). One of them, which copies, also compares the token
+before. The other prefers places in the trace to those in the prompt and writes down which it
+found: what a question names and the first thought does not hold is in doubt, and a head of layer
+2 looks at that. A model of this size needs thousands of steps to find such a circuit by itself;
+written down it is there at once, roughly, and the warm start makes it exact.
 
 How: queries and keys have biases in this architecture, and rotary positions turn biases into a
 function of distance alone, so a bias on the fast rotations attends one token back. Contents are
@@ -218,17 +218,18 @@ def _wire_induction(
 ) -> None:
     """Heads 0 and 1 look where ``before`` is the present token, and copy what stands there.
 
-    Without such a place they rest on the opening token. Head 1 prefers places in the trace, and
-    writes ``held`` where it found one.
+    Head 0 also compares the tokens before the two. Without such a place both rest on the opening
+    token. Head 1 prefers places in the trace, and writes ``held`` where it found one.
     """
     import torch
 
     compared, rest = axes
     hidden = places.now.shape[1]
     turned = _subspace(len(compared), len(compared)) * _CONTEXT
-    sought = places.now + turned @ places.before / _TOLD
-    found = (places.before + turned @ places.earlier) / _TOLD
     for place in (0, 1):
+        context = turned * (1 - place)
+        sought = places.now + context @ places.before / _TOLD
+        found = (places.before + context @ places.earlier) / _TOLD
         head = slice(place * width, (place + 1) * width)
         query, key = torch.zeros(width, hidden), torch.zeros(width, hidden)
         query[compared], key[compared] = sought * _MATCH, found * _MATCH
