@@ -41,9 +41,9 @@ TINY = Experiment(
     title="A policy that two cores train in minutes",
     model=BASE_POLICY,
     lora=Lora(dtype="float32"),
-    optimization=Optimization(learning_rate=1e-4, least_learning_rate=1e-5, steps=60),
+    optimization=Optimization(learning_rate=3e-4, least_learning_rate=3e-5, steps=40),
     grpo=Grpo(per_device_batch=32, global_batch=32),
-    sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=320),
+    sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=352),
     evidence_view=TINY_VIEW,
     held_out=HeldOut(claims=64),
 )
