@@ -61,7 +61,6 @@ def main(words: Sequence[str] | None = None) -> int:
                 outcome = _train(run, output, options)
         except DecomposeRLError as error:
             output.note(str(error), logging.ERROR)
-            sys.stderr.write(f"{error}\n")
             return REFUSED
         except Interrupted as stop:  # of several processes, which then write no outcome
             output.note(str(stop), logging.WARNING)
@@ -81,7 +80,9 @@ def _options(words: Sequence[str] | None) -> Options:
 def _read(path: Path) -> TrainingRun:
     try:
         return TrainingRun.from_json(path.read_text("utf-8"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except KeyError as error:
+        raise ConfigError(f"{path} holds no training run: field {error} is missing") from error
+    except (OSError, ValueError, TypeError) as error:
         raise ConfigError(f"{path} holds no training run: {error}") from error
 
 

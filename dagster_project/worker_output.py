@@ -8,6 +8,7 @@ nothing here is given.
 """
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -54,8 +55,9 @@ class PipesOutput:
         self._pipes = pipes
 
     def note(self, text: str, level: int = logging.INFO) -> None:
-        """A line of the run's log."""
+        """A line of the run's log; an error also ends what the process printed."""
         self._pipes.log.log(level, text)
+        _print_error(text, level)
 
     def step(self, report: StepReport) -> None:
         """A line and a structured message."""
@@ -113,7 +115,8 @@ class SilentOutput:
     """Nowhere: of several processes that train together one speaks."""
 
     def note(self, text: str, level: int = logging.INFO) -> None:
-        """Nothing."""
+        """Nothing but errors."""
+        _print_error(text, level)
 
     def step(self, report: StepReport) -> None:
         """Nothing."""
@@ -123,6 +126,11 @@ class SilentOutput:
 
     def outcome(self, outcome: TrainingOutcome) -> None:
         """Nothing."""
+
+
+def _print_error(text: str, level: int) -> None:
+    if level >= logging.ERROR:
+        sys.stderr.write(f"{text}\n")
 
 
 @contextmanager

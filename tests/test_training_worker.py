@@ -137,13 +137,15 @@ def test_another_run_than_was_planned_is_refused(tmp_path: Path, base: Path):
 
 
 def test_a_file_that_holds_no_run_is_named(tmp_path: Path, base: Path):
-    """One sentence and status 2, not a traceback."""
+    """One sentence, said once, and status 2, not a traceback; a missing field by its name."""
     run = planned(tmp_path, base)
-    process = start(run, ["--run", str(tmp_path / "missing.json")])
-    status, printed = ended(process)
-    assert 2 == status
-    assert "missing.json holds no training run" in printed
-    assert "Traceback" not in printed
+    (tmp_path / "empty.json").write_text("{}", "utf-8")
+    for name, reason in (("missing", "No such file"), ("empty", "field '")):
+        status, printed = ended(start(run, ["--run", str(tmp_path / f"{name}.json")]))
+        assert 2 == status
+        assert 1 == printed.count(f"{name}.json holds no training run")
+        assert reason in printed, printed
+        assert "Traceback" not in printed
 
 
 def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path):
