@@ -1,0 +1,152 @@
+"""What a baseline is: a generator of calls to a model that ends with a verdict.
+
+Takes a claim with its evidence, yields groups of ``Call`` values that may be asked at once, is
+sent their ``Answer`` values in order, and returns a ``Verification``::
+
+    def steps(question: Question) -> Steps:
+        (answer,) = yield (Call("verify", "verdict", {"claim": question.claim, ...}),)
+        return Verification(read(answer), ...)
+
+A call names what is to be done (its operation) beside the template and its variables, so that a
+chat model answers from the filled template and rules answer from the variables. An answer that
+failed ends the claim: ``ask`` raises, whoever runs the generator records ``failed``.
+
+Left out deliberately: prompts' words (``decomposerl/prompts``), models, endpoints and records
+(``resources.evaluation``).
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from decomposerl.chat import Token
+from decomposerl.traces.trace import Cycle, Verdict
+
+Operation = Literal[
+    "decompose",  # write questions, sub-claims or predicates of a claim
+    "next_question",  # write the next question, given those answered so far
+    "answer",  # answer one question from evidence alone
+    "verify",  # say whether a statement holds, by evidence or by what was answered
+    "judge_sufficient",  # say whether what is known suffices
+    "program",  # write a program over questions and checks
+    "select",  # pick the passages that bear on a question
+    "summarise",  # condense evidence with respect to a claim
+    "state",  # turn a question and its answer into one statement
+    "procedure",  # the whole method written out in one completion
+]
+Protocol = Literal["faithful", "single_call"]
+ParseStatus = Literal[
+    "parsed",  # a verdict was read
+    "unparsed",  # the outputs hold none; counted as wrong, never guessed
+    "truncated",  # the token limit cut the output that would have held it
+    "failed",  # a call got no answer
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be verified. ``passages`` are the evidence's units, in order."""
+
+    claim: str
+    evidence: str
+    passages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a model.
+
+    ``template`` is a section of the method's prompt file and ``variables`` fill its places, all
+    of them. ``continues`` is text of the assistant's own turn that the reply goes on from (a
+    running transcript), ``stop`` ends it, ``temperature`` 0 is greedy, ``sample`` tells equal
+    calls of a sampled method apart.
+    """
+
+    operation: Operation
+    template: str
+    variables: Mapping[str, str]
+    continues: str = ""
+    stop: tuple[str, ...] = ()
+    max_tokens: int = 1_024
+    temperature: float = 0.0
+    sample: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back. ``text`` goes on where ``Call.continues`` ended.
+
+    ``truncated``: the token limit ended it. ``failure`` says why there is none, empty where
+    there is one. ``tokens`` are there where log probabilities were had.
+    """
+
+    text: str
+    truncated: bool = False
+    failure: str = ""
+    tokens: tuple[Token, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """How a claim ended.
+
+    ``opening``, ``cycles`` and the verdict make a trace that the rewards can score (cycles with an
+    empty thought get the method's own words). ``reply`` is what a person reads: the output that
+    holds the verdict, or the transcript. ``spoken`` is the answer whose tokens spell the verdict,
+    where one does. ``notes`` are a method's own findings (programs rejected, a bracket that
+    disagrees with its predicates, questions repeated), short names to values.
+    """
+
+    verdict: Verdict | None
+    status: ParseStatus
+    reply: str
+    cycles: tuple[Cycle, ...] = ()
+    opening: str = ""
+    spoken: Answer | None = None
+    notes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+
+
+Steps = Generator[tuple[Call, ...], tuple[Answer, ...], Verification]
+Procedure = Callable[[Question], Steps]
+
+
+class CallFailedError(Exception):
+    """A call got no answer; ``str`` is the reason. Ends the claim as ``failed``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One published method. ``name`` is its file, ``prompt`` its prompt file's name.
+
+    ``procedures`` are its protocols: ``faithful`` asks as often as the publication does,
+    ``single_call`` has the same procedure written out in one completion. ``calls`` says the
+    faithful number of calls per claim as a formula over what ``expected_calls`` takes.
+    ``engine`` is the port behind it: a chat model, or a verifier (MiniCheck).
+    """
+
+    name: str
+    title: str
+    publication: str
+    calls: str
+    procedures: Mapping[Protocol, Procedure]
+    prompt: str = ""
+    decomposes: bool = True
+    engine: Literal["chat", "verifier"] = "chat"
+
+
+def ask(*calls: Call) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[Answer, ...]]:
+    """Put calls to the model at once, from inside a method; their answers in order.
+
+    Raises:
+        CallFailedError: one of them got no answer.
+    """
+    answers = yield calls
+    for answer in answers:
+        if answer.failure:
+            raise CallFailedError(answer.failure)
+    return answers
+
+
+def truncated(answers: Sequence[Answer]) -> bool:
+    """Whether the token limit cut one of them."""
+    return any(answer.truncated for answer in answers)
