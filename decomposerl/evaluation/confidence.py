@@ -1,0 +1,137 @@
+"""How sure a model was of its verdict, read from the log probabilities of its tokens.
+
+Takes the tokens of the output that spells the verdict, gives three readings of the one step
+that decides it, or None: no verdict is spelled there, or the endpoint listed no alternatives.
+None means unavailable and is never turned into a probability.
+
+The place is found by character offset, as a tag's end may share a token with what follows:
+after the last opening verification tag; in an output without one, the verdict of the last
+``Verdict: ...`` line, or the last line that holds a letter if it is one word. The words of a
+pair differ in their first letter, so the first token of the word decides: the probabilities
+of all tokens that begin one word are summed.
+
+Left out deliberately: which verdict counts. Whoever read it holds it against ``verdict``; and
+calibration (``evaluation.calibration``): where a trace argued first, these numbers saturate.
+"""
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from decomposerl.chat import Token
+from decomposerl.traces.trace import Verdict
+
+TAG = "<verification>"
+PAIRS = (("supported", "refuted"), ("yes", "no"), ("true", "false"))
+"""Words for Supported and for Refuted; in a trace the first pair alone."""
+SMALLEST_REST = 1e-6
+"""Least mass that unlisted tokens may have: log probabilities come in single precision."""
+_WORD = "|".join(word for pair in PAIRS for word in pair)
+_MARKS = r"(?:[^\S\n]|[*_`\"'“”‘’\[\](){}#>.!-])*+"
+_NAMED = re.compile(
+    rf"^{_MARKS}(?:final\s+)?verdict{_MARKS}[:=](.*)$", re.IGNORECASE | re.MULTILINE
+)
+_BARE = re.compile(rf"{_MARKS}({_WORD}){_MARKS}", re.IGNORECASE)
+_LABEL = re.compile(rf"\s*({'|'.join(PAIRS[0])})(?![^\W_])", re.IGNORECASE)
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """The three readings of a verdict's token, all 0..1.
+
+    ``raw`` is the probability of the printed word, as the paper seems to print;
+    ``normalised`` the same over the two words alone; ``lower_bound`` says that the rival was
+    not listed and so got the greatest probability that it can have had. ``verdict`` is what
+    the tokens spell.
+    """
+
+    raw: float
+    normalised: float
+    lower_bound: bool
+    verdict: Verdict
+
+    @property
+    def support(self) -> float:
+        """P(Supported) over the two words."""
+        return self.normalised if self.verdict == "Supported" else 1.0 - self.normalised
+
+
+def read_confidence(tokens: Sequence[Token]) -> Confidence | None:
+    """The confidence of the verdict that these tokens spell, or None: unavailable."""
+    texts = [token.text for token in tokens]
+    found = _verdict_place("".join(texts))
+    if found is None:
+        return None
+    place, word = found
+    ends = list(accumulate(map(len, texts)))
+    number = bisect_right(ends, place)
+    token = tokens[number]
+    if not token.alternatives:
+        return None
+    head = token.text[: place - (ends[number] - len(token.text))].strip()
+    return _read_step(token, head, word)
+
+
+def _verdict_place(text: str) -> tuple[int, str] | None:
+    """Character offset of the verdict's word, and the word in lower case."""
+    tag = text.rfind(TAG)
+    if tag >= 0:
+        match = _LABEL.match(text, tag + len(TAG))
+        return None if match is None else (match.start(1), match[1].lower())
+    start, end = _verdict_line(text)
+    match = _BARE.fullmatch(text, start, end)
+    return None if match is None else (match.start(1), match[1].lower())
+
+
+def _verdict_line(text: str) -> tuple[int, int]:
+    """What the last ``Verdict:`` line says, else the last line that holds a letter."""
+    named = list(_NAMED.finditer(text))
+    if named:
+        return named[-1].span(1)
+    end = len(text)
+    while end > 0:
+        start = text.rfind("\n", 0, end) + 1
+        if _LETTER.search(text, start, end):
+            return start, end
+        end = start - 1
+    return 0, 0
+
+
+def _read_step(token: Token, head: str, word: str) -> Confidence:
+    """Sum what begins ``word`` and what begins its rival; ``head`` stands before both."""
+    pair = next(pair for pair in PAIRS if word in pair)
+    listed = list(token.alternatives)
+    if all(text != token.text for text, _ in listed):
+        listed.append((token.text, token.logprob))
+    mass = dict.fromkeys(pair, 0.0)
+    for text, logprob in listed:
+        for begun in pair:
+            mass[begun] += math.exp(logprob) if _begins(text, head, begun) else 0.0
+    rival = pair[1 - pair.index(word)]
+    seen = any(_begins(text, head, rival) for text, _ in listed)
+    against = mass[rival] if seen else _most_unlisted([logprob for _, logprob in listed])
+    own = min(mass[word], 1.0)
+    verdict: Verdict = "Supported" if word == pair[0] else "Refuted"
+    total = own + against
+    return Confidence(own, own / total if total else 0.5, not seen, verdict)
+
+
+def _begins(text: str, head: str, word: str) -> bool:
+    """Whether a token begins ``word`` where ``head`` stands before it in the same token."""
+    written = text.lstrip()
+    if not written.startswith(head):
+        return False
+    rest = written[len(head) :].lstrip().lower()
+    if len(rest) <= len(word):
+        return rest != "" and word.startswith(rest)
+    return rest.startswith(word) and not rest[len(word)].isalnum()
+
+
+def _most_unlisted(logprobs: Sequence[float]) -> float:
+    """The most that a token outside the list can have: the least listed, and what is left."""
+    chances = [math.exp(logprob) for logprob in logprobs]
+    return min(*chances, max(1.0 - math.fsum(chances), SMALLEST_REST))
