@@ -62,6 +62,11 @@ SEEDS = {
         "import decomposerl.rewards.coverage\n",
         "A reward knows the type",
     ),
+    "a baseline that knows a sibling": (
+        "decomposerl/baselines/cot.py",
+        "import decomposerl.baselines.simple\n",
+        "A baseline knows the type",
+    ),
     "a block that knows the grammar": (
         "decomposerl/traces/blocks.py",
         "def late():\n    import decomposerl.traces.grammar\n",

@@ -119,9 +119,10 @@ class Method:
     """One published method. ``name`` is its file, ``prompt`` its prompt file's name.
 
     ``procedures`` are its protocols: ``faithful`` asks as often as the publication does,
-    ``single_call`` has the same procedure written out in one completion. ``calls`` says the
-    faithful number of calls per claim as a formula over what ``expected_calls`` takes.
-    ``engine`` is the port behind it: a chat model, or a verifier (MiniCheck).
+    ``single_call`` has the same procedure written out in one completion, one call. ``calls`` says
+    the faithful number of calls per claim as a formula; ``expected_calls`` computes it from how
+    a claim ended faithfully, without counting calls. ``engine`` is the port behind it: a chat
+    model, or a verifier (MiniCheck).
     """
 
     name: str
@@ -129,6 +130,7 @@ class Method:
     publication: str
     calls: str
     procedures: Mapping[Protocol, Procedure]
+    expected_calls: Callable[[Verification], int]
     prompt: str = ""
     decomposes: bool = True
     engine: Literal["chat", "verifier"] = "chat"
@@ -150,3 +152,10 @@ def ask(*calls: Call) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[A
 def truncated(answers: Sequence[Answer]) -> bool:
     """Whether the token limit cut one of them."""
     return any(answer.truncated for answer in answers)
+
+
+def status_of(verdict: Verdict | None, *answers: Answer) -> ParseStatus:
+    """How reading a verdict from these answers ended, none of which failed."""
+    if verdict is not None:
+        return "parsed"
+    return "truncated" if truncated(answers) else "unparsed"

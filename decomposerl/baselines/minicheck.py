@@ -1,0 +1,45 @@
+"""MiniCheck: a verifier's support probability, cut at one half (Tang et al. 2024).
+
+Calls per claim: 1, the verifier's score of the pair (evidence, claim); chunks of long evidence
+are the verifier's own business and count as one.
+
+There is no chat model behind it, so ``procedures`` is empty: whoever runs the method asks
+``ports.Verifier.support_probability`` for all claims at once and makes each score a verification
+with ``from_probability``. Its protocol is written ``faithful``; there is no other.
+
+Left out deliberately: chunks and models (``resources.minicheck``, ``resources.embedded``), and
+thresholds per data set: the publication has one for all.
+"""
+
+import math
+
+from decomposerl.baselines.method import CallFailedError, Method, Verification
+from decomposerl.traces.trace import Verdict
+
+THRESHOLD = 0.5
+"""Supported is strictly above it, as in the public code."""
+
+
+def from_probability(probability: float) -> Verification:
+    """The verification that a support probability of 0..1 stands for.
+
+    Raises:
+        CallFailedError: it is no probability; there is no answer to read.
+    """
+    if math.isnan(probability) or not 0 <= probability <= 1:
+        raise CallFailedError(f"the verifier gave no probability: {probability}")
+    verdict: Verdict = "Supported" if probability > THRESHOLD else "Refuted"
+    notes = {"support_probability": float(probability)}
+    return Verification(verdict, "parsed", f"{probability:.6f}", notes=notes)
+
+
+METHOD = Method(
+    name="minicheck",
+    title="MiniCheck",
+    publication="Tang et al. 2024",
+    calls="1",
+    procedures={},
+    expected_calls=lambda _: 1,
+    decomposes=False,
+    engine="verifier",
+)

@@ -1,0 +1,63 @@
+"""Questions with their answers: the lines a model reads them in, the cycles rewards score.
+
+Takes the pairs that a method gathered, gives their numbered lines for the next prompt, or the
+cycles of a trace that ``traces.grammar.build_trace`` can write: tags of ours are escaped, white
+space is single, an answer that only says that the evidence does not tell becomes "I don't know."
+(the words that rewards read as an abstention).
+
+Left out deliberately: judging a pair. A repeated question stays in the trace, as it was asked.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from decomposerl.baselines.replies import says_unknown
+from decomposerl.prompts.escape import escaped
+from decomposerl.traces.trace import Cycle
+
+Pair = tuple[str, str]
+
+ABSTENTION = "I don't know."
+ANSWERED = "The evidence answers this."
+NOT_ANSWERED = "The evidence leaves this open."
+
+
+def qa_lines(pairs: Iterable[Pair]) -> str:
+    """``Q1: …`` and ``A1: …`` for each pair, a line each; "none" where there is no pair."""
+    lines = (
+        f"Q{number}: {one_line(question)}\nA{number}: {one_line(answer)}"
+        for number, (question, answer) in enumerate(pairs, start=1)
+    )
+    return "\n".join(lines) or "none"
+
+
+def numbered(items: Iterable[str]) -> str:
+    """``1. …`` for each item, a line each; "none" where there is no item."""
+    lines = (f"{number}. {one_line(item)}" for number, item in enumerate(items, start=1))
+    return "\n".join(lines) or "none"
+
+
+def cycles_of(pairs: Sequence[Pair]) -> tuple[Cycle, ...]:
+    """The pairs as cycles of a trace; a pair whose question has no text is left out."""
+    return tuple(_cycle(question, answer) for question, answer in pairs if one_line(question))
+
+
+def thought(text: str) -> str:
+    """Any text as the text of one block of a trace: one line, no tag of ours."""
+    return escaped(one_line(text))
+
+
+def one_line(text: str) -> str:
+    """The text with single spaces and no line break."""
+    return " ".join(text.split())
+
+
+def repeats(question: str, pairs: Iterable[Pair]) -> bool:
+    """Whether a question is one of the pairs', letter case and white space aside."""
+    asked = {one_line(earlier).casefold() for earlier, _ in pairs}
+    return one_line(question).casefold() in asked
+
+
+def _cycle(question: str, answer: str) -> Cycle:
+    if says_unknown(answer):
+        return Cycle(thought(question), ABSTENTION, NOT_ANSWERED)
+    return Cycle(thought(question), thought(answer), ANSWERED)
