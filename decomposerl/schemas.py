@@ -186,7 +186,7 @@ STAGE_RUNS = Table(
         Column("config", _S, "the resolved configuration as JSON"),
         Column("step_engines", _S, "engine of each step that has one, as JSON", nullable=True),
         Column("data_version", _S, "content hash of the stage's frame"),
-        Column("status", _S, "ok, truncated, empty, not_available or off_by_terms"),
+        Column("status", _S, "ok, truncated, empty, limited, not_available or off_by_terms"),
     ),
     unique=("stage",),
 )
@@ -343,6 +343,30 @@ SCORES = Table(
         Column("supported", _I, "of them labelled Supported"),
     ),
     unique=("benchmark", "system", "metric", "slice", "value"),
+)
+LEADERBOARD = Table(
+    "leaderboard",
+    (
+        Column(
+            "table", _I, "1 or 2: a row of the paper's table of that number; 0: further systems"
+        ),
+        Column("place", _I, "row in its table, from 0; the protocols of a row follow each other"),
+        Column("family", _S, "group of rows in the table"),
+        Column("title", _S, "the row's name in the paper, or the system's own"),
+        Column("system", _S, "partition of predictions and scores"),
+        Column("method", _S, "name in the catalogue of baselines, or decomposerl"),
+        Column("model", _S, "key of the model, or the recipe of the policy"),
+        Column("protocol", _S, "faithful, single_call or trace"),
+        Column("engine", _S, "program and model that answered; null: no score", nullable=True),
+        Column("benchmark", _S, "test set, or mean_in_domain, mean_out_of_domain"),
+        Column("score", _F, "balanced accuracy in percent, ours; null: none", nullable=True),
+        Column("low", _F, "2.5 % bound of its bootstrap interval", nullable=True),
+        Column("high", _F, "97.5 % bound", nullable=True),
+        Column("rows", _I, "claims it is computed from"),
+        Column("status", _S, "scored, limited (a short run), not_available or not_run"),
+        Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
+    ),
+    unique=("table", "place", "benchmark"),
 )
 COMPARISON = Table(
     "comparison",

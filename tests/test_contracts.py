@@ -82,6 +82,16 @@ SEEDS = {
         "def late():\n    import decomposerl.training.experiments\n",
         "Training in the domain",
     ),
+    "an exam that knows the coach": (
+        "decomposerl/baselines/method.py",
+        "def late():\n    import decomposerl.rewards.composite\n",
+        "The exam does not know",
+    ),
+    "a list of systems that knows the leaderboard": (
+        "decomposerl/evaluation/systems.py",
+        "def late():\n    import decomposerl.evaluation.leaderboard\n",
+        "Evaluation: what is shown",
+    ),
     "a checkpoint that knows the trainer": (
         "resources/training/checkpoints.py",
         "def late():\n    import resources.training.trainer\n",

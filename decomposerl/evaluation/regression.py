@@ -1,0 +1,144 @@
+"""The regression gate: today's leaderboard against the one that a person accepted.
+
+Takes ``LEADERBOARD`` frames, gives the cells that were accepted and what departs from them. A cell
+holds where its score lies within the accepted cell's own interval, both ends included. Only like is
+held against like: another engine, or other claims (a short run, another corpus), is said and not
+judged, because neither better nor worse would mean anything.
+
+Left out deliberately: the file (``accepted.json``, written by ``decomposerl accept`` alone), and
+what a finding does to a run (``assets``).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import polars as pl
+
+from decomposerl.errors import ConfigError
+
+VERSION = 1
+Kind = Literal[
+    "below",  # worse than the accepted interval
+    "above",  # better than it: accept, or find out why
+    "other_engine",  # answered by another program or model; not judged
+    "other_claims",  # over another number of claims; not judged
+    "missing",  # accepted once, not on the leaderboard now
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One accepted score with its interval, in percent."""
+
+    system: str
+    benchmark: str
+    engine: str
+    rows: int
+    score: float
+    low: float
+    high: float
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What it is the score of."""
+        return self.system, self.benchmark
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A departure. ``score`` is today's, None where there is none."""
+
+    kind: Kind
+    accepted: Cell
+    score: float | None
+    detail: str
+
+    @property
+    def sentence(self) -> str:
+        """What a reader is told."""
+        return f"{self.accepted.system} on {self.accepted.benchmark}: {self.detail}"
+
+
+def cells(leaderboard: pl.DataFrame) -> list[Cell]:
+    """The scores of a leaderboard that can be accepted: whole runs, with an interval.
+
+    A system that stands in several tables is taken once.
+    """
+    scored = leaderboard.filter(pl.col("status") == "scored", pl.col("low").is_not_null())
+    names = list(Cell.__dataclass_fields__)
+    rows = scored.select(names).unique(["system", "benchmark"], keep="first", maintain_order=True)
+    return [Cell(**row) for row in rows.sort("system", "benchmark").iter_rows(named=True)]
+
+
+def findings(leaderboard: pl.DataFrame, accepted: Iterable[Cell]) -> list[Finding]:
+    """Every accepted cell that today's leaderboard departs from, in the order of ``accepted``."""
+    now = {
+        (row["system"], row["benchmark"]): row
+        for row in leaderboard.filter(pl.col("score").is_not_null()).iter_rows(named=True)
+    }
+    held = (_finding(cell, now.get(cell.place)) for cell in accepted)
+    return [finding for finding in held if finding is not None]
+
+
+def _finding(cell: Cell, row: Mapping[str, Any] | None) -> Finding | None:
+    if row is None:
+        return Finding("missing", cell, None, "accepted once, not scored now")
+    score = float(row["score"])
+    if row["engine"] != cell.engine:
+        detail = f"answered by {row['engine']}, accepted from {cell.engine}"
+        return Finding("other_engine", cell, score, detail)
+    if row["rows"] != cell.rows:
+        detail = f"over {row['rows']:,} claims, accepted over {cell.rows:,}"
+        return Finding("other_claims", cell, score, detail)
+    interval = f"the accepted {cell.score:.1f} has {cell.low:.1f} to {cell.high:.1f}"
+    if score < cell.low:
+        return Finding("below", cell, score, f"{score:.1f}; {interval}")
+    if score > cell.high:
+        return Finding("above", cell, score, f"{score:.1f}; {interval}")
+    return None
+
+
+def merged(before: Iterable[Cell], new: Iterable[Cell]) -> list[Cell]:
+    """The accepted cells with the new ones in place of those of the same place, in order."""
+    both = {cell.place: cell for cell in (*before, *new)}
+    return [both[place] for place in sorted(both)]
+
+
+def accepted_json(accepted: Iterable[Cell], accepted_at: str, note: str) -> dict[str, Any]:
+    """What ``accepted.json`` holds."""
+    plain = [asdict(cell) for cell in accepted]
+    return {"version": VERSION, "accepted_at": accepted_at, "note": note, "cells": plain}
+
+
+def accepted_from(value: object) -> list[Cell]:
+    """The cells of ``accepted_json``, after a look at each.
+
+    Raises:
+        ConfigError: it is not what ``accepted_json`` writes.
+    """
+    if not isinstance(value, Mapping) or value.get("version") != VERSION:
+        raise ConfigError(f"accepted.json is not of version {VERSION}; accept a leaderboard anew")
+    found = value.get("cells")
+    try:
+        return [_cell(plain) for plain in found] if isinstance(found, list) else _refuse("no list")
+    except (TypeError, KeyError, ValueError) as error:
+        raise ConfigError(
+            f"accepted.json holds a cell that is none ({error}); accept anew"
+        ) from error
+
+
+def _cell(plain: Mapping[str, Any]) -> Cell:
+    return Cell(
+        system=str(plain["system"]),
+        benchmark=str(plain["benchmark"]),
+        engine=str(plain["engine"]),
+        rows=int(plain["rows"]),
+        score=float(plain["score"]),
+        low=float(plain["low"]),
+        high=float(plain["high"]),
+    )
+
+
+def _refuse(reason: str) -> list[Cell]:
+    raise ValueError(reason)
