@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.baselines.method import Method
+from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
 
 POLICY_METHOD = "decomposerl"
@@ -96,7 +96,7 @@ def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System,
         System(method.name, method.title, model, protocol)
         for method in methods
         for model in (CHAT_MODELS if method.engine == "chat" else VERIFIERS)
-        for protocol in method.procedures
+        for protocol in _protocols(method)
     ]
     found += [
         System(POLICY_METHOD, "DecomposeRL", Model(name, name, "policy"), POLICY_PROTOCOL)
@@ -107,6 +107,16 @@ def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System,
     if twice:
         raise ConfigError(f"two systems are named {twice[0]}")
     return tuple(found)
+
+
+def _protocols(method: Method) -> list[Protocol]:
+    """Protocols that are one procedure count once; a verifier has no procedure and one protocol."""
+    if method.engine == "verifier":
+        return ["faithful"]
+    first: dict[Procedure, Protocol] = {}
+    for protocol, procedure in method.procedures.items():
+        first.setdefault(procedure, protocol)
+    return list(first.values())
 
 
 def system_named(key: str, known: Sequence[System]) -> System:

@@ -1,0 +1,81 @@
+"""Hand-made systems and scores for tests of what is shown."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from decomposerl.baselines.method import Method, Procedure, Question, Steps
+from decomposerl.evaluation.leaderboard import METRIC
+from decomposerl.evaluation.systems import System, systems
+from decomposerl.schemas import SCORES
+
+
+def faithful(question: Question) -> Steps:
+    """A procedure that nobody runs."""
+    raise AssertionError(question)
+
+
+def single_call(question: Question) -> Steps:
+    """Another one."""
+    raise AssertionError(question)
+
+
+ONE = {"faithful": faithful}
+TWO = ONE | {"single_call": single_call}
+SAME = {"faithful": faithful, "single_call": faithful}
+
+
+def method(name: str, procedures: Mapping[Any, Procedure]) -> Method:
+    """A method by its name; without procedures it is a verifier's."""
+    return Method(
+        name=name,
+        title=name.title(),
+        publication="none",
+        calls="1",
+        procedures=procedures,
+        expected_calls=lambda _: 1,
+        engine="chat" if procedures else "verifier",
+    )
+
+
+SYSTEMS: tuple[System, ...] = systems(
+    (
+        method("simple", SAME),
+        method("self_ask", TWO),
+        method("minicheck", {}),
+    ),
+    ("paper_7b", "tiny"),
+)
+
+
+def score(  # noqa: PLR0913 - a row
+    system: str,
+    benchmark: str,
+    value: float | None,
+    *,
+    engine: str = "rules",
+    rows: int = 100,
+    half: float = 2.0,
+    metric: str = METRIC,
+) -> dict[str, object]:
+    """One row of ``SCORES`` with an interval of ``half`` on both sides."""
+    low, high = (None, None) if value is None else (value - half, value + half)
+    return {
+        "benchmark": benchmark,
+        "system": system,
+        "engine": engine,
+        "metric": metric,
+        "slice": "all",
+        "value": "",
+        "score": value,
+        "low": low,
+        "high": high,
+        "rows": rows,
+        "supported": rows // 2,
+    }
+
+
+def scores(rows: Sequence[dict[str, object]]) -> pl.DataFrame:
+    """Rows as ``SCORES``."""
+    return SCORES.conform(pl.DataFrame(rows, schema=SCORES.schema))
