@@ -74,6 +74,9 @@ class ChatSettings(Settings):
     structured: bool = Field(
         default=False, description="whether the endpoints enforce a JSON schema"
     )
+    needs_logprobs: bool = Field(
+        default=True, description="whether a reply without those asked for is a failure"
+    )
     thinking_style: ThinkingStyle = Field(
         "none",
         description="how thinking is switched: not at all, chat_template_kwargs of vLLM and Qwen, "

@@ -18,7 +18,7 @@ from decomposerl.chat import (
     Token,
 )
 from resources.chat.reasoning import effort_of
-from resources.chat.settings import ChatSettings, ThinkingStyle
+from resources.chat.settings import ChatSettings
 
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -35,7 +35,11 @@ class Garbled(ValueError):  # noqa: N818 - the name is what happened
 
 
 def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]:
-    """Arguments of ``create`` for a request that went through ``ChatSettings.as_asked``."""
+    """Arguments of ``create`` for a request that went through ``ChatSettings.as_asked``.
+
+    A conversation that ends with the assistant's turn asks to go on with that turn, in the
+    words of vLLM.
+    """
     sampling, style = request.sampling, settings.thinking_style
     arguments: dict[str, Any] = {
         "model": settings.model,
@@ -58,15 +62,14 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
     if request.schema is not None:
         schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return arguments | _thinking_arguments(request, settings.model, style)
-
-
-def _thinking_arguments(request: ChatRequest, model: str, style: ThinkingStyle) -> dict[str, Any]:
-    if request.thinking is None:
-        return {}
-    if style == "openai":
-        return {"reasoning_effort": effort_of(model, thinking=request.thinking)}
-    return {"extra_body": {"chat_template_kwargs": {"enable_thinking": request.thinking}}}
+    further: dict[str, Any] = {}
+    if request.messages and request.messages[-1].role == "assistant":
+        further = {"add_generation_prompt": False, "continue_final_message": True}
+    if request.thinking is not None and style == "openai":
+        arguments["reasoning_effort"] = effort_of(settings.model, thinking=request.thinking)
+    elif request.thinking is not None:
+        further["chat_template_kwargs"] = {"enable_thinking": request.thinking}
+    return arguments | ({"extra_body": further} if further else {})
 
 
 def read_reply(body: bytes, latency_s: float) -> tuple[ChatReply, str]:
@@ -116,7 +119,7 @@ def fault_of(
         ended = f" and {budget} ended" if reply.finish_reason == "length" else ""
         what = "reasoning alone came" if reasoning else "no text came"
         return failure("empty", f"{what}{ended}; {reply.completion_tokens} tokens were used")
-    if lacks_logprobs(reply, request):
+    if settings.needs_logprobs and lacks_logprobs(reply, request):
         return failure("no_logprobs", "the reply carries no log probabilities of its first token")
     if reply.finish_reason == "length" and not _asks_one_token(request):
         return failure("truncated", f"{budget} ended before the reply did")
