@@ -34,11 +34,11 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"
 PATIENCE_S = 60
 
 
-@pytest.mark.parametrize("concurrent", [False, True], ids=["batches", "threads"])
+@pytest.mark.parametrize("way", ["batches", "threads"])
 @pytest.mark.parametrize("count", [0, 1, 3, 4, 9])
-def test_each_claim_is_driven_to_its_end(concurrent: bool, count: int, tmp_path: Path):
+def test_each_claim_is_driven_to_its_end(way: str, count: int, tmp_path: Path):
     """Two calls a claim, each answer to the claim that asked, results in the claims' order."""
-    caller = ScriptedCaller(concurrent=concurrent)
+    caller = ScriptedCaller(concurrent=way == "threads")
     told: list[tuple[int, int]] = []
     found = run_claims(
         two_steps,

@@ -11,7 +11,7 @@ Left out deliberately: retries and limits of requests (``resources.chat``), and 
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -164,7 +164,7 @@ def _begun(case: Case, procedure: Procedure) -> _Claim:
 
 def _concurrently(
     procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
-) -> Iterator[Finished]:
+) -> Generator[Finished, None, None]:
     """A thread a claim in progress; each asks for its own claim alone.
 
     Where the run ends early, a claim in progress asks no further.
@@ -206,7 +206,7 @@ def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
 
 def _together(
     procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
-) -> Iterator[Finished]:
+) -> Generator[Finished, None, None]:
     """All claims in progress ask in one batch; as each ends the next one takes its place."""
     rest = iter(cases)
     running: list[_Claim] = []
