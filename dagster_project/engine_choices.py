@@ -11,7 +11,7 @@ set.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -38,8 +38,10 @@ OPENAI_KEY = "OPENAI_API_KEY"
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
 JUDGE = "Qwen/Qwen3-32B"
+OPENAI_MODEL = "gpt-4.1-mini"
 QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8002/v1"
-_OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS"})  # beside a model at api.openai.com
+EVALUATED_URL = "http://127.0.0.1:8004/v1"
+_OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS", "EVALUATION", "ENDPOINT"})  # not OpenAI's
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class EngineChoices:
     ``withheld`` the variables of keys that it does not get; ``dollars`` the ceiling of one
     silver run, 0 for none. ``generation`` samples a policy that is trained, at
     ``generation_url`` where that is a server of its own.
+    Baselines are asked at ``evaluation_server`` where the model is open (a system names it; no
+    URL: a server is started), at ``openai_server``, or at a person's own ``endpoint_server``.
     """
 
     tokenizer: str = ""
@@ -99,6 +103,9 @@ class EngineChoices:
     dollars: float = 0.0
     generation: GenerationName = "transformers"
     generation_url: str = ""
+    evaluation_server: Server | None = None
+    openai_server: Server | None = None
+    endpoint_server: Server | None = None
 
     @property
     def on_gpu(self) -> bool:
@@ -107,7 +114,7 @@ class EngineChoices:
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """The endpoints that a run asks."""
+        """The endpoints that funnel and training ask."""
         every = (
             *(self.verifier_server, self.embedder_server, self.chat_server),
             *(self.judge_server, self.question_server),
@@ -118,9 +125,13 @@ class EngineChoices:
     def pools(self) -> dict[str, str]:
         """The pool of each asset that uses a GPU of this machine, or of a server for it."""
         stages = {"difficulty_band"} if self.verifier == "minicheck_hosted" else set()
+        if self.evaluation_server is not None and not self.evaluation_server.urls:
+            stages |= {"predictions"}
         if self.on_gpu:
             stages |= {"difficulty_band"} if self.verifier == "minicheck_local" else set()
-            stages |= {"policy"} | ({"rule_filtered"} if self.spacy_models else set())
+            stages |= {"policy", "predictions"} | (
+                {"rule_filtered"} if self.spacy_models else set()
+            )
             if self.sentence_model:
                 stages |= {"deduplicated", "decontaminated", "diversity_selected"}
         return dict.fromkeys(sorted(stages), "gpu")
@@ -156,6 +167,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_generation(env),
+        **_evaluated(env, EVALUATED_URL),
     )
 
 
@@ -177,6 +189,7 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         withheld=names_of_keys(env),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_generation(env),
+        **_evaluated(env, ""),
     )
 
 
@@ -192,10 +205,29 @@ def _generation(env: Mapping[str, str]) -> dict[str, Any]:
     return {"generation": engine, "generation_url": urls[0] if urls else ""}
 
 
+def _evaluated(env: Mapping[str, str], url: str) -> dict[str, Server | None]:
+    """Where baselines find their models; none of one's own where no URL names one."""
+    own = _server(env, "ENDPOINT", "", "")
+    if own.urls and not own.model:
+        raise ConfigError(
+            "DECOMPOSERL_ENDPOINT_URL names an endpoint; DECOMPOSERL_ENDPOINT_MODEL must say what "
+            "the model is called there"
+        )
+    hosted = Server(OPENAI_MODEL, (OPENAI,), "", OPENAI_KEY, bool(env.get(OPENAI_KEY)))
+    return {
+        "evaluation_server": _at(env, "EVALUATION", "", url),
+        "openai_server": replace(hosted, price=PRICES[OPENAI_MODEL]),
+        "endpoint_server": own if own.urls else None,
+    }
+
+
 def _server(env: Mapping[str, str], role: str, model: str, url: str, *, most: int = 0) -> Server:
     """``most`` is how many URLs the engine behind it asks, 0 for any number."""
+    return _at(env, role, env.get(f"DECOMPOSERL_{role}_MODEL") or model, url, most=most)
+
+
+def _at(env: Mapping[str, str], role: str, named: str, url: str, *, most: int = 0) -> Server:
     variable = f"DECOMPOSERL_{role}_URL"
-    named = env.get(f"DECOMPOSERL_{role}_MODEL") or model
     urls = endpoint_urls(env, variable, url, most=most)
     key_variable = f"DECOMPOSERL_{role}_KEY" if role in _OWN_KEY else OPENAI_KEY
     if any(urlsplit(one).hostname == urlsplit(OPENAI).hostname for one in urls):

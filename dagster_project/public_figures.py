@@ -20,6 +20,7 @@ class Speed:
 
 
 PRICES = {
+    "gpt-4.1-mini": Price(0.40, 1.60),
     "gpt-5-mini": Price(0.25, 2.0),
     "text-embedding-3-large": Price(0.13),
 }

@@ -6,6 +6,7 @@ Left out deliberately: the views (``catalogue_views``, ``catalogue_training``).
 """
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import polars as pl
 
@@ -16,13 +17,22 @@ _SQL_TYPES = {
     pl.Int64(): "BIGINT",
     pl.Float64(): "DOUBLE",
     pl.Boolean(): "BOOLEAN",
-    pl.List(pl.String()): "VARCHAR[]",
 }
 
 
 def typed_nulls(columns: Iterable[Column]) -> str:
     """One null a column with its type: the shape of a view without a file."""
-    return ", ".join(f'NULL::{_SQL_TYPES[one.dtype]} AS "{one.name}"' for one in columns)
+    return ", ".join(f'NULL::{_sql_type(one.dtype)} AS "{one.name}"' for one in columns)
+
+
+def _sql_type(dtype: object) -> str:
+    """A polars type's name in SQL; those of lists and structs are made of their parts'."""
+    if isinstance(dtype, pl.Struct):
+        fields = dtype.to_schema().items()
+        return f"STRUCT({', '.join(f'{name} {_sql_type(kind)}' for name, kind in fields)})"
+    if isinstance(dtype, pl.List):
+        return f"{_sql_type(dtype.inner)}[]"
+    return _SQL_TYPES[cast("pl.DataType", dtype)]
 
 
 def named(columns: Iterable[Column]) -> str:

@@ -15,9 +15,11 @@ from pathlib import Path
 from decomposerl import schemas
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Table
+from resources.catalogue_evaluation import evaluation_views
 from resources.catalogue_training import training_views
 from resources.catalogue_types import listed, named, typed_nulls
 
+_OF_BENCHMARKS = ("benchmark", "predictions", "scores")
 _STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
 _STAGE_TABLES = (
     schemas.RULE_FILTERED,
@@ -59,12 +61,12 @@ class Current:
         """Whether a run record is that of a stage or of a current corpus."""
         folder, _, name = record.stem.partition("__")
         names = self._names(folder) if name else None
-        return names is None or name in names
+        return names is None or name.partition("__")[0] in names
 
     def _names(self, folder: str) -> frozenset[str] | None:
         if folder in {_STAGE_DROPS, _PAIRS, _CELLS}:  # one file a stage, not a corpus
             return None
-        return self.benchmarks if folder.endswith("benchmark") else self.sources
+        return self.benchmarks if folder.endswith(_OF_BENCHMARKS) else self.sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,8 @@ def views(data: Path, current: Current) -> list[str]:
     """The statements that create every view and the macro, in an order that works."""
     created = [f"CREATE VIEW {view.name} AS {_select(view, data, current)}" for view in _VIEWS]
     journey = f"CREATE VIEW journey AS {_journey()}"
-    return [*created, journey, _EXPLAIN, *training_views(data)]
+    of_runs = [*training_views(data), *evaluation_views(data, current.benchmarks)]
+    return [*created, journey, _EXPLAIN, *of_runs]
 
 
 def _select(view: _View, data: Path, current: Current) -> str:

@@ -25,6 +25,7 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
+from decomposerl.evaluation.leaderboard import wide
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Table
 from resources.catalogue_training import ATTEMPTS, attempts
@@ -163,10 +164,21 @@ def _fill(
         "attrition_wide": attrition_wide(counted, raw, {s.name: s.title for s in sources}),
         "drops_by_reason": _reasons(counted),
         "stage_runs": _stage_runs(data, current),
+        **_evaluation(data),
     }
     for name, frame in tables.items():
         _store(connection, name, frame)
     connection.execute("CHECKPOINT")
+
+
+def _evaluation(data: Path) -> dict[str, pl.DataFrame]:
+    """The leaderboard in both forms, and the comparison; empty before the first one."""
+    board = _all(data.glob("leaderboard.parquet"), schemas.LEADERBOARD)
+    return {
+        "leaderboard": board,
+        "leaderboard_wide": wide(board),
+        "comparison": _all(data.glob("comparison.parquet"), schemas.COMPARISON),
+    }
 
 
 def _store(connection: "DuckDBPyConnection", name: str, frame: pl.DataFrame) -> None:

@@ -65,11 +65,15 @@ class StageRecorder:
         context: dg.AssetExecutionContext,
         settings: BaseModel | None = None,
         *engines: Counted,
+        part: str = "",
     ) -> None:
-        """``settings`` is echoed into the metadata, ``engines`` are counted."""
+        """``settings`` is echoed into the metadata, ``engines`` are counted.
+
+        ``part`` is the partition, empty where the asset has none.
+        """
         self._context, self._engines = context, engines
         self._settings: dict[str, Any] = {} if settings is None else settings.model_dump()
-        self._key = "/".join(context.asset_key.path)
+        self._key = "/".join([*context.asset_key.path, *filter(None, [part])])
         self._started = time.perf_counter()
 
     def result(

@@ -6,6 +6,8 @@ temporary name in the same folder and renamed, the asset's own file after its si
 and the run record last, so a killed run leaves the previous data or the new data, never
 half of either. The SHA-256 of the Parquet file is the asset's data version.
 
+A partition has a file and a run record of its own: ``<key>/<partition>.parquet``.
+
 Left out deliberately: partitions inside a file and any knowledge of what a stage does.
 """
 
@@ -38,7 +40,16 @@ _TABLES = {
     "training_claims_random": schemas.TRAINING_CLAIMS,
     "chat_replies": schemas.CHAT_REPLIES,
     "attrition": schemas.ATTRITION,
+    "leaderboard": schemas.LEADERBOARD,
+    "comparison": schemas.COMPARISON,
 }
+_FOLDERS = {
+    "claims": schemas.CLAIMS,
+    "benchmark": schemas.BENCHMARK_CLAIMS,
+    "predictions": schemas.PREDICTIONS,
+    "scores": schemas.SCORES,
+}
+_SIDE_OF = {"rejects": "claims/", "calls": "predictions/"}  # what a folder is beside, in its names
 
 
 def table_of(key: str) -> Table:
@@ -47,13 +58,11 @@ def table_of(key: str) -> Table:
     Raises:
         SchemaError: no table is declared for the key.
     """
-    if key.startswith("claims/"):
-        return schemas.CLAIMS
-    if key.startswith("benchmark/"):
-        return schemas.BENCHMARK_CLAIMS
-    if key not in _TABLES:
+    folder, _, name = key.partition("/")
+    table = _FOLDERS.get(folder) if name else _TABLES.get(key)
+    if table is None:
         raise SchemaError(f"no table is declared for asset '{key}'")
-    return _TABLES[key]
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +91,7 @@ class StageOutput:
     """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record.
 
     ``pairs`` (``PAIRS``) is there where the run was asked to keep them, ``cells``
-    (``SELECTION_CELLS``) where the stage selects.
+    (``SELECTION_CELLS``) where the stage selects, ``calls`` (``CALLS``) where it predicts.
     """
 
     kept: pl.DataFrame
@@ -91,6 +100,7 @@ class StageOutput:
     rejects: pl.DataFrame | None = None
     pairs: pl.DataFrame | None = None
     cells: pl.DataFrame | None = None
+    calls: pl.DataFrame | None = None
 
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
@@ -169,13 +179,16 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
         """
         base, key = Path(self.base_dir), "/".join(context.asset_key.path)
         kept = table_of(key).conform(obj.kept)
+        if context.has_asset_partitions:
+            key = f"{key}/{context.asset_partition_key}"
         for folder, frame, table in (
             ("drops", obj.drops, schemas.DROPS),
             ("rejects", obj.rejects, schemas.REJECTS),
             ("pairs", obj.pairs, schemas.PAIRS),
             ("selection_cells", obj.cells, schemas.SELECTION_CELLS),
+            ("calls", obj.calls, schemas.CALLS),
         ):
-            side = key.removeprefix("claims/") if folder == "rejects" else key
+            side = key.removeprefix(_SIDE_OF.get(folder, ""))
             side_path = base / folder / f"{side}.parquet"
             if frame is not None:
                 write_parquet(table.conform(frame), side_path)

@@ -8,11 +8,21 @@ in neither label is a template of its own: the templates that end a claim are na
 Left out deliberately: models and protocols to run them with (``evaluation.systems``).
 """
 
-from decomposerl.baselines import cot, minicheck, simple
+from decomposerl.baselines import (
+    cot,
+    decomposed_prompting,
+    hiss,
+    minicheck,
+    self_ask,
+    simple,
+)
 from decomposerl.baselines.method import Method
 
 METHODS: tuple[Method, ...] = (
     simple.METHOD,
     cot.METHOD,
     minicheck.METHOD,
+    self_ask.METHOD,
+    decomposed_prompting.METHOD,
+    hiss.METHOD,
 )

@@ -69,6 +69,11 @@ def lines_of(text: str) -> list[str]:
     return [line for line in _all_lines(text) if line]
 
 
+def whole_text(answer: Answer) -> str:
+    """A reply's text without the half line that a token limit leaves at its end."""
+    return answer.text.rpartition("\n")[0] if answer.truncated else answer.text
+
+
 def bare(text: str) -> str:
     """A word or line without what tolerance 3 allows around it, single spaces, small letters."""
     inside = " ".join(text.split()).strip(_ENDS).rstrip(".!").strip(_ENDS)
@@ -226,9 +231,7 @@ def _all_lines(text: str) -> list[str]:
 
 
 def _whole_lines(answer: Answer) -> list[str]:
-    """The lines, the last one only where the model ended it itself."""
-    lines = lines_of(answer.text)
-    return lines[:-1] if answer.truncated and not answer.text.endswith("\n") else lines
+    return lines_of(whole_text(answer))
 
 
 def _without_marks(line: str) -> str:
