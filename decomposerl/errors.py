@@ -14,6 +14,7 @@ dropped with a reason; only a condition that a person must act on is an exceptio
     ├── ConservationError      a stage lost or duplicated a row
     ├── RewardError            a reward lacks a ruling, and the settings allow none to be missing
     ├── TrainingError          a run's folder, claims or batches are not what training needs
+    ├── EvaluationError        predictions, labels or a calibration do not fit together
     └── EngineError            an engine behind a port failed
         └── EngineMissing      its package or model is not installed; says the command
 """
@@ -53,6 +54,10 @@ class RewardError(DecomposeRLError):
 
 class TrainingError(DecomposeRLError):
     """A training run's folder, claims or batches are not what training needs."""
+
+
+class EvaluationError(DecomposeRLError):
+    """Predictions, labels or a calibration do not fit together."""
 
 
 class EngineError(DecomposeRLError):

@@ -58,6 +58,9 @@ def test_a_tag_that_shares_its_token_with_the_verdict():
         (["It says so.\n", "**", "Yes", "**\n\n"], "Supported"),
         (["thought\n", "No", "."], "Refuted"),
         ([" ", "FALSE", "\n"], "Refuted"),
+        (["<verdict>", "Supported", "</verdict>", "<|im_end|>"], "Supported"),
+        (["Conclusion: the claim is ", "refuted", "."], "Refuted"),
+        (["Final answer: ", "\\boxed{", "True", "}\nDone"], "Supported"),
     ],
 )
 def test_a_plain_verdict_is_found(tokens: list[str], verdict: str):
@@ -74,6 +77,8 @@ def test_a_plain_verdict_is_found(tokens: list[str], verdict: str):
         "\n\n",
         "Not supported",
         "Verdict: not supported",
+        "Supported\nVerdict: unclear",
+        "Final answer: none\nSupported",
         "Verdict: Supported or Refuted",
         "Supported, since the text says so.",
         "Supported\nbut unsure",

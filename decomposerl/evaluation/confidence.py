@@ -6,7 +6,7 @@ None means unavailable and is never turned into a probability.
 
 The place is found by character offset, as a tag's end may share a token with what follows:
 after the last opening verification tag; in an output without one, the verdict of the last
-``Verdict: ...`` line, or the last line that holds a letter if it is one word. The words of a
+``Verdict: ...`` line, or the last line with a letter if that says nothing else. The words of a
 pair differ in their first letter, so the first token of the word decides: the probabilities
 of all tokens that begin one word are summed.
 
@@ -30,11 +30,18 @@ PAIRS = (("supported", "refuted"), ("yes", "no"), ("true", "false"))
 SMALLEST_REST = 1e-6
 """Least mass that unlisted tokens may have: log probabilities come in single precision."""
 _WORD = "|".join(word for pair in PAIRS for word in pair)
-_MARKS = r"(?:[^\S\n]|[*_`\"'“”‘’\[\](){}#>.!-])*+"
-_NAMED = re.compile(
-    rf"^{_MARKS}(?:final\s+)?verdict{_MARKS}[:=](.*)$", re.IGNORECASE | re.MULTILINE
+_MARKS = r"(?:[^\S\n]|<\|?/?[a-z_]+\|?>|\\boxed|[*_`\"'“”‘’«»\[\](){}#>.!-])*+"
+_WHOSE = rf"{_MARKS}(?:(?:final|overall|my)\s)?"
+_SAYS = rf"{_MARKS}(?:[:=]|is\b)"
+_LAST_NAMED = re.compile(
+    rf"^{_WHOSE}(?:verdict|(?<=final.)(?:answer|conclusion|label)){_SAYS}(.*)$",
+    re.IGNORECASE | re.MULTILINE,
 )
-_BARE = re.compile(rf"{_MARKS}({_WORD}){_MARKS}", re.IGNORECASE)
+_SAID = re.compile(
+    rf"(?:{_WHOSE}(?:verdict|answer|conclusion|label){_SAYS})?"
+    rf"{_MARKS}(?:the\s(?:claim|statement)\sis\s)?{_MARKS}({_WORD}){_MARKS}",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(rf"\s*({'|'.join(PAIRS[0])})(?![^\W_])", re.IGNORECASE)
 _LETTER = re.compile(r"[^\W\d_]")
 
@@ -83,13 +90,13 @@ def _verdict_place(text: str) -> tuple[int, str] | None:
         match = _LABEL.match(text, tag + len(TAG))
         return None if match is None else (match.start(1), match[1].lower())
     start, end = _verdict_line(text)
-    match = _BARE.fullmatch(text, start, end)
+    match = _SAID.fullmatch(text, start, end)
     return None if match is None else (match.start(1), match[1].lower())
 
 
 def _verdict_line(text: str) -> tuple[int, int]:
     """What the last ``Verdict:`` line says, else the last line that holds a letter."""
-    named = list(_NAMED.finditer(text))
+    named = list(_LAST_NAMED.finditer(text))
     if named:
         return named[-1].span(1)
     end = len(text)

@@ -1,0 +1,150 @@
+"""Metrics of verdicts and of confidences, all 0..1.
+
+Those of verdicts take tables of counts, shape (..., 2, 3): labels Supported and Refuted by
+verdicts Supported, Refuted and none, and give an array of shape (...): one table or ten
+thousand resampled ones cost the same call. No verdict counts as wrong, whatever the label;
+``as_refuted`` gives the lenient reading. Where a metric is not defined (a label that nobody
+has) it is NaN, never 0.
+
+Left out deliberately: intervals (``evaluation.bootstrap``), percent and slices
+(``evaluation.scores``).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+SUPPORTED, REFUTED, NONE = 0, 1, 2
+BINS = 15
+Codes = NDArray[np.int64]
+Numbers = NDArray[np.float64]
+Counts = NDArray[Any]
+CountMetric = Callable[[Counts], Numbers]
+_CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, None: NONE}
+
+
+def codes_of(verdicts: Sequence[str | None]) -> Codes:
+    """Labels or verdicts as numbers; None is NONE.
+
+    Raises:
+        KeyError: another word.
+    """
+    return np.fromiter((_CODES[verdict] for verdict in verdicts), np.int64, len(verdicts))
+
+
+def indicators(labels: Codes, verdicts: Codes) -> Codes:
+    """One row per claim with a single 1, shape (n, 6): sums of rows are flattened tables."""
+    cells = np.zeros((len(labels), 6), dtype=np.int64)
+    cells[np.arange(len(labels)), labels * 3 + verdicts] = 1
+    return cells
+
+
+def outcome_table(labels: Codes, verdicts: Codes) -> Codes:
+    """Counts of label by verdict, shape (2, 3)."""
+    return np.bincount(labels * 3 + verdicts, minlength=6).reshape(2, 3)
+
+
+def as_refuted(table: Counts) -> Counts:
+    """The same outcomes with every missing verdict read as Refuted."""
+    lenient = table.copy()
+    lenient[..., REFUTED] += table[..., NONE]
+    lenient[..., NONE] = 0
+    return lenient
+
+
+def recall(table: Counts, label: int) -> Numbers:
+    """Share of a label's claims that got it as verdict."""
+    return _ratio(table[..., label, label], table[..., label, :].sum(axis=-1))
+
+
+def precision(table: Counts, label: int) -> Numbers:
+    """Share of a verdict's claims that have it as label; 0 where nobody got the verdict."""
+    given = table[..., :, label].sum(axis=-1)
+    return np.where(given == 0, 0.0, _ratio(table[..., label, label], given))
+
+
+def f1(table: Counts, label: int) -> Numbers:
+    """Harmonic mean of a label's precision and recall."""
+    has, given = table[..., label, :].sum(axis=-1), table[..., :, label].sum(axis=-1)
+    return _ratio(2 * table[..., label, label], has + given)
+
+
+def balanced_accuracy(table: Counts) -> Numbers:
+    """Mean of the two recalls."""
+    return (recall(table, SUPPORTED) + recall(table, REFUTED)) / 2
+
+
+def macro_f1(table: Counts) -> Numbers:
+    """Mean of the two F1."""
+    return (f1(table, SUPPORTED) + f1(table, REFUTED)) / 2
+
+
+def accuracy(table: Counts) -> Numbers:
+    """Share of the claims whose verdict is their label."""
+    right = table[..., SUPPORTED, SUPPORTED] + table[..., REFUTED, REFUTED]
+    return _ratio(right, table.sum(axis=(-1, -2)))
+
+
+COUNT_METRICS: Mapping[str, CountMetric] = {
+    "balanced_accuracy": balanced_accuracy,
+    "balanced_accuracy_as_refuted": lambda table: balanced_accuracy(as_refuted(table)),
+    "recall_supported": lambda table: recall(table, SUPPORTED),
+    "recall_refuted": lambda table: recall(table, REFUTED),
+    "precision_supported": lambda table: precision(table, SUPPORTED),
+    "precision_refuted": lambda table: precision(table, REFUTED),
+    "f1_supported": lambda table: f1(table, SUPPORTED),
+    "f1_refuted": lambda table: f1(table, REFUTED),
+    "macro_f1": macro_f1,
+    "accuracy": accuracy,
+}
+"""Name in ``SCORES`` to metric; ``balanced_accuracy`` is the paper's."""
+
+
+def auroc(scores: Numbers, positive: NDArray[np.bool_]) -> float:
+    """Chance that a positive row scores above a negative one, ties half; NaN without both."""
+    if positive.all() or not positive.any():
+        return np.nan
+    _, place = np.unique(scores, return_inverse=True)
+    above = np.bincount(place[positive], minlength=int(place.max()) + 1)
+    below = np.bincount(place[~positive], minlength=int(place.max()) + 1)
+    wins = above * (np.cumsum(below) - below / 2)
+    return float(wins.sum() / (above.sum() * below.sum()))
+
+
+def brier(chances: Numbers, happened: NDArray[np.bool_]) -> float:
+    """Mean square of probability minus what happened (1 or 0); NaN without rows."""
+    return float(np.mean((chances - happened) ** 2)) if len(chances) else np.nan
+
+
+def bin_numbers(chances: Numbers, kind: Literal["mass", "width"], bins: int = BINS) -> Codes:
+    """The bin of each probability, 0..bins - 1.
+
+    ``mass``: as many rows in each as equal probabilities allow; those stay together in the
+    bin where the first of them falls. ``width``: equal parts of 0..1, each with its upper end.
+    """
+    if kind == "width":
+        return np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], chances)
+    ranks = np.searchsorted(np.sort(chances), chances)
+    numbers: Codes = ranks * bins // max(len(chances), 1)
+    return numbers
+
+
+def calibration_error(
+    chances: Numbers,
+    happened: NDArray[np.bool_],
+    kind: Literal["mass", "width"] = "mass",
+    bins: int = BINS,
+) -> float:
+    """Expected calibration error: |mean probability - share that happened|, over rows of bins."""
+    if not len(chances):
+        return np.nan
+    gaps = np.bincount(bin_numbers(chances, kind, bins), weights=chances - happened)
+    return float(np.abs(gaps).sum() / len(chances))
+
+
+def _ratio(above: Counts, below: Counts) -> Numbers:
+    """Division that gives NaN for nothing out of nothing."""
+    ratio: Numbers = np.full(np.shape(below), np.nan)
+    return np.divide(above, below, out=ratio, where=np.asarray(below) != 0)

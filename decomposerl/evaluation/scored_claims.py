@@ -1,0 +1,76 @@
+"""Claims beside what a system said of them, and the slices that they are scored by.
+
+Takes ``PREDICTIONS`` and ``BENCHMARK_CLAIMS``, gives one frame of the claims that have a label.
+Claims with the same evidence are drawn together: those of a document, or with the same text where
+no document is named. A slice is there where the claims differ in it: ``subset``, ``hops``,
+``evidence_words`` and ``source``.
+
+Left out deliberately: metrics (``evaluation.scores``).
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import polars as pl
+
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.bootstrap import Clusters, clusters_of
+from decomposerl.evaluation.metrics import Codes, codes_of
+
+SLICES = ("subset", "hops", "evidence_words", "source")
+WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
+"""Where the next band of evidence length begins, in white-space separated words."""
+SHARED_EVIDENCE = pl.coalesce("document_id", "evidence")
+"""What claims that are drawn together have in common; null stands alone."""
+_SHOWN = 5
+
+
+def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
+    """The claims that have a label, each with its prediction, in the order of the claims.
+
+    ``document`` names what evidence they share. Raises as ``score``.
+    """
+    for column in ("benchmark", "system", "engine"):
+        several = predictions[column].unique().sort().to_list()
+        if len(several) > 1:
+            raise EvaluationError(f"predictions are of several {column}s: {', '.join(several)}")
+    labelled = claims.filter(pl.col("label").is_not_null())
+    missing = labelled.join(predictions, on="claim_id", how="anti")["claim_id"]
+    unknown = predictions.join(claims, on="claim_id", how="anti")["claim_id"]
+    for ids, what in ((missing, "claims have no prediction"), (unknown, "predictions no claim")):
+        if len(ids):
+            shown = ", ".join(ids.head(_SHOWN))
+            raise EvaluationError(f"{len(ids):,} {what}: {shown}{', …' * (len(ids) > _SHOWN)}")
+    about = labelled.select(
+        "claim_id",
+        "label",
+        "subset",
+        "source",
+        hops=pl.col("num_hops").cast(pl.String),
+        evidence_words=_word_band(),
+        document=SHARED_EVIDENCE,
+    )
+    return about.join(predictions, on="claim_id", how="left", maintain_order="left")
+
+
+def codes_and_clusters(frame: pl.DataFrame) -> tuple[Codes, Codes, Clusters]:
+    """Labels, verdicts and clusters of ``scored_claims``, as ``paired.compare`` takes them."""
+    labels = codes_of(frame["label"].to_list())
+    verdicts = codes_of(frame["verdict"].to_list())
+    return labels, verdicts, clusters_of(labels, frame["document"].to_list())
+
+
+def slices(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
+    """Name, value and claims of each slice; a claim without a value is in none of that name."""
+    for name in SLICES:
+        if frame[name].n_unique() > 1:
+            for (value,), rows in frame.drop_nulls(name).group_by(name, maintain_order=True):
+                yield name, str(value), rows
+
+
+def _word_band() -> pl.Expr:
+    """The band of evidence length: ``0-199`` to ``4000+``, null without evidence."""
+    words = pl.col("evidence").str.count_matches(r"\S+")
+    edges = [0, *WORD_BANDS]
+    names = [f"{a}-{b - 1}" for a, b in pairwise(edges)] + [f"{edges[-1]}+"]
+    return words.cut(WORD_BANDS, labels=names, left_closed=True).cast(pl.String)

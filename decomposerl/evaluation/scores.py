@@ -1,0 +1,259 @@
+"""Scores of one system on one benchmark: every metric with its interval, whole and by slice.
+
+Takes ``PREDICTIONS`` and the benchmark's ``BENCHMARK_CLAIMS``, gives ``SCORES``. Percent, except
+``*_per_claim``. A pure function: to score again generates nothing.
+
+Every claim with a label counts, whatever became of its prediction. Metrics of confidence are over
+the claims that have a verdict with that confidence (``rows`` tells), for all claims together only;
+``auroc_*`` says whether right verdicts are surer than wrong ones, ``auroc_support`` whether
+supported claims score above refuted ones.
+``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's parts.
+
+Left out deliberately: comparisons (``evaluation.paired``) and layout.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from decomposerl.evaluation.bootstrap import (
+    DRAWS,
+    LEVEL,
+    Clusters,
+    auroc_draws,
+    clusters_of,
+    generator,
+    interval,
+    resampled_sums,
+)
+from decomposerl.evaluation.metrics import (
+    BINS,
+    COUNT_METRICS,
+    Codes,
+    Numbers,
+    auroc,
+    balanced_accuracy,
+    bin_numbers,
+    brier,
+    calibration_error,
+    indicators,
+    outcome_table,
+)
+from decomposerl.evaluation.scored_claims import codes_and_clusters, scored_claims, slices
+from decomposerl.schemas import SCORES
+from decomposerl.settings import Settings
+
+CONFIDENCES = {
+    "raw": "confidence_raw",
+    "normalised": "confidence_normalised",
+    "calibrated": "confidence_calibrated",
+    "agreement": "agreement",
+}
+MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
+_BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
+_TRACED = pl.col("trace").is_not_null()
+_RATIOS: Mapping[str, tuple[pl.Expr, pl.Expr]] = {
+    "parse_rate": (pl.col("parse_status") == "parsed", pl.lit(1)),
+    "truncation_rate": (pl.col("parse_status") == "truncated", pl.lit(1)),
+    "failure_rate": (pl.col("parse_status") == "failed", pl.lit(1)),
+    "calls_per_claim": (pl.col("calls"), pl.lit(1)),
+    "questions_per_claim": (pl.col("questions") * _TRACED, _TRACED),
+    "abstention_rate": (pl.col("abstentions") * _TRACED, pl.col("questions") * _TRACED),
+}
+
+
+class ScoreSettings(Settings):
+    """How intervals are taken. ``confidence_draws`` are for metrics of confidence."""
+
+    draws: int = DRAWS
+    confidence_draws: int = 1_000
+    level: float = LEVEL
+    seed: int = 42
+    bins: int = BINS
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Claims of a slice, with codes of labels and verdicts and what is drawn together."""
+
+    frame: pl.DataFrame
+    slice: str
+    value: str
+    labels: Codes
+    verdicts: Codes
+    clusters: Clusters
+    settings: ScoreSettings
+
+    def generator(self, *names: str) -> np.random.Generator:
+        """Draws of one figure of this slice of this system on this benchmark."""
+        whose = (self.frame["benchmark"][0], self.frame["system"][0])
+        return generator(self.settings.seed, *whose, self.slice, self.value, *names)
+
+    def row(self, metric: str, score: float, draws: Numbers, rows: NDArray[np.bool_]) -> list[Any]:
+        """One line of ``SCORES`` over the claims that ``rows`` picks."""
+        times = 1.0 if metric.endswith("_per_claim") else 100.0
+        low, high = interval(draws, self.settings.level)
+        found = [None if math.isnan(x) else x * times for x in (score, low, high)]
+        supported = int(((self.labels == 0) & rows).sum())
+        return [metric, self.slice, self.value, *found, int(rows.sum()), supported]
+
+
+def score(
+    predictions: pl.DataFrame, claims: pl.DataFrame, settings: ScoreSettings | None = None
+) -> pl.DataFrame:
+    """``SCORES`` of one system's predictions of one benchmark; empty where no claim has a label.
+
+    Raises:
+        EvaluationError: predictions and claims are not those of the same claims, or predictions
+            are of several systems.
+    """
+    frame = scored_claims(predictions, claims)
+    if not frame.height:
+        return SCORES.empty()
+    part = _part(frame, "all", "", settings or ScoreSettings())
+    lines = [*_counted(part), *_subset_mean(part), *_ratios(part), *_confidences(part)]
+    for name, value, rows in slices(frame):
+        sliced = _part(rows, name, value, part.settings)
+        lines += [*_counted(sliced), *_ratios(sliced)]
+    head = [frame["benchmark"][0], frame["system"][0], frame["engine"][0]]
+    whole = pl.DataFrame([head + line for line in lines], SCORES.schema, orient="row")
+    return SCORES.conform(whole)
+
+
+def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Uniform means of balanced accuracy over benchmarks, as ``SCORES`` of their own.
+
+    One row a system and mean, where every benchmark of the mean has a score; the engine is named
+    where it is one. The interval stands on those of the parts, which are independent: each bound
+    is as far off as the root of the summed squares of theirs, over their number (Zou and Donner,
+    2008).
+    """
+    whole = scores.filter(slice="all", metric="balanced_accuracy").drop_nulls("score")
+    lines = []
+    for (system,), rows in whole.group_by("system", maintain_order=True):
+        for name, parts in means.items():
+            of = rows.filter(pl.col("benchmark").is_in(list(parts)))
+            if of.height == len(parts):
+                engine = " / ".join(of["engine"].unique(maintain_order=True))
+                lines.append([name, system, engine, *_mean_of(of)])
+    return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
+
+
+def _mean_of(rows: pl.DataFrame) -> list[object]:
+    score, low, high = (rows[column].to_numpy() for column in ("score", "low", "high"))
+    mean = float(score.mean())
+    below = math.sqrt(float(((score - low) ** 2).sum())) / len(score)
+    above = math.sqrt(float(((high - score) ** 2).sum())) / len(score)
+    found = [mean, mean - below, mean + above]
+    return ["balanced_accuracy", "all", "", *found, rows["rows"].sum(), rows["supported"].sum()]
+
+
+def _part(frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings) -> _Part:
+    return _Part(frame, name, value, *codes_and_clusters(frame), settings)
+
+
+def _counted(part: _Part) -> Iterator[list[Any]]:
+    table = outcome_table(part.labels, part.verdicts)
+    draws = _tables(part)
+    for name, metric in COUNT_METRICS.items():
+        yield part.row(name, float(metric(table)), metric(draws), part.labels >= 0)
+
+
+def _tables(part: _Part) -> Numbers:
+    """Resampled tables, shape (draws, 2, 3)."""
+    cells = indicators(part.labels, part.verdicts)
+    sums = resampled_sums(cells, part.clusters, part.generator("counts"), part.settings.draws)
+    return sums.reshape(-1, 2, 3)
+
+
+def _subset_mean(part: _Part) -> Iterator[list[Any]]:
+    """The mean over parts; claims without a part are no part."""
+    parts = [
+        _part(rows, name, value, part.settings)
+        for name, value, rows in slices(part.frame)
+        if name == "subset"
+    ]
+    if parts:
+        tables = [outcome_table(one.labels, one.verdicts) for one in parts]
+        score = float(np.mean([balanced_accuracy(table) for table in tables]))
+        draws = np.mean([balanced_accuracy(_tables(one)) for one in parts], axis=0)
+        held = part.frame["subset"].is_not_null().to_numpy()
+        yield part.row(MEAN_OF_SUBSETS, score, draws, held)
+
+
+def _ratios(part: _Part) -> Iterator[list[Any]]:
+    for name, (above, below) in _RATIOS.items():
+        columns = part.frame.select(above=above.cast(pl.Int64), below=below.cast(pl.Int64))
+        numbers = columns.to_numpy()
+        if numbers[:, 1].any():
+            rng = part.generator(name)
+            sums = resampled_sums(numbers, part.clusters, rng, part.settings.draws)
+            with np.errstate(invalid="ignore"):
+                draws = sums[:, 0] / sums[:, 1]
+            value = float(numbers[:, 0].sum() / numbers[:, 1].sum())
+            yield part.row(name, value, draws, numbers[:, 1] > 0)
+
+
+def _confidences(part: _Part) -> Iterator[list[Any]]:
+    yield from _ranking(part, "auroc_support", "support_score", part.labels == 0)
+    right = part.verdicts == part.labels
+    for kind, column in CONFIDENCES.items():
+        yield from _ranking(part, f"auroc_{kind}", column, right)
+        yield from _calibrated(part, kind, column, right)
+
+
+def _ranking(
+    part: _Part, metric: str, column: str, positive: NDArray[np.bool_]
+) -> Iterator[list[Any]]:
+    rows = _with_confidence(part, column)
+    if rows.any():
+        scores, sides = part.frame[column].to_numpy()[rows], positive[rows]
+        clusters = _of_rows(part, rows)
+        rng = part.generator(metric)
+        draws = auroc_draws(scores, sides, clusters, rng, part.settings.confidence_draws)
+        yield part.row(metric, auroc(scores, sides), draws, rows)
+
+
+def _calibrated(
+    part: _Part, kind: str, column: str, right: NDArray[np.bool_]
+) -> Iterator[list[Any]]:
+    """Brier and both calibration errors; draws keep the bins of the whole."""
+    rows = _with_confidence(part, column)
+    if not rows.any():
+        return
+    chances, happened, bins = part.frame[column].to_numpy()[rows], right[rows], part.settings.bins
+    gaps = [_gaps(chances - happened, bin_numbers(chances, by, bins), bins) for by in _BINNINGS]
+    columns = np.hstack([*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))])
+    rng, count = part.generator("calibration", kind), part.settings.confidence_draws
+    sums = resampled_sums(columns, _of_rows(part, rows), rng, count)
+    drawn = sums[:, :-1] / sums[:, -1:]
+    for place, by in enumerate(_BINNINGS):
+        error = calibration_error(chances, happened, by, bins)
+        draws = np.abs(drawn[:, place * bins : (place + 1) * bins]).sum(axis=1)
+        yield part.row(f"ece_{by}_{kind}", error, draws, rows)
+    yield part.row(f"brier_{kind}", brier(chances, happened), drawn[:, -1], rows)
+
+
+def _with_confidence(part: _Part, column: str) -> NDArray[np.bool_]:
+    """Claims that have a number there; without a verdict nobody is sure of anything."""
+    there = pl.col(column).is_not_null()
+    if column != "support_score":
+        there &= pl.col("verdict").is_not_null()
+    return part.frame.select(there).to_series().to_numpy()
+
+
+def _of_rows(part: _Part, rows: NDArray[np.bool_]) -> Clusters:
+    documents = part.frame["document"].to_numpy()[rows]
+    return clusters_of(part.labels[rows], documents.tolist())
+
+
+def _gaps(gaps: Numbers, bins: Codes, count: int) -> Numbers:
+    """Each row's gap in the column of its bin, shape (n, count)."""
+    columns = np.zeros((len(gaps), count))
+    columns[np.arange(len(gaps)), bins] = gaps
+    return columns
