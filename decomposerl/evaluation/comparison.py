@@ -1,0 +1,159 @@
+"""Systems held against each other on the same claims: who is better, and is it more than luck?
+
+Takes the labelled claims of the test sets and the predictions of several systems, gives
+``COMPARISON``: for each pair and test set the difference in balanced accuracy over the claims that
+both have, and for each mean of the leaderboard whose parts both have, the difference of the means.
+A claim without a verdict counts as wrong for the system that gave none.
+
+Holm's correction is over the test sets of a pair; the two means are a family of their own. A test
+set on which a balanced accuracy is not defined (one label alone) gives no row.
+
+Left out deliberately: the tests themselves (``evaluation.paired``), and a verdict of "better":
+intervals and p-values are shown, a reader decides.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import polars as pl
+
+from decomposerl.evaluation.bootstrap import DRAWS, clusters_of, generator
+from decomposerl.evaluation.metrics import Numbers, codes_of
+from decomposerl.evaluation.paired import Difference, compare, holm, mean_difference
+from decomposerl.evaluation.published import MEANS
+from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
+from decomposerl.schemas import COMPARISON
+
+Predictions = Mapping[str, Mapping[str, pl.DataFrame]]
+"""Test set to system to its ``PREDICTIONS``."""
+_Told = tuple[Difference, Numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSettings:
+    """``against`` are the systems that every other one is compared with; empty: all pairs."""
+
+    against: tuple[str, ...] = ()
+    draws: int = DRAWS
+    seed: int = 42
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A pair's differences by test set or mean, and the engines seen on both sides."""
+
+    system: str
+    other: str
+    found: dict[str, _Told] = field(default_factory=dict)
+    engines: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def compared(
+    claims: Mapping[str, pl.DataFrame],
+    predictions: Predictions,
+    settings: ComparisonSettings | None = None,
+) -> pl.DataFrame:
+    """Every pair of systems on every test set that both were run on; ``COMPARISON``.
+
+    ``claims`` are the test sets as ``BENCHMARK_CLAIMS``; those without a label do not count.
+    """
+    chosen = settings or ComparisonSettings()
+    labelled = {name: frame.drop_nulls("label") for name, frame in claims.items()}
+    systems = sorted({system for found in predictions.values() for system in found})
+    rows: list[dict[str, object]] = []
+    for system, other in _pairs(systems, chosen.against):
+        pair = _Pair(system, other)
+        for name, frame in labelled.items():
+            _add(pair, name, frame, predictions.get(name, {}), chosen)
+        rows += _rows(pair)
+    return COMPARISON.conform(pl.DataFrame(rows, schema=COMPARISON.schema))
+
+
+def _pairs(systems: Sequence[str], against: Sequence[str]) -> list[tuple[str, str]]:
+    if not against:
+        return list(combinations(systems, 2))
+    return [(one, other) for other in against for one in systems if one != other]
+
+
+def _add(
+    pair: _Pair,
+    name: str,
+    claims: pl.DataFrame,
+    predictions: Mapping[str, pl.DataFrame],
+    settings: ComparisonSettings,
+) -> None:
+    """Compare the pair on one test set, where both have claims of it."""
+    ours, theirs = predictions.get(pair.system), predictions.get(pair.other)
+    if ours is None or theirs is None:
+        return
+    both = _joined(claims, ours, theirs)
+    if both["label"].n_unique() < 2:  # noqa: PLR2004 - a balanced accuracy needs both labels
+        return
+    labels = codes_of(both["label"].to_list())
+    told = compare(
+        labels,
+        codes_of(both["verdict"].to_list()),
+        codes_of(both["other_verdict"].to_list()),
+        clusters_of(labels, both["document"].to_list()),
+        generator(settings.seed, "comparison", name),
+        settings.draws,
+    )
+    pair.found[name] = told
+    pair.engines[name] = both["engine"][0], both["other_engine"][0]
+
+
+def _joined(claims: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
+    """The claims that both have, in a fixed order: both verdicts and engines."""
+    wanted = ["claim_id", "verdict", "engine"]
+    other = theirs.select("claim_id", pl.col("verdict", "engine").name.prefix("other_"))
+    return (
+        claims.select("claim_id", "label", document=SHARED_EVIDENCE)
+        .join(ours.select(wanted), on="claim_id")
+        .join(other, on="claim_id")
+        .sort("claim_id")
+    )
+
+
+def _rows(pair: _Pair) -> list[dict[str, object]]:
+    sets = {name: told for name, (told, _) in pair.found.items() if not math.isnan(told.difference)}
+    means = _means(pair)
+    return [*_family(pair, sets), *_family(pair, means)]
+
+
+def _means(pair: _Pair) -> dict[str, Difference]:
+    """The differences of the means whose every part both have."""
+    found: dict[str, Difference] = {}
+    for mean, parts in MEANS.items():
+        if all(part in pair.found for part in parts):
+            found[mean] = mean_difference([pair.found[part] for part in parts])
+            pair.engines[mean] = _joint([pair.engines[part] for part in parts])
+    return found
+
+
+def _joint(engines: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    ours, theirs = ("; ".join(sorted(set(side))) for side in zip(*engines, strict=True))
+    return ours, theirs
+
+
+def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, object]]:
+    """The rows of one family of tests, corrected together."""
+    corrected = holm([told.p_bootstrap for told in found.values()])
+    return [
+        {
+            "benchmark": name,
+            "system": pair.system,
+            "other": pair.other,
+            "engine": pair.engines[name][0],
+            "other_engine": pair.engines[name][1],
+            "rows": told.rows,
+            "difference": 100 * told.difference,
+            "low": 100 * told.low,
+            "high": 100 * told.high,
+            "p_bootstrap": told.p_bootstrap,
+            "p_mcnemar": told.p_mcnemar,
+            "p_holm": p_holm,
+        }
+        for (name, told), p_holm in zip(found.items(), corrected, strict=True)
+    ]

@@ -1,0 +1,127 @@
+"""Systems held against each other, and which claims a system is asked."""
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import LAW
+
+from decomposerl.evaluation.comparison import ComparisonSettings, compared
+from decomposerl.evaluation.examined import examined
+from decomposerl.evaluation.published import IN_DOMAIN
+from decomposerl.schemas import BENCHMARK_CLAIMS
+
+FAST = ComparisonSettings(draws=500)
+S, R = "Supported", "Refuted"
+
+
+def claims(labels: list[str | None], evidence: str | None = "It is so.") -> pl.DataFrame:
+    """A test set with these labels; ids do not follow its order."""
+    rows = [
+        {
+            "claim_id": f"{(place * 7919) % 104729:016x}",
+            "source": "toy",
+            "native_id": str(place),
+            "split": "test",
+            "claim": f"claim {place}",
+            "evidence": evidence,
+            "passages": [],
+            "evidence_kind": "text",
+            "label": label,
+            "native_label": label,
+            "label_rule": "drop_middle",
+            "document_id": f"page {place}",
+            "subset": None,
+            "num_hops": None,
+        }
+        for place, label in enumerate(labels)
+    ]
+    return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+
+
+def said(frame: pl.DataFrame, verdicts: list[str | None], engine: str = "rules") -> pl.DataFrame:
+    """What a system said of the first of these claims."""
+    ids = frame["claim_id"].head(len(verdicts))
+    words = pl.Series(verdicts, dtype=pl.String)
+    return pl.DataFrame({"claim_id": ids, "verdict": words, "engine": engine})
+
+
+LABELS: list[str | None] = [S, R] * 20
+TOY = claims(LABELS)
+RIGHT, WRONG = said(TOY, LABELS), said(TOY, [R, S] * 20, "other")
+HALF = said(TOY, [S, S] * 20)
+
+
+def test_a_better_system_is_shown_with_its_interval_and_tests():
+    """All right against half right: 50 points, surely; engines and rows of both are named."""
+    (row,) = compared({"toy": TOY}, {"toy": {"b": HALF, "a": RIGHT}}, FAST).to_dicts()
+    assert ("a", "b", 40, 50.0) == tuple(row[n] for n in ("system", "other", "rows", "difference"))
+    assert row["low"] <= 50.0 <= row["high"]
+    assert row["p_mcnemar"] == pytest.approx(2 / 2**20)
+    assert row["p_bootstrap"] < 0.01
+    assert row["p_holm"] == row["p_bootstrap"]
+
+
+def test_only_claims_that_both_have_count():
+    """A short run is compared over its own claims; without a verdict a claim is wrong."""
+    short = said(TOY, [None] * 10)
+    (row,) = compared({"toy": TOY}, {"toy": {"a": RIGHT, "b": short}}, FAST).to_dicts()
+    assert (10, 100.0) == (row["rows"], row["difference"])
+
+
+def test_all_pairs_or_those_with_one():
+    """Without a choice each pair stands once; with one every other system faces it."""
+    found = {"toy": {"a": RIGHT, "b": HALF, "c": WRONG}}
+    every = compared({"toy": TOY}, found, FAST)
+    assert [("a", "b"), ("a", "c"), ("b", "c")] == every.select("system", "other").rows()
+    chosen = compared({"toy": TOY}, found, ComparisonSettings(("b",), 500))
+    assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
+    assert [50.0, -50.0] == chosen["difference"].to_list()
+
+
+def test_a_mean_needs_all_its_parts_and_is_corrected_apart():
+    """Nine test sets give nine rows and their mean; eight give eight."""
+    sets = dict.fromkeys(IN_DOMAIN, TOY)
+    found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
+    whole = compared(sets, found, FAST)
+    assert [*IN_DOMAIN, "mean_in_domain"] == whole["benchmark"].to_list()
+    last = whole.row(-1, named=True)
+    assert (50.0, 360, None) == tuple(last[name] for name in ("difference", "rows", "p_mcnemar"))
+    assert last["p_holm"] == last["p_bootstrap"]
+    assert whole["p_holm"][0] == pytest.approx(9 * whole["p_bootstrap"][0])
+    del found["wice"]
+    assert "mean_in_domain" not in compared(sets, found, FAST)["benchmark"]
+
+
+def test_one_label_alone_gives_no_row():
+    """Nothing is said where a balanced accuracy is not defined."""
+    one = claims([S] * 5)
+    both = {"a": said(one, [S] * 5), "b": said(one, [R] * 5)}
+    assert 0 == compared({"toy": one}, {"toy": both}, FAST).height
+
+
+def test_what_cannot_be_asked_is_counted_with_its_reason():
+    """Without a label first, then without evidence; the rest is asked."""
+    frame = pl.concat([claims([S, None]), claims([R, None], " "), claims([R], None)])
+    found = examined(frame)
+    assert {"no_label": 2, "no_evidence": 2} == found.left_out
+    assert (1, False) == (found.claims.height, found.limited)
+
+
+@LAW
+@given(st.lists(st.sampled_from((S, R)), max_size=20), st.integers(1, 24), st.integers(0, 6))
+def test_a_short_run_is_balanced_and_part_of_a_longer_one(
+    labels: list[str | None], limit: int, more: int
+):
+    """As many claims as asked for, of both labels alike, all of them in a longer run too."""
+    frame = claims(labels)
+    short, longer = examined(frame, limit), examined(frame, limit + 2 * more)
+    assert short.claims.height == min(limit, len(labels))
+    assert short.limited == (limit < len(labels))
+    counts = [short.claims.filter(label=label).height for label in (S, R)]
+    there = [labels.count(label) for label in (S, R)]
+    assert abs(counts[0] - counts[1]) <= 1 or min(counts) == min(there)
+    assert set(short.claims["claim_id"]) <= set(longer.claims["claim_id"])
+    assert [row for row in frame["claim_id"] if row in set(short.claims["claim_id"])] == (
+        short.claims["claim_id"].to_list()
+    )
