@@ -106,6 +106,19 @@ def answerable(document: str, question: str) -> bool:
     )
 
 
+def answering(document: str, question: str) -> tuple[str, ...]:
+    """The one or two sentences that make ``question`` answerable, best first; else none.
+
+    A question about the document itself has none.
+    """
+    asked = clean(question)
+    if _ABOUT_DOCUMENT.search(asked.text) or not answerable(document, question):
+        return ()
+    one = read(asked.text)
+    wanted = one.content - (FRAME_WORDS & one.plain)
+    return tuple(found.text for found in _window(wanted, one, read_document(document), 2))
+
+
 def asks_yes_or_no(question: str) -> bool:
     """Whether the question opens with an auxiliary."""
     words = question.split()

@@ -23,6 +23,7 @@ class MethodPrompts:
 
     def __init__(self, folder: str = "") -> None:
         """``folder`` may hold prompt files of a person's own."""
+        self.folder = folder
         self.file = cache(lambda name: load_prompt(name, folder))
 
     def filled(self, prompt: str, call: Call) -> str:
@@ -33,6 +34,10 @@ class MethodPrompts:
         """
         values = {name: escaped(value) for name, value in call.variables.items()}
         return str(self.file(prompt).filled(call.template, **values))
+
+    def section(self, prompt: str, call: Call) -> str:
+        """The words of the call's section, with its places as they are."""
+        return str(self.file(prompt).sections[call.template])
 
     def hash(self, prompt: str, settings: object) -> str:
         """SHA-256 over the prompt file, the words of a continuation, and the settings."""
