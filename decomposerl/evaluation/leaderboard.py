@@ -17,10 +17,7 @@ import polars as pl
 
 from decomposerl.evaluation.published import (
     COLUMNS,
-    IN_DOMAIN,
-    MEAN_IN,
-    MEAN_OUT,
-    OUT_OF_DOMAIN,
+    MEANS,
     PUBLISHED,
     PublishedRow,
 )
@@ -28,8 +25,6 @@ from decomposerl.evaluation.systems import System
 from decomposerl.schemas import LEADERBOARD
 
 METRIC = "balanced_accuracy"
-MEANS = {MEAN_IN: IN_DOMAIN, MEAN_OUT: OUT_OF_DOMAIN}
-"""The uniform means, each with the test sets it is the mean of."""
 PARTS = ("score", "low", "high", "paper")
 OTHERS, FURTHER = 0, "Further systems"
 _SCORED, _LIMITED, _NOT_AVAILABLE, _NOT_RUN = "scored", "limited", "not_available", "not_run"

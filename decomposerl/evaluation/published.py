@@ -25,6 +25,8 @@ MEAN_IN, MEAN_OUT = "mean_in_domain", "mean_out_of_domain"
 COLUMNS = (*IN_DOMAIN, MEAN_IN, *OUT_OF_DOMAIN, MEAN_OUT)
 """The columns of both tables, in order; the means are the paper's, not computed."""
 
+MEANS = {MEAN_IN: IN_DOMAIN, MEAN_OUT: OUT_OF_DOMAIN}
+"""The uniform means, each with the test sets it is the mean of."""
 TABLE_TITLES = {
     1: "Table 1: 7B models",
     2: "Table 2: best baseline of each size",
