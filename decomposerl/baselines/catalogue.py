@@ -9,10 +9,15 @@ Left out deliberately: models and protocols to run them with (``evaluation.syste
 """
 
 from decomposerl.baselines import (
+    chen_2024,
+    claimdecomp,
     cot,
     decomposed_prompting,
+    folk,
     hiss,
     minicheck,
+    program_fc,
+    qacheck,
     self_ask,
     simple,
 )
@@ -25,4 +30,9 @@ METHODS: tuple[Method, ...] = (
     self_ask.METHOD,
     decomposed_prompting.METHOD,
     hiss.METHOD,
+    folk.METHOD,
+    program_fc.METHOD,
+    chen_2024.METHOD,
+    claimdecomp.METHOD,
+    qacheck.METHOD,
 )

@@ -1,0 +1,133 @@
+"""ClaimDecomp: yes-no questions whose answers vote (Chen et al. 2022).
+
+Takes a claim with its evidence. First yes-no questions are written, about what the claim says
+and what it implies, each with the answer that would support the claim; then each is answered
+from the evidence with yes, no or unknown; then the answers are counted.
+
+Calls per claim: 1 + k for k questions; 1 where no question could be read. The k answers are
+asked for at once, and the verdict needs no call.
+
+Replies. Questions: one a line, ``1. question? | yes`` or ``… | no``, the answer that supports the
+claim; without one it is yes (noted as ``unoriented``). Answers: ``Yes``, ``No`` or ``Unknown``,
+alone or parted by a comma or stop from a reason.
+
+Of the answers that say yes or no, half or more have to support the claim for Supported; none that
+does is Refuted (the publication cuts the same share into its label bands). An answer that cannot
+be read leaves the verdict open, unless it could not change it.
+
+Left out deliberately: the trained question generator of the publication (a model at an endpoint
+can take its place), and weights of questions.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from decomposerl.baselines.decomposition import read_items
+from decomposerl.baselines.method import (
+    Answer,
+    Call,
+    Method,
+    Question,
+    Steps,
+    Verification,
+    ask,
+    status_of,
+)
+from decomposerl.baselines.pairs import cycles_of
+from decomposerl.baselines.replies import Truth, lines_of, read_yes_no
+from decomposerl.baselines.single_call import written_out
+from decomposerl.traces.trace import Verdict
+
+OPENING = "The claim is turned into yes-no questions, each with the answer that supports it."
+
+_ORIENTED = re.compile(r"(.+?)\s*(?:[|(\[]|(?<=\?)\s*[-–—:→]*)\s*(yes|no)[)\].\s]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Answers that support the claim, that speak against it, and that cannot be read."""
+
+    agreeing: int
+    against: int
+    unread: int
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Supported from half of the decisive answers on; None where the unread could change it."""
+        lead = self.agreeing - self.against
+        if self.agreeing and lead >= self.unread:
+            return "Supported"
+        return "Refuted" if lead < -self.unread or not (self.agreeing or self.unread) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _YesNo:
+    """A question, and the answer to it that supports the claim, where it was said."""
+
+    text: str
+    supporting: Truth | None
+
+    def agrees(self, truth: Truth) -> bool:
+        """Whether a yes or no supports the claim."""
+        return truth == (self.supporting or "true")
+
+
+def claimdecomp(question: Question) -> Steps:
+    """Questions, an answer to each, and the share of those that support the claim.
+
+    Raises:
+        CallFailedError: a call got no answer.
+    """
+    (written,) = yield from ask(Call("decompose", "questions", {"claim": question.claim}))
+    asked = tuple(map(_yes_no, read_items(written)))
+    if not asked:
+        return Verification(None, status_of(None, written), written.text, notes={"questions": 0})
+    variables = ({"evidence": question.evidence, "question": each.text} for each in asked)
+    calls = (Call("verify", "answer", each, max_tokens=128) for each in variables)
+    answers = yield from ask(*calls)
+    return _counted(asked, answers)
+
+
+def _yes_no(item: str) -> _YesNo:
+    oriented = _ORIENTED.fullmatch(item)
+    if oriented is None:
+        return _YesNo(item, None)
+    return _YesNo(oriented[1], "true" if oriented[2].lower() == "yes" else "false")
+
+
+def _counted(asked: Sequence[_YesNo], answers: Sequence[Answer]) -> Verification:
+    read = [(each, read_yes_no(answer)) for each, answer in zip(asked, answers, strict=True)]
+    decisive = [each.agrees(truth) for each, truth in read if truth in {"true", "false"}]
+    unread = [answer for answer, (_, truth) in zip(answers, read, strict=True) if truth is None]
+    agreeing, against = sum(decisive), len(decisive) - sum(decisive)
+    unknown = len(read) - len(decisive) - len(unread)
+    verdict = Count(agreeing, against, len(unread)).verdict
+    said = [" ".join(lines_of(answer.text)) for answer in answers]
+    pairs = [(each.text, words) for each, words in zip(asked, said, strict=True)]
+    return Verification(
+        verdict,
+        status_of(verdict, *unread),
+        "\n".join(f"{text} {answer}" for text, answer in pairs),
+        cycles_of(pairs),
+        OPENING,
+        notes={
+            "questions": len(asked),
+            "agreeing": agreeing,
+            "against": against,
+            "unknown": unknown,
+            "unread": len(unread),
+            "unoriented": sum(each.supporting is None for each in asked),
+        },
+    )
+
+
+METHOD = Method(
+    name="claimdecomp",
+    title="ClaimDecomp",
+    publication="Chen et al. 2022",
+    calls="1 + k, k questions",
+    procedures={"faithful": claimdecomp, "single_call": written_out(OPENING)},
+    expected_calls=lambda ended: 1 + int(ended.notes["questions"]),
+    prompt="claimdecomp",
+)

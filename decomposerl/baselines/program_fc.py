@@ -1,0 +1,232 @@
+"""ProgramFC: a program of questions and checks, written by the model and run (Pan et al. 2023).
+
+Takes a claim with its evidence. A program is written for the claim; its ``Question`` steps are
+answered from the evidence, its ``Verify`` steps are checked against it, each with what earlier
+steps gave filled in, and ``Predict`` says what follows.
+
+Calls per claim: N + s, for N programs with s steps in all those that parse, that is N(1 + k) for
+programs of k steps each. By default N is 1, written greedily; with ``Sampling(5, 0.7)`` five are
+sampled, and more of them have to say Supported than Refuted. Steps that wait for nothing, of all
+programs, are asked for at once; running them in another order changes nothing, as none has a
+side effect.
+
+Replies. Program: the language of ``program``, alone or as the one fenced block of the reply.
+Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
+
+A program that does not parse is rejected, counted, and has no vote. Unknown facts are neither true
+nor false; a prediction that they leave open is Refuted, as in the publication. A check that cannot
+be read is unknown, and if the prediction depends on it the program has no vote. Without any vote
+the claim is unparsed.
+
+Left out deliberately: ``exec`` and ``eval``, a verdict drawn at random, and skipping a name that is
+not defined, which makes an empty conjunction true.
+"""
+
+import re
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from decomposerl.baselines.method import (
+    Answer,
+    Call,
+    Method,
+    Procedure,
+    Question,
+    Steps,
+    Verification,
+    ask,
+    status_of,
+)
+from decomposerl.baselines.pairs import Pair, cycles_of, one_line, thought
+from decomposerl.baselines.program import (
+    Program,
+    Step,
+    Value,
+    conclusion,
+    ready_steps,
+    write_expression,
+    write_program,
+)
+from decomposerl.baselines.program_parser import ProgramRejectedError, parse_program
+from decomposerl.baselines.replies import lines_of, read_yes_no
+from decomposerl.baselines.single_call import written_out
+from decomposerl.traces.trace import Verdict
+
+OPENING = "The claim is checked by a program of questions and checks."
+
+_FENCED = re.compile(r"^```[\w-]*[^\S\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_TRUTHS: dict[str | None, bool | None] = {"true": True, "false": False}
+_SPOKEN: dict[Value, str] = {True: "Yes", False: "No", None: "unknown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many programs are written, and at which temperature."""
+
+    programs: int = 1
+    temperature: float = 0.0
+
+
+GREEDY, MAJORITY = Sampling(), Sampling(5, 0.7)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One reply: its program or why it is none, and what the steps gave."""
+
+    written: Answer
+    program: Program | None = None
+    rejection: str = ""
+    values: dict[str, Value] = field(default_factory=dict)
+    pairs: dict[str, Pair] = field(default_factory=dict)
+    unread: list[Answer] = field(default_factory=list)
+
+    @property
+    def ready(self) -> tuple[Step, ...]:
+        return ready_steps(self.program, self.values) if self.program else ()
+
+    def add(self, step: Step, reply: Answer) -> None:
+        """``step`` has its references filled in."""
+        if step.function == "Question":
+            answer = " ".join(lines_of(reply.text)) or "unknown"
+            self.values[step.name], self.pairs[step.name] = answer, (step.text, answer)
+            return
+        truth = read_yes_no(reply)
+        value = _TRUTHS.get(truth)
+        self.values[step.name] = value
+        said = _SPOKEN[value] if value is None else f"{_SPOKEN[value]}. {step.text}"
+        self.pairs[step.name] = (f"Is it true that {step.text.rstrip('. ')}?", said)
+        if truth is None:
+            self.unread.append(reply)
+
+    @property
+    def vote(self) -> Verdict | None:
+        """None: no program, or one whose prediction a reply that cannot be read leaves open."""
+        if self.program is None:
+            return None
+        value = conclusion(self.program.expression, self.values)
+        if value is None and self.unread:
+            return None
+        return "Supported" if value else "Refuted"
+
+
+def program_fc(sampling: Sampling = GREEDY) -> Procedure:
+    """The faithful procedure with so many programs."""
+
+    def procedure(question: Question) -> Steps:
+        runs = yield from _programs(question.claim, sampling)
+        yield from _run(question.evidence, runs)
+        return _verification(runs)
+
+    return procedure
+
+
+def _programs(
+    claim: str, sampling: Sampling
+) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[_Run, ...]]:
+    calls = (
+        Call(
+            "program", "program", {"claim": claim}, temperature=sampling.temperature, sample=sample
+        )
+        for sample in range(sampling.programs)
+    )
+    replies = yield from ask(*calls)
+    return tuple(map(_parsed, replies))
+
+
+def _parsed(reply: Answer) -> _Run:
+    """A cut reply is no program, even where what is left of it would be one."""
+    if reply.truncated:
+        return _Run(reply, rejection="truncated")
+    try:
+        return _Run(reply, parse_program(program_text(reply.text)))
+    except ProgramRejectedError as rejected:
+        return _Run(reply, rejection=rejected.reason)
+
+
+def program_text(reply: str) -> str:
+    """The program in a reply: behind the thinking, and inside the fence where there is one."""
+    after = reply.rpartition("</think>")[2]
+    fenced = _FENCED.findall(after)
+    return str(fenced[0]) if len(fenced) == 1 else after
+
+
+def _run(
+    evidence: str, runs: Sequence[_Run]
+) -> Generator[tuple[Call, ...], tuple[Answer, ...], None]:
+    """Run all steps of all programs, each as soon as it waits for nothing."""
+    while ready := [(run, step) for run in runs for step in run.ready]:
+        replies = yield from ask(*(_call(evidence, step) for _, step in ready))
+        for (run, step), reply in zip(ready, replies, strict=True):
+            run.add(step, reply)
+
+
+def _call(evidence: str, step: Step) -> Call:
+    if step.function == "Question":
+        variables = {"evidence": evidence, "question": step.text}
+        return Call("answer", "answer", variables, max_tokens=128)
+    variables = {"evidence": evidence, "statement": step.text}
+    return Call("verify", "check", variables, max_tokens=128)
+
+
+def _verification(runs: Sequence[_Run]) -> Verification:
+    votes = [run.vote for run in runs]
+    supported, refuted = votes.count("Supported"), votes.count("Refuted")
+    verdict: Verdict | None = None
+    if supported or refuted:
+        verdict = "Supported" if supported > refuted else "Refuted"
+    shown = next((run for run in runs if verdict and run.vote == verdict), _first_program(runs))
+    stuck = [answer for run in runs for answer in (run.unread or [run.written])]
+    return Verification(
+        verdict,
+        status_of(verdict, *stuck),
+        _transcript(shown),
+        cycles_of(_pairs(shown)),
+        thought(f"{OPENING} {_prediction(shown)}"),
+        notes={
+            "programs": len(runs),
+            "steps": sum(len(run.program.steps) for run in runs if run.program),
+            "rejected": sum(run.program is None for run in runs),
+            "rejections": " ".join(run.rejection for run in runs if run.rejection),
+            "supported": supported,
+            "refuted": refuted,
+            "unread": sum(len(run.unread) for run in runs),
+        },
+    )
+
+
+def _first_program(runs: Sequence[_Run]) -> _Run:
+    return next((run for run in runs if run.program), runs[0])
+
+
+def _pairs(run: _Run) -> list[Pair]:
+    """The questions of a program and what was answered, in the order of its steps."""
+    steps = run.program.steps if run.program else ()
+    return [run.pairs[step.name] for step in steps]
+
+
+def _prediction(run: _Run) -> str:
+    if run.program is None:
+        return ""
+    return f"It holds if this does: {write_expression(run.program.expression)}."
+
+
+def _transcript(run: _Run) -> str:
+    """The program with what each line gave behind it; the reply where there is no program."""
+    if run.program is None:
+        return run.written.text
+    *steps, prediction = write_program(run.program).split("\n")
+    given = [one_line(run.pairs[step.name][1]) for step in run.program.steps]
+    lines = [f"{line}  # {value}" for line, value in zip(steps, given, strict=True)]
+    return "\n".join([*lines, f"{prediction}  # {run.vote or 'open'}"])
+
+
+METHOD = Method(
+    name="program_fc",
+    title="ProgramFC",
+    publication="Pan et al. 2023",
+    calls="N + s: N programs (1) with s steps in all, N(1 + k) for k steps each",
+    procedures={"faithful": program_fc(), "single_call": written_out(OPENING)},
+    expected_calls=lambda ended: int(ended.notes["programs"]) + int(ended.notes["steps"]),
+    prompt="program_fc",
+)

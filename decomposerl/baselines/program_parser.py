@@ -1,0 +1,220 @@
+r"""Reading the language of ProgramFC's programs: tokens and grammar.
+
+Takes text, gives a ``Program`` or raises with the first reason why it is none. Grammar::
+
+    program    = { step NEWLINE } NAME "=" "Predict" "(" expression ")"
+    step       = NAME "=" ( "Question" | "Verify" ) "(" STRING ")"
+    expression = conjunct { "or" conjunct }
+    conjunct   = factor { "and" factor }
+    factor     = "not" factor | "(" expression ")" | NAME
+
+Accepted besides, because models write Python: a line ``def program():``, comments, indents,
+blank lines, line breaks inside brackets, either quotes, an ``f`` before them, and ``AND``,
+``OR``, ``NOT``. Text is only ever walked over, never executed.
+
+Left out deliberately: repair of what does not parse, and taking a program out of a reply
+(``program_fc``).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from decomposerl.baselines.program import Both, Expression, Function, Name, Not, Program, Step
+
+Reason = Literal[
+    "unreadable_character",
+    "syntax",
+    "unknown_function",
+    "undefined_name",  # used before, or without, a step of that name
+    "redefined_name",
+    "not_a_fact",  # Predict uses a Question, whose answer is neither true nor false
+    "too_many_statements",
+    "too_long_expression",
+    "no_predict",
+]
+MOST_STATEMENTS = 10
+MOST_FACTORS = 60
+"""Names, negations and brackets of an expression; bounds the depth of its tree, too."""
+
+_WORDS = {"and", "or", "not"}
+_FUNCTIONS: dict[str, Function] = {"Question": "Question", "Verify": "Verify"}
+_RESERVED = {*_WORDS, *_FUNCTIONS, "Predict"}
+_TOKEN = re.compile(
+    r"""(?P<passed_over>^[^\S\n]*def[^\S\n]+\w+\([^\S\n]*\)[^\S\n]*:|[^\S\n]+|\#[^\n]*)
+      |(?P<newline>\n)
+      |[fF]?(?P<string>"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')
+      |(?P<name>[^\W\d]\w*)
+      |(?P<mark>[=()])""",
+    re.VERBOSE | re.MULTILINE,
+)
+_ESCAPE = re.compile(r"""\\([\\"'n])""")
+
+
+class ProgramRejectedError(ValueError):
+    """The text is no program. ``reason`` is a short name, ``line`` counts from 1."""
+
+    def __init__(self, reason: Reason, line: int, detail: str) -> None:
+        super().__init__(f"line {line}: {reason}: {detail}")
+        self.reason, self.line = reason, line
+
+
+def parse_program(text: str) -> Program:
+    """Read a program; what it refers to is known to exist.
+
+    Raises:
+        ProgramRejectedError: the first reason why it is none.
+    """
+    return _Parser(list(_tokens(text))).program()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    line: int
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Tokens with their lines; a line break inside brackets is none."""
+    at, line, depth = 0, 1, 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise ProgramRejectedError("unreadable_character", line, repr(text[at]))
+        kind, token = str(found.lastgroup), found[str(found.lastgroup)]
+        depth += {"(": 1, ")": -1}.get(token, 0)
+        if kind != "passed_over" and not (kind == "newline" and depth > 0):
+            yield _Token(kind, token, line)
+        line += kind == "newline"
+        at = found.end()
+    yield _Token("end", "the end", line)
+
+
+class _Parser:
+    """Recursive descent over the tokens; one instance reads one program."""
+
+    def __init__(self, tokens: list[_Token]) -> None:
+        self._tokens, self._at, self._left = tokens, 0, MOST_FACTORS
+        self._known: dict[str, Function] = {}
+
+    def program(self) -> Program:
+        """The whole text: steps, one prediction, nothing behind it."""
+        steps: list[Step] = []
+        while True:
+            self._blank_lines()
+            name = self._new_name(len(steps))
+            function = self._expect("name")
+            self._mark("(")
+            if function.text == "Predict":
+                return self._predicted(tuple(steps), name.text)
+            steps.append(self._step(name.text, function))
+            self._mark(")")
+            if self._peek().kind != "end":
+                self._expect("newline")
+
+    def _blank_lines(self) -> None:
+        while self._peek().kind == "newline":
+            self._at += 1
+
+    def _new_name(self, statements: int) -> _Token:
+        """The name that a statement begins with, and its equals sign."""
+        token = self._peek()
+        if token.kind == "end":
+            raise ProgramRejectedError("no_predict", token.line, "it ends without a Predict")
+        if statements == MOST_STATEMENTS:
+            raise ProgramRejectedError(
+                "too_many_statements", token.line, f"more than {MOST_STATEMENTS}"
+            )
+        name = self._expect("name")
+        if name.text in _RESERVED:
+            raise ProgramRejectedError("syntax", name.line, f"'{name.text}' names no result")
+        if name.text in self._known:
+            raise ProgramRejectedError("redefined_name", name.line, name.text)
+        self._mark("=")
+        return name
+
+    def _step(self, name: str, function: _Token) -> Step:
+        if function.text not in _FUNCTIONS:
+            raise ProgramRejectedError("unknown_function", function.line, function.text)
+        string = self._expect("string")
+        text = _ESCAPE.sub(lambda found: found[1].replace("n", "\n"), string.text[1:-1])
+        step = Step(name, _FUNCTIONS[function.text], text)
+        for used in step.references:
+            if used not in self._known:
+                raise ProgramRejectedError("undefined_name", string.line, used)
+        self._known[name] = step.function
+        return step
+
+    def _predicted(self, steps: tuple[Step, ...], label: str) -> Program:
+        expression = self._expression()
+        self._mark(")")
+        self._blank_lines()
+        if self._peek().kind != "end":
+            raise ProgramRejectedError("syntax", self._peek().line, "text stands behind Predict")
+        return Program(steps, label, expression)
+
+    def _expression(self) -> Expression:
+        left = self._conjunct()
+        while self._word("or"):
+            left = Both("or", left, self._conjunct())
+        return left
+
+    def _conjunct(self) -> Expression:
+        left = self._factor()
+        while self._word("and"):
+            left = Both("and", left, self._factor())
+        return left
+
+    def _factor(self) -> Expression:
+        self._count()
+        if self._word("not"):
+            return Not(self._factor())
+        if self._peek().text == "(":
+            self._mark("(")
+            inner = self._expression()
+            self._mark(")")
+            return inner
+        return self._fact()
+
+    def _fact(self) -> Name:
+        token = self._expect("name")
+        if token.text in _RESERVED:
+            raise ProgramRejectedError("syntax", token.line, f"'{token.text}' is no result's name")
+        if token.text not in self._known:
+            raise ProgramRejectedError("undefined_name", token.line, token.text)
+        if self._known[token.text] != "Verify":
+            raise ProgramRejectedError("not_a_fact", token.line, token.text)
+        return Name(token.text)
+
+    def _count(self) -> None:
+        """One more factor; each opens at most one level."""
+        self._left -= 1
+        if self._left < 0:
+            raise ProgramRejectedError("too_long_expression", self._peek().line, "too many parts")
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._at]
+
+    def _expect(self, kind: str) -> _Token:
+        token = self._peek()
+        if token.kind != kind:
+            raise ProgramRejectedError(
+                "syntax", token.line, f"{token.text!r} where a {kind} stands"
+            )
+        self._at += 1
+        return token
+
+    def _mark(self, mark: str) -> None:
+        if self._peek().text != mark:
+            raise ProgramRejectedError(
+                "syntax", self._peek().line, f"{self._peek().text!r} where '{mark}' stands"
+            )
+        self._at += 1
+
+    def _word(self, word: str) -> bool:
+        token = self._peek()
+        found = token.kind == "name" and token.text in {word, word.upper()}
+        self._at += found
+        return found
