@@ -13,7 +13,7 @@ hold it. None ends as ``unparsed`` and is never filled in by a guess. The tolera
    or "the statement is".
 6. A truth on the last line; else on the last line that has a label; else on the first line, where
    no other line says otherwise. A truncated reply's last line is half a line and is not read.
-7. Text before and after a list; a line that goes on from an item without a blank line between.
+7. Lines before, between and after items, and the two lines of a pair. Each of these is one line.
 8. A label or a number before a question, an item and the two lines of a pair.
 
 "Not supported", "Supported, mostly" and "partly true" are no truths.
@@ -43,7 +43,9 @@ _LABEL = re.compile(
 _SENTENCE = re.compile(r"(?:the\s(?:claim|statement)\sis\s)(.*)")
 _END_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\s*\Z")
 _BEFORE_LINE = re.compile(r"\A(?:#{1,6}\s+|>\s?)+")
-_ENDS = " \t*_`\"'“”‘’„«»"
+_MARKS = " \t*_`"
+_ENDS = _MARKS + "\"'“”‘’„«»"
+_QUOTED = re.compile('["“„«]([^"“”„«»]*)["”“»]')
 _BRACKETED = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]|\\boxed\{([^{}]*)\}|<([a-z]+)>([^<>]*)</\4>")
 _NUMBER = r"(?:(?:sub-?question|question|sub-?claim|step|q)\s?)?\(?(\d{1,2})\s?[.):](?!\d)"
 _NUMBERED = re.compile(rf"{_NUMBER}\s*(\S.*)", re.IGNORECASE)
@@ -53,9 +55,8 @@ _BEFORE_QUESTION = re.compile(
     re.IGNORECASE,
 )
 _PAIR_LINE = re.compile(
-    r"(?:[-*•]\s+)?(q|question|a|answer)\s?(\d{0,2})\s?[:.]\s*(\S.*)", re.IGNORECASE
+    r"(?:[-*•]\s+)?(question|q|answer|a)\s?(?:(\d{1,2})\s?[:.)]|:)\s*(\S.*)", re.IGNORECASE
 )
-_ANY_LABEL = re.compile(r"[A-Za-z][\w-]*(?:\s[\w-]+)?\s?:\s")
 _NOT_SAID = re.compile(
     r"(?:the\s)?(?:provided\s|given\s)?(?:evidence|document|text|passages?)\s(?:does|do)(?:\snot|n't)"
     r"\s(?:say|state|mention|specify|tell|provide)\b[^.;:!?]*",
@@ -65,8 +66,14 @@ _LEADING = re.compile(r"(yes|no|true|false|unknown)\s?[.,;:—–-]\s*(.*)")
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a reply that are not blank, trimmed, without tolerances 1 and 2."""
-    return [line for line in _all_lines(text) if line]
+    """The lines of a reply that are not blank, trimmed, without what tolerances 1 and 2 drop."""
+    after = text.rpartition("</think>")[2]
+    if "<think>" in after:
+        return []
+    lines = [line.strip() for line in _END_TOKEN.sub("", after).splitlines()]
+    kept = (line for line in lines if not line.startswith("```"))
+    plain = (_BEFORE_LINE.sub("", line.replace("**", "")).strip() for line in kept)
+    return [line for line in plain if line]
 
 
 def whole_text(answer: Answer) -> str:
@@ -150,22 +157,13 @@ def read_list(text: str) -> tuple[str, ...] | None:
     """
     if says_none(text):
         return ()
-    lines = _all_lines(text)
-    numbered = any(_NUMBERED.match(line) for line in lines)
-    items: list[str] = []
-    numbers: list[int] = []
-    inside = False
-    for line in lines:
-        item = (_NUMBERED if numbered else _BULLET).match(line)
-        if item is not None:
-            items.append(item[item.re.groups])
-            numbers.append(int(item[1]) if numbered else len(items))
-        elif inside and line:
-            items[-1] += f" {line}"
-        inside = bool(line) and (inside or item is not None)
-    if not items or numbers != list(range(1, len(items) + 1)):
+    lines = lines_of(text)
+    found = [item for line in lines if (item := _NUMBERED.match(line))]
+    if [int(item[1]) for item in found] != list(range(1, len(found) + 1)):
         return None
-    return tuple(items)
+    items = found or [item for line in lines if (item := _BULLET.match(line))]
+    texts = (_without_marks(item[item.re.groups]) for item in items)
+    return tuple(text for text in texts if text) or None
 
 
 def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
@@ -184,50 +182,24 @@ def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
 
 def read_question(text: str) -> str | None:
     """The one line of a reply that is a question, without a label or number before it."""
-    questions = [line for line in map(_without_marks, lines_of(text)) if line.endswith("?")]
-    if len(questions) != 1:
-        return None
-    return _without_marks(_BEFORE_QUESTION.sub("", questions[0], count=1)) or None
+    plain = (_BEFORE_QUESTION.sub("", line, count=1) for line in lines_of(text))
+    questions = [line for line in map(_without_marks, plain) if line.endswith("?")]
+    return questions[0] if len(questions) == 1 else None
 
 
 def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """The questions of "Q1: …" lines with the answers of the "A1: …" lines after them, in order.
 
-    Numbers that both have must agree. A line without a label goes on from the one before it. A
-    question that no answer follows is no pair, nor is an answer without its question.
+    Numbers that both have must agree. A question that no answer follows before the next question
+    is no pair, nor is an answer without its question.
     """
-    pairs: list[tuple[str, str]] = []
-    labelled = _labelled(text)
-    for (kind, number, words), (next_kind, next_number, reply) in pairwise(labelled):
-        if (kind, next_kind) == ("q", "a") and (number == next_number or not next_number):
-            pairs.append((words, reply))
-    return tuple(pairs)
-
-
-def _labelled(text: str) -> list[tuple[str, str, str]]:
-    """Kind (q or a), number and words of each line of a pair, with the lines that go on from it."""
-    found: list[tuple[str, str, str]] = []
-    inside = False
-    for line in _all_lines(text):
-        labelled = _PAIR_LINE.match(line)
-        if labelled is not None:
-            found.append((labelled[1][0].lower(), labelled[2], labelled[3]))
-            inside = True
-        elif not line or _ANY_LABEL.match(line):
-            inside = False
-        elif inside:
-            kind, number, words = found[-1]
-            found[-1] = (kind, number, f"{words} {line}")
-    return found
-
-
-def _all_lines(text: str) -> list[str]:
-    after = text.rpartition("</think>")[2]
-    if "<think>" in after:
-        return []
-    lines = [line.strip() for line in _END_TOKEN.sub("", after).splitlines()]
-    kept = (line for line in lines if not line.startswith("```"))
-    return [_BEFORE_LINE.sub("", line.replace("**", "")).strip() for line in kept]
+    lines = [line for text_line in lines_of(text) if (line := _PAIR_LINE.match(text_line))]
+    return tuple(
+        (asked[3], told[3])
+        for asked, told in pairwise(lines)
+        if (asked[1][0].lower(), told[1][0].lower()) == ("q", "a")
+        and (asked[2] == told[2] or not told[2])
+    )
 
 
 def _whole_lines(answer: Answer) -> list[str]:
@@ -235,7 +207,10 @@ def _whole_lines(answer: Answer) -> list[str]:
 
 
 def _without_marks(line: str) -> str:
-    return " ".join(line.split()).strip(_ENDS)
+    """The line with single spaces, without marks around it; quotes go where they hold all of it."""
+    plain = " ".join(line.split()).strip(_MARKS)
+    quoted = _QUOTED.fullmatch(plain)
+    return quoted[1].strip(_MARKS) if quoted else plain
 
 
 def _labels(line: str) -> str:
