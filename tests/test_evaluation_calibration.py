@@ -1,0 +1,131 @@
+"""Calibration equals scikit-learn's fits and refuses what it was not fitted to."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from pydantic import ValidationError
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.calibration import (
+    Calibration,
+    Method,
+    fit_calibration,
+    isotonic_curve,
+)
+
+BOUND = {"model": "paper_7b", "prompt_hash": "ab" * 32}
+
+
+def overconfident(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Confidences whose log odds are three times what they should be."""
+    rng = np.random.default_rng(0)
+    odds = np.abs(rng.normal(1.0, 1.0, rows))
+    right = rng.random(rows) < 1 / (1 + np.exp(-odds))
+    return 1 / (1 + np.exp(-3 * odds)), right
+
+
+def fitted(method: Method, rows: int = 2_000) -> Calibration:
+    return fit_calibration(*overconfident(rows), method, **BOUND, fitted_on="wice dev")
+
+
+@given(
+    arrays.arrays(np.float64, st.integers(1, 60), elements=st.sampled_from(np.linspace(0, 1, 23))),
+    st.integers(0, 999),
+)
+@settings(max_examples=60)
+def test_the_isotonic_curve_equals_the_reference(values: np.ndarray, seed: int):
+    """Predictions at the fitted values, between them and beyond them are scikit-learn's."""
+    happened = np.random.default_rng(seed).random(len(values)) < values
+    reference = IsotonicRegression(out_of_bounds="clip").fit(values, happened)
+    asked = np.linspace(-0.1, 1.1, 57)
+    expected = reference.predict(asked)
+    assert expected == pytest.approx(np.interp(asked, *isotonic_curve(values, happened)), abs=1e-9)
+
+
+def test_the_temperature_equals_the_reference():
+    """Logistic regression of right on log odds, without intercept and penalty, finds 1 / T."""
+    confidences, right = overconfident(2_000)
+    odds = np.log(confidences / (1 - confidences))[:, None]
+    model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10).fit(odds, right)
+    found = fitted("temperature")
+    assert 1 / model.coef_[0, 0] == pytest.approx(found.temperature, rel=1e-4)
+    assert found.temperature == pytest.approx(3.0, rel=0.15)
+
+
+@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+def test_it_calibrates_and_keeps_the_order(method: Method):
+    """The error falls, surer stays at least as sure, everything stays in 0..1, NaN stays."""
+    found = fitted(method)
+    assert found.error_after < found.error_before / 2
+    asked = np.linspace(0, 1, 101)
+    given_back = found.apply(asked, **BOUND)
+    assert (np.diff(given_back) >= 0).all()
+    assert ((given_back >= 0) & (given_back <= 1)).all()
+    assert math.isnan(found.apply(np.array([np.nan]), **BOUND)[0])
+
+
+@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+def test_it_survives_json(method: Method):
+    """Written and read it is equal and gives the same numbers."""
+    found = fitted(method)
+    again = Calibration.model_validate_json(found.model_dump_json())
+    assert found == again
+    asked = np.linspace(0, 1, 11)
+    assert (found.apply(asked, **BOUND) == again.apply(asked, **BOUND)).all()
+
+
+@pytest.mark.parametrize("changed", [{"model": "tiny"}, {"prompt_hash": "cd" * 32}])
+def test_another_model_or_prompt_is_refused(changed: dict[str, str]):
+    """What was fitted to one says nothing of another."""
+    with pytest.raises(EvaluationError, match="fitted to"):
+        fitted("temperature").apply(np.array([0.9]), **(BOUND | changed))
+
+
+def test_too_few_verdicts_are_refused():
+    """Isotonic needs five hundred; a temperature twenty; a probability lies in 0..1."""
+    with pytest.raises(EvaluationError, match="499 verdicts are too few"):
+        fitted("isotonic", 499)
+    with pytest.raises(EvaluationError, match="19 verdicts are too few"):
+        fitted("temperature", 19)
+    with pytest.raises(EvaluationError, match=r"outside 0\.\.1"):
+        fit_calibration(
+            np.full(30, 1.2), np.ones(30, dtype=bool), "temperature", **BOUND, fitted_on="dev"
+        )
+
+
+def test_where_confidence_says_nothing_or_all_the_temperature_is_bounded():
+    """Always wrong when sure flattens to a half; always right sharpens; neither is infinite."""
+    sure, right = np.full(50, 0.9), np.ones(50, dtype=bool)
+    flat = fit_calibration(sure, ~right, "temperature", **BOUND, fitted_on="dev")
+    assert flat.apply(sure, **BOUND) == pytest.approx(np.full(50, 0.5), abs=0.01)
+    sharp = fit_calibration(sure, right, "temperature", **BOUND, fitted_on="dev")
+    assert sharp.apply(sure, **BOUND) == pytest.approx(np.ones(50), abs=0.01)
+    assert math.isfinite(sharp.temperature)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"temperature": 0},
+        {"shares": [0.1]},
+        {"method": "isotonic"},
+        {"confidences": [0.5, 0.4], "shares": [0.1, 0.2], "method": "isotonic"},
+        {"confidences": [0.4, 0.5], "shares": [0.3, 0.2], "method": "isotonic"},
+        {"confidences": [0.4, 0.5], "shares": [0.3, 1.2], "method": "isotonic"},
+        {"confidences": [0.4], "shares": [0.3]},
+        {"model": ""},
+        {"fitted_to": "dev"},
+    ],
+)
+def test_a_damaged_file_is_no_calibration(change: dict[str, object]):
+    """What is no curve, or bound to nothing, is not read."""
+    good = json.loads(fitted("temperature").model_dump_json())
+    with pytest.raises(ValidationError):
+        Calibration.model_validate_json(json.dumps(good | change))
