@@ -55,6 +55,7 @@ from decomposerl.traces.trace import Verdict
 OPENING = "The claim is checked by a program of questions and checks."
 
 _FENCED = re.compile(r"^```[\w-]*[^\S\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+_LAST_STOP = re.compile(r"(?<=[^.\s])\.\Z(?<!\.\w\.)")
 _TRUTHS: dict[str | None, bool | None] = {"true": True, "false": False}
 _SPOKEN: dict[Value, str] = {True: "Yes", False: "No", None: "unknown"}
 
@@ -89,7 +90,8 @@ class _Run:
         """``step`` has its references filled in."""
         if step.function == "Question":
             answer = " ".join(lines_of(reply.text)) or "unknown"
-            self.values[step.name], self.pairs[step.name] = answer, (step.text, answer)
+            self.values[step.name] = _LAST_STOP.sub("", answer)
+            self.pairs[step.name] = (step.text, answer)
             return
         truth = read_yes_no(reply)
         value = _TRUTHS.get(truth)
