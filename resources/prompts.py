@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from decomposerl.errors import ConfigError
+from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import PromptFile, parse_prompt
 
 
@@ -32,6 +33,21 @@ def load_prompt(name: str, folder: str = "") -> PromptFile:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"prompt '{name}': {file} cannot be read as UTF-8 text") from error
     return parse_prompt(name, text)
+
+
+def load_policy_prompt(base: str, folder: str = "") -> PromptFile:
+    """The prompt that a policy answers, whose base weights are ``base``.
+
+    A person's own, in ``folder``, comes first, then the one that the base brings: a base that was
+    warm-started on a prompt has a file ``policy.md`` in its folder. Else it is the project's.
+
+    Raises:
+        ConfigError: the file is not UTF-8 text or malformed.
+    """
+    brought = Path(base) / f"{POLICY}.md"
+    if brought.is_file() and not (folder and (Path(folder) / f"{POLICY}.md").is_file()):
+        return parse_prompt(POLICY, brought.read_text("utf-8"))
+    return load_prompt(POLICY, folder)
 
 
 def _refuse_strange_folder(folder: Path, known: set[str]) -> None:

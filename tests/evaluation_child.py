@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from chat_parts import settings
-from evaluation_parts import PROMPT_HASH, cases, prompts_folder, two_steps
+from evaluation_parts import PROMPT_HASH, cases, prompts_in, two_steps
 
 from resources.chat.client import ChatClient
 from resources.evaluation.chat_caller import Asking, ChatCaller
@@ -20,7 +20,7 @@ AT_ONCE = 8
 
 def run(url: str, folder: Path, claims: int) -> list[str]:
     """The replies that the verdicts were read from, in the claims' order."""
-    prompts = prompts_folder(folder / "prompts")
+    prompts = prompts_in(folder / "prompts")
     with ChatClient(settings(url, concurrency=AT_ONCE, needs_logprobs=False), None) as chat:
         caller = ChatCaller(chat, Asking(), prompts=prompts, claims_at_once=AT_ONCE)
         shelf = FinishedClaims(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)

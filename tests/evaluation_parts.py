@@ -15,6 +15,7 @@ from decomposerl.baselines.method import (
 )
 from resources.evaluation.caller import Reply
 from resources.evaluation.finished import FinishedClaims
+from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.runner import Case
 
 PROMPT_HASH = "a" * 64
@@ -44,11 +45,11 @@ def shelf(folder: Path, prompt_hash: str = PROMPT_HASH) -> FinishedClaims:
     return FinishedClaims(folder, "scripted", "two-steps", prompt_hash)
 
 
-def prompts_folder(folder: Path) -> str:
-    """A folder in which the prompt ``simple`` has the sections of ``two_steps``."""
+def prompts_in(folder: Path) -> MethodPrompts:
+    """Prompts of which ``simple`` has the sections of ``two_steps``, as files in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "simple.md").write_text(FILE, "utf-8")
-    return str(folder)
+    return MethodPrompts(str(folder))
 
 
 @dataclass

@@ -15,7 +15,7 @@ from chat_parts import settings
 from evaluation_parts import (
     ScriptedCaller,
     cases,
-    prompts_folder,
+    prompts_in,
     shelf,
     two_steps,
 )
@@ -130,7 +130,7 @@ def _over(served: FaultServer, folder: Path, count: int, **changes: object) -> l
     at_once = int(str(changes.get("concurrency", 8)))
     made = settings(served.url, needs_logprobs=False, **{"concurrency": at_once, **changes})
     with ChatClient(made, None) as chat:
-        prompts = prompts_folder(folder / "prompts")
+        prompts = prompts_in(folder / "prompts")
         caller = ChatCaller(chat, Asking(), prompts=prompts, claims_at_once=at_once)
         found = run_claims(two_steps, "simple", cases(count), caller, shelf(folder))
     return [one.verification.reply for one in found]
@@ -225,7 +225,7 @@ def test_a_killed_run_asks_nothing_twice(tmp_path: Path):
 
 def test_what_the_model_did_is_an_answer(tmp_path: Path):
     """Empty and cut replies are the model's own; tokens, time and price of a reply are kept."""
-    prompts = prompts_folder(tmp_path)
+    prompts = prompts_in(tmp_path)
     call = Call("verify", "first", {"claim": "x"})
     script = [replying(""), replying("What is", "length"), replying("well")]
     with (

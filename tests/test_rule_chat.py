@@ -13,6 +13,7 @@ from decomposerl.baselines.replies import read_list, read_truth
 from decomposerl.errors import ConfigError
 from resources.embedded.claim_words import split_sentences
 from resources.embedded.rule_chat import RuleChat
+from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.runner import Case, run_claims
 
 EVIDENCE = (
@@ -54,7 +55,7 @@ def chat(tmp_path: Path) -> RuleChat:
     (tmp_path / "simple.md").write_text(FILE, "utf-8")
     true = (CLAIM, "Marta Oller directed Glass Harbour.", "Marta Oller born in 1921.")
     weights = {**dict.fromkeys(true, 0.9), "Marta Oller was born in Graz.": 0.2}
-    return RuleChat(ScriptedVerifier(weights), str(tmp_path))
+    return RuleChat(ScriptedVerifier(weights), MethodPrompts(str(tmp_path)))
 
 
 def said(chat: RuleChat, operation: Operation, template: str, **variables: str) -> str:
@@ -187,7 +188,7 @@ def test_a_batch_is_weighed_at_once(chat: RuleChat):
     alone = [chat.answer("simple", [call])[0].answer.text for call in calls]
     assert alone == together
     verifier = ScriptedVerifier()
-    RuleChat(verifier, chat._prompts.folder).answer("simple", calls)
+    RuleChat(verifier, chat._prompts).answer("simple", calls)
     assert len(verifier.asked) <= 3
 
 

@@ -40,9 +40,9 @@ class RuleChat:
     concurrent = False
     claims_at_once = 256
 
-    def __init__(self, verifier: Verifier, prompts: str = "") -> None:
+    def __init__(self, verifier: Verifier, prompts: MethodPrompts | None = None) -> None:
         """``verifier`` holds statements against evidence; ``prompts`` as for a chat model."""
-        self._verifier, self._prompts = verifier, MethodPrompts(prompts)
+        self._verifier, self._prompts = verifier, prompts or MethodPrompts()
 
     @property
     def engine(self) -> str:

@@ -70,13 +70,13 @@ class ChatCaller:
         chat: Chat,
         asking: Asking | None = None,
         *,
-        prompts: str = "",
+        prompts: MethodPrompts | None = None,
         claims_at_once: int = 256,
         price: Price | None = None,
     ) -> None:
-        """``prompts`` is a folder of a person's own; ``price`` None where none is known."""
+        """``prompts`` are the package's where none are given; ``price`` None: none is known."""
         self._chat, self._asking = chat, asking or Asking()
-        self._prompts, self._price = MethodPrompts(prompts), price
+        self._prompts, self._price = prompts or MethodPrompts(), price
         self.claims_at_once = claims_at_once
         self._answered, self._lock = 0, threading.Lock()
 

@@ -8,10 +8,12 @@ Left out deliberately: messages (each caller has its own form of a turn).
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cache
 
 from decomposerl.baselines.method import Call
 from decomposerl.prompts.escape import escaped
+from decomposerl.prompts.template import PromptFile
 from resources.prompts import load_prompt
 
 CONTINUATION = "continuation"
@@ -21,10 +23,9 @@ CONTINUATION = "continuation"
 class MethodPrompts:
     """A folder's prompt files, the package's where it has none, each read once."""
 
-    def __init__(self, folder: str = "") -> None:
-        """``folder`` may hold prompt files of a person's own."""
-        self.folder = folder
-        self.file = cache(lambda name: load_prompt(name, folder))
+    def __init__(self, folder: str = "", given: Mapping[str, PromptFile] | None = None) -> None:
+        """``folder`` may hold prompt files of a person's own; ``given`` ones come before them."""
+        self.file = cache(lambda name: (given or {}).get(name) or load_prompt(name, folder))
 
     def filled(self, prompt: str, call: Call) -> str:
         """The call's section with its variables in their places, no tag of ours in any.

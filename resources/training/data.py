@@ -11,18 +11,17 @@ Left out deliberately: the order in which claims are sampled (``training.order``
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from decomposerl.prompts.policy import NAME, policy_messages
-from decomposerl.prompts.template import PromptFile, parse_prompt
+from decomposerl.prompts.policy import policy_messages
+from decomposerl.prompts.template import PromptFile
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.held_out_claims import held_out_claims
-from resources.prompts import load_prompt
+from resources.prompts import load_policy_prompt
 from resources.training.batch import CLAIM_COLUMNS
 from resources.training.foreign import Dataset, Tokenizer
 from resources.training.run import TrainingRun
@@ -46,19 +45,12 @@ class Prompts:
 
 
 def policy_prompt(run: TrainingRun) -> PromptFile:
-    """The prompt that the policy answers.
-
-    A person's own comes first, then the one that the base brings: a base that was warm-started
-    on a prompt has a file ``policy.md`` in its folder. Else it is the project's.
+    """The prompt that the policy answers: a person's own, its base's, or the project's.
 
     Raises:
         ConfigError: the file is not UTF-8 text or malformed.
     """
-    own = Path(run.prompts, f"{NAME}.md") if run.prompts else None
-    brought = Path(run.base) / f"{NAME}.md"
-    if brought.is_file() and not (own is not None and own.is_file()):
-        return parse_prompt(NAME, brought.read_text("utf-8"))
-    return load_prompt(NAME, run.prompts)
+    return load_policy_prompt(run.base, run.prompts)
 
 
 def training_prompts(run: TrainingRun, tokenizer: Tokenizer) -> Prompts:

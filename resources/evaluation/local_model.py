@@ -1,0 +1,199 @@
+"""A language model in this process behind the methods: a trained policy, or any base model.
+
+Takes weights, gives a ``MethodCaller``. Calls of one kind are sorted by length and generated in
+batches, padded on the left; a reply's tokens carry their log probability and the likeliest
+alternatives, taken from the very scores that the choice was made from. Prompts are rendered by the
+model's chat template; a transcript that is to be continued follows the prompt at once.
+
+A prompt that does not fit beside its reply is never cut: it fails, and says how long it is.
+Samples are the same again where the same claims are asked again; a run that was interrupted draws
+the rest anew.
+
+Left out deliberately: loading (``resources.evaluation.weights``), and batches that are as large as
+the memory allows: their size is a setting.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from decomposerl.baselines.method import Answer, Call
+from decomposerl.prompts.escape import escaped
+from resources.evaluation.caller import Reply
+from resources.evaluation.likeliest import Likeliest
+from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.weights import Loaded, Weights
+
+RULES = 1
+"""Raised whenever this file changes any answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batching:
+    """``size`` prompts are generated together, of ``claims_at_once`` claims in progress.
+
+    The answers' ``likeliest`` alternatives are told for each token; samples are drawn from
+    ``seed`` and their own number.
+    """
+
+    size: int = 16
+    claims_at_once: int = 256
+    likeliest: int = 5
+    seed: int = 42
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A call with its place among those asked, and its prompt's tokens."""
+
+    place: int
+    call: Call
+    ids: list[int]
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What calls of one batch have in common."""
+        call = self.call
+        return call.max_tokens, call.temperature, call.stop, call.sample
+
+
+class LocalModel:
+    """A ``MethodCaller`` over transformers."""
+
+    concurrent = False
+
+    def __init__(
+        self,
+        weights: Weights,
+        prompts: MethodPrompts | None = None,
+        batching: Batching | None = None,
+    ) -> None:
+        """Nothing is loaded before the first answer."""
+        self._weights, self._prompts = weights, prompts or MethodPrompts()
+        self._batching = batching or Batching()
+        self.claims_at_once = self._batching.claims_at_once
+
+    @property
+    def engine(self) -> str:
+        """The weights, by what they hold."""
+        return f"transformers:{self._weights.name}"
+
+    def prompt_hash(self, prompt: str) -> str:
+        """Over the prompt file, the seed and how many alternatives are told."""
+        batching = self._batching
+        return self._prompts.hash(prompt, [RULES, batching.seed, batching.likeliest])
+
+    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+        """One reply a call, in order.
+
+        Raises:
+            ConfigError: the prompt file lacks a call's section, or a place of it.
+            OSError: there are no such weights.
+        """
+        jobs = [_Job(n, call, self._ids(prompt, call)) for n, call in enumerate(calls)]
+        found = {job.place: self._refused(job) for job in jobs if self._room(job) < 0}
+        fitting = [job for job in jobs if job.place not in found]
+        for batch in _batches(fitting, self._batching.size):
+            started = time.monotonic()
+            replies = self._generated(batch)
+            took_s = time.monotonic() - started
+            for job, (answer, written) in zip(batch, replies, strict=True):
+                found[job.place] = Reply(answer, len(job.ids), written, took_s)
+        return [found[place] for place in range(len(calls))]
+
+    @cached_property
+    def _loaded(self) -> Loaded:
+        return self._weights.load()
+
+    def _ids(self, prompt: str, call: Call) -> list[int]:
+        """The tokens up to where the reply begins."""
+        tokenizer = self._loaded.tokenizer
+        message = {"role": "user", "content": self._prompts.filled(prompt, call)}
+        rendered = tokenizer.apply_chat_template(
+            [message], add_generation_prompt=True, tokenize=True, return_dict=True
+        )
+        begun = tokenizer(escaped(call.continues), add_special_tokens=False)["input_ids"]
+        return [*rendered["input_ids"], *begun]
+
+    def _room(self, job: _Job) -> int:
+        return self._loaded.context - job.call.max_tokens - len(job.ids)
+
+    def _refused(self, job: _Job) -> Reply:
+        most = self._loaded.context - job.call.max_tokens
+        text = f"too_long: the prompt has {len(job.ids):,} tokens; {most:,} fit beside its reply"
+        return Reply(Answer("", failure=text), len(job.ids))
+
+    def _generated(self, batch: Sequence[_Job]) -> list[tuple[Answer, int]]:
+        """An answer a job, and how many tokens it has."""
+        import torch
+
+        loaded, call = self._loaded, batch[0].call
+        ids, mask = _padded(batch, loaded.padding, self._weights.device)
+        likeliest = Likeliest(self._batching.likeliest)
+        devices = [] if self._weights.device == "cpu" else [self._weights.device]
+        with torch.inference_mode(), torch.random.fork_rng(devices):
+            torch.manual_seed(self._batching.seed + call.sample)
+            whole = loaded.model.generate(
+                input_ids=ids,
+                attention_mask=mask,
+                max_new_tokens=call.max_tokens,
+                logits_processor=[likeliest],
+                **_decoding(call, loaded),
+            )
+        written = whole[:, ids.shape[1] :]
+        told = likeliest.told(written)
+        rows = written.tolist()
+        return [self._answer(call, row, told[n]) for n, row in enumerate(rows)]
+
+    def _answer(self, call: Call, row: list[int], told: Sequence[Any]) -> tuple[Answer, int]:
+        """What one row says: up to its end token, or to where a stop string begins."""
+        loaded = self._loaded
+        length = next((n for n, one in enumerate(row) if one in loaded.ends), len(row))
+        text = _text(loaded, row[:length])
+        cut = min((at for stop in call.stop if (at := text.find(stop)) >= 0), default=None)
+        ended = length < len(row) or cut is not None
+        tokens = [one.token(row[n], loaded.tokenizer) for n, one in enumerate(told[:length])]
+        answer = Answer(text[:cut], truncated=not ended, tokens=tuple(tokens))
+        return answer, min(length + 1, len(row))
+
+
+def _batches(jobs: Sequence[_Job], size: int) -> list[list[_Job]]:
+    """Jobs of one kind, longest first, so that what does not fit in memory shows at once."""
+    kinds: dict[tuple[Any, ...], list[_Job]] = {}
+    for job in sorted(jobs, key=lambda job: -len(job.ids)):
+        kinds.setdefault(job.kind, []).append(job)
+    return [
+        alike[start : start + size]
+        for alike in kinds.values()
+        for start in range(0, len(alike), size)
+    ]
+
+
+def _padded(batch: Sequence[_Job], padding: int, device: str) -> tuple[Any, Any]:
+    """Token ids and mask, shape (batch, longest), padded on the left."""
+    import torch
+
+    width = max(len(job.ids) for job in batch)
+    ids = [[padding] * (width - len(job.ids)) + job.ids for job in batch]
+    mask = [[0] * (width - len(job.ids)) + [1] * len(job.ids) for job in batch]
+    return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+
+
+def _decoding(call: Call, loaded: Loaded) -> dict[str, Any]:
+    sampled = call.temperature > 0
+    chosen: dict[str, Any] = {"do_sample": sampled}
+    if sampled:
+        chosen |= {"temperature": call.temperature, "top_k": 0, "top_p": 1.0}
+    if call.stop:
+        chosen |= {"stop_strings": list(call.stop), "tokenizer": loaded.tokenizer}
+    return chosen
+
+
+def _text(loaded: Loaded, ids: Sequence[int]) -> str:
+    """What was written; the tags of a trace are no special tokens and stay."""
+    text: str = loaded.tokenizer.decode(
+        list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+    )
+    return text
