@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import LAW
 
 from decomposerl.baselines import cot, decomposed_prompting, hiss, self_ask, simple
-from decomposerl.baselines.method import Answer, CallFailedError
+from decomposerl.baselines.method import Answer, CallFailedError, Method
 from decomposerl.baselines.minicheck import METHOD as MINICHECK
 from decomposerl.baselines.minicheck import from_probability
 
@@ -194,3 +194,14 @@ def test_hiss_drops_the_half_pair_of_a_cut_reply():
     cut = Answer("Q1: Is it?\nA1: yes\nQ2: Was it?\nA2: it was buil", truncated=True)
     driven = drive(HISS, saying("NONE", cut, "Supported"))
     assert ["yes"] == [cycle.answer for cycle in driven.ended.cycles]
+
+
+@pytest.mark.parametrize("method", [self_ask.METHOD, decomposed_prompting.METHOD, hiss.METHOD])
+def test_a_method_in_one_call_keeps_its_pairs_where_it_was_cut(method: Method):
+    """Pairs before the cut stay; the half answer and the missing verdict are not made up."""
+    cut = Answer("Q1: Is it?\nA1: yes\nQ2: Was it?\nA2: it was buil", truncated=True)
+    ended = drive(method.procedures["single_call"], saying(cut)).ended
+    assert (None, "truncated") == (ended.verdict, ended.status)
+    assert ["yes"] == [cycle.answer for cycle in ended.cycles]
+    step = drive(method.procedures["single_call"], saying("Q1: Is it?\nA1: yes\nNo")).ended
+    assert "unparsed" == step.status
