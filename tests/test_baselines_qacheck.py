@@ -34,7 +34,7 @@ def test_the_call_graph_where_what_is_known_suffices():
     assert {"evidence": QUESTION.evidence, "question": FIRST} == answer.variables
     known = {"claim": QUESTION.claim, "qa": f"Q1: {FIRST}\nA1: It opened in 1871."}
     assert known == enough.variables == following.variables
-    assert {"question": FIRST, "answer": "It opened in 1871."} == state.variables
+    assert {"qa": f"Q1: {FIRST}\nA1: It opened in 1871."} == state.variables
     assert {
         "claim": QUESTION.claim,
         "known": "1. The bridge opened in 1871.\n2. The bridge is made of granite.",

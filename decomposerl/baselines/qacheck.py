@@ -142,7 +142,7 @@ def _statements(
     """Each pair as one statement; where the reply is empty, its question and answer."""
     if not valid:
         return []
-    shown = ({"question": question, "answer": answer} for question, answer in valid)
+    shown = ({"qa": qa_lines([pair])} for pair in valid)
     replies = yield from ask(*(Call("state", "statement", each, max_tokens=128) for each in shown))
     return [
         " ".join(lines_of(reply.text)) or " ".join(pair)
