@@ -9,13 +9,12 @@ from collections.abc import Sequence
 import dagster as dg
 import polars as pl
 
-from decomposerl.funnel.catalogue import STAGES, decontaminate
+from decomposerl.funnel.catalogue import STAGES
 from decomposerl.funnel.conservation import broken_rules, conserved_counts
-from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.reports.attrition import frame_markdown
 from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
-from decomposerl.schemas import DECONTAMINATED
 from resources.engines import EmbedderResource
+from resources.leakage import leaks
 from resources.tables import DataFolder
 
 _IDS = ["claim_id", "source"]
@@ -103,14 +102,10 @@ def leakage_check(benchmark_names: Sequence[str]) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=dg.AssetKey("training_claims"), name="no_leakage", blocking=True)
     def no_leakage(data_folder: DataFolder, embedder: EmbedderResource) -> dg.AssetCheckResult:
         """All three prongs, with the thresholds of the last run, find nothing to remove."""
-        claims = data_folder.read("training_claims", list(DECONTAMINATED.schema))
-        tests = pl.concat([data_folder.read(f"benchmark/{name}") for name in benchmark_names])
-        ran = data_folder.run("decontaminated")["config"]
-        thresholds = DecontaminationSettings.model_validate_json(ran)
-        leaks = decontaminate(claims, tests, thresholds, embedder.open()).drops
-        found = dict(leaks["reason"].value_counts().rows())
+        found = leaks(data_folder, "training_claims", benchmark_names, embedder.open())
         return dg.AssetCheckResult(
-            passed=leaks.is_empty(), metadata={**found, "test claims": tests.height}
+            passed=found.drops.is_empty(),
+            metadata={**found.reasons, "test claims": found.tests},
         )
 
     return no_leakage

@@ -205,7 +205,7 @@ def _generation(env: Mapping[str, str]) -> dict[str, Any]:
     return {"generation": engine, "generation_url": urls[0] if urls else ""}
 
 
-def _evaluated(env: Mapping[str, str], url: str) -> dict[str, Server | None]:
+def _evaluated(env: Mapping[str, str], url: str) -> dict[str, Any]:
     """Where baselines find their models; none of one's own where no URL names one."""
     own = _server(env, "ENDPOINT", "", "")
     if own.urls and not own.model:

@@ -186,7 +186,7 @@ STAGE_RUNS = Table(
         Column("config", _S, "the resolved configuration as JSON"),
         Column("step_engines", _S, "engine of each step that has one, as JSON", nullable=True),
         Column("data_version", _S, "content hash of the stage's frame"),
-        Column("status", _S, "ok, truncated, empty, limited, not_available or off_by_terms"),
+        Column("status", _S, "ok, or why not: truncated, empty, limited, not_available, ..."),
     ),
     unique=("stage",),
 )

@@ -31,6 +31,8 @@ _MEANING = {
     "off_by_terms": "its terms allow evaluation only; it gives no training claim",
     "truncated": "a file ends in the middle; the rows before the cut were kept",
     "empty": "one of its files is there and holds no row",
+    "limited": "a short run over some of the claims, as the limit said; it is no measure",
+    "nothing_to_ask": "no claim has both a label and evidence",
 }
 
 
@@ -140,6 +142,29 @@ class StageRecorder:
         """The materialization of a report table, which keeps and drops no claims."""
         output = StageOutput(frame, self._run(frame.height, frame, None))
         return dg.MaterializeResult(value=output, metadata=metadata)
+
+    def evaluated(
+        self,
+        frame: pl.DataFrame,
+        rows_in: int,
+        status: str,
+        metadata: Mapping[str, Any],
+        **beside: pl.DataFrame,
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of predictions or scores; what is no row of ``frame`` is no drop.
+
+        ``beside`` are the further frames of ``StageOutput``, by name.
+        """
+        run = self._run(rows_in, frame, None, status=status)
+        if status != "ok":
+            self._context.log.warning(f"{self._key}: {_MEANING.get(status, status)}")
+        shown: dict[str, Any] = {
+            "status": status,
+            "engine": run.engine or "none",
+            "seconds": run.seconds,
+        }
+        output = StageOutput(frame, run, **beside)
+        return dg.MaterializeResult(value=output, metadata={**shown, **metadata})
 
     def _run(
         self,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from evaluation_files import write_evaluation
 from training_files import write_policy
 
 from decomposerl import schemas
@@ -266,6 +267,7 @@ def build(data: Path) -> World:
     counted = attrition(frames)
     _write(counted, data / "attrition.parquet")
     write_policy(data)
+    write_evaluation(data, BENCHMARK, benchmark.filter(pl.col("source") == BENCHMARK))
     return World(data, claims, fates, benchmark, counted)
 
 

@@ -149,7 +149,7 @@ def wide(board: pl.DataFrame) -> pl.DataFrame:
     ``<name>_low``, ``<name>_high`` (ours) and ``<name>_paper`` (the paper's).
     """
     head = ["table", "place", "family", "title", "system", "method", "model", "protocol"]
-    columns = _columns(board)
+    columns = columns_of(board)
     cells = [
         pl.col(part).filter(pl.col("benchmark") == name).first().alias(named(name, part))
         for name in columns
@@ -168,6 +168,7 @@ def named(column: str, part: str) -> str:
     return column if part == "score" else f"{column}_{part}"
 
 
-def _columns(board: pl.DataFrame) -> list[str]:
+def columns_of(board: pl.DataFrame) -> list[str]:
+    """The columns of the wide form: those of the paper, then a person's own test sets."""
     seen = board["benchmark"].unique(maintain_order=True).to_list()
     return [*COLUMNS, *(name for name in seen if name not in COLUMNS)]

@@ -46,7 +46,7 @@ class Model:
 
 
 CHAT_MODELS: tuple[Model, ...] = (
-    Model("rules", "rules, no model", "rules"),
+    Model("rules", "rules", "rules"),
     Model("qwen2.5-3b", "Qwen2.5-3B-Instruct", "open", "Qwen/Qwen2.5-3B-Instruct"),
     Model("qwen2.5-7b", "Qwen2.5-7B-Instruct", "open", "Qwen/Qwen2.5-7B-Instruct"),
     Model("qwen2.5-14b", "Qwen2.5-14B-Instruct", "open", "Qwen/Qwen2.5-14B-Instruct"),
@@ -79,9 +79,8 @@ class System:
 
     @property
     def reader_title(self) -> str:
-        """What a reader is told: method, model and protocol."""
-        protocol = "" if self.model.port in {"verifier", "policy"} else f", {self.protocol}"
-        return f"{self.title} @ {self.model.title}{protocol}"
+        """What a reader is told beside the protocol: method and model."""
+        return f"{self.title} @ {self.model.title}"
 
 
 def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System, ...]:

@@ -1,0 +1,160 @@
+"""Asset checks of the evaluation: parse rate and completeness, label balance, leakage, regression.
+
+Checks read what lies on disk, not what a run says of itself.
+
+Left out deliberately: bounds on scores. What is low is told by the gate, against what a person
+accepted.
+"""
+
+from collections.abc import Sequence
+
+import dagster as dg
+import polars as pl
+
+from decomposerl.evaluation.examined import examined
+from decomposerl.evaluation.registry import REGISTRY, SHARE_TOLERANCE
+from decomposerl.evaluation.regression import findings
+from decomposerl.reports.leaderboard_report import findings_text
+from resources.engines import EmbedderResource
+from resources.evaluated import LIMITED, read_accepted
+from resources.leakage import leaks
+from resources.reading import CorporaResource
+from resources.tables import DataFolder
+
+LEAST_PARSED, LEAST_USEFUL = 0.95, 0.5
+TRAINING_SETS = ("training_claims", "training_claims_random")
+_WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
+
+
+def evaluation_checks(benchmarks: Sequence[str]) -> list[dg.AssetChecksDefinition]:
+    """Every check of the evaluation."""
+    of_each = [
+        check(name) for name in benchmarks for check in (_parse_rate, _every_claim, _label_balance)
+    ]
+    return [*of_each, _no_leakage(benchmarks), regression_gate]
+
+
+def _partition(context: dg.AssetCheckExecutionContext) -> str:
+    # Dagster's own partitions of checks are a preview; the run's partition is known all the same.
+    return str(context.op_execution_context.run.tags["dagster/partition"])
+
+
+def _parse_rate(name: str) -> dg.AssetChecksDefinition:
+    key = dg.AssetKey(["predictions", name])
+
+    @dg.asset_check(asset=key, name="parse_rate")
+    def parse_rate(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder
+    ) -> dg.AssetCheckResult:
+        """A verdict was read from 95 % of the replies; below one half the system is not usable."""
+        path = f"predictions/{name}/{_partition(context)}"
+        status = data_folder.read(path, ["parse_status"])["parse_status"]
+        share = float((status == "parsed").mean() or 0.0) if len(status) else 1.0  # type: ignore[arg-type]
+        return dg.AssetCheckResult(
+            passed=share >= LEAST_PARSED,
+            severity=_ERROR if share < LEAST_USEFUL else _WARN,
+            metadata={"parsed share": share, **dict(status.value_counts(sort=True).iter_rows())},
+        )
+
+    return parse_rate
+
+
+def _every_claim(name: str) -> dg.AssetChecksDefinition:
+    key = dg.AssetKey(["predictions", name])
+
+    @dg.asset_check(asset=key, name="every_claim_once")
+    def every_claim_once(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder
+    ) -> dg.AssetCheckResult:
+        """Each claim with a label and evidence has its prediction, but for a limited run."""
+        path = f"predictions/{name}/{_partition(context)}"
+        predicted = data_folder.read(path, ["claim_id"])
+        usable = examined(data_folder.read(f"benchmark/{name}")).claims
+        missing = usable.join(predicted, on="claim_id", how="anti").height
+        unknown = predicted.join(usable, on="claim_id", how="anti").height
+        limited = data_folder.run(path)["status"] == LIMITED
+        return dg.AssetCheckResult(
+            passed=unknown == 0 and (limited or missing == 0),
+            metadata={"missing": missing, "unknown": unknown, "limited": limited},
+        )
+
+    return every_claim_once
+
+
+def _label_balance(name: str) -> dg.AssetChecksDefinition:
+    key, registered = dg.AssetKey(["scores", name]), REGISTRY.get(name)
+
+    @dg.asset_check(asset=key, name="label_balance")
+    def label_balance(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder, corpora: CorporaResource
+    ) -> dg.AssetCheckResult:
+        """What was scored has the published size and share of Supported claims (a warning)."""
+        path = f"scores/{name}/{_partition(context)}"
+        whole = data_folder.read(path).filter(slice="all", metric="balanced_accuracy")
+        rows, supported = (int(whole[column].sum()) for column in ("rows", "supported"))
+        facts = {"claims": rows, "supported": supported}
+        if not rows or data_folder.run(path)["status"] == LIMITED:
+            return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": "not at all"})
+        if registered is None or not corpora.root:
+            why = "the bundled sample is no published set" if registered else "not registered"
+            return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": why})
+        share = registered.supported_share
+        near = share is None or abs(supported / rows - share) <= SHARE_TOLERANCE
+        return dg.AssetCheckResult(
+            passed=near and rows == registered.rows,
+            severity=_WARN,
+            metadata={
+                **facts,
+                "registered claims": registered.rows,
+                "registered supported": registered.supported or "not known",
+                "source": registered.source,
+            },
+        )
+
+    return label_balance
+
+
+def _no_leakage(benchmarks: Sequence[str]) -> dg.AssetChecksDefinition:
+    @dg.asset_check(asset=dg.AssetKey("leaderboard"), name="no_leakage")
+    def no_leakage(data_folder: DataFolder, embedder: EmbedderResource) -> dg.AssetCheckResult:
+        """The three prongs, run anew, find no test claim in any training set on disk."""
+        read = [name for name in benchmarks if data_folder.exists(f"benchmark/{name}")]
+        found = {
+            training: leaks(data_folder, training, read, embedder.open())
+            for training in TRAINING_SETS
+            if read and data_folder.exists(training)
+        }
+        drops = [one.drops for one in found.values()]
+        by_set = pl.concat(drops)["matched_source"].value_counts(sort=True) if drops else None
+        return dg.AssetCheckResult(
+            passed=all(frame.is_empty() for frame in drops),
+            metadata={
+                "training sets": list(found) or "none lies here: nothing was trained from it",
+                "test claims": max((one.tests for one in found.values()), default=0),
+                **{
+                    f"{name}: {why}": n
+                    for name, one in found.items()
+                    for why, n in one.reasons.items()
+                },
+                "by test set": {} if by_set is None else dict(by_set.iter_rows()),
+            },
+        )
+
+    return no_leakage
+
+
+@dg.asset_check(asset=dg.AssetKey("leaderboard"), name="regression_gate")
+def regression_gate(data_folder: DataFolder) -> dg.AssetCheckResult:
+    """Each score lies in the interval of the leaderboard that a person accepted."""
+    accepted = read_accepted(data_folder.path)
+    if accepted is None:
+        told = "nothing was accepted yet; accept this leaderboard with: decomposerl accept"
+        return dg.AssetCheckResult(passed=True, description=told)
+    found = findings(data_folder.read("leaderboard"), accepted)
+    worse = any(finding.kind == "below" for finding in found)
+    return dg.AssetCheckResult(
+        passed=not found,
+        severity=_ERROR if worse else _WARN,
+        description=findings_text(found),
+        metadata={"accepted": len(accepted), "departing": [one.sentence for one in found]},
+    )

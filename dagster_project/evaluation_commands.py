@@ -1,0 +1,111 @@
+"""The commands on what was evaluated: ``decomposerl leaderboard`` and ``decomposerl accept``.
+
+Left out deliberately: running systems (Dagster's own command), and scoring a person's own
+predictions (``decomposerl metrics``).
+"""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagster_project.terminal import Format, in_red, raw
+from decomposerl.errors import ConfigError, DecomposeRLError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
+]
+
+
+@in_red
+def leaderboard(
+    data: DataOption = None,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Rows of the paper's tables that were not run, too.")
+    ] = False,
+    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+) -> None:
+    """Show what was scored, in the layout of the paper's tables, the paper's figures beside it."""
+    from decomposerl.evaluation.leaderboard import wide
+    from decomposerl.evaluation.regression import findings
+    from decomposerl.reports.leaderboard_report import (
+        findings_text,
+        leaderboard_markdown,
+        leaderboard_text,
+    )
+    from resources.evaluated import read_accepted
+
+    folder = _folder(data)
+    board = _board(folder)
+    if output in {Format.CSV, Format.JSON}:
+        rows = wide(board)
+        shown = rows if everything else rows.filter(rows["engine"].is_not_null())
+        typer.echo(raw(shown, output), nl=False)
+        return
+    tell = leaderboard_text if output is Format.TEXT else leaderboard_markdown
+    typer.echo(tell(board, _titles(), everything=everything))
+    accepted = read_accepted(folder)
+    if accepted is not None:
+        typer.echo(f"\nagainst accepted.json: {findings_text(findings(board, accepted))}")
+
+
+@in_red
+def accept(
+    data: DataOption = None,
+    *,
+    system: Annotated[
+        list[str] | None, typer.Option(help="Accept this system's scores alone; may be repeated.")
+    ] = None,
+    note: Annotated[str, typer.Option(help="Why, for whoever reads the file later.")] = "",
+) -> None:
+    """Accept today's scores: later ones must lie within their intervals.
+
+    Writes accepted.json in the data folder. Short runs are never accepted.
+    """
+    from decomposerl.evaluation.regression import cells, merged
+    from resources.evaluated import read_accepted, write_accepted
+
+    folder = _folder(data)
+    found = cells(_board(folder))
+    if system:
+        unknown = sorted(set(system) - {cell.system for cell in found})
+        if unknown:
+            raise ConfigError(f"the leaderboard has no whole run of {', '.join(unknown)}")
+        found = [cell for cell in found if cell.system in system]
+    if not found:
+        raise ConfigError("there is nothing to accept: no test set was scored as a whole")
+    earlier = read_accepted(folder) or []
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    path = write_accepted(folder, merged(earlier, found), now, note)
+    systems = len({cell.system for cell in found})
+    typer.echo(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
+
+
+def _folder(data: Path | None) -> Path:
+    from dagster_project.profiles import profile_from_environment
+
+    return (profile_from_environment().data if data is None else data).resolve()
+
+
+def _board(folder: Path) -> "pl.DataFrame":
+    import polars as pl
+
+    path = folder / "leaderboard.parquet"
+    if not path.is_file():
+        raise DecomposeRLError(
+            f"there is no leaderboard in {folder}. Build it with: dagster job execute "
+            "-m dagster_project.definitions -j leaderboard"
+        )
+    return pl.read_parquet(path)
+
+
+def _titles() -> dict[str, str]:
+    from dagster_project.profiles import benchmarks_for, profile_from_environment
+
+    return {one.name: one.title for one in benchmarks_for(profile_from_environment())}

@@ -1,0 +1,164 @@
+"""The leaderboard and the comparison for a reader: aligned text, and Markdown.
+
+Takes ``LEADERBOARD`` and ``COMPARISON`` frames and titles of test sets. Every row names the engine
+that answered; the paper's figures are marked as the paper's: in Markdown in a column of their own
+beside ours, on a terminal in a line of their own below. An empty cell is a dash.
+
+Left out deliberately: what stands in the leaderboard (``evaluation.leaderboard``).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from decomposerl.evaluation.leaderboard import FURTHER, OTHERS, columns_of, named, wide
+from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
+from decomposerl.evaluation.regression import Finding
+from decomposerl.reports.attrition import aligned
+from decomposerl.reports.escape import markdown_table
+
+MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
+NOTE = (
+    "Balanced accuracy in percent; ± half of the 95 % interval. 'paper' is the paper's own figure, "
+    "measured by its authors. * a short run over some of the claims. – not run."
+)
+_HEAD = ["system", "protocol", "engine"]
+_Row = Mapping[str, object]
+
+
+def leaderboard_text(
+    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
+) -> str:
+    """Each table with its rows below each other; without ``everything`` those that were run."""
+    parts = []
+    for table, rows in _tables(board, everything=everything):
+        columns = _filled(rows, board)
+        lines = [line for row in rows for line in _text_lines(row, columns)]
+        names = [_title(name, titles) for name in columns]
+        headers = [header.capitalize() for header in _HEAD]
+        frame = pl.DataFrame(lines, schema=[*headers, *names], orient="row")
+        parts.append(f"{_table_title(table)}\n\n{aligned(frame)}")
+    return "\n\n".join([*parts, NOTE]) if parts else "nothing was scored yet"
+
+
+def leaderboard_markdown(
+    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
+) -> str:
+    """The same with the paper's figures in columns of their own, where a row has any."""
+    parts = []
+    for table, rows in _tables(board, everything=everything):
+        columns = _filled(rows, board)
+        headers = [header.capitalize() for header in _HEAD]
+        for name in columns:
+            headers += [_title(name, titles)] + [f"{_title(name, titles)} (paper)"] * bool(table)
+        lines = [_markdown_line(row, columns, paper=bool(table)) for row in rows]
+        parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
+    return "\n\n".join([*parts, NOTE]) if parts else "nothing was scored yet"
+
+
+def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
+    """The clearest differences first: smallest corrected p, then the largest difference."""
+    order = comparison.sort(pl.col("p_holm"), pl.col("difference").abs(), descending=[False, True])
+    rows = [
+        (
+            row["benchmark"],
+            row["system"],
+            row["other"],
+            f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]",
+            _chance(row["p_bootstrap"]),
+            _chance(row["p_mcnemar"]),
+            _chance(row["p_holm"]),
+            row["rows"],
+        )
+        for row in order.head(most).iter_rows(named=True)
+    ]
+    headers = [
+        "test set",
+        "system",
+        "other",
+        "difference",
+        "p",
+        "p (McNemar)",
+        "p (Holm)",
+        "claims",
+    ]
+    shown = f"{comparison.height:,} comparisons; the first {len(rows)}:\n\n"
+    return shown + markdown_table(headers, rows)
+
+
+def findings_text(findings: Sequence[Finding]) -> str:
+    """What departs from the accepted leaderboard, a line each."""
+    if not findings:
+        return "every accepted score holds"
+    return "\n".join(f"{finding.kind}: {finding.sentence}" for finding in findings)
+
+
+def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    rows = wide(board)
+    shown = rows if everything else rows.filter(pl.col("engine").is_not_null())
+    for (table,), part in shown.group_by("table", maintain_order=True):
+        yield int(str(table)), part.to_dicts()
+
+
+def _filled(rows: Sequence[_Row], board: pl.DataFrame) -> list[str]:
+    """The columns in which a row of the table has a figure of ours or of the paper's."""
+    return [
+        name
+        for name in columns_of(board)
+        if any(row[name] is not None or row[named(name, "paper")] is not None for row in rows)
+    ]
+
+
+def _text_lines(row: _Row, columns: Sequence[str]) -> list[list[str]]:
+    title = f"{row['title']}{' *' * bool(row['limited'])}"
+    lines = [[title, str(row["protocol"]), str(row["engine"] or "–")]]
+    lines[0] += [_ours(row, name) for name in columns]
+    if any(row[named(name, "paper")] is not None for name in columns):
+        lines.append(["↳ paper", "", "the paper's"] + [_paper(row, name) for name in columns])
+    return lines
+
+
+def _markdown_line(row: _Row, columns: Sequence[str], *, paper: bool) -> list[str]:
+    cells = [f"{row['title']}{' *' * bool(row['limited'])}", str(row["protocol"])]
+    cells.append(str(row["engine"] or "–"))
+    for name in columns:
+        cells += [_interval(row, name)] + [_paper(row, name)] * paper
+    return cells
+
+
+def _ours(row: _Row, name: str) -> str:
+    score, low, high = (row[named(name, part)] for part in ("score", "low", "high"))
+    if not isinstance(score, float):
+        return "–"
+    if not isinstance(low, float) or not isinstance(high, float):
+        return f"{score:.1f}"
+    return f"{score:.1f}±{(high - low) / 2:.1f}"
+
+
+def _interval(row: _Row, name: str) -> str:
+    score, low, high = (row[named(name, part)] for part in ("score", "low", "high"))
+    if not isinstance(score, float):
+        return "–"
+    if not isinstance(low, float) or not isinstance(high, float):
+        return f"{score:.1f}"
+    return f"{score:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def _paper(row: _Row, name: str) -> str:
+    figure = row[named(name, "paper")]
+    return f"{figure:.1f}" if isinstance(figure, float) else "–"
+
+
+def _title(name: str, titles: Mapping[str, str]) -> str:
+    return MEAN_TITLES.get(name) or titles.get(name, name)
+
+
+def _table_title(table: int) -> str:
+    return FURTHER if table == OTHERS else TABLE_TITLES[table]
+
+
+def _chance(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004 - as a reader expects it

@@ -1,0 +1,46 @@
+"""The weights of a trained policy that are evaluated: its final adapter, or a checkpoint.
+
+Takes the data folder, a recipe's name and the rule, gives the adapter's folder and what was chosen.
+
+Left out deliberately: the rule (``evaluation.checkpoint``), and loading weights.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.errors import ConfigError
+from decomposerl.evaluation.checkpoint import Rule, Selected, select_checkpoint
+from resources.tables import DataFolder
+from resources.training.folder import RunFolder, read_outcome
+
+_EVERY = 1_000_000  # more than any run keeps
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPolicy:
+    """Where the weights lie, and why these."""
+
+    folder: Path
+    adapter: Path
+    selected: Selected
+
+
+def chosen_policy(data: DataFolder, experiment: str, rule: Rule = "final") -> ChosenPolicy:
+    """The adapter to evaluate.
+
+    Raises:
+        ConfigError: the policy was not trained yet, or the rule finds no candidate.
+    """
+    run = RunFolder(data.path / "policy" / experiment)
+    if not run.outcome.is_file():
+        raise ConfigError(
+            f"{run.path} holds no trained policy. Train it first: dagster asset materialize "
+            f"-m dagster_project.definitions --select 'key:\"policy\"' --partition {experiment}"
+        )
+    outcome = read_outcome(run)
+    saved = {one.step: one.path for one in run.checkpoints(_EVERY).all()}
+    selected = select_checkpoint(pl.read_parquet(run.curves), saved, outcome.steps, rule)
+    final = selected.step == outcome.steps
+    return ChosenPolicy(run.path, outcome.adapter if final else saved[selected.step], selected)
