@@ -78,11 +78,11 @@ def test_questions_are_distinct():
 
 def test_passages_are_those_of_any_question_in_their_own_order():
     """The summary sees each selected passage once, as the evidence orders them."""
-    longer = replace(QUESTION, passages=tuple(f"Passage {place}." for place in range(1, 8)))
-    replies = (TWO, "NONE", "6, 2", "Passages 2 and 4", "Summary.", "Supported")
+    longer = replace(QUESTION, passages=tuple(f"Passage {place}." for place in range(1, 41)))
+    replies = (TWO, "NONE", "33, 2", "Passages 2 and 4", "Summary.", "Supported")
     driven = drive(chen_2024, saying(*replies), longer)
     shown = driven.calls[-2].variables["passages"]
-    assert "1. Passage 2.\n2. Passage 4.\n3. Passage 6." == shown
+    assert "1. Passage 2.\n2. Passage 4.\n3. Passage 33." == shown
     assert (3, 0, False) == tuple(
         driven.ended.notes[name] for name in ("selected", "unread", "whole")
     )
