@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dagster_project.evaluation_commands import accept, leaderboard
+from dagster_project.metrics_command import metrics
 from dagster_project.score_command import score
 from dagster_project.terminal import Format, in_red, print_marked, raw
 from decomposerl.errors import DecomposeRLError
@@ -248,6 +250,9 @@ def _data_folder(data: Path | None) -> Path:
 
 
 app.command()(score)
+app.command()(metrics)
+app.command()(leaderboard)
+app.command()(accept)
 
 if __name__ == "__main__":
     app()

@@ -45,11 +45,7 @@ class FolderCorpora:
         found = self._find(file.path)
         if found is None:
             return
-        try:
-            yield from _records(file, found)
-        except OSError as error:
-            detail = error.strerror or type(error).__name__
-            yield Reject(file.path, 0, "", "unreadable_file", detail)
+        yield from records_of(found, file)
 
     def pages(self, path: str) -> SqlitePages | None:
         """The page database at ``path``; None where it is absent.
@@ -64,6 +60,15 @@ class FolderCorpora:
         plain = self.root / path
         zipped = plain.with_name(plain.name + ".gz")
         return next((found for found in (plain, zipped) if found.is_file()), None)
+
+
+def records_of(found: Path, file: NativeFile) -> Iterator[Record | Reject]:
+    """Rows of the file that lies at ``found``, as ``FolderCorpora.records`` gives them."""
+    try:
+        yield from _records(file, found)
+    except OSError as error:
+        detail = error.strerror or type(error).__name__
+        yield Reject(file.path, 0, "", "unreadable_file", detail)
 
 
 def _records(file: NativeFile, found: Path) -> Iterator[Record | Reject]:

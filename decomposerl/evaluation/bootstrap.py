@@ -112,7 +112,7 @@ def auroc_draws(
     below = below[np.argsort(scores[below], kind="stable")]
     beaten = [np.searchsorted(scores[below], scores[above], side) for side in ("left", "right")]
     above_cluster, below_cluster = clusters.of_row[above], clusters.of_row[below]
-    found = []
+    found = [np.empty(0)]
     for picks in _all_picks(clusters, rng, draws):
         passed = np.zeros((len(picks), len(below) + 1))
         np.cumsum(picks[:, below_cluster], axis=1, out=passed[:, 1:])
@@ -141,7 +141,7 @@ def _stratum_sums(sums: Numbers, rng: np.random.Generator, draws: int) -> Number
     kinds, counts = np.unique(sums, axis=0, return_counts=True)
     many = len(kinds) * _FEW > len(sums)
     size = max(1, _BLOCK // (len(sums) if many else len(kinds)))
-    found = []
+    found = [np.empty((0, sums.shape[1]))]
     for start in range(0, draws, size):
         some = min(size, draws - start)
         if many:

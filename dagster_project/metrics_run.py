@@ -1,0 +1,136 @@
+"""``decomposerl metrics``: anybody's predictions held against labels.
+
+Takes two files and what their fields mean, gives every metric with its interval; with two further
+files it chooses the threshold there.
+
+Left out deliberately: reading files (``resources.result_rows``), matching and metrics
+(``decomposerl.evaluation``), options and printing (``metrics_command``).
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.cells import told
+from decomposerl.evaluation.external import Draws, labels_of, score_examples, scores_of
+from decomposerl.evaluation.matching import Columns, Example, Matched, Rules, match
+from decomposerl.evaluation.threshold import Candidates, Choice, Threshold, choose_threshold
+
+if TYPE_CHECKING:
+    import polars as pl
+
+USUAL_THRESHOLD = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Predictions and labels; ``within`` names the entry of a JSON object that holds the rows."""
+
+    predictions: Path
+    labels: Path
+    within: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """How scores become verdicts: a given threshold, or one chosen on a dev set by a metric."""
+
+    threshold: float | None = None
+    inclusive: bool = False
+    dev: Files | None = None
+    by: Choice | None = None
+    candidates: Candidates = "midpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRun:
+    """What one run of the command came to."""
+
+    frame: "pl.DataFrame"
+    threshold: Threshold | None
+    chosen: str
+    left_out: tuple[tuple[str, int], ...]
+
+    def notes(self) -> Iterator[str]:
+        """What a reader must know beside the table, line by line."""
+        if self.threshold is not None:
+            sign = ">=" if self.threshold.inclusive else ">"
+            yield f"supported is a score {sign} {self.threshold.value!r}{self.chosen}"
+        yield from (f"{count:,} {what}" for what, count in self.left_out)
+
+
+def metrics_of(
+    files: Files, columns: Columns, rules: Rules, choosing: Choosing, draws: Draws
+) -> MetricsRun:
+    """Score one file of predictions.
+
+    Raises:
+        EvaluationError: options contradict each other, a file cannot be read, or rows do not fit;
+            they are named by file, row and field.
+    """
+    _check(columns, choosing)
+    matched = _matched(files, columns, rules)
+    _check_verdicts(matched.examples, columns)
+    threshold, chosen = None, ""
+    if not columns.verdict:
+        threshold, chosen = _threshold(columns, rules, choosing)
+    frame = score_examples(matched.examples, threshold, draws)
+    return MetricsRun(frame, threshold, chosen, tuple(matched.left_out.items()))
+
+
+def _check(columns: Columns, choosing: Choosing) -> None:
+    asks = choosing.threshold is not None or choosing.dev is not None or choosing.inclusive
+    if columns.verdict and asks:
+        raise EvaluationError("a threshold is for --score alone: --verdict has verdicts already")
+    if not columns.verdict and not columns.score:
+        raise EvaluationError("say which field holds the prediction: --verdict or --score")
+    if (choosing.dev is None) != (choosing.by is None):
+        raise EvaluationError("--choose needs --dev-predictions and --dev-labels, and they need it")
+    if choosing.dev is not None and choosing.threshold is not None:
+        raise EvaluationError("a threshold is given with --threshold or chosen, not both")
+
+
+def _matched(files: Files, columns: Columns, rules: Rules) -> Matched:
+    from resources.result_rows import read_result_rows
+
+    predictions = read_result_rows(files.predictions, files.within)
+    same = files.predictions == files.labels
+    labels = predictions if same else read_result_rows(files.labels, files.within)
+    if not columns.prediction_id and len(predictions) != len(labels):
+        raise EvaluationError(
+            f"rows cannot be matched by their order: {files.predictions} has {len(predictions):,}, "
+            f"{files.labels} has {len(labels):,}"
+        )
+    matched = match(predictions, labels, columns, rules)
+    if matched.misfits:
+        raise EvaluationError("\n".join(told(matched.misfits)))
+    if not matched.examples:
+        raise EvaluationError(f"{files.labels}: no label is left to hold predictions against")
+    return matched
+
+
+def _check_verdicts(examples: Sequence[Example], columns: Columns) -> None:
+    """A file without a single verdict has another spelling or another field, not bad luck."""
+    read = any(one.verdict or not math.isnan(one.score) for one in examples)
+    if not read:
+        name = columns.verdict or columns.score
+        raise EvaluationError(f"no prediction has a value in {name} that could be read")
+
+
+def _threshold(columns: Columns, rules: Rules, choosing: Choosing) -> tuple[Threshold, str]:
+    if choosing.dev is None or choosing.by is None:
+        given = USUAL_THRESHOLD if choosing.threshold is None else choosing.threshold
+        return Threshold(given, choosing.inclusive), ""
+    examples = _matched(choosing.dev, columns, rules).examples
+    threshold, value = choose_threshold(
+        scores_of(examples),
+        labels_of(examples),
+        choosing.by,
+        choosing.candidates,
+        inclusive=choosing.inclusive,
+    )
+    measure = choosing.by.replace("_", " ").replace("f1", "F1")
+    return threshold, f", chosen on {len(examples):,} others where {measure} is {value:.2%}"

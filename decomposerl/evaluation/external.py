@@ -1,0 +1,147 @@
+"""Scores of anybody's predictions: the metrics of this project over matched examples.
+
+Takes examples of ``evaluation.matching``, gives one row a group and metric, with bootstrap
+intervals: all claims first, then each group (a part of a benchmark, say), then the uniform mean
+over groups, which is how benchmarks of several parts are mostly reported.
+
+Left out deliberately: files and options (``dagster_project.metrics_run``).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from decomposerl.evaluation.bootstrap import (
+    DRAWS,
+    LEVEL,
+    auroc_draws,
+    clusters_of,
+    generator,
+    interval,
+    resampled_sums,
+)
+from decomposerl.evaluation.matching import Example
+from decomposerl.evaluation.metrics import (
+    COUNT_METRICS,
+    NONE,
+    Codes,
+    Numbers,
+    auroc,
+    codes_of,
+    indicators,
+    outcome_table,
+)
+from decomposerl.evaluation.threshold import Threshold
+
+ALL, MEAN = "all", "mean of groups"
+COLUMNS = pl.Schema(
+    {
+        "group": pl.String(),
+        "metric": pl.String(),
+        "score": pl.Float64(),
+        "low": pl.Float64(),
+        "high": pl.Float64(),
+        "claims": pl.Int64(),
+        "supported": pl.Int64(),
+        "without_verdict": pl.Int64(),
+    }
+)
+"""Scores are percent; null where the metric is not defined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """How intervals are taken: ``ranked`` draws for AUROC, ``draws`` for all else; 0: none."""
+
+    draws: int = DRAWS
+    ranked: int = 1_000
+    seed: int = 42
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    score: float
+    draws: Numbers
+
+
+def labels_of(examples: Sequence[Example]) -> Codes:
+    """Codes of the labels, shape (n,)."""
+    return codes_of([example.label for example in examples])
+
+
+def scores_of(examples: Sequence[Example]) -> Numbers:
+    """Scores, shape (n,); NaN where a claim has none."""
+    return np.array([example.score for example in examples], dtype=np.float64)
+
+
+def score_examples(
+    examples: Sequence[Example], threshold: Threshold | None, draws: Draws | None = None
+) -> pl.DataFrame:
+    """Every metric of the examples, by ``COLUMNS``.
+
+    With a threshold verdicts come from scores, without one from the predictions themselves.
+    """
+    chosen = draws or Draws()
+    rows: list[list[object]] = []
+    whole = _figures(ALL, examples, threshold, chosen)
+    rows += _rows(ALL, whole, *_sizes(examples, threshold))
+    names = list(dict.fromkeys(example.group for example in examples))
+    if len(names) > 1:
+        parts = {name: [one for one in examples if one.group == name] for name in names}
+        found = [_figures(name, part, threshold, chosen) for name, part in parts.items()]
+        for (name, part), figures in zip(parts.items(), found, strict=True):
+            rows += _rows(name, figures, *_sizes(part, threshold))
+        shared = [name for name in whole if all(name in figures for figures in found)]
+        means = {name: _mean([figures[name] for figures in found]) for name in shared}
+        rows += _rows(MEAN, means, *_sizes(examples, threshold))
+    return pl.DataFrame(rows, COLUMNS, orient="row")
+
+
+def _figures(
+    name: str, examples: Sequence[Example], threshold: Threshold | None, draws: Draws
+) -> dict[str, _Figure]:
+    labels, verdicts = labels_of(examples), _verdicts(examples, threshold)
+    documents = [example.document for example in examples]
+    clusters = clusters_of(labels, documents)
+    rng = generator(draws.seed, name)
+    sums = resampled_sums(indicators(labels, verdicts), clusters, rng, draws.draws)
+    tables, table = sums.reshape(-1, 2, 3), outcome_table(labels, verdicts)
+    found = {
+        metric: _Figure(float(measure(table)), measure(tables))
+        for metric, measure in COUNT_METRICS.items()
+    }
+    scores = scores_of(examples)
+    there = ~np.isnan(scores)
+    if there.any():
+        supported = labels[there] == 0
+        held = clusters_of(
+            labels[there], [d for d, has in zip(documents, there, strict=True) if has]
+        )
+        ranked = auroc_draws(scores[there], supported, held, rng, draws.ranked)
+        found["auroc"] = _Figure(auroc(scores[there], supported), ranked)
+    return found
+
+
+def _verdicts(examples: Sequence[Example], threshold: Threshold | None) -> Codes:
+    if threshold is not None:
+        return threshold.verdicts(scores_of(examples))
+    return codes_of([example.verdict for example in examples])
+
+
+def _sizes(examples: Sequence[Example], threshold: Threshold | None) -> tuple[int, int, int]:
+    """Claims, those labelled Supported, and those without a verdict."""
+    without = int((_verdicts(examples, threshold) == NONE).sum())
+    return len(examples), int((labels_of(examples) == 0).sum()), without
+
+
+def _mean(parts: Sequence[_Figure]) -> _Figure:
+    score = float(np.mean([part.score for part in parts]))
+    return _Figure(score, np.mean([part.draws for part in parts], axis=0))
+
+
+def _rows(name: str, figures: dict[str, _Figure], *sizes: int) -> Iterator[list[object]]:
+    for metric, figure in figures.items():
+        numbers = (figure.score, *interval(figure.draws, LEVEL))
+        yield [name, metric, *(None if np.isnan(x) else 100 * x for x in numbers), *sizes]

@@ -1,0 +1,114 @@
+"""Spellings and thresholds: what counts as which label, and where scores are cut."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.metrics import COUNT_METRICS, outcome_table
+from decomposerl.evaluation.spellings import Spellings, normal
+from decomposerl.evaluation.threshold import (
+    Candidates,
+    Choice,
+    Threshold,
+    choose_threshold,
+    combined,
+)
+
+scored = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.3, 0.5, 1.0]) | st.floats(0, 1) | st.just(math.nan),
+        st.integers(0, 1),
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("SUPPORTS", "Supported"),
+        (" Not_Supported ", "Refuted"),
+        ("not-supported", "Refuted"),
+        (True, "Supported"),
+        (False, "Refuted"),
+        (1, "Supported"),
+        (0.0, "Refuted"),
+        ("1.0", "Supported"),
+        ("1.5", None),
+        (0.5, None),
+        (None, None),
+        ("", None),
+        ([1], None),
+        ("unsure", None),
+        ("NOT ENOUGH INFO", "left_out"),
+    ],
+)
+def test_cells_spell_labels(cell: object, expected: str | None):
+    """Case, space, underscores and hyphens do not matter; what is in no list is none."""
+    assert expected == Spellings.of(left_out=["not_enough_info"]).read(cell)
+
+
+def test_everything_else_is_not_nothing():
+    """'*' takes any other word and still no empty cell."""
+    rest = Spellings.of(["supported"], ["*"])
+    assert ["Refuted", None, None] == [rest.read(cell) for cell in ("half", "", None)]
+    assert "" == normal({})
+
+
+def test_a_spelling_has_one_meaning():
+    """What a person gives to one side leaves the usual list of the other."""
+    turned = Spellings.of(supported=["false"])
+    assert ["Supported", None, "Refuted"] == [turned.read(cell) for cell in ("false", "yes", "no")]
+    with pytest.raises(EvaluationError, match="two meanings"):
+        Spellings.of(["True"], ["true"])
+
+
+@given(scored, st.sampled_from(["f1", "balanced_accuracy"]), st.booleans())
+def test_no_threshold_is_better(rows: list[tuple[float, int]], by: Choice, inclusive: bool):  # noqa: FBT001 - drawn
+    """Among midpoints is one as good as any number; the value is that of its verdicts."""
+    scores, labels = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
+    if np.isnan(scores).all() or len(set(labels.tolist())) < 2:
+        with pytest.raises(EvaluationError, match="both labels and scores"):
+            choose_threshold(scores, labels, by, inclusive=inclusive)
+        return
+    measure = COUNT_METRICS["f1_supported" if by == "f1" else by]
+    found, value = choose_threshold(scores, labels, by, inclusive=inclusive)
+    reached = float(measure(outcome_table(labels, found.verdicts(scores))))
+    assert reached == pytest.approx(value)
+    for place in [-1.0, *np.linspace(0, 1, 41).tolist(), 2.0]:
+        other = Threshold(place, inclusive).verdicts(scores)
+        assert float(measure(outcome_table(labels, other))) <= value + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("candidates", "expected"), [("scores", 0.2), ("midpoints", 0.4), ("hundredths", 0.2)]
+)
+def test_what_it_is_chosen_from(candidates: Candidates, expected: float):
+    """The lowest that parts 0.2 from 0.6: a score, the point between, a hundredth."""
+    scores, labels = np.array([0.1, 0.2, 0.6, 0.9]), np.array([1, 1, 0, 0])
+    found, value = choose_threshold(scores, labels, "f1", candidates)
+    assert (found.value, value) == (pytest.approx(expected), 1.0)
+
+
+def test_a_score_at_the_threshold():
+    """Strictly above, unless it is said to be inclusive; no score gives no verdict."""
+    scores = np.array([0.5, 0.6, math.nan])
+    assert [1, 0, 2] == Threshold(0.5).verdicts(scores).tolist()
+    assert [0, 0, 2] == Threshold(0.5, inclusive=True).verdicts(scores).tolist()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.randoms(use_true_random=False))
+def test_several_scores_combine_in_any_order(values: list[float], shuffler: object):
+    """Largest, mean and least, the same however the rows were ordered."""
+    assert combined(values, "max") == max(values)
+    assert combined(values, "min") == min(values)
+    mean = combined(values, "mean")
+    assert mean == pytest.approx(np.mean(values))
+    moved = list(values)
+    shuffler.shuffle(moved)
+    assert mean == combined(moved, "mean")
