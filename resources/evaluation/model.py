@@ -1,0 +1,229 @@
+"""What stands behind each system of the evaluation, as a Dagster resource.
+
+Takes what a person may configure, gives for a system an ``OpenedSystem`` that predicts:
+
+    rules       RuleChat over the profile's verifier
+    open        an open model, at an endpoint or on a server that is started
+    openai      a model of api.openai.com
+    endpoint    a person's own endpoint
+    verifier    the profile's verifier, asked about claims as they are
+    policy      a trained adapter on its base, in this process or on the server of open models
+
+Opening loads no weights, starts no server and asks nothing; a run that finds every claim done does
+none of it either. A calibration that was fitted for a system lies in the data folder and is used
+where it fits the model and the prompt; one that does not is an error.
+
+Left out deliberately: which of these a profile has (``dagster_project``).
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import dagster as dg
+import polars as pl
+from pydantic import Field
+
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.method import Method, Protocol
+from decomposerl.errors import ConfigError
+from decomposerl.evaluation.calibration import Calibration
+from decomposerl.evaluation.checkpoint import Rule
+from decomposerl.evaluation.systems import System
+from decomposerl.training.experiment import BASE_POLICY
+from decomposerl.training.experiments import experiment
+from resources.embedded.rule_chat import RuleChat
+from resources.engines import VerifierResource
+from resources.evaluated_policy import chosen_policy
+from resources.evaluation.calibrating import read_calibration
+from resources.evaluation.caller import MethodCaller
+from resources.evaluation.generation import Generated, Task, predict
+from resources.evaluation.local_model import Batching, LocalModel
+from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.policy_method import PROMPT, asking_of, policy_procedure
+from resources.evaluation.runner import Limits
+from resources.evaluation.served import ServedModels
+from resources.evaluation.verifier_caller import VerifierCaller, scored
+from resources.evaluation.weights import Weights
+from resources.prompts import load_policy_prompt
+from resources.tables import DataFolder
+
+SHARDS = "prediction_shards"
+_TOLD = 20  # times that a run says how far it is
+Details = Callable[[], Mapping[str, int | float | str]]
+
+
+@dataclass
+class OpenedSystem:
+    """A system that can be asked about test sets; ``calls`` and ``hits`` count claims."""
+
+    task: Task
+    caller: MethodCaller
+    folder: Path
+    calibration: Calibration | None = None
+    details: Details = dict
+    calls: int = field(default=0, init=False)
+    hits: int = field(default=0, init=False)
+
+    @property
+    def engine(self) -> str:
+        """Program and model that answer."""
+        return self.caller.engine
+
+    def predict(
+        self, benchmark: str, claims: pl.DataFrame, most_failed: float, say: Callable[[str], None]
+    ) -> Generated:
+        """Predictions of ``claims``; ``say`` is told now and then how far it is.
+
+        Raises:
+            EngineError: too many claims failed, or nobody can be asked.
+            EvaluationError: the calibration was fitted to another model or prompt.
+        """
+
+        def progress(done: int, total: int) -> None:
+            if total and done * _TOLD // total != (done - 1) * _TOLD // total:
+                say(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
+
+        made = predict(
+            self.task,
+            benchmark,
+            claims,
+            self.caller,
+            self.folder / SHARDS,
+            limits=Limits(most_failed),
+            progress=progress,
+            calibration=self.calibration,
+        )
+        self.calls += made.asked
+        self.hits += claims.height - made.asked
+        return made
+
+
+class EvaluationModelResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Whatever answers the systems of a profile."""
+
+    verifier: VerifierResource
+    open_models: ServedModels
+    openai: ServedModels
+    endpoint: ServedModels
+    prompts_dir: str = Field(default="", description="folder of prompt files of one's own")
+    seed: int = Field(default=42, description="of sampling")
+    policies: Literal["in_process", "served"] = Field(
+        default="in_process", description="policies: here, or as adapters on open models' server"
+    )
+    device: str = Field(default="cpu", description="policies in process: torch's name")
+    batch_size: int = Field(default=16, ge=1, description="policies in process: traces at once")
+    likeliest: int = Field(
+        default=5, ge=0, le=20, description="policies in process: alternatives told for a token"
+    )
+
+    def opened(
+        self, system: System, data: DataFolder, checkpoint: Rule = "final", samples: int = 0
+    ) -> OpenedSystem:
+        """The system, ready to be asked; ``checkpoint`` and ``samples`` are for policies.
+
+        Raises:
+            ConfigError: the profile has nothing that answers it, or its policy is not there.
+        """
+        port = system.model.port
+        if port == "policy":
+            task, caller, details = self._policy(system, data, checkpoint, samples)
+        elif port == "verifier":
+            task, caller, details = self._verifier(system)
+        else:
+            task, caller, details = self._prompted(system)
+        calibration = read_calibration(data.path, system.key)
+        return OpenedSystem(task, caller, data.path, calibration, details)
+
+    def close(self) -> None:
+        """Close what was opened; may be called again."""
+        for part in (self.verifier, self.open_models, self.openai, self.endpoint):
+            part.close()
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
+        """Close what was opened, also when the run failed."""
+        self.close()
+
+    def _prompted(self, system: System) -> tuple[Task, MethodCaller, Details]:
+        method = _method(system)
+        task = Task(
+            system.key,
+            system.method,
+            system.model.key,
+            system.protocol,
+            method.procedures[_protocol(system, method)],
+            method.prompt,
+            method.decomposes,
+            seed=self.seed,
+        )
+        prompts = MethodPrompts(self.prompts_dir)
+        if system.model.port == "rules":
+            verifier = self.verifier.open()
+            return task, RuleChat(verifier, prompts), verifier.details
+        places = {"open": self.open_models, "openai": self.openai, "endpoint": self.endpoint}
+        place = places[system.model.port]
+        caller, chat = place.caller(system.model.requested, prompts, self.seed)
+        return task, caller, chat.details
+
+    def _verifier(self, system: System) -> tuple[Task, MethodCaller, Details]:
+        wanted = system.model.requested
+        if wanted != self.verifier.engine:
+            raise ConfigError(
+                f"system '{system.key}' needs the verifier {wanted}; this profile has "
+                f"{self.verifier.engine}"
+            )
+        task = Task(
+            system.key,
+            system.method,
+            system.model.key,
+            system.protocol,
+            scored,
+            system.method,
+            decomposes=False,
+            seed=self.seed,
+        )
+        verifier = self.verifier.open()
+        return task, VerifierCaller(verifier), verifier.details
+
+    def _policy(
+        self, system: System, data: DataFolder, checkpoint: Rule, samples: int
+    ) -> tuple[Task, MethodCaller, Details]:
+        recipe = experiment(system.model.key)
+        chosen = chosen_policy(data, recipe.name, checkpoint)
+        base = str(data.path / BASE_POLICY) if recipe.model == BASE_POLICY else recipe.model
+        asking = asking_of(recipe, samples)
+        prompts = MethodPrompts(given={PROMPT: load_policy_prompt(base, self.prompts_dir)})
+        weights = Weights(base, str(chosen.adapter), "main", self.device, recipe.lora.dtype)
+        task = Task(
+            system.key,
+            system.method,
+            system.model.key,
+            system.protocol,
+            policy_procedure(asking),
+            PROMPT,
+            settings=json.dumps([asdict(asking_of(recipe)), weights.name], sort_keys=True),
+            seed=self.seed,
+            samples=samples,
+        )
+        if self.policies == "served":
+            adapter = (f"{recipe.name}-{chosen.selected.step}", str(chosen.adapter))
+            caller, chat = self.open_models.caller(base, prompts, self.seed, adapter)
+            return task, caller, chat.details
+        batching = Batching(size=self.batch_size, likeliest=self.likeliest, seed=self.seed)
+        return task, LocalModel(weights, prompts, batching), dict
+
+
+def _method(system: System) -> Method:
+    for method in METHODS:
+        if method.name == system.method:
+            return method
+    raise ConfigError(f"there is no method '{system.method}' for system '{system.key}'")
+
+
+def _protocol(system: System, method: Method) -> Protocol:
+    for protocol in method.procedures:
+        if protocol == system.protocol:
+            return protocol
+    raise ConfigError(f"{method.title} has no protocol '{system.protocol}'")

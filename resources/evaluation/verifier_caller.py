@@ -1,0 +1,56 @@
+"""A claim verifier behind the runner: MiniCheck, or whichever the profile has.
+
+Takes a ``Verifier``, gives a ``MethodCaller`` that answers each pair of evidence and claim with
+its support probability, and the procedure that reads it. Calls per claim: 1.
+
+Left out deliberately: chunks of long evidence and stored scores; they are the verifier's own.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from decomposerl.baselines.method import Answer, Call, Question, Steps, ask
+from decomposerl.baselines.minicheck import THRESHOLD, from_probability
+from decomposerl.ports import Verifier
+from resources.evaluation.caller import Reply
+
+
+class VerifierCaller:
+    """A ``MethodCaller`` that answers with probabilities, written so that they come back whole."""
+
+    concurrent = False
+    claims_at_once = 1_024
+
+    def __init__(self, verifier: Verifier) -> None:
+        """``verifier`` sees each claim's evidence in full."""
+        self._verifier = verifier
+
+    @property
+    def engine(self) -> str:
+        """The verifier's."""
+        return self._verifier.engine
+
+    def prompt_hash(self, prompt: str) -> str:
+        """Over the threshold; a verifier's own prompt is part of its name."""
+        return hashlib.sha256(f"{prompt} {THRESHOLD}".encode()).hexdigest()
+
+    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:  # noqa: ARG002 - the port's
+        """One probability a call.
+
+        Raises:
+            EngineError: the verifier cannot be asked.
+        """
+        pairs = [(call.variables["evidence"], call.variables["claim"]) for call in calls]
+        scores = self._verifier.support_probability(pairs).tolist() if pairs else []
+        return [Reply(Answer(repr(score))) for score in scores]
+
+
+def scored(question: Question) -> Steps:
+    """The procedure of a verifier: one score, cut at its threshold.
+
+    Raises:
+        CallFailedError: the call got no answer, or one that is no probability.
+    """
+    variables = {"claim": question.claim, "evidence": question.evidence}
+    (answer,) = yield from ask(Call("verify", "pair", variables))
+    return from_probability(float(answer.text))
