@@ -19,6 +19,7 @@ from pathlib import Path
 from perf import (
     bench_chat,
     bench_cosine,
+    bench_evaluation,
     bench_lexical,
     bench_process,
     bench_rewards,
@@ -48,6 +49,7 @@ BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "tokens": bench_rules.token_rows,
     "chat": bench_chat.chat_rows,
     "rewards": bench_rewards.reward_rows,
+    "evaluation": bench_evaluation.evaluation_rows,
 }
 HEADS = (
     "what",

@@ -90,5 +90,6 @@ def _places(scores: Numbers, candidates: Candidates) -> Numbers:
         return scores
     if candidates == "hundredths":
         return np.arange(100) * 0.01  # as numpy.arange(0, 1, 0.01) has them, which others use
-    middles = scores[:-1] + (scores[1:] - scores[:-1]) / 2
-    return np.concatenate([[scores[0] - 1.0], middles, [scores[-1] + 1.0]])
+    middles = scores[:-1] + np.diff(scores) / 2
+    places: Numbers = np.concatenate([[scores[0] - 1.0], middles, [scores[-1] + 1.0]])
+    return places
