@@ -92,6 +92,11 @@ SEEDS = {
         "def late():\n    import decomposerl.evaluation.leaderboard\n",
         "Evaluation: what is shown",
     ),
+    "a caller's port that knows the runner": (
+        "resources/evaluation/caller.py",
+        "def late():\n    import resources.evaluation.runner\n",
+        "Asking for verdicts",
+    ),
     "a checkpoint that knows the trainer": (
         "resources/training/checkpoints.py",
         "def late():\n    import resources.training.trainer\n",
