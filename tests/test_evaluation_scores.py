@@ -135,6 +135,18 @@ def test_slices_part_the_claims():
     assert {"0-199", "200-499"} == set(values)
 
 
+def test_claimdecomp_is_reported_with_and_without_ratings():
+    """Claims whose evidence states the rating are one slice, the others another."""
+    rated = pl.when(pl.int_range(pl.len()) % 4 > 0).then(pl.lit("We rate it False."))
+    labelled = claims().with_columns(
+        source=pl.lit("claimdecomp"), evidence=rated.otherwise(pl.lit("The rate fell."))
+    )
+    scores = score(predictions(labelled), labelled, QUICK).filter(
+        metric="accuracy", slice="states_rating"
+    )
+    assert {"yes": 180, "no": 60} == dict(scores.select("value", "rows").iter_rows())
+
+
 def test_the_mean_of_parts_is_uniform():
     """A small part weighs as much as a large one; its interval is of the mean."""
     labelled = claims()

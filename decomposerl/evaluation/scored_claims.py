@@ -3,7 +3,8 @@
 Takes ``PREDICTIONS`` and ``BENCHMARK_CLAIMS``, gives one frame of the claims that have a label.
 Claims with the same evidence are drawn together: those of a document, or with the same text where
 no document is named. A slice is there where the claims differ in it: ``subset``, ``hops``,
-``evidence_words`` and ``source``.
+``evidence_words``, ``source``, and for ClaimDecomp ``states_rating``: whether the evidence states
+the rating in words, so that its claims are reported with and without.
 
 Left out deliberately: metrics (``evaluation.scores``).
 """
@@ -16,12 +17,14 @@ import polars as pl
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import Clusters, clusters_of
 from decomposerl.evaluation.metrics import Codes, codes_of
+from decomposerl.evaluation.ratings import states_rating
 
-SLICES = ("subset", "hops", "evidence_words", "source")
+SLICES = ("subset", "hops", "evidence_words", "source", "states_rating")
 WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
 """Where the next band of evidence length begins, in white-space separated words."""
 SHARED_EVIDENCE = pl.coalesce("document_id", "evidence")
 """What claims that are drawn together have in common; null stands alone."""
+_RATED = "claimdecomp"
 _SHOWN = 5
 
 
@@ -48,6 +51,7 @@ def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFra
         "source",
         hops=pl.col("num_hops").cast(pl.String),
         evidence_words=_word_band(),
+        states_rating=_states_rating(),
         document=SHARED_EVIDENCE,
     )
     return about.join(predictions, on="claim_id", how="left", maintain_order="left")
@@ -74,3 +78,9 @@ def _word_band() -> pl.Expr:
     edges = [0, *WORD_BANDS]
     names = [f"{a}-{b - 1}" for a, b in pairwise(edges)] + [f"{edges[-1]}+"]
     return words.cut(WORD_BANDS, labels=names, left_closed=True).cast(pl.String)
+
+
+def _states_rating() -> pl.Expr:
+    """``yes`` or ``no`` for claims of fact-checkers' articles, null for others."""
+    rated = pl.when(pl.col("source") == _RATED).then("evidence")
+    return rated.map_elements(lambda text: "yes" if states_rating(text) else "no", pl.String)

@@ -89,7 +89,7 @@ def _places(scores: Numbers, candidates: Candidates) -> Numbers:
     if candidates == "scores":
         return scores
     if candidates == "hundredths":
-        return np.arange(100) * 0.01  # as numpy.arange(0, 1, 0.01) has them, which others use
+        # Exactly the numbers of numpy.arange(0, 1, 0.01), which others use.
+        return np.arange(100, dtype=np.float64) * 0.01
     middles = scores[:-1] + np.diff(scores) / 2
-    places: Numbers = np.concatenate([[scores[0] - 1.0], middles, [scores[-1] + 1.0]])
-    return places
+    return np.concatenate([[scores[0] - 1.0], middles, [scores[-1] + 1.0]])
