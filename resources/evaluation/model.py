@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import dagster as dg
 import polars as pl
 from pydantic import Field
 
@@ -35,6 +34,7 @@ from decomposerl.evaluation.systems import System
 from decomposerl.training.experiment import BASE_POLICY
 from decomposerl.training.experiments import experiment
 from resources.embedded.rule_chat import RuleChat
+from resources.engine_settings import StoredResource
 from resources.engines import VerifierResource
 from resources.evaluated_policy import chosen_policy
 from resources.evaluation.calibrating import read_calibration
@@ -101,13 +101,12 @@ class OpenedSystem:
         return made
 
 
-class EvaluationModelResource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Whatever answers the systems of a profile."""
+class EvaluationModelResource(StoredResource):
+    """Whatever answers the systems of a profile, but for its verifier, which is a resource too."""
 
-    verifier: VerifierResource
-    open_models: ServedModels
-    openai: ServedModels
-    endpoint: ServedModels
+    open_models: ServedModels = Field(default=ServedModels(), description="open models")
+    openai: ServedModels = Field(default=ServedModels(), description="api.openai.com")
+    endpoint: ServedModels = Field(default=ServedModels(), description="a person's own endpoint")
     prompts_dir: str = Field(default="", description="folder of prompt files of one's own")
     seed: int = Field(default=42, description="of sampling")
     policies: Literal["in_process", "served"] = Field(
@@ -120,7 +119,12 @@ class EvaluationModelResource(dg.ConfigurableResource):  # type: ignore[type-arg
     )
 
     def opened(
-        self, system: System, data: DataFolder, checkpoint: Rule = "final", samples: int = 0
+        self,
+        system: System,
+        data: DataFolder,
+        verifier: VerifierResource,
+        checkpoint: Rule = "final",
+        samples: int = 0,
     ) -> OpenedSystem:
         """The system, ready to be asked; ``checkpoint`` and ``samples`` are for policies.
 
@@ -131,22 +135,15 @@ class EvaluationModelResource(dg.ConfigurableResource):  # type: ignore[type-arg
         if port == "policy":
             task, caller, details = self._policy(system, data, checkpoint, samples)
         elif port == "verifier":
-            task, caller, details = self._verifier(system)
+            task, caller, details = self._verifier(system, verifier)
         else:
-            task, caller, details = self._prompted(system)
+            task, caller, details = self._prompted(system, verifier)
         calibration = read_calibration(data.path, system.key)
         return OpenedSystem(task, caller, data.path, calibration, details)
 
-    def close(self) -> None:
-        """Close what was opened; may be called again."""
-        for part in (self.verifier, self.open_models, self.openai, self.endpoint):
-            part.close()
-
-    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
-        """Close what was opened, also when the run failed."""
-        self.close()
-
-    def _prompted(self, system: System) -> tuple[Task, MethodCaller, Details]:
+    def _prompted(
+        self, system: System, verifier: VerifierResource
+    ) -> tuple[Task, MethodCaller, Details]:
         method = _method(system)
         task = Task(
             system.key,
@@ -160,19 +157,27 @@ class EvaluationModelResource(dg.ConfigurableResource):  # type: ignore[type-arg
         )
         prompts = MethodPrompts(self.prompts_dir)
         if system.model.port == "rules":
-            verifier = self.verifier.open()
-            return task, RuleChat(verifier, prompts), verifier.details
+            stored = verifier.open()
+            return task, RuleChat(stored, prompts), stored.details
         places = {"open": self.open_models, "openai": self.openai, "endpoint": self.endpoint}
         place = places[system.model.port]
-        caller, chat = place.caller(system.model.requested, prompts, self.seed)
+        caller, chat = place.caller(
+            system.model.requested,
+            prompts,
+            self.seed,
+            results=Path(self.results_dir),
+            closers=self._closers,
+        )
         return task, caller, chat.details
 
-    def _verifier(self, system: System) -> tuple[Task, MethodCaller, Details]:
+    def _verifier(
+        self, system: System, verifier: VerifierResource
+    ) -> tuple[Task, MethodCaller, Details]:
         wanted = system.model.requested
-        if wanted != self.verifier.engine:
+        if wanted != verifier.engine:
             raise ConfigError(
                 f"system '{system.key}' needs the verifier {wanted}; this profile has "
-                f"{self.verifier.engine}"
+                f"{verifier.engine}"
             )
         task = Task(
             system.key,
@@ -184,8 +189,8 @@ class EvaluationModelResource(dg.ConfigurableResource):  # type: ignore[type-arg
             decomposes=False,
             seed=self.seed,
         )
-        verifier = self.verifier.open()
-        return task, VerifierCaller(verifier), verifier.details
+        stored = verifier.open()
+        return task, VerifierCaller(stored), stored.details
 
     def _policy(
         self, system: System, data: DataFolder, checkpoint: Rule, samples: int
@@ -209,7 +214,14 @@ class EvaluationModelResource(dg.ConfigurableResource):  # type: ignore[type-arg
         )
         if self.policies == "served":
             adapter = (f"{recipe.name}-{chosen.selected.step}", str(chosen.adapter))
-            caller, chat = self.open_models.caller(base, prompts, self.seed, adapter)
+            caller, chat = self.open_models.caller(
+                base,
+                prompts,
+                self.seed,
+                results=Path(self.results_dir),
+                closers=self._closers,
+                adapter=adapter,
+            )
             return task, caller, chat.details
         batching = Batching(size=self.batch_size, likeliest=self.likeliest, seed=self.seed)
         return task, LocalModel(weights, prompts, batching), dict

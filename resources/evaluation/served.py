@@ -1,32 +1,51 @@
 """Models at OpenAI-compatible endpoints, for methods: running ones, or a server that is started.
 
 Takes what a person may configure, gives a ``ChatCaller`` for the model that a system names. One
-such resource is one place where models are served, with its key, its prices and its limits. Where
-no endpoint is named and a command is, a vLLM server of the model is started at the first question
-and stopped with the resource; a policy's adapter is then served beside its base.
+``ServedModels`` is one place where models are served, with its key, its prices and its limits.
+Where no endpoint is named and a command is, a vLLM server of the model is started at the first
+question and stopped with the resource; a policy's adapter is then served beside its base.
+
+It is configuration and no resource: Dagster warns of itself where one resource stands in another.
 
 Left out deliberately: which system is asked where (``resources.evaluation.model``).
 """
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+import dagster as dg
+from pydantic import Field, SecretStr
 
 from decomposerl.errors import ConfigError
-from resources.chat.settings import ChatSettings, Price
-from resources.engine_settings import ChatResource
+from resources.chat.settings import Ceilings, ChatSettings, Price
 from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.late_chat import CountedChat, LateChat
 from resources.vllm_server import VllmServer
 
+Closers = list[Callable[[], None]]
+"""What is to be called when the run ends."""
 
-class ServedModels(ChatResource):
-    """One place that serves models for evaluation."""
+
+class ServedModels(dg.Config):
+    """One place that serves models for evaluation. 0 is no limit."""
 
     endpoints: list[str] = Field(default=[], description="URLs that end in /v1; empty: start one")
     model: str = Field(default="", description="name in requests; empty: as the system names it")
     revision: str = Field(default="", description="of the weights, or the snapshot")
+    api_key: str = Field(default="", repr=False, description="key; give a dg.EnvVar")
+    key_variable: str = Field(
+        default="", description="variable that must hold the key; empty: no key is needed"
+    )
+    key_name: str = Field(default="", description="variable of the key, for messages alone")
+    concurrency: int = Field(default=256, ge=1, description="most requests in flight, and claims")
+    call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
+    prompt_price: float = Field(default=0, ge=0, description="US dollars a million prompt tokens")
+    completion_price: float = Field(
+        default=0, ge=0, description="US dollars a million completion tokens"
+    )
+    dollar_ceiling: float = Field(default=0, ge=0, description="of one asset's run; 0: none")
     thinking: Literal["default", "on", "off"] = Field(
         default="default", description="of a reasoning model"
     )
@@ -50,10 +69,19 @@ class ServedModels(ChatResource):
     start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
     log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
-    def caller(
-        self, requested: str, prompts: MethodPrompts, seed: int, adapter: tuple[str, str] = ("", "")
+    def caller(  # noqa: PLR0913 - whom to ask, in which words, and where replies are kept
+        self,
+        requested: str,
+        prompts: MethodPrompts,
+        seed: int,
+        *,
+        results: Path,
+        closers: Closers,
+        adapter: tuple[str, str] = ("", ""),
     ) -> tuple[ChatCaller, LateChat]:
         """Ask the model ``requested``, or the adapter (name, folder) that is served on it.
+
+        Replies are kept in the cache below ``results``; ``closers`` receives what ends the client.
 
         Raises:
             ConfigError: nothing serves it: no endpoint is named, and no command to start one.
@@ -62,46 +90,66 @@ class ServedModels(ChatResource):
         model = name or self.model or requested
         if not self.endpoints and not self.vllm:
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
-        chat = self._late(model, requested, adapter if folder else ("", ""))
-        asking = Asking(
+        started = self.server(requested, (name, folder) if folder else ("", ""))
+
+        def make() -> CountedChat:
+            from resources.chat.client import ChatClient
+
+            key = self.key()  # where it is missing no server is started
+            if not self.endpoints:
+                closers.append(started.stop)
+            urls = tuple(self.endpoints) or (started.base_url(),)
+            return ChatClient(self._settings(model, urls), results, key)
+
+        chat = LateChat(f"chat:{model}" + (f"@{self.revision}" if self.revision else ""), make)
+        closers.append(chat.close)
+        caller = ChatCaller(
+            chat,
+            self._asking(seed),
+            prompts=prompts,
+            claims_at_once=self.concurrency,
+            price=self._price,
+        )
+        return caller, chat
+
+    def key(self) -> SecretStr:
+        """The key, in memory alone.
+
+        Raises:
+            ConfigError: one is needed and there is none; the message names the variable.
+        """
+        if self.key_variable and not self.api_key:
+            raise ConfigError(
+                f"{self.key_variable} is not set; it must hold the endpoint's key, in the "
+                "environment or in .env"
+            )
+        return SecretStr(self.api_key)
+
+    @property
+    def _price(self) -> Price | None:
+        price = Price(prompt=self.prompt_price, completion=self.completion_price)
+        return None if price == Price() else price
+
+    def _asking(self, seed: int) -> Asking:
+        return Asking(
             seed=seed,
             likeliest=0 if self.thinking_style == "openai" else self.likeliest,
             continues=self.continues or not self.endpoints,
             thinking={"default": None, "on": True, "off": False}[self.thinking],
         )
-        price = Price(prompt=self.prompt_price, completion=self.completion_price)
-        known = None if price == Price() else price
-        caller = ChatCaller(
-            chat, asking, prompts=prompts, claims_at_once=self.concurrency, price=known
+
+    def _settings(self, model: str, urls: tuple[str, ...]) -> ChatSettings:
+        return ChatSettings(
+            model=model,
+            revision=self.revision,
+            endpoints=urls,
+            concurrency=self.concurrency,
+            call_deadline_s=self.call_deadline_s,
+            thinking_style=self.thinking_style,
+            needs_logprobs=False,
+            prices={} if self._price is None else {model: self._price},
+            ceilings=Ceilings(money=self.dollar_ceiling or None),
         )
-        return caller, chat
-
-    def _late(self, model: str, base: str, adapter: tuple[str, str]) -> LateChat:
-        def make() -> CountedChat:
-            from pathlib import Path
-
-            from resources.chat.client import ChatClient
-
-            key = self.key()  # where it is missing no server is started
-            urls = tuple(self.endpoints) or (self._started(base, adapter),)
-            settings = ChatSettings(
-                model=model,
-                revision=self.revision,
-                endpoints=urls,
-                thinking_style=self.thinking_style,
-                needs_logprobs=False,
-                **self._limits(model),
-            )
-            return ChatClient(settings, Path(self.results_dir), key)
-
-        chat = LateChat(f"chat:{model}" + (f"@{self.revision}" if self.revision else ""), make)
-        self._closers.append(chat.close)
-        return chat
-
-    def _started(self, base: str, adapter: tuple[str, str]) -> str:
-        server = self.server(base, adapter)
-        self._closers.append(server.stop)
-        return server.base_url()
 
     def server(self, base: str, adapter: tuple[str, str] = ("", "")) -> VllmServer:
         """The server of a model that is started, with an adapter where there is one."""
