@@ -4,7 +4,6 @@ Left out deliberately: the work (``dagster_project.metrics_run``), imported when
 """
 
 import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,89 +13,109 @@ from dagster_project.terminal import in_red
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dagster_project.metrics_run import MetricsRun
+    from dagster_project.metrics_run import Files, MetricsRun
+    from decomposerl.evaluation.spellings import Spellings
 
 _RANKED = 1_000  # draws of AUROC, which cost a pass over the claims each
-OtherIds = Annotated[str, typer.Option(help="The same where this file has it under another name.")]
-Words = Annotated[list[str] | None, typer.Option(help="A spelling of it, may be repeated.")]
-RefutedWords = Annotated[
-    list[str] | None, typer.Option(help="The same for the other side; '*': all that is left.")
+Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv, .parquet, or with .gz.")]
+Id = Annotated[str, typer.Option("--id", help="Field of a claim's id; several: A,B.")]
+LabelId = Annotated[str, typer.Option(help="The same in LABELS, where it is another.")]
+ByOrder = Annotated[bool, typer.Option("--by-order", help="Row n belongs to row n.")]
+Label = Annotated[str, typer.Option(help="Field of the label.")]
+Verdict = Annotated[str, typer.Option(help="Field of the predicted label.")]
+Score = Annotated[str, typer.Option(help="Field of a score, higher for supported.")]
+Group = Annotated[str, typer.Option(help="Field of LABELS whose values are scored apart.")]
+Document = Annotated[str, typer.Option(help="Field of LABELS: these claims are drawn together.")]
+Cut = Annotated[float | None, typer.Option(help="Supported is a score above; default 0.5.")]
+Inclusive = Annotated[bool, typer.Option("--inclusive", help="At the threshold too.")]
+Choose = Annotated[
+    Literal["f1", "balanced_accuracy"] | None, typer.Option(help="Choose it on the dev files.")
 ]
+Candidates = Annotated[
+    Literal["midpoints", "scores", "hundredths"], typer.Option(help="What it is chosen from.")
+]
+Dev = Annotated[Path | None, typer.Option(help="To choose the threshold by.")]
+Several = Annotated[
+    Literal["max", "mean", "min"] | None, typer.Option(help="Make one of a claim's scores.")
+]
+Words = Annotated[list[str] | None, typer.Option(help="A spelling; may be repeated.")]
+Others = Annotated[list[str] | None, typer.Option(help="The same; '*': all that is left.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Labels to leave out.")]
+Missing = Annotated[
+    Literal["error", "wrong", "skip"], typer.Option(help="Labels without a prediction.")
+]
+Extra = Annotated[Literal["error", "skip"], typer.Option(help="Predictions without a label.")]
+Records = Annotated[str, typer.Option(help="Entry of a JSON object that holds the rows.")]
+Count = Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @in_red
 def metrics(  # noqa: PLR0913 - each is one option
-    predictions: Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet.")],
-    labels: Annotated[Path, typer.Argument(help="The same; may be the same file.")],
+    predictions: Path_,
+    labels: Path_,
     *,
-    id_: Annotated[str, typer.Option("--id", help="Field of a claim's id; several: A,B.")] = "id",
-    prediction_id: OtherIds = "",
-    label_id: OtherIds = "",
-    by_order: Annotated[bool, typer.Option("--by-order", help="Row n belongs to row n.")] = False,
-    label: Annotated[str, typer.Option(help="Field of the label.")] = "label",
-    verdict: Annotated[str, typer.Option(help="Field of the predicted label.")] = "",
-    score: Annotated[str, typer.Option(help="Field of a score, higher for supported.")] = "",
-    group: Annotated[str, typer.Option(help="Field of LABELS whose values are scored apart.")] = "",
-    document: Annotated[str, typer.Option(help="Field of LABELS: drawn together.")] = "",
-    threshold: Annotated[float | None, typer.Option(help="Scores above it; default 0.5.")] = None,
-    inclusive: Annotated[bool, typer.Option("--inclusive", help="At it, too.")] = False,
-    choose: Annotated[
-        Literal["f1", "balanced_accuracy"] | None, typer.Option(help="Choose it on the dev files.")
-    ] = None,
-    candidates: Annotated[
-        Literal["midpoints", "scores", "hundredths"], typer.Option(help="What it is chosen from.")
-    ] = "midpoints",
-    dev_predictions: Annotated[Path | None, typer.Option(help="As PREDICTIONS.")] = None,
-    dev_labels: Annotated[Path | None, typer.Option(help="As LABELS.")] = None,
-    several: Annotated[
-        Literal["max", "mean", "min"] | None, typer.Option(help="Make one of a claim's scores.")
-    ] = None,
+    id_: Id = "id",
+    label_id: LabelId = "",
+    by_order: ByOrder = False,
+    label: Label = "label",
+    verdict: Verdict = "",
+    score: Score = "",
+    group: Group = "",
+    document: Document = "",
+    threshold: Cut = None,
+    inclusive: Inclusive = False,
+    choose: Choose = None,
+    candidates: Candidates = "midpoints",
+    dev_predictions: Dev = None,
+    dev_labels: Dev = None,
+    several: Several = None,
     positive: Words = None,
-    negative: RefutedWords = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Labels to leave out.")] = None,
-    missing: Annotated[
-        Literal["error", "wrong", "skip"], typer.Option(help="Labels without a prediction.")
-    ] = "error",
-    extra: Annotated[
-        Literal["error", "skip"], typer.Option(help="Predictions without a label.")
-    ] = "error",
-    records: Annotated[str, typer.Option(help="Entry of a JSON object that holds the rows.")] = "",
-    draws: Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 42,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    negative: Others = None,
+    drop: Drop = None,
+    missing: Missing = "error",
+    extra: Extra = "error",
+    records: Records = "",
+    draws: Count = 10_000,
+    as_json: AsJson = False,
 ) -> None:
-    """Score anybody's predictions: balanced accuracy, F1, AUROC and more, with intervals.
+    """Score anybody's predictions, with intervals; see docs/evaluation.md."""
+    from dagster_project import metrics_run as asked
 
-    Exits with 2 and names file, row and field where rows do not fit. See docs/evaluation.md.
-    """
-    from dagster_project.metrics_run import Choosing, Files, metrics_of
-    from decomposerl.evaluation.external import Draws
-    from decomposerl.evaluation.matching import Columns, Rules
-    from decomposerl.evaluation.spellings import Spellings
-
-    if threshold is not None and not math.isfinite(threshold):
-        raise EvaluationError(f"--threshold is {threshold}; it must be a finite number")
-    if (dev_predictions is None) != (dev_labels is None):
-        raise EvaluationError("--dev-predictions and --dev-labels go together")
-    dev = Files(dev_predictions, dev_labels, records) if dev_predictions and dev_labels else None
-    columns = Columns(
-        prediction_id=() if by_order else _names(prediction_id or id_),
-        label_id=() if by_order else _names(label_id or id_),
-        label=label,
-        verdict=verdict,
-        score=score,
-        group=group,
-        document=document,
-    )
-    spellings = Spellings.of(positive or (), negative or (), drop or ())
-    run = metrics_of(
-        Files(predictions, labels, records),
-        columns,
-        Rules(spellings, several, missing, extra),
-        Choosing(threshold, inclusive, dev, choose, candidates),
-        Draws(draws=draws, ranked=min(draws, _RANKED), seed=seed),
+    dev = _dev(dev_predictions, dev_labels, records)
+    run = asked.metrics_of(
+        asked.Files(predictions, labels, records),
+        asked.Columns(*_ids(id_, label_id, by_order), label, verdict, score, group, document),
+        asked.Rules(_spelt(positive, negative, drop), several, missing, extra),
+        asked.Choosing(threshold, inclusive, dev, choose, candidates),
+        asked.Draws(draws, min(draws, _RANKED)),
     )
     _tell(run, as_json=as_json)
+
+
+def _spelt(*sides: list[str] | None) -> "Spellings":
+    from decomposerl.evaluation.spellings import Spellings
+
+    return Spellings.of(*(side or () for side in sides))
+
+
+def _dev(predictions: Path | None, labels: Path | None, records: str) -> "Files | None":
+    from dagster_project.metrics_run import Files
+
+    if (predictions is None) != (labels is None):
+        raise EvaluationError("--dev-predictions and --dev-labels go together")
+    return Files(predictions, labels, records) if predictions and labels else None
+
+
+def _ids(
+    words: str,
+    label_words: str,
+    by_order: bool,  # noqa: FBT001 - an option
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Fields of the id in either file; none where rows meet by their order."""
+    if by_order:
+        return (), ()
+    return _names(words), _names(label_words or words)
 
 
 def _names(words: str) -> tuple[str, ...]:

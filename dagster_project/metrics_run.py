@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 USUAL_THRESHOLD = 0.5
+__all__ = [  # what the command fills in, from one place
+    "Choosing",
+    "Columns",
+    "Draws",
+    "Files",
+    "MetricsRun",
+    "Rules",
+    "metrics_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,8 @@ def metrics_of(
 
 
 def _check(columns: Columns, choosing: Choosing) -> None:
+    if choosing.threshold is not None and not math.isfinite(choosing.threshold):
+        raise EvaluationError(f"--threshold is {choosing.threshold}; it must be a finite number")
     asks = choosing.threshold is not None or choosing.dev is not None or choosing.inclusive
     if columns.verdict and asks:
         raise EvaluationError("a threshold is for --score alone: --verdict has verdicts already")

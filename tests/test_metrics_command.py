@@ -205,7 +205,7 @@ def test_an_id_of_several_fields(tmp_path: Path):
     said = [{"part": part, "n": n, "s": 0.9} for part in "xy" for n in (1, 2)]
     gold = [{"set": part, "n": n, "label": n - 1} for part in "xy" for n in (1, 2)]
     files = write(tmp_path / "said.parquet", said), write(tmp_path / "gold.tsv", gold)
-    ids = ("--prediction-id", "part,n", "--label-id", "set, n")
+    ids = ("--id", "part,n", "--label-id", "set, n")
     assert scores_of(*files, "--score", "s", *ids)["recall_supported"] == 100
 
 
@@ -348,9 +348,8 @@ def test_json_lines_under_another_name(tmp_path: Path):
 
 
 def test_no_draws_give_no_intervals(pair: tuple[Path, Path]):
-    """The figures alone, and the same figures with any seed."""
+    """The figures alone."""
     words = [*map(str, pair), "--score", "probability", "--json", "--draws", "0"]
     page = json.loads(CliRunner().invoke(app, ["metrics", *words]).stdout)
     assert {None} == {row["low"] for row in page["metrics"]}
-    again = json.loads(CliRunner().invoke(app, ["metrics", *words, "--seed", "7"]).stdout)
-    assert page == again
+    assert None not in {row["score"] for row in page["metrics"]}

@@ -97,13 +97,7 @@ def fit_calibration(  # noqa: PLR0913 - what it is fitted to, and what it is bou
     Raises:
         EvaluationError: too few verdicts for the method, or a confidence outside 0..1.
     """
-    least = LEAST_ISOTONIC if method == "isotonic" else LEAST_TEMPERATURE
-    if len(confidences) < least:
-        raise EvaluationError(
-            f"{len(confidences):,} verdicts are too few to fit {method} calibration: {least:,}"
-        )
-    if not ((confidences >= 0) & (confidences <= 1)).all():
-        raise EvaluationError("a confidence to calibrate lies outside 0..1")
+    _check(confidences, method)
     corners: tuple[Numbers, Numbers] = np.empty(0), np.empty(0)
     sharpness = 1.0
     if method == "isotonic":
@@ -124,6 +118,16 @@ def fit_calibration(  # noqa: PLR0913 - what it is fitted to, and what it is bou
         error_before=calibration_error(confidences, right),
         error_after=calibration_error(found, right),
     )
+
+
+def _check(confidences: Numbers, method: Method) -> None:
+    least = LEAST_ISOTONIC if method == "isotonic" else LEAST_TEMPERATURE
+    if len(confidences) < least:
+        raise EvaluationError(
+            f"{len(confidences):,} verdicts are too few to fit {method} calibration: {least:,}"
+        )
+    if not ((confidences >= 0) & (confidences <= 1)).all():
+        raise EvaluationError("a confidence to calibrate lies outside 0..1")
 
 
 def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
