@@ -10,6 +10,8 @@ from assets.base_policy import base_policy
 from assets.benchmarks import benchmark_assets
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
+from assets.evaluation import evaluation_assets
+from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
 from assets.sources import source_assets
 from assets.training import policy_asset
@@ -23,6 +25,8 @@ from dagster_project.profiles import (
     resources_for,
     sources_for,
 )
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.evaluation.systems import systems
 from decomposerl.training.experiments import EXPERIMENTS
 
 
@@ -31,6 +35,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
     sources, benchmarks = sources_for(profile), benchmarks_for(profile)
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
+    evaluated = systems(METHODS, [experiment.name for experiment in EXPERIMENTS])
     return dg.Definitions(
         assets=[
             *source_assets(sources, benchmarks),
@@ -39,6 +44,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             training_claims_random,
             base_policy,
             policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
+            *evaluation_assets(benchmarks, evaluated, profile.engines.pools.get("predictions")),
             attrition_asset(sources),
             chat_replies,
             catalog_asset(sources, benchmarks),
@@ -46,6 +52,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
         asset_checks=[
             *all_checks(source_names, benchmark_names),
             training_health_check(EXPERIMENTS),
+            *evaluation_checks(benchmark_names),
         ],
         jobs=JOBS,
         resources=resources_for(profile),

@@ -20,6 +20,8 @@ from resources.engines import (
     TokensResource,
     VerifierResource,
 )
+from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.served import ServedModels
 from resources.judge_engine import JudgeResource
 from resources.training.launcher import PolicyTrainerResource
 
@@ -29,7 +31,7 @@ _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
 def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
-    """The funnel's five resources, the rewards' two, and the one that trains."""
+    """The funnel's five resources, the rewards' two, the one that trains, and who is evaluated."""
     tokens = TokensResource()
     if choices.tokenizer:
         tokens = TokensResource(engine="tokenizer", model=choices.tokenizer)
@@ -42,6 +44,7 @@ def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
         "judge": _judge(choices, results),
         "question_embedder": _question_embedder(choices, results),
         "policy_trainer": _policy_trainer(choices),
+        "evaluation_model": _evaluation_model(choices, results),
     }
 
 
@@ -148,17 +151,55 @@ def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
     )
 
 
+def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelResource:
+    """A server that is started goes on from an assistant's turn, and serves policies as well."""
+    started = choices.evaluation_server is not None and not choices.evaluation_server.urls
+    return EvaluationModelResource(
+        results_dir=results,
+        open_models=_served(
+            choices.evaluation_server,
+            vllm=list(choices.vllm) if started else [],
+            cards=choices.cards,
+            withheld=list(choices.withheld),
+        ),
+        openai=_served(choices.openai_server),
+        endpoint=_served(choices.endpoint_server),
+        prompts_dir=choices.prompts,
+        policies="served" if started else "in_process",
+        device=choices.device,
+    )
+
+
+def _served(server: Server | None, **started: Any) -> ServedModels:  # noqa: ANN401 - its fields
+    if server is None:
+        return ServedModels()
+    return ServedModels(
+        endpoints=list(server.urls),
+        model=server.model,
+        thinking_style=_thinking_style(server),
+        **_prices(server),
+        **_key(server),
+        **started,
+    )
+
+
+def _prices(server: Server) -> dict[str, Any]:
+    price = server.price
+    return {
+        "prompt_price": price.prompt if price else 0.0,
+        "completion_price": price.completion if price else 0.0,
+    }
+
+
 def _prompted(choices: EngineChoices, server: Server) -> dict[str, Any]:
     """What engines that put prompts to a server share."""
-    price = server.price
     return {
         "model": server.model,
         "endpoints": list(server.urls),
         "prompts_dir": choices.prompts,
         "structured": server.needs_key,  # OpenAI's own; tags are understood everywhere
         "thinking_style": _thinking_style(server),
-        "prompt_price": price.prompt if price else 0.0,
-        "completion_price": price.completion if price else 0.0,
+        **_prices(server),
         **_key(server),
     }
 

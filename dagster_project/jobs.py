@@ -20,10 +20,22 @@ training_inputs = dg.define_asset_job(
     description="What training needs besides the funnel: a tiny base, and claims drawn at random.",
 )
 
+evaluate = dg.define_asset_job(
+    "evaluate",
+    selection=dg.AssetSelection.key_prefixes("predictions", "scores"),
+    description="One system, a partition, on every test set; the test sets must lie on disk.",
+)
+
+rank = dg.define_asset_job(
+    "rank",
+    selection=dg.AssetSelection.assets("leaderboard", "comparison"),
+    description="Leaderboard and comparison of all systems that were evaluated so far.",
+)
+
 catalogue = dg.define_asset_job(
     "catalogue",
     selection=dg.AssetSelection.groups("catalog"),
     description="Attrition, chat replies and the DuckDB file, built from what lies on disk.",
 )
 
-JOBS = [funnel, training_inputs, train, catalogue]
+JOBS = [funnel, training_inputs, train, evaluate, rank, catalogue]

@@ -112,12 +112,13 @@ def read_table(data: Path, name: str) -> pl.DataFrame:
 
 
 def engines_of(data: Path) -> list[str]:
-    """The engines that the current data was made with, each once, sorted.
+    """The engines that the funnel's current data was made with, each once, sorted.
 
     Raises:
         DecomposeRLError: as ``open_catalogue``.
     """
-    engines = read_table(data, "stage_runs")["engine"].drop_nulls()
+    runs = read_table(data, "stage_runs")
+    engines = runs.filter(~pl.col("stage").str.starts_with("predictions/"))["engine"].drop_nulls()
     return sorted({name.strip() for joined in engines for name in joined.split(",")} - {""})
 
 

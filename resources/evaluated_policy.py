@@ -12,6 +12,7 @@ import polars as pl
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.checkpoint import Rule, Selected, select_checkpoint
+from decomposerl.evaluation.systems import System
 from resources.tables import DataFolder
 from resources.training.folder import RunFolder, read_outcome
 
@@ -44,3 +45,20 @@ def chosen_policy(data: DataFolder, experiment: str, rule: Rule = "final") -> Ch
     selected = select_checkpoint(pl.read_parquet(run.curves), saved, outcome.steps, rule)
     final = selected.step == outcome.steps
     return ChosenPolicy(run.path, outcome.adapter if final else saved[selected.step], selected)
+
+
+def chosen_facts(data: DataFolder, system: System, rule: Rule) -> dict[str, str | int | float]:
+    """What is told of the weights behind a policy's predictions; nothing of other systems."""
+    if system.model.port != "policy":
+        return {}
+    chosen = chosen_policy(data, system.model.key, rule)
+    found = chosen.selected
+    facts: dict[str, str | int | float] = {
+        "adapter": str(chosen.adapter),
+        "checkpoint": found.step,
+        "checkpoint rule": found.rule,
+        "checkpoints weighed": found.candidates,
+    }
+    if found.dev_score is not None:
+        facts["held-out balanced accuracy"] = found.dev_score
+    return facts

@@ -158,11 +158,9 @@ class StageRecorder:
         run = self._run(rows_in, frame, None, status=status)
         if status != "ok":
             self._context.log.warning(f"{self._key}: {_MEANING.get(status, status)}")
-        shown: dict[str, Any] = {
-            "status": status,
-            "engine": run.engine or "none",
-            "seconds": run.seconds,
-        }
+        shown: dict[str, Any] = {"status": status, "seconds": run.seconds}
+        if self._engines:
+            shown |= self._counted(run)
         output = StageOutput(frame, run, **beside)
         return dg.MaterializeResult(value=output, metadata={**shown, **metadata})
 
@@ -210,11 +208,17 @@ class StageRecorder:
             "guard": dg.MetadataValue.md(page.guard_md or "no source lost suspiciously much"),
             "close calls": dg.MetadataValue.md(page.close_md or "none"),
             "settings": dg.MetadataValue.md(page.settings_md),
+            **self._counted(run),
+            "seconds": run.seconds,
+        }
+
+    def _counted(self, run: StageRun) -> dict[str, Any]:
+        """Which engines answered, how often, and what else they counted."""
+        return {
             "engine": run.engine or "none",
             "engine calls": run.engine_calls,
             "engine results reused": run.engine_hits,
             **{name: n for engine in self._engines for name, n in engine.details().items()},
-            "seconds": run.seconds,
         }
 
 

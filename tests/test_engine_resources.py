@@ -269,12 +269,16 @@ def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
     def pools(env: dict[str, str]) -> dict[str, str]:
         full = env | {"DECOMPOSERL_DATA": str(tmp_path)}
         graph = build_definitions(profile_from_environment(full)).resolve_asset_graph()
-        every = {key.path[-1]: graph.get(key).pools for key in graph.get_all_asset_keys()}
+        every = {key.path[0]: graph.get(key).pools for key in graph.get_all_asset_keys()}
         return {name: "".join(found) for name, found in every.items() if found}
 
     assert {} == pools({})
     assert {} == pools({"DECOMPOSERL_PROFILE": "local"})
-    assert {"difficulty_band": "gpu"} == pools({"DECOMPOSERL_PROFILE": "paper"})
+    started = {"difficulty_band": "gpu", "predictions": "gpu"}
+    paper = {"DECOMPOSERL_PROFILE": "paper"}
+    assert started == pools(paper)
+    running = paper | {"DECOMPOSERL_EVALUATION_URL": "http://127.0.0.1:8004/v1"}
+    assert {"difficulty_band": "gpu"} == pools(running)
     on_card = pools({"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DEVICE": "cuda:0"})
     assert {"gpu"} == set(on_card.values())
     assert {"rule_filtered", "difficulty_band", "deduplicated", "decontaminated"} < set(on_card)

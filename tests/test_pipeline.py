@@ -80,8 +80,8 @@ def test_every_asset_before_training_is_materialized_and_every_check_passes(firs
     """One selection, one run: all sources, benchmarks, stages, attrition and catalogue."""
     done = {event.asset_key for event in first.result.get_asset_materialization_events()}
     graph = first.definitions.resolve_asset_graph()
-    training = dg.AssetSelection.groups("training").resolve(graph)
-    assert set(graph.get_all_asset_keys()) - training == done
+    later = dg.AssetSelection.groups("training", "evaluation").resolve(graph)
+    assert set(graph.get_all_asset_keys()) - later == done
     evaluations = first.result.get_asset_check_evaluations()
     assert [] == [e.check_name for e in evaluations if e.blocking and not e.passed]
     assert len(SOURCES) + len(STAGES) + len(STAGES[:-2]) + 2 == len(evaluations)

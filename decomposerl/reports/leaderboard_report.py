@@ -16,13 +16,14 @@ from decomposerl.evaluation.leaderboard import FURTHER, OTHERS, columns_of, name
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
 from decomposerl.evaluation.regression import Finding
 from decomposerl.reports.attrition import aligned
-from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.escape import markdown_table, one_line
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
 NOTE = (
     "Balanced accuracy in percent; ± half of the 95 % interval. 'paper' is the paper's own figure, "
     "measured by its authors. * a short run over some of the claims. – not run."
 )
+_ENGINE = 24  # characters of an engine's name in a row; the whole names stand below
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
 
@@ -39,7 +40,9 @@ def leaderboard_text(
         headers = [header.capitalize() for header in _HEAD]
         frame = pl.DataFrame(lines, schema=[*headers, *names], orient="row")
         parts.append(f"{_table_title(table)}\n\n{aligned(frame)}")
-    return "\n\n".join([*parts, NOTE]) if parts else "nothing was scored yet"
+    if not parts:
+        return "nothing was scored yet"
+    return "\n\n".join([*parts, *_engines(board), NOTE])
 
 
 def leaderboard_markdown(
@@ -94,6 +97,12 @@ def findings_text(findings: Sequence[Finding]) -> str:
     return "\n".join(f"{finding.kind}: {finding.sentence}" for finding in findings)
 
 
+def _engines(board: pl.DataFrame) -> list[str]:
+    """The engines' whole names, where there are any."""
+    names = board["engine"].drop_nulls().unique().sort().to_list()
+    return ["\n".join(f"engine={one_line(name)}" for name in names)] if names else []
+
+
 def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     rows = wide(board)
     shown = rows if everything else rows.filter(pl.col("engine").is_not_null())
@@ -112,7 +121,7 @@ def _filled(rows: Sequence[_Row], board: pl.DataFrame) -> list[str]:
 
 def _text_lines(row: _Row, columns: Sequence[str]) -> list[list[str]]:
     title = f"{row['title']}{' *' * bool(row['limited'])}"
-    lines = [[title, str(row["protocol"]), str(row["engine"] or "–")]]
+    lines = [[title, str(row["protocol"]), one_line(str(row["engine"] or "–"), _ENGINE)]]
     lines[0] += [_ours(row, name) for name in columns]
     if any(row[named(name, "paper")] is not None for name in columns):
         lines.append(["↳ paper", "", "the paper's"] + [_paper(row, name) for name in columns])
