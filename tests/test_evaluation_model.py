@@ -119,6 +119,8 @@ def test_a_policy_is_an_adapter_on_a_server(trained: Path):
     with FaultServer(usual=replying("<verification>Supported</verification>")) as served:
         place = ServedModels(endpoints=[served.url])
         model = resource(trained, policies="served", open_models=place)
+        engine = opened(model, "decomposerl-tiny", trained).engine
+        assert engine.startswith("chat:tiny-7@")  # and what its weights hold
         with pytest.raises(EngineError, match=r"wrong_model.*tiny-7"):
             predicted(model, "decomposerl-tiny", trained)
         model.close()

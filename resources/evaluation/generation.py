@@ -58,6 +58,12 @@ class Task:
         """The name that its finished claims are kept under."""
         return f"{self.system} samples={self.samples}" if self.samples else self.system
 
+    @property
+    def names(self) -> dict[str, str | int]:
+        """The columns of ``PREDICTIONS`` that are the same for all its claims."""
+        named = ("system", "method", "model", "protocol", "seed")
+        return {name: getattr(self, name) for name in named}
+
     def prompt_hash(self, caller: MethodCaller) -> str:
         """64 hex digits of SHA-256 over the prompt files and all settings."""
         parts = [caller.prompt_hash(self.prompt), self.protocol, self.settings, self.seed]
@@ -100,17 +106,12 @@ def predict(  # noqa: PLR0913 - each is one thing that a run is told
     done = run_claims(
         task.procedure, task.prompt, cases, caller, shelf, limits=limits, progress=progress
     )
-    names = {
+    same = task.names | {
         "benchmark": benchmark,
-        "system": task.system,
-        "method": task.method,
-        "model": task.model,
-        "protocol": task.protocol,
         "engine": caller.engine,
         "prompt_hash": prompt_hash,
-        "seed": task.seed,
     }
-    rows = [names | _row(one, decomposes=task.decomposes) for one in done]
+    rows = [same | _row(one, decomposes=task.decomposes) for one in done]
     predictions = PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)

@@ -21,6 +21,7 @@ from decomposerl.errors import ConfigError
 from resources.chat.settings import Ceilings, ChatSettings, Price
 from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.weights import digest_of
 from resources.late_chat import CountedChat, LateChat
 from resources.vllm_server import VllmServer
 
@@ -90,18 +91,18 @@ class ServedModels(dg.Config):
         model = name or self.model or requested
         if not self.endpoints and not self.vllm:
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
-        started = self.server(requested, (name, folder) if folder else ("", ""))
+        started = self.server(requested, adapter)
+        # A policy that was trained again keeps its name; replies of the two are kept apart.
+        revision = digest_of(Path(folder)) if folder else self.revision
 
         def make() -> CountedChat:
             from resources.chat.client import ChatClient
 
             key = self.key()  # where it is missing no server is started
-            if not self.endpoints:
-                closers.append(started.stop)
-            urls = tuple(self.endpoints) or (started.base_url(),)
-            return ChatClient(self._settings(model, urls), results, key)
+            urls = self._urls(started, closers)
+            return ChatClient(self._settings(model, revision, urls), results, key)
 
-        chat = LateChat(f"chat:{model}" + (f"@{self.revision}" if self.revision else ""), make)
+        chat = LateChat(f"chat:{model}" + (f"@{revision}" if revision else ""), make)
         closers.append(chat.close)
         caller = ChatCaller(
             chat,
@@ -111,6 +112,13 @@ class ServedModels(dg.Config):
             price=self._price,
         )
         return caller, chat
+
+    def _urls(self, server: VllmServer, closers: Closers) -> tuple[str, ...]:
+        """The endpoints, or the server, which is started where there are none."""
+        if self.endpoints:
+            return tuple(self.endpoints)
+        closers.append(server.stop)
+        return (server.base_url(),)
 
     def key(self) -> SecretStr:
         """The key, in memory alone.
@@ -138,10 +146,10 @@ class ServedModels(dg.Config):
             thinking={"default": None, "on": True, "off": False}[self.thinking],
         )
 
-    def _settings(self, model: str, urls: tuple[str, ...]) -> ChatSettings:
+    def _settings(self, model: str, revision: str, urls: tuple[str, ...]) -> ChatSettings:
         return ChatSettings(
             model=model,
-            revision=self.revision,
+            revision=revision,
             endpoints=urls,
             concurrency=self.concurrency,
             call_deadline_s=self.call_deadline_s,

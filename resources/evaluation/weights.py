@@ -46,11 +46,11 @@ class Weights:
         """
         folder = Path(self.base)
         local = folder.is_dir()
-        parts = [f"{folder.name}:{_digest(folder)}" if local else f"{self.base}@{self.revision}"]
+        parts = [f"{folder.name}:{digest_of(folder)}" if local else f"{self.base}@{self.revision}"]
         if self.adapter:
             if not (Path(self.adapter) / _ADAPTER).is_file():
                 raise EngineError(f"{self.adapter} holds no {_ADAPTER}; train the policy first")
-            parts.append(f"adapter:{_digest(Path(self.adapter))}")
+            parts.append(f"adapter:{digest_of(Path(self.adapter))}")
         return " ".join([*parts, self.dtype])
 
     def load(self) -> "Loaded":
@@ -113,10 +113,10 @@ def _listed(ids: int | list[int]) -> list[int]:
     return ids if isinstance(ids, list) else [ids]
 
 
-def _digest(folder: Path) -> str:
-    """12 hex digits over the weight files of a folder."""
+def digest_of(folder: Path) -> str:
+    """12 hex digits of SHA-256 over the weight files of a folder."""
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as handle:
-            digest.update(hashlib.file_digest(handle, "sha256").digest())
+            digest.update(hashlib.filedigest_of(handle, "sha256").digest())
     return digest.hexdigest()[:_SHOWN]
