@@ -198,7 +198,7 @@ def test_evaluation_only_corpora_stay_out_of_training(first: Run):
 
 
 def test_tables_on_disk_conform_to_their_schemas(first: Run):
-    """What lies on disk is what ``schemas.py`` promises."""
+    """What lies on disk is what ``schemas`` promises."""
     for source in SOURCES:
         schemas.CLAIMS.conform(first.folder.read(f"claims/{source.name}"))
     schemas.TRAINING_CLAIMS.conform(first.folder.read("training_claims"))

@@ -1,6 +1,7 @@
 """The paper's Tables 1 and 2 as data: whole, and true to their own means."""
 
 from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
 
 import pytest
 
@@ -58,3 +59,12 @@ def test_what_stands_in_both_tables_is_the_same():
         (rows[0].method, rows[0].model) for rows in shared
     ]
     assert all(first.scores == second.scores for first, second in shared)
+
+
+def test_each_row_of_both_tables_has_its_commands():
+    """The page on the evaluation has a line for every system that a row may be."""
+    page = (Path(__file__).parent.parent / "docs/evaluation.md").read_text("utf-8")
+    lines = {line.split()[1] for line in page.splitlines() if line.startswith("evaluate ")}
+    known = systems(METHODS, [one.name for one in EXPERIMENTS])
+    wanted = {system.key for row in PUBLISHED for system in systems_of(row, known)}
+    assert wanted == lines

@@ -1,0 +1,73 @@
+"""Names, types and meaning of every frame that crosses a border of the system.
+
+Takes nothing, gives ``Table`` constants. The IO manager checks each frame against its
+table on the way to and from Parquet, so a column exists here or nowhere.
+
+Left out deliberately: any computation on frames.
+"""
+
+from decomposerl.schemas.evaluation import (
+    CALLS,
+    COMPARISON,
+    LEADERBOARD,
+    PREDICTIONS,
+    SCORES,
+    TRACE,
+)
+from decomposerl.schemas.funnel import (
+    ATTRITION,
+    BENCHMARK_CLAIMS,
+    CHAT_REPLIES,
+    CLAIM_COLUMNS,
+    CLAIMS,
+    DECONTAMINATED,
+    DEDUPLICATED,
+    DIFFICULTY_BAND,
+    DIVERSITY_SELECTED,
+    DROPS,
+    LABELS,
+    PAIRS,
+    REJECTS,
+    RULE_FILTERED,
+    SELECTION_CELLS,
+    SILVER_DECOMPOSED,
+    STAGE_RUNS,
+    TRAINING_CLAIMS,
+)
+from decomposerl.schemas.training import (
+    CURVES,
+    JUDGE_CALLS,
+    REWARDS,
+    ROLLOUTS,
+)
+
+__all__ = [
+    "ATTRITION",
+    "BENCHMARK_CLAIMS",
+    "CALLS",
+    "CHAT_REPLIES",
+    "CLAIMS",
+    "CLAIM_COLUMNS",
+    "COMPARISON",
+    "CURVES",
+    "DECONTAMINATED",
+    "DEDUPLICATED",
+    "DIFFICULTY_BAND",
+    "DIVERSITY_SELECTED",
+    "DROPS",
+    "JUDGE_CALLS",
+    "LABELS",
+    "LEADERBOARD",
+    "PAIRS",
+    "PREDICTIONS",
+    "REJECTS",
+    "REWARDS",
+    "ROLLOUTS",
+    "RULE_FILTERED",
+    "SCORES",
+    "SELECTION_CELLS",
+    "SILVER_DECOMPOSED",
+    "STAGE_RUNS",
+    "TRACE",
+    "TRAINING_CLAIMS",
+]

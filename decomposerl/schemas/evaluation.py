@@ -1,0 +1,136 @@
+"""The tables of the evaluation: predictions and their calls, scores, leaderboard, comparison.
+
+Left out deliberately: the claims of the test sets (``schemas.funnel``).
+"""
+
+import polars as pl
+
+from decomposerl.table import Column, Table
+
+_S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
+
+TRACE = pl.Struct(
+    {
+        "opening": _S,
+        "cycles": pl.List(pl.Struct({"question": _S, "answer": _S, "thought": _S})),
+        "verdict": _S,
+    }
+)
+PREDICTIONS = Table(
+    "predictions",
+    (
+        Column("claim_id", _S, "the benchmark's claim"),
+        Column("benchmark", _S, "catalogue name of the test set"),
+        Column("system", _S, "method, model and protocol; the partition"),
+        Column("method", _S, "name in the catalogue of baselines, or decomposerl"),
+        Column("model", _S, "key of the model, or the experiment whose policy it is"),
+        Column("protocol", _S, "faithful, single_call or trace"),
+        Column("engine", _S, "program and model that answered"),
+        Column("verdict", _S, "Supported, Refuted, or null: none was read", nullable=True),
+        Column("parse_status", _S, "parsed, unparsed, truncated or failed"),
+        Column("support_score", _F, "P(Supported) where the method gives one, 0..1", nullable=True),
+        Column(
+            "confidence_raw",
+            _F,
+            "probability of the verdict's token; null: unavailable",
+            nullable=True,
+        ),
+        Column("confidence_normalised", _F, "the same over the two labels alone", nullable=True),
+        Column("confidence_bound", pl.Boolean(), "normalised is only a lower bound", nullable=True),
+        Column(
+            "confidence_calibrated",
+            _F,
+            "by the calibration bound to model and prompt",
+            nullable=True,
+        ),
+        Column(
+            "agreement", _F, "share of k samples with the verdict; null: none drawn", nullable=True
+        ),
+        Column("questions", _I, "question-answer pairs of the trace"),
+        Column("abstentions", _I, "of them answered with not knowing"),
+        Column("calls", _I, "calls to the model for this claim"),
+        Column(
+            "trace", TRACE, "what was asked and answered; null: no decomposition", nullable=True
+        ),
+        Column("notes", _S, "the method's own findings, as JSON"),
+        Column("reply", _S, "the output that holds the verdict, raw"),
+        Column("prompt_hash", _S, "64 hex digits of SHA-256 over prompt files and settings"),
+        Column("seed", _I, "of sampling"),
+    ),
+    unique=("claim_id",),
+)
+CALLS = Table(
+    "calls",
+    (
+        Column("claim_id", _S, "the benchmark's claim"),
+        Column("call", _I, "number of the call for this claim, from 0"),
+        Column("operation", _S, "what was asked: answer, verify, program, ..."),
+        Column("template", _S, "section of the prompt file"),
+        Column("prompt_tokens", _I, "as the engine counted; 0: it does not"),
+        Column("completion_tokens", _I, "as the engine counted; 0: it does not"),
+        Column("latency_s", _F, "seconds from request to reply, when it was asked"),
+        Column("cached", pl.Boolean(), "answered from the store of replies"),
+        Column("dollars", _F, "at the profile's price; null: none is known", nullable=True),
+        Column("failure", _S, "why there is no answer, null where there is one", nullable=True),
+    ),
+    unique=("claim_id", "call"),
+)
+SCORES = Table(
+    "scores",
+    (
+        Column("benchmark", _S, "catalogue name of the test set"),
+        Column("system", _S, "method, model and protocol"),
+        Column("engine", _S, "program and model that answered"),
+        Column("metric", _S, "name in evaluation/metrics.py"),
+        Column("slice", _S, "all, or what the rows share: subset, hops, evidence length, source"),
+        Column("value", _S, "of the slice, empty for all"),
+        Column("score", _F, "percent or a count's mean; null: not defined here", nullable=True),
+        Column("low", _F, "2.5 % bound of its bootstrap interval", nullable=True),
+        Column("high", _F, "97.5 % bound", nullable=True),
+        Column("rows", _I, "claims it is computed from"),
+        Column("supported", _I, "of them labelled Supported"),
+    ),
+    unique=("benchmark", "system", "metric", "slice", "value"),
+)
+LEADERBOARD = Table(
+    "leaderboard",
+    (
+        Column(
+            "table", _I, "1 or 2: a row of the paper's table of that number; 0: further systems"
+        ),
+        Column("place", _I, "row in its table, from 0; the protocols of a row follow each other"),
+        Column("family", _S, "group of rows in the table"),
+        Column("title", _S, "the row's name in the paper, or the system's own"),
+        Column("system", _S, "partition of predictions and scores"),
+        Column("method", _S, "name in the catalogue of baselines, or decomposerl"),
+        Column("model", _S, "key of the model, or the recipe of the policy"),
+        Column("protocol", _S, "faithful, single_call or trace"),
+        Column("engine", _S, "program and model that answered; null: no score", nullable=True),
+        Column("benchmark", _S, "test set, or mean_in_domain, mean_out_of_domain"),
+        Column("score", _F, "balanced accuracy in percent, ours; null: none", nullable=True),
+        Column("low", _F, "2.5 % bound of its bootstrap interval", nullable=True),
+        Column("high", _F, "97.5 % bound", nullable=True),
+        Column("rows", _I, "claims it is computed from"),
+        Column("status", _S, "scored, limited (a short run), not_available or not_run"),
+        Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
+    ),
+    unique=("table", "place", "benchmark"),
+)
+COMPARISON = Table(
+    "comparison",
+    (
+        Column("benchmark", _S, "test set, or mean_in_domain, mean_out_of_domain"),
+        Column("system", _S, "the one that is compared"),
+        Column("other", _S, "with this one, on the same claims"),
+        Column("engine", _S, "of the one that is compared"),
+        Column("other_engine", _S, "of the other"),
+        Column("rows", _I, "claims both have"),
+        Column("difference", _F, "balanced accuracy of system minus other, points of percent"),
+        Column("low", _F, "2.5 % bound of the paired bootstrap"),
+        Column("high", _F, "97.5 % bound"),
+        Column("p_bootstrap", _F, "two-sided, paired bootstrap"),
+        Column("p_mcnemar", _F, "two-sided, exact; null for a mean", nullable=True),
+        Column("p_holm", _F, "p_bootstrap after Holm's correction over benchmarks"),
+    ),
+    unique=("benchmark", "system", "other"),
+)

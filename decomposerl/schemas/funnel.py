@@ -1,0 +1,190 @@
+"""The tables of the funnel: claims at every stage, what left, and what its engines replied.
+
+Left out deliberately: tables of training (``schemas.training``) and evaluation
+(``schemas.evaluation``).
+"""
+
+import polars as pl
+
+from decomposerl.table import Column, Table
+
+LABELS = ("Supported", "Refuted")
+
+_S, _I, _F = pl.String(), pl.Int64(), pl.Float64()
+_LIST = pl.List(pl.String())
+
+CLAIM_COLUMNS = (
+    Column("claim_id", _S, "16 hex digits of SHA-256 over source, native id, claim, evidence"),
+    Column("source", _S, "catalogue name of the corpus"),
+    Column("native_id", _S, "the corpus's own id of the row"),
+    Column("split", _S, "the corpus's own split: train, dev or test"),
+    Column("claim", _S, "the statement to verify"),
+    Column("evidence", _S, "the passages joined by line breaks"),
+    Column("passages", _LIST, "evidence units: paragraphs, sentences or table rows"),
+    Column("evidence_kind", _S, "text or table"),
+    Column("label", _S, "Supported or Refuted"),
+    Column("native_label", _S, "the corpus's own label"),
+    Column("label_rule", _S, "drop_middle or middle_is_refuted"),
+    Column("document_id", _S, "the document(s) behind the evidence", nullable=True),
+    Column("subset", _S, "part of the corpus, where it has parts", nullable=True),
+    Column("num_hops", _I, "reasoning hops, where the corpus states them", nullable=True),
+)
+CLAIMS = Table("claims", CLAIM_COLUMNS, unique=("claim_id",))
+
+_NULLABLE_IN_BENCHMARK = {"label", "native_label", "evidence"}
+BENCHMARK_CLAIMS = Table(
+    "benchmark_claims",
+    tuple(
+        Column(c.name, c.dtype, c.meaning, c.nullable or c.name in _NULLABLE_IN_BENCHMARK)
+        for c in CLAIM_COLUMNS
+    ),
+    unique=("claim_id",),
+)
+
+RULE_FILTERED = CLAIMS.extended(
+    "rule_filtered",
+    Column("evidence_words", _I, "white-space separated words of the evidence"),
+    Column(
+        "evidence_tokens",
+        _I,
+        "length of the evidence in token_unit; null where bounds decided and nobody counted",
+        nullable=True,
+    ),
+    Column("token_unit", _S, "which counter measured evidence_tokens"),
+    Column("overlap", _F, "share of the claim's content words in its best evidence sentence"),
+    Column("entities", _LIST, "distinct normalised entity surface forms of the claim"),
+)
+DIFFICULTY_BAND = RULE_FILTERED.extended(
+    "difficulty_band",
+    Column("support_probability", _F, "verifier's P(supported), 0..1"),
+    Column("label_confidence", _F, "P if the label is Supported, else 1 - P"),
+)
+DEDUPLICATED = DIFFICULTY_BAND.extended("deduplicated")
+DECONTAMINATED = DIFFICULTY_BAND.extended("decontaminated")
+SILVER_DECOMPOSED = DECONTAMINATED.extended(
+    "silver_decomposed",
+    Column("questions", _LIST, "distinct non-empty silver sub-questions"),
+    Column("n_star", _I, "number of silver sub-questions, 2..20"),
+)
+DIVERSITY_SELECTED = SILVER_DECOMPOSED.extended(
+    "diversity_selected",
+    Column("bucket", _S, "selection cell: label|source"),
+    Column("selection_rank", _I, "position in its cell's greedy order, from 0", nullable=True),
+    Column("selection_gain", _F, "what the row added to f(S) of its cell", nullable=True),
+)
+TRAINING_CLAIMS = DIVERSITY_SELECTED.extended(
+    "training_claims", Column("origin", _S, "selected or long_evidence; random in the random set")
+)
+
+DROPS = Table(
+    "drops",
+    (
+        Column("claim_id", _S, "the claim that left"),
+        Column("source", _S, "its corpus"),
+        Column(
+            "label", _S, "its label, null where the corpus gives none of the two", nullable=True
+        ),
+        Column("stage", _S, "asset that dropped it"),
+        Column("step", _S, "step inside the stage"),
+        Column("reason", _S, "why, from the step's closed list"),
+        Column("value", _F, "the number it was judged by", nullable=True),
+        Column("threshold", _F, "the bound the number was held against", nullable=True),
+        Column("matched_claim_id", _S, "the claim it duplicates or leaks", nullable=True),
+        Column("matched_source", _S, "corpus or benchmark of that claim", nullable=True),
+        Column("engine", _S, "program that gave the number, null where none did", nullable=True),
+    ),
+    unique=("claim_id",),
+)
+PAIRS = Table(
+    "pairs",
+    (
+        Column("kind", _S, "lexical (Jaccard) or semantic (cosine)"),
+        Column("earlier_id", _S, "the claim that comes first in input order"),
+        Column("later_id", _S, "the claim that comes later"),
+        Column("similarity", _F, "Jaccard or cosine of the two claims, 0..1"),
+        Column("floor", _F, "least similarity that was kept"),
+        Column("engine", _S, "search that found the pair"),
+    ),
+    unique=("kind", "earlier_id", "later_id"),
+)
+SELECTION_CELLS = Table(
+    "selection_cells",
+    (
+        Column("bucket", _S, "the cell: label|source"),
+        Column("label", _S, "Supported or Refuted"),
+        Column("source", _S, "corpus"),
+        Column("available", _I, "claims in the cell, n"),
+        Column("budget", _I, "claims asked of it"),
+        Column("selected", _I, "claims picked, k"),
+        Column("objective", _F, "f(S): sum of all claims' cosines to their nearest pick, least 0"),
+        Column("mean_cover", _F, "f(S) / n, 0..1"),
+        Column("within_0_5", _F, "share of the n claims with a pick at cosine 0.5 or more"),
+        Column("within_0_7", _F, "the same at 0.7"),
+        Column("within_0_9", _F, "the same at 0.9"),
+        Column("evaluations", _I, "gains computed to find the picks"),
+    ),
+    unique=("bucket",),
+)
+REJECTS = Table(
+    "rejects",
+    (
+        Column("source", _S, "corpus or benchmark being read"),
+        Column("file", _S, "native file, relative to the corpora folder"),
+        Column("row", _I, "1-based row or line; 0 where the file as a whole is meant"),
+        Column("field", _S, "native field, empty where the row as a whole is meant"),
+        Column("reason", _S, "one of the closed list in claims/source.py"),
+        Column("detail", _S, "short excerpt or message"),
+    ),
+)
+CHAT_REPLIES = Table(
+    "chat_replies",
+    (
+        Column("key", _S, "64 hex digits of SHA-256 over all that decides the reply"),
+        Column("model", _S, "name in requests"),
+        Column("revision", _S, "of the weights, or the snapshot; empty where none was set"),
+        Column("template", _S, "prompt that the messages were filled from"),
+        Column("template_digest", _S, "SHA-256 of that prompt file"),
+        Column("text", _S, "the reply, raw"),
+        Column("finish_reason", _S, "stop, length, content_filter or other"),
+        Column("reported_model", _S, "the model that the endpoint says answered"),
+        Column("prompt_tokens", _I, "as the endpoint counted"),
+        Column("completion_tokens", _I, "as the endpoint counted"),
+        Column("latency_s", _F, "seconds from request to reply, when it was asked"),
+        Column("tokens", _S, "log probabilities where asked for, as JSON", nullable=True),
+    ),
+    unique=("key",),
+)
+ATTRITION = Table(
+    "attrition",
+    (
+        Column("stage", _S, "asset"),
+        Column("stage_order", _I, "position in the funnel, 0 is the sources"),
+        Column("source", _S, "corpus"),
+        Column("label", _S, "Supported, Refuted, or none"),
+        Column("outcome", _S, "kept, dropped or rejected"),
+        Column("step", _S, "step that dropped the rows, empty where kept"),
+        Column("reason", _S, "drop reason, empty where kept"),
+        Column("rows", _I, "number of claims"),
+    ),
+)
+STAGE_RUNS = Table(
+    "stage_runs",
+    (
+        Column("stage", _S, "asset key with slashes"),
+        Column("run_id", _S, "Dagster run that wrote the current data"),
+        Column("finished_at", _S, "UTC, ISO 8601"),
+        Column("seconds", _F, "wall time of the stage"),
+        Column("rows_in", _I, "rows that entered (records read, for a source)"),
+        Column("rows_kept", _I, "rows that stayed"),
+        Column("rows_dropped", _I, "rows that left with a reason"),
+        Column("rows_rejected", _I, "rows quarantined while reading"),
+        Column("engine", _S, "engines used, empty where none", nullable=True),
+        Column("engine_calls", _I, "items sent to an engine in this run"),
+        Column("engine_hits", _I, "items answered from stored results"),
+        Column("config", _S, "the resolved configuration as JSON"),
+        Column("step_engines", _S, "engine of each step that has one, as JSON", nullable=True),
+        Column("data_version", _S, "content hash of the stage's frame"),
+        Column("status", _S, "ok, or why not: truncated, empty, limited, not_available, ..."),
+    ),
+    unique=("stage",),
+)
