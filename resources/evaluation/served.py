@@ -104,13 +104,8 @@ class ServedModels(dg.Config):
 
         chat = LateChat(f"chat:{model}" + (f"@{revision}" if revision else ""), make)
         closers.append(chat.close)
-        caller = ChatCaller(
-            chat,
-            self._asking(seed),
-            prompts=prompts,
-            claims_at_once=self.concurrency,
-            price=self._price,
-        )
+        asking, width = self._asking(seed), self.concurrency
+        caller = ChatCaller(chat, asking, prompts=prompts, claims_at_once=width, price=self._price)
         return caller, chat
 
     def _urls(self, server: VllmServer, closers: Closers) -> tuple[str, ...]:

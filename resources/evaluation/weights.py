@@ -118,5 +118,5 @@ def digest_of(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as handle:
-            digest.update(hashlib.filedigest_of(handle, "sha256").digest())
+            digest.update(hashlib.file_digest(handle, "sha256").digest())
     return digest.hexdigest()[:_SHOWN]
