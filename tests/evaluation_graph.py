@@ -5,6 +5,7 @@ and ``wice``, whose files are not there. ``python evaluation_graph.py SYSTEM DAT
 system in a process that tests kill.
 """
 
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,9 +21,12 @@ from dagster_project.engine_resources import engine_resources
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import BENCHMARKS
 from decomposerl.evaluation.systems import System, systems
-from decomposerl.schemas import BENCHMARK_CLAIMS
+from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
+from resources.embedded.tiny_policy import CHECKPOINT
 from resources.reading import CorporaResource
 from resources.tables import DataFolder, ParquetTables, write_parquet
+from resources.training.folder import RunFolder, write_outcome
+from resources.training.run import TrainingOutcome
 
 TEST_SETS = tuple(one for one in BENCHMARKS if one.name in {"fever", "wice"})
 NAMES = tuple(one.name for one in TEST_SETS)
@@ -63,6 +67,19 @@ def write_tests(data: Path) -> None:
     frame = pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema)
     write_parquet(BENCHMARK_CLAIMS.conform(frame), data / "benchmark/fever.parquet")
     write_parquet(BENCHMARK_CLAIMS.empty(), data / "benchmark/wice.parquet")
+
+
+def write_policy_of(data: Path) -> None:
+    """A trained policy ``tiny`` whose adapter changes nothing yet."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    shutil.copytree(CHECKPOINT, data / "base_policy")
+    run = RunFolder(data / "policy" / "tiny")
+    base = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32")
+    get_peft_model(base, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(run.adapter)
+    write_parquet(CURVES.empty(), run.curves)
+    write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
 
 
 def resources(data: Path) -> dict[str, Any]:

@@ -7,7 +7,15 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
-from evaluation_graph import CLAIMS, OF_PROFILE, SYSTEMS, materialize, metadata, write_tests
+from evaluation_graph import (
+    CLAIMS,
+    OF_PROFILE,
+    SYSTEMS,
+    materialize,
+    metadata,
+    write_policy_of,
+    write_tests,
+)
 
 from decomposerl import schemas
 from decomposerl.evaluation.regression import cells
@@ -155,6 +163,19 @@ def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path):
     assert ("ok", CLAIMS - 4, 4) == tuple(
         whole[name] for name in ("status", "engine calls", "engine results reused")
     )
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft's own
+def test_a_trained_policy_is_a_system_like_any_other(data: Path):
+    """It gives traces and how sure it is; what was chosen of its weights is told."""
+    write_policy_of(data)
+    result = materialize(data, "decomposerl-tiny", "fever", limit=2)
+    assert result.success
+    made = DataFolder(base_dir=str(data)).read("predictions/fever/decomposerl-tiny")
+    assert (2, 0) == (made.height, made["trace"].null_count())
+    assert 0 == made["confidence_raw"].null_count()
+    shown = metadata(result, FEVER)
+    assert ("final", 7) == (shown["checkpoint rule"], shown["checkpoint"])
 
 
 @pytest.mark.parametrize(
