@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from dagster_project.cli import app
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.leaderboard import Runs, leaderboard
+from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
 from resources.evaluated import read_accepted
 from resources.tables import write_parquet
@@ -38,13 +39,28 @@ def data(tmp_path: Path) -> Path:
 def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     """Ours with half its interval and its engine; the paper's figures named as the paper's."""
     lines = leaderboard_text(board(), {"fever": "FEVER"}).splitlines()
-    (ours,) = [line for line in lines if line.startswith("Simple  ")]
-    assert {"faithful", "qwen", "71.0±2.0", "–"} <= set(ours.split())
+    ours, *_ = [line for line in lines if line.startswith("Simple  ")]
+    assert {"faithful", "[1]", "71.0±2.0", "–"} <= set(ours.split())
     assert lines[lines.index(ours) + 1].split()[:5] == ["↳", "paper", "the", "paper's", "72.7"]
+    assert {"[1] qwen", "[2] tiny"} < set(lines)
     assert [] == [line for line in lines if "Self_Ask" in line]
     below = lines[lines.index("Further systems") :]
     assert any("DecomposeRL @ tiny" in line and "70.0±2.0" in line for line in below)
     assert [] == [line for line in below if "the paper's " in line and "↳" in line]
+
+
+def test_no_line_of_a_table_is_wider_than_a_terminal():
+    """Columns that do not fit follow in blocks of their own, each with every row's head."""
+    for width in (60, 100, 1_000):
+        text = leaderboard_text(board(), {"fever": "FEVER"}, width=width)
+        table = text.split(TABLE_TITLES[2])[0].splitlines()
+        assert width >= max(map(len, table))
+        headers = [line for line in table if line.startswith("System")]
+        rows = [line for line in table if line.startswith("Simple ")]
+        shown = [word for line in headers[: len(rows)] for word in line.split()]
+        assert len(rows) == shown.count("System") == shown.count("Engine")
+        assert ["FEVER"] == [word for word in shown if word == "FEVER"]
+        assert (width == 1_000) == (len(rows) == 1)
 
 
 def test_all_rows_of_the_paper_can_be_shown():

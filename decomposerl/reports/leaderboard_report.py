@@ -2,12 +2,14 @@
 
 Takes ``LEADERBOARD`` and ``COMPARISON`` frames and titles of test sets. Every row names the engine
 that answered; the paper's figures are marked as the paper's: in Markdown in a column of their own
-beside ours, on a terminal in a line of their own below. An empty cell is a dash.
+beside ours, on a terminal in a line of their own below, where engines are numbered. An empty cell is
+a dash.
 
 Left out deliberately: what stands in the leaderboard (``evaluation.leaderboard``).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import polars as pl
@@ -23,26 +25,36 @@ NOTE = (
     "Balanced accuracy in percent; ± half of the 95 % interval. 'paper' is the paper's own figure, "
     "measured by its authors. * a short run over some of the claims. – not run."
 )
-_ENGINE = 24  # characters of an engine's name in a row; the whole names stand below
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
 
 
 def leaderboard_text(
-    board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
+    board: pl.DataFrame,
+    titles: Mapping[str, str],
+    *,
+    everything: bool = False,
+    width: int = 100,
 ) -> str:
-    """Each table with its rows below each other; without ``everything`` those that were run."""
-    parts = []
-    for table, rows in _tables(board, everything=everything):
-        columns = _filled(rows, board)
-        lines = [line for row in rows for line in _text_lines(row, columns)]
-        names = [_title(name, titles) for name in columns]
-        headers = [header.capitalize() for header in _HEAD]
-        frame = pl.DataFrame(lines, schema=[*headers, *names], orient="row")
-        parts.append(f"{_table_title(table)}\n\n{aligned(frame)}")
-    if not parts:
+    """Each table with its rows below each other; without ``everything`` those that were run.
+
+    Columns that do not fit into ``width`` characters follow in a further block of the same rows.
+    """
+    shown = list(_tables(board, everything=everything))
+    if not shown:
         return "nothing was scored yet"
-    return "\n\n".join([*parts, *_engines(board), NOTE])
+    engines = _numbered(row["engine"] for _, rows in shown for row in rows)
+    parts = []
+    for table, rows in shown:
+        columns = _filled(rows, board)
+        lines = [line for row in rows for line in _text_lines(row, columns, engines)]
+        headers = [header.capitalize() for header in _HEAD]
+        cells = [[*headers, *(_title(name, titles) for name in columns)], *lines]
+        parts.append("\n\n".join([_table_title(table), *_blocks(cells, width)]))
+    told = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
+    return "\n\n".join(
+        [*parts, *(["\n".join(["engines", *told])] if told else []), fill(NOTE, width)]
+    )
 
 
 def leaderboard_markdown(
@@ -97,10 +109,29 @@ def findings_text(findings: Sequence[Finding]) -> str:
     return "\n".join(f"{finding.kind}: {finding.sentence}" for finding in findings)
 
 
-def _engines(board: pl.DataFrame) -> list[str]:
-    """The engines' whole names, where there are any."""
-    names = board["engine"].drop_nulls().unique().sort().to_list()
-    return ["\n".join(f"engine={one_line(name)}" for name in names)] if names else []
+def _numbered(names: Iterable[str | None]) -> dict[str, str]:
+    """A mark for each engine, which are too long for a row: [1], [2], ..."""
+    found = dict.fromkeys(name for name in names if name is not None)
+    return {name: f"[{number}]" for number, name in enumerate(found, 1)}
+
+
+def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """The table in as many parts as its columns need, each led by the columns of the row's head."""
+    widths = [2 + max(map(len, column)) for column in zip(*cells, strict=True)]
+    fixed = len(_HEAD)
+    block: list[int] = []
+    for column in range(fixed, len(widths)):
+        if block and sum(widths[:fixed]) + sum(widths[at] for at in [*block, column]) > width + 2:
+            yield _block(cells, block)
+            block = []
+        block.append(column)
+    yield _block(cells, block)
+
+
+def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
+    kept = [*range(len(_HEAD)), *columns]
+    header, *lines = [[row[at] for at in kept] for row in cells]
+    return aligned(pl.DataFrame(lines, schema=header, orient="row"))
 
 
 def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
@@ -119,9 +150,9 @@ def _filled(rows: Sequence[_Row], board: pl.DataFrame) -> list[str]:
     ]
 
 
-def _text_lines(row: _Row, columns: Sequence[str]) -> list[list[str]]:
+def _text_lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -> list[list[str]]:
     title = f"{row['title']}{' *' * bool(row['limited'])}"
-    lines = [[title, str(row["protocol"]), one_line(str(row["engine"] or "–"), _ENGINE)]]
+    lines = [[title, str(row["protocol"]), engines.get(str(row["engine"]), "–")]]
     lines[0] += [_ours(row, name) for name in columns]
     if any(row[named(name, "paper")] is not None for name in columns):
         lines.append(["↳ paper", "", "the paper's"] + [_paper(row, name) for name in columns])
