@@ -1,8 +1,9 @@
 """The evaluation (paper, section 4): predictions and scores of every system, the leaderboard.
 
-``predictions/<benchmark>`` and ``scores/<benchmark>`` have a partition a system. Predicting and
-scoring are apart, so that to score again asks nobody. ``leaderboard`` and ``comparison`` take what
-lies on disk, whichever run left it.
+``predictions/<benchmark>`` and ``scores/<benchmark>`` have a partition a system. A test set that
+is derived from another (``evaluation.derived``) has both, and a column of the leaderboard.
+Predicting and scoring are apart, so that to score again asks nobody. ``leaderboard`` and
+``comparison`` take what lies on disk, whichever run left it.
 
 Left out deliberately: methods and metrics (``decomposerl``), and asking (``resources.evaluation``).
 """
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from decomposerl.claims.source import Benchmark
 from decomposerl.evaluation.comparison import ComparisonSettings, compared
+from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.examined import examined
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
 from decomposerl.evaluation.published import MEANS
@@ -29,7 +31,7 @@ from decomposerl.reports.evaluation_page import (
 )
 from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
 from resources.engines import VerifierResource
-from resources.evaluated import LIMITED, Evaluated, needed, status_of
+from resources.evaluated import LIMITED, Evaluated, needed, status_of, test_claims
 from resources.evaluated_policy import chosen_facts
 from resources.evaluation.model import EvaluationModelResource
 from resources.recording import StageRecorder
@@ -79,18 +81,25 @@ def evaluation_assets(
     """All of it; ``pool`` where a system takes a device that others use."""
     names = {one.name: one.title for one in benchmarks}
     parts = dg.StaticPartitionsDefinition([one.key for one in systems])
-    predicted = [_predictions(name, systems, parts, pool) for name in names]
-    scored = [_scores(name, parts) for name in names]
-    return [*predicted, *scored, _leaderboard(names, systems), _comparison(names, systems)]
+    derived = derived_from(names)
+    bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
+    shown = names | {one.name: one.title for one in derived.values()}
+    predicted = [_predictions(name, bases[name], systems, parts, pool) for name in bases]
+    scored = [_scores(name, bases[name], parts) for name in bases]
+    return [*predicted, *scored, _leaderboard(shown, systems), _comparison(names, systems)]
 
 
 def _predictions(
-    name: str, systems: Sequence[System], parts: dg.StaticPartitionsDefinition, pool: str | None
+    name: str,
+    base: str,
+    systems: Sequence[System],
+    parts: dg.StaticPartitionsDefinition,
+    pool: str | None,
 ) -> dg.AssetsDefinition:
     @dg.asset(
         key=["predictions", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["benchmark", name])],
+        deps=[dg.AssetKey(["benchmark", base]), dg.AssetKey("calibrations")],
         group_name=_GROUP,
         kinds={"parquet"},
         pool=pool,
@@ -104,7 +113,7 @@ def _predictions(
         verifier: VerifierResource,
     ) -> _Output:
         system = system_named(context.partition_key, systems)
-        exam = examined(needed(data_folder, f"benchmark/{name}"), config.limit)
+        exam = examined(test_claims(data_folder, name), config.limit)
         engine = evaluation_model.opened(
             system, data_folder, verifier, config.checkpoint, config.samples
         )
@@ -121,11 +130,11 @@ def _predictions(
     return predictions
 
 
-def _scores(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
+def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetsDefinition:
     @dg.asset(
         key=["scores", name],
         partitions_def=parts,
-        deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", name])],
+        deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", base])],
         group_name=_GROUP,
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, whole and by slice.",
@@ -137,7 +146,7 @@ def _scores(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetsDefinit
         predictions = needed(data_folder, key)
         stage = StageRecorder(context, config, part=context.partition_key)
         status = data_folder.run(key)["status"]
-        claims = examined(needed(data_folder, f"benchmark/{name}")).claims
+        claims = examined(test_claims(data_folder, name)).claims
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
         found = score(predictions, claims, config)

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import dagster as dg
 import polars as pl
 
+from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.examined import examined
 from decomposerl.evaluation.registry import REGISTRY, SHARE_TOLERANCE
 from decomposerl.evaluation.regression import findings
 from decomposerl.reports.leaderboard_report import findings_text
 from resources.engines import EmbedderResource
-from resources.evaluated import LIMITED, read_accepted
+from resources.evaluated import LIMITED, read_accepted, test_claims
 from resources.leakage import leaks
 from resources.reading import CorporaResource
 from resources.tables import DataFolder
@@ -29,7 +30,9 @@ _WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 def evaluation_checks(benchmarks: Sequence[str]) -> list[dg.AssetChecksDefinition]:
     """Every check of the evaluation."""
     of_each = [
-        check(name) for name in benchmarks for check in (_parse_rate, _every_claim, _label_balance)
+        check(name)
+        for name in (*benchmarks, *derived_from(benchmarks))
+        for check in (_parse_rate, _every_claim, _label_balance)
     ]
     return [*of_each, _no_leakage(benchmarks), regression_gate]
 
@@ -69,7 +72,7 @@ def _every_claim(name: str) -> dg.AssetChecksDefinition:
         """Each claim with a label and evidence has its prediction, but for a limited run."""
         path = f"predictions/{name}/{_partition(context)}"
         predicted = data_folder.read(path, ["claim_id"])
-        usable = examined(data_folder.read(f"benchmark/{name}")).claims
+        usable = examined(test_claims(data_folder, name)).claims
         missing = usable.join(predicted, on="claim_id", how="anti").height
         unknown = predicted.join(usable, on="claim_id", how="anti").height
         limited = data_folder.run(path)["status"] == LIMITED

@@ -8,6 +8,7 @@ import dagster as dg
 
 from assets.base_policy import base_policy
 from assets.benchmarks import benchmark_assets
+from assets.calibrations import calibrations_asset
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
 from assets.evaluation import evaluation_assets
@@ -45,6 +46,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             base_policy,
             policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
             *evaluation_assets(benchmarks, evaluated, profile.engines.pools.get("predictions")),
+            calibrations_asset(evaluated, profile.engines.pools.get("predictions")),
             attrition_asset(sources),
             chat_replies,
             catalog_asset(sources, benchmarks),

@@ -107,5 +107,7 @@ def _board(folder: Path) -> "pl.DataFrame":
 
 def _titles() -> dict[str, str]:
     from dagster_project.profiles import benchmarks_for, profile_from_environment
+    from decomposerl.evaluation.derived import derived_from
 
-    return {one.name: one.title for one in benchmarks_for(profile_from_environment())}
+    titles = {one.name: one.title for one in benchmarks_for(profile_from_environment())}
+    return titles | {one.name: one.title for one in derived_from(titles).values()}

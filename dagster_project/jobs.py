@@ -8,6 +8,12 @@ funnel = dg.define_asset_job(
     description="Raw corpora in, curated training claims out, attrition and catalogue built.",
 )
 
+test_sets = dg.define_asset_job(
+    "test_sets",
+    selection=dg.AssetSelection.groups("benchmarks"),
+    description="The test sets alone, as the funnel reads them too.",
+)
+
 train = dg.define_asset_job(
     "train",
     selection=dg.AssetSelection.assets("policy"),
@@ -26,6 +32,12 @@ evaluate = dg.define_asset_job(
     description="One system, a partition, on every test set; the test sets must lie on disk.",
 )
 
+calibrate = dg.define_asset_job(
+    "calibrate",
+    selection=dg.AssetSelection.assets("calibrations"),
+    description="One system's calibration, a partition, on claims that nothing was trained on.",
+)
+
 rank = dg.define_asset_job(
     "rank",
     selection=dg.AssetSelection.assets("leaderboard", "comparison"),
@@ -38,4 +50,4 @@ catalogue = dg.define_asset_job(
     description="Attrition, chat replies and the DuckDB file, built from what lies on disk.",
 )
 
-JOBS = [funnel, training_inputs, train, evaluate, rank, catalogue]
+JOBS = [funnel, test_sets, training_inputs, train, calibrate, evaluate, rank, catalogue]

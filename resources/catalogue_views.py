@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from decomposerl import schemas
+from decomposerl.evaluation.derived import derived_from
 from decomposerl.reports.attrition import STAGES
 from decomposerl.table import Table
 from resources.catalogue_evaluation import evaluation_views
@@ -20,6 +21,7 @@ from resources.catalogue_training import training_views
 from resources.catalogue_types import listed, named, typed_nulls
 
 _OF_BENCHMARKS = ("benchmark", "predictions", "scores")
+_OF_SYSTEMS = "calibrations"
 _STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
 _STAGE_TABLES = (
     schemas.RULE_FILTERED,
@@ -43,6 +45,12 @@ class Current:
     sources: frozenset[str] | None = None
     benchmarks: frozenset[str] | None = None
 
+    @property
+    def evaluated(self) -> frozenset[str] | None:
+        """The test sets of predictions and scores: the benchmarks and what is derived from them."""
+        names = self.benchmarks
+        return names if names is None else names | derived_from(names).keys()
+
     def patterns(self, data: Path, folder: str) -> list[str]:
         """Glob patterns relative to ``data``, each of which matches a Parquet file.
 
@@ -64,9 +72,9 @@ class Current:
         return names is None or name.partition("__")[0] in names
 
     def _names(self, folder: str) -> frozenset[str] | None:
-        if folder in {_STAGE_DROPS, _PAIRS, _CELLS}:  # one file a stage, not a corpus
+        if folder in {_STAGE_DROPS, _PAIRS, _CELLS, _OF_SYSTEMS}:  # one file a stage, not a corpus
             return None
-        return self.benchmarks if folder.endswith(_OF_BENCHMARKS) else self.sources
+        return self.evaluated if folder.endswith(_OF_BENCHMARKS) else self.sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,7 @@ def views(data: Path, current: Current) -> list[str]:
     """The statements that create every view and the macro, in an order that works."""
     created = [f"CREATE VIEW {view.name} AS {_select(view, data, current)}" for view in _VIEWS]
     journey = f"CREATE VIEW journey AS {_journey()}"
-    of_runs = [*training_views(data), *evaluation_views(data, current.benchmarks)]
+    of_runs = [*training_views(data), *evaluation_views(data, current.evaluated)]
     return [*created, journey, _EXPLAIN, *of_runs]
 
 

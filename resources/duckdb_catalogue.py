@@ -118,7 +118,8 @@ def engines_of(data: Path) -> list[str]:
         DecomposeRLError: as ``open_catalogue``.
     """
     runs = read_table(data, "stage_runs")
-    engines = runs.filter(~pl.col("stage").str.starts_with("predictions/"))["engine"].drop_nulls()
+    evaluated = pl.col("stage").str.contains("^(predictions|calibrations)/")
+    engines = runs.filter(~evaluated)["engine"].drop_nulls()
     return sorted({name.strip() for joined in engines for name in joined.split(",")} - {""})
 
 

@@ -17,6 +17,7 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.comparison import Predictions
+from decomposerl.evaluation.derived import DERIVED
 from decomposerl.evaluation.examined import Examined
 from decomposerl.evaluation.leaderboard import Runs
 from decomposerl.evaluation.regression import Cell, accepted_from, accepted_json
@@ -40,6 +41,18 @@ def needed(folder: DataFolder, key: str) -> pl.DataFrame:
             f"materialize -m dagster_project.definitions --select {_selection(key)}"
         )
     return folder.read(key)
+
+
+def test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
+    """The claims of a test set, or of one that is derived from it.
+
+    Raises:
+        ConfigError: the test set was not materialized yet.
+    """
+    for one in DERIVED:
+        if one.name == name and not folder.exists(f"benchmark/{name}"):
+            return one.claims(needed(folder, f"benchmark/{one.base}"))
+    return needed(folder, f"benchmark/{name}")
 
 
 def status_of(exam: Examined) -> str:

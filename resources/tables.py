@@ -40,6 +40,7 @@ _TABLES = {
     "training_claims_random": schemas.TRAINING_CLAIMS,
     "chat_replies": schemas.CHAT_REPLIES,
     "attrition": schemas.ATTRITION,
+    "calibrations": schemas.CALIBRATIONS,
     "leaderboard": schemas.LEADERBOARD,
     "comparison": schemas.COMPARISON,
 }

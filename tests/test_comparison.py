@@ -50,6 +50,7 @@ LABELS: list[str | None] = [S, R] * 20
 TOY = claims(LABELS)
 RIGHT, WRONG = said(TOY, LABELS), said(TOY, [R, S] * 20, "other")
 HALF = said(TOY, [S, S] * 20)
+MIXED = said(TOY, [S, R] * 8 + [R, S] * 8 + [S, R] * 4)
 
 
 def test_a_better_system_is_shown_with_its_interval_and_tests():
@@ -91,6 +92,18 @@ def test_a_mean_needs_all_its_parts_and_is_corrected_apart():
     assert whole["p_holm"][0] == pytest.approx(9 * whole["p_bootstrap"][0])
     del found["wice"]
     assert "mean_in_domain" not in compared(sets, found, FAST)["benchmark"]
+
+
+def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_named():
+    """Equal text without a document is as good as a document; by claims apart it is not."""
+    texts = pl.Series("evidence", [f"text {place // 8}" for place in range(len(LABELS))])
+    named = TOY.with_columns(texts.str.replace("text", "page").alias("document_id"), texts)
+    unnamed = named.with_columns(document_id=pl.lit(None, pl.String))
+    found = {name: {"a": RIGHT, "b": MIXED} for name in ("toy", "named")}
+    by_text = compared({"toy": unnamed}, found, FAST)
+    assert by_text.equals(compared({"toy": named}, found, FAST))
+    apart = TOY.with_columns(pl.Series("evidence", [str(n) for n in range(len(LABELS))]))
+    assert not by_text.equals(compared({"toy": apart}, found, FAST))
 
 
 def test_one_label_alone_gives_no_row():

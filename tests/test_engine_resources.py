@@ -274,7 +274,7 @@ def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
 
     assert {} == pools({})
     assert {} == pools({"DECOMPOSERL_PROFILE": "local"})
-    started = {"difficulty_band": "gpu", "predictions": "gpu"}
+    started = {"difficulty_band": "gpu", "predictions": "gpu", "calibrations": "gpu"}
     paper = {"DECOMPOSERL_PROFILE": "paper"}
     assert started == pools(paper)
     running = paper | {"DECOMPOSERL_EVALUATION_URL": "http://127.0.0.1:8004/v1"}

@@ -16,9 +16,12 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import (
     Calibration,
     Method,
+    cross_fitted,
     fit_calibration,
     isotonic_curve,
 )
+from decomposerl.evaluation.metrics import calibration_error
+from decomposerl.evaluation.reliability import reliability
 
 BOUND = {"model": "paper_7b", "prompt_hash": "ab" * 32}
 
@@ -69,6 +72,51 @@ def test_it_calibrates_and_keeps_the_order(method: Method):
     assert (np.diff(given_back) >= 0).all()
     assert ((given_back >= 0) & (given_back <= 1)).all()
     assert math.isnan(found.apply(np.array([np.nan]), **BOUND)[0])
+
+
+@pytest.mark.parametrize("method", ["temperature", "isotonic"])
+def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: Method):
+    """Errors after are those of each fold by the curve of the others, as if fitted by hand."""
+    confidences, right = overconfident(700)
+    evidence = np.arange(700) // 2
+    found = fit_calibration(confidences, right, method, **BOUND, fitted_on="dev", evidence=evidence)
+    after = np.empty(700)
+    for fold in range(5):
+        held = evidence % 5 == fold
+        rest = fit_calibration(
+            *(np.tile(part[~held], 2) for part in (confidences, right)),
+            method,
+            **BOUND,
+            fitted_on="rest",
+        )
+        after[held] = rest.apply(confidences[held], **BOUND)
+    assert after == pytest.approx(cross_fitted(confidences, right, evidence, method), abs=1e-9)
+    assert found.error_after == pytest.approx(calibration_error(after, right))
+    assert found.brier_after == pytest.approx(np.mean((after - right) ** 2))
+    assert found.brier_before == pytest.approx(np.mean((confidences - right) ** 2))
+    assert (5, 700) == (found.folds, found.rows)
+    itself = found.apply(confidences, **BOUND)
+    assert found.brier_after > np.mean((itself - right) ** 2)
+
+
+def test_evidence_that_all_share_is_refused():
+    """Nothing is left outside the fold to fit to."""
+    one = np.zeros(50, dtype=np.int64)
+    with pytest.raises(EvaluationError, match="more than one piece of evidence"):
+        fit_calibration(*overconfident(50), "temperature", **BOUND, fitted_on="dev", evidence=one)
+
+
+def test_reliability_tells_how_often_like_verdicts_were_right():
+    """Every verdict in one bin, means and shares its own; the gaps make the calibration error."""
+    confidences, right = overconfident(600)
+    rows = reliability(confidences, right)
+    assert 600 == rows["rows"].sum()
+    assert (rows["low"] <= rows["confidence"]).all()
+    assert (rows["confidence"] <= rows["high"]).all()
+    assert (rows["high"].to_numpy()[:-1] < rows["low"].to_numpy()[1:]).all()
+    gaps = ((rows["confidence"] - rows["right"]).abs() * rows["rows"]).sum() / 600
+    assert gaps == pytest.approx(calibration_error(confidences, right))
+    assert 0 == reliability(np.empty(0), np.empty(0, dtype=bool)).height
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])

@@ -35,6 +35,7 @@ def claims(count: int) -> pl.DataFrame:
             "evidence": "one\ntwo",
             "passages": ["one", "two"],
             "label": LABELS[n % 2],
+            "document_id": f"page {n // 2}",
         }
         for n in range(count)
     ]
@@ -115,19 +116,31 @@ def test_labels_are_never_seen_and_runs_are_no_ops(tmp_path: Path):
     assert 0 == again.asked
     assert first.predictions.equals(again.predictions)
     assert first.calls.equals(again.calls)
-    for change in ({"system": "other"}, {"settings": "[1]"}, {"seed": 7}, {"samples": 2}):
+    for change in (
+        {"system": "other"},
+        {"settings": "[1]"},
+        {"seed": 7},
+        {"samples": 2},
+        {"revision": 2},
+    ):
         other = predict(task(**change), "hover", claims(5), ScriptedCaller(sure), tmp_path)
         assert 5 == other.asked
 
 
 def test_the_hash_is_of_words_and_settings_alone():
-    """Samples change no answer; protocol, settings and seed may."""
+    """Samples change no answer; protocol, the code's revision, settings and seed may."""
     caller = ScriptedCaller()
     hashes = [
         task(**change).prompt_hash(caller)
-        for change in ({}, {"protocol": "single_call"}, {"settings": "[1]"}, {"seed": 7})
+        for change in (
+            {},
+            {"protocol": "single_call"},
+            {"revision": 2},
+            {"settings": "[1]"},
+            {"seed": 7},
+        )
     ]
-    assert 4 == len(set(hashes))
+    assert 5 == len(set(hashes))
     assert hashes[0] == task(samples=3).prompt_hash(caller)
     assert {64} == {len(one) for one in hashes}
 
@@ -162,7 +175,7 @@ def test_a_verifier_gives_a_score(tmp_path: Path):
 def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Path):
     """It comes from a dev split, is kept by system, and holds for one model and prompt."""
     dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
-    calibration = fitted(dev, claims(40), "temperature", "dev split")
+    calibration = fitted(dev, claims(40), "temperature", "dev split").calibration
     write_calibration(tmp_path, "s-m-faithful", calibration)
     kept = read_calibration(tmp_path, "s-m-faithful")
     assert calibration == kept

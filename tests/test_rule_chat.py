@@ -159,12 +159,32 @@ def test_texts_come_from_the_evidence(chat: RuleChat):
     short = said(chat, "summarise", "about", claim="Oller won the Orion Prize", evidence=EVIDENCE)
     assert "The film won the Orion Prize in 1954." in short
     assert "\n" not in short
-    pair = "Q1: Is it true that Oller was born in Graz?\nA1: No, in Vienna."
-    assert "It is not true that Oller was born in Graz." == said(
-        chat, "state", "statement", qa=pair
-    )
-    pair = "Q1: Where was Oller born?\nA1: In Vienna."
-    assert "In Vienna." == said(chat, "state", "statement", qa=pair)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        (
+            "Is it true that Oller was born in Graz?",
+            "No, Oller was born in Vienna.",
+            "It is not true that Oller was born in Graz: Oller was born in Vienna.",
+        ),
+        (
+            "Is it true that she made a film?",
+            "Yes, She directed Glass Harbour.",
+            "She made a film: She directed Glass Harbour.",
+        ),
+        ("Is it true that Oller was born in Graz?", "No.", "It is not true that Oller was born in"),
+        ("Where was Oller born?", "In Vienna.", "In Vienna."),
+    ],
+)
+def test_a_pair_is_stated_with_all_that_was_answered(
+    chat: RuleChat, question: str, answer: str, expected: str
+):
+    """Whoever has the statement alone knows what whoever has the pair does."""
+    found = said(chat, "state", "statement", qa=f"Q1: {question}\nA1: {answer}")
+    assert found.startswith(expected)
+    assert set(answer.split()[1:]) <= set(found.split())
 
 
 def test_a_method_is_written_out_with_its_verdict(chat: RuleChat):

@@ -122,7 +122,9 @@ class Method:
     ``single_call`` has the same procedure written out in one completion, one call. ``calls`` says
     the faithful number of calls per claim as a formula; ``expected_calls`` computes it from how
     a claim ended faithfully, without counting calls. ``engine`` is the port behind it: a chat
-    model, or a verifier (MiniCheck).
+    model, or a verifier (MiniCheck). ``revision`` is raised whenever a change of the method's code
+    may change a verdict, its trace or its calls, so that what was answered before is not taken for
+    its own.
     """
 
     name: str
@@ -134,6 +136,7 @@ class Method:
     prompt: str = ""
     decomposes: bool = True
     engine: Literal["chat", "verifier"] = "chat"
+    revision: int = 1
 
 
 def ask(*calls: Call) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[Answer, ...]]:

@@ -8,22 +8,27 @@ applied to another it is refused, because a temperature says nothing of another 
 their logits, and is fitted by maximum likelihood; ``isotonic`` is the nondecreasing step curve
 with the least squared error, interpolated between steps, and needs ``LEAST_ISOTONIC`` verdicts.
 
+What it is worth is told by cross-fitting: each verdict's confidence by a curve that was fitted
+without it and without verdicts on the same evidence. On the rows that a curve was fitted to, an
+isotonic one has no error at all.
+
 Left out deliberately: files (``Calibration`` is a pydantic model: JSON both ways), and which split
-is the dev split; benchmarks are never it.
+is the dev split (``evaluation.dev_split``); benchmarks are never it.
 """
 
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.metrics import Numbers, calibration_error
+from decomposerl.evaluation.metrics import Codes, Numbers, brier, calibration_error
 from decomposerl.settings import Settings
 
 LEAST_ISOTONIC = 500
 LEAST_TEMPERATURE = 20
+FOLDS = 5
 CLIP = 1e-6
 """Confidences are read as this far from 0 and 1: log probabilities come in single precision."""
 _SHARPEST, _FLATTEST = 100.0, 1e-3  # bounds of 1 / temperature
@@ -36,7 +41,8 @@ class Calibration(Settings):
     """A fitted curve and what it is bound to.
 
     ``confidences`` and ``shares`` are the corners of an isotonic curve, empty for a temperature.
-    ``error_before`` and ``error_after`` are expected calibration errors on the dev split.
+    ``error_*`` are expected calibration errors on the dev split, ``brier_*`` Brier scores;
+    ``*_after`` are cross-fitted in ``folds``.
     """
 
     method: Method
@@ -49,6 +55,9 @@ class Calibration(Settings):
     shares: tuple[float, ...] = ()
     error_before: float = Field(ge=0.0, le=1.0)
     error_after: float = Field(ge=0.0, le=1.0)
+    brier_before: float = Field(ge=0.0, le=1.0)
+    brier_after: float = Field(ge=0.0, le=1.0)
+    folds: int = Field(ge=2)
 
     @model_validator(mode="after")
     def _is_a_curve(self) -> Self:
@@ -64,11 +73,11 @@ class Calibration(Settings):
     def _paired(self) -> bool:
         return len(self.confidences) == len(self.shares)
 
-    def apply(self, confidences: Numbers, *, model: str, prompt_hash: str) -> Numbers:
-        """Calibrated confidences of this model with this prompt, same shape, 0..1; NaN stays.
+    def refuse_others(self, *, model: str, prompt_hash: str) -> None:
+        """Pass where these are what it was fitted to.
 
         Raises:
-            EvaluationError: model or prompt are others than it was fitted to.
+            EvaluationError: model or prompt are others.
         """
         for what, own, given in (
             ("model", self.model, model),
@@ -78,9 +87,30 @@ class Calibration(Settings):
                 raise EvaluationError(
                     f"the calibration was fitted to {what} {own}, not {given}: fit one for it"
                 )
-        if self.method == "isotonic":
-            return _curve(confidences, np.array(self.confidences), np.array(self.shares))
-        return _softened(confidences, 1.0 / self.temperature)
+
+    def apply(self, confidences: Numbers, *, model: str, prompt_hash: str) -> Numbers:
+        """Calibrated confidences of this model with this prompt, same shape, 0..1; NaN stays.
+
+        Raises:
+            EvaluationError: as ``refuse_others``.
+        """
+        self.refuse_others(model=model, prompt_hash=prompt_hash)
+        corners = np.array(self.confidences), np.array(self.shares)
+        return _Curve(1.0 / self.temperature, *corners).applied(confidences)
+
+
+class _Curve(NamedTuple):
+    """What was fitted: corners, or where there are none a factor of the log odds."""
+
+    sharpness: float
+    places: Numbers
+    heights: Numbers
+
+    def applied(self, confidences: Numbers) -> Numbers:
+        if not len(self.places):
+            return _chance(_log_odds(confidences) * self.sharpness)
+        found: Numbers = np.interp(confidences, self.places, self.heights)  # beyond corners flat
+        return found
 
 
 def fit_calibration(  # noqa: PLR0913 - what it is fitted to, and what it is bound to
@@ -91,33 +121,67 @@ def fit_calibration(  # noqa: PLR0913 - what it is fitted to, and what it is bou
     model: str,
     prompt_hash: str,
     fitted_on: str,
+    evidence: Codes | None = None,
 ) -> Calibration:
     """Fit a calibration to the verdicts of a dev split, named ``fitted_on``.
 
+    ``evidence`` has the same number for verdicts on the same evidence; without it each has its
+    own.
+
     Raises:
-        EvaluationError: too few verdicts for the method, or a confidence outside 0..1.
+        EvaluationError: too few verdicts for the method, all on the same evidence, or a
+            confidence outside 0..1.
     """
     _check(confidences, method)
-    corners: tuple[Numbers, Numbers] = np.empty(0), np.empty(0)
-    sharpness = 1.0
-    if method == "isotonic":
-        corners = isotonic_curve(confidences, right)
-        found = _curve(confidences, *corners)
-    else:
-        sharpness = _sharpness(confidences, right)
-        found = _softened(confidences, sharpness)
+    alone = np.arange(len(confidences)) if evidence is None else evidence
+    after = cross_fitted(confidences, right, alone, method)
+    curve = _fitted(confidences, right, method)
     return Calibration(
         method=method,
         model=model,
         prompt_hash=prompt_hash,
         fitted_on=fitted_on,
         rows=len(confidences),
-        temperature=1.0 / sharpness,
-        confidences=tuple(corners[0].tolist()),
-        shares=tuple(corners[1].tolist()),
+        temperature=1.0 / curve.sharpness,
+        confidences=tuple(curve.places.tolist()),
+        shares=tuple(curve.heights.tolist()),
         error_before=calibration_error(confidences, right),
-        error_after=calibration_error(found, right),
+        error_after=calibration_error(after, right),
+        brier_before=brier(confidences, right),
+        brier_after=brier(after, right),
+        folds=len(np.unique(_folds(alone))),
     )
+
+
+def cross_fitted(
+    confidences: Numbers, right: NDArray[np.bool_], evidence: Codes, method: Method
+) -> Numbers:
+    """Each confidence by the curve of all verdicts outside its fold; evidence is in one fold.
+
+    Raises:
+        EvaluationError: all verdicts are on the same evidence.
+    """
+    folds = _folds(evidence)
+    found = np.full(len(confidences), np.nan)
+    for fold in np.unique(folds):
+        held = folds == fold
+        found[held] = _fitted(confidences[~held], right[~held], method).applied(confidences[held])
+    return found
+
+
+def _folds(evidence: Codes) -> Codes:
+    """The fold of each verdict, 0 to ``FOLDS`` - 1, by turns over the pieces of evidence."""
+    _, pieces = np.unique(evidence, return_inverse=True)
+    if not pieces.any():
+        raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")
+    folds: Codes = pieces % FOLDS
+    return folds
+
+
+def _fitted(confidences: Numbers, right: NDArray[np.bool_], method: Method) -> _Curve:
+    if method == "isotonic":
+        return _Curve(1.0, *isotonic_curve(confidences, right))
+    return _Curve(_sharpness(confidences, right), np.empty(0), np.empty(0))
 
 
 def _check(confidences: Numbers, method: Method) -> None:
@@ -152,16 +216,6 @@ def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Number
     corners = np.unique(np.concatenate([starts, ends - 1]))
     heights = np.repeat([share for share, _, _ in blocks], [count for _, _, count in blocks])
     return places[corners], heights[corners]
-
-
-def _curve(values: Numbers, places: Numbers, heights: Numbers) -> Numbers:
-    """Between corners along the line, beyond them flat."""
-    found: Numbers = np.interp(values, places, heights)
-    return found
-
-
-def _softened(confidences: Numbers, sharpness: float) -> Numbers:
-    return _chance(_log_odds(confidences) * sharpness)
 
 
 def _log_odds(chances: Numbers) -> Numbers:

@@ -7,6 +7,7 @@ Left out deliberately: any computation on frames.
 """
 
 from decomposerl.schemas.evaluation import (
+    CALIBRATIONS,
     CALLS,
     COMPARISON,
     LEADERBOARD,
@@ -44,6 +45,7 @@ from decomposerl.schemas.training import (
 __all__ = [
     "ATTRITION",
     "BENCHMARK_CLAIMS",
+    "CALIBRATIONS",
     "CALLS",
     "CHAT_REPLIES",
     "CLAIMS",

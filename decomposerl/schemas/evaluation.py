@@ -75,6 +75,21 @@ CALLS = Table(
     ),
     unique=("claim_id", "call"),
 )
+CALIBRATIONS = Table(
+    "calibrations",
+    (
+        Column("system", _S, "method, model and protocol; the partition"),
+        Column("engine", _S, "program and model that answered"),
+        Column("reading", _S, "confidence: normalised, or calibrated (cross-fitted)"),
+        Column("bin", _I, "of equally many verdicts, from the least confident, 0 to 14"),
+        Column("low", _F, "least confidence in the bin"),
+        Column("high", _F, "greatest"),
+        Column("rows", _I, "verdicts on claims of the dev split"),
+        Column("confidence", _F, "their mean confidence, 0..1"),
+        Column("right", _F, "share of them that were right, 0..1"),
+    ),
+    unique=("reading", "bin"),
+)
 SCORES = Table(
     "scores",
     (

@@ -30,7 +30,7 @@ from resources.embedded.rule_chat_checks import Weighing
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
 
-RULES = 1
+RULES = 2
 """Raised whenever the rules change, so that stored claims are not mixed."""
 
 

@@ -80,14 +80,20 @@ def summarise(variables: Mapping[str, str]) -> str:
 
 
 def state(variables: Mapping[str, str]) -> str:
-    """The one pair of ``qa`` as a statement: what is asked about, or what was answered."""
+    """The one pair of ``qa`` as a statement: what is asked about with the sentences that tell it.
+
+    An answer that is no yes or no is a statement already.
+    """
     ((question, answer),) = pairs_in(variables)
-    said = answer.partition(",")[0].strip(" .").lower()
+    lead, _, told_by = answer.partition(",")
+    said = lead.strip(" .").lower()
     if not asks_yes_or_no(question) or said not in {"yes", "no"}:
         return answer
-    statement = statement_of(question)
-    if said == "yes":
-        return statement
+    found = statement_of(question) if said == "yes" else _denied(statement_of(question))
+    return f"{found.removesuffix('.')}: {told_by.strip()}" if told_by.strip() else found
+
+
+def _denied(statement: str) -> str:
     name = statement.partition(" ")[0].lower() not in STOP_WORDS
     denied = statement if name else statement[:1].lower() + statement[1:]
     return f"It is not true that {denied}"

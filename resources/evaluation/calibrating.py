@@ -1,60 +1,132 @@
 """A calibration of a system's confidence, fitted on claims of a dev split and kept as a file.
 
 Takes predictions of labelled claims that no test set holds, gives the ``Calibration`` bound to
-their model and prompt.
+their model and prompt, and how reliable confidences are without and with it. One that lies in the
+data folder and was fitted to something else is refused, with what to do about it.
 
-Left out deliberately: which claims these are; a policy's held-out claims are, benchmarks never.
+Left out deliberately: which claims these are (``evaluation.dev_split``), and asking about them.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from pydantic import ValidationError
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.calibration import Calibration, Method, fit_calibration
+from decomposerl.evaluation.calibration import (
+    Calibration,
+    Method,
+    cross_fitted,
+    fit_calibration,
+)
+from decomposerl.evaluation.reliability import reliability
+from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
+from decomposerl.schemas import CALIBRATIONS
 from resources.tables import replace_file
 
-CALIBRATIONS = "calibrations"
+FOLDER = CALIBRATIONS.name
+_NORMALISED = "confidence_normalised"
+_EVIDENCE = pl.coalesce(SHARED_EVIDENCE, "claim_id")
 
 
-def fitted(
-    predictions: pl.DataFrame, labels: pl.DataFrame, method: Method, fitted_on: str
-) -> Calibration:
-    """Fit ``PREDICTIONS`` against ``labels`` (claim_id, label), where there is a confidence.
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A calibration, and the reliability of the split's confidences as ``CALIBRATIONS``."""
+
+    calibration: Calibration
+    reliability: pl.DataFrame
+
+
+def fitted(predictions: pl.DataFrame, claims: pl.DataFrame, method: Method, fitted_on: str) -> Fit:
+    """Fit ``PREDICTIONS`` against labelled ``claims``, where there is a confidence.
+
+    Verdicts on the same evidence are in one fold. The reliability is told of the confidences as
+    they are, and cross-fitted.
 
     Raises:
         EvaluationError: too few verdicts have a confidence, or they are of several models or
             prompts.
     """
-    bound = predictions.select("engine", "prompt_hash").unique()
+    bound = predictions.select("system", "engine", "prompt_hash").unique()
     if bound.height != 1:
         raise EvaluationError(f"a calibration is of one model and prompt, not {bound.height}")
-    rows = predictions.join(labels.select("claim_id", "label"), on="claim_id").filter(
-        pl.col("confidence_normalised").is_not_null()
-    )
-    ((model, prompt_hash),) = bound.rows()
-    return fit_calibration(
-        rows["confidence_normalised"].to_numpy(),
-        (rows["verdict"] == rows["label"]).to_numpy(),
+    about = claims.select("claim_id", "label", document=_EVIDENCE)
+    rows = predictions.join(about, on="claim_id", maintain_order="left").drop_nulls(_NORMALISED)
+    ((system, engine, prompt_hash),) = bound.rows()
+    confidences = rows[_NORMALISED].to_numpy()
+    right = (rows["verdict"] == rows["label"]).to_numpy()
+    evidence = rows["document"].rank("dense").to_numpy().astype(np.int64)
+    calibration = fit_calibration(
+        confidences,
+        right,
         method,
-        model=model,
+        model=engine,
         prompt_hash=prompt_hash,
         fitted_on=fitted_on,
+        evidence=evidence,
     )
+    readings = {
+        "normalised": confidences,
+        "calibrated": cross_fitted(confidences, right, evidence, method),
+    }
+    told = [
+        reliability(values, right).with_columns(
+            system=pl.lit(system), engine=pl.lit(engine), reading=pl.lit(name)
+        )
+        for name, values in readings.items()
+    ]
+    return Fit(calibration, CALIBRATIONS.conform(pl.concat(told)))
 
 
 def calibration_path(data: Path, system: str) -> Path:
     """Where a system's calibration lies."""
-    return data / CALIBRATIONS / f"{system}.json"
+    return data / FOLDER / f"{system}.json"
 
 
-def write_calibration(data: Path, system: str, calibration: Calibration) -> None:
-    """Keep it for the system's next predictions."""
-    text = calibration.model_dump_json(indent=2)
-    replace_file(calibration_path(data, system), lambda aside: aside.write_text(text, "utf-8"))
+def write_calibration(data: Path, system: str, calibration: Calibration) -> Path:
+    """Keep it for the system's next predictions; its path."""
+    path, text = calibration_path(data, system), calibration.model_dump_json(indent=2)
+    replace_file(path, lambda aside: aside.write_text(text, "utf-8"))
+    return path
 
 
 def read_calibration(data: Path, system: str) -> Calibration | None:
-    """The system's calibration; None where none was fitted."""
+    """The system's calibration; None where none was fitted.
+
+    Raises:
+        EvaluationError: the file is none.
+    """
     path = calibration_path(data, system)
-    return Calibration.model_validate_json(path.read_text("utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        return Calibration.model_validate_json(path.read_text("utf-8"))
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise EvaluationError(f"{path} is no calibration; {_remedy(path, system)}") from error
+
+
+def usable_calibration(
+    data: Path, system: str, *, model: str, prompt_hash: str
+) -> Calibration | None:
+    """The system's calibration, None where there is none.
+
+    Raises:
+        EvaluationError: it is damaged, or was fitted to another model or prompt; says what to do.
+    """
+    found = read_calibration(data, system)
+    if found is not None:
+        try:
+            found.refuse_others(model=model, prompt_hash=prompt_hash)
+        except EvaluationError as error:
+            path = calibration_path(data, system)
+            raise EvaluationError(f"{path}: {error}; {_remedy(path, system)}") from error
+    return found
+
+
+def _remedy(path: Path, system: str) -> str:
+    return (
+        "dagster asset materialize -m dagster_project.definitions --select "
+        f"'key:\"{FOLDER}\"' --partition {system}, or remove {path.name} to predict without one"
+    )

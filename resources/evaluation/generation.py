@@ -37,7 +37,8 @@ SUPPORT = "support_probability"
 class Task:
     """What is run, and under which names it is recorded.
 
-    ``prompt`` is the method's prompt file, ``settings`` what decides its answers besides, as JSON;
+    ``prompt`` is the method's prompt file, ``revision`` the number of its code, ``settings`` what
+    decides its answers besides, as JSON;
     ``decomposes`` says whether its cycles are kept as a trace; ``seed`` is of sampling. ``samples``
     drawn beside the answer change no answer, so they are no part of the prompt's hash.
     """
@@ -52,6 +53,7 @@ class Task:
     settings: str = "{}"
     seed: int = 42
     samples: int = 0
+    revision: int = 1
 
     @property
     def shelf(self) -> str:
@@ -65,8 +67,9 @@ class Task:
         return {name: getattr(self, name) for name in named}
 
     def prompt_hash(self, caller: MethodCaller) -> str:
-        """64 hex digits of SHA-256 over the prompt files and all settings."""
-        parts = [caller.prompt_hash(self.prompt), self.protocol, self.settings, self.seed]
+        """64 hex digits of SHA-256 over the prompt files, the code's revision and all settings."""
+        files = caller.prompt_hash(self.prompt)
+        parts = [files, self.protocol, self.revision, self.settings, self.seed]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

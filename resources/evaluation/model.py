@@ -37,7 +37,7 @@ from resources.embedded.rule_chat import RuleChat
 from resources.engine_settings import StoredResource
 from resources.engines import VerifierResource
 from resources.evaluated_policy import chosen_policy
-from resources.evaluation.calibrating import read_calibration
+from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.local_model import Batching, LocalModel
@@ -62,7 +62,6 @@ class OpenedSystem:
     task: Task
     caller: MethodCaller
     folder: Path
-    calibration: Calibration | None = None
     details: Details = dict
     calls: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
@@ -73,9 +72,17 @@ class OpenedSystem:
         return self.caller.engine
 
     def predict(
-        self, benchmark: str, claims: pl.DataFrame, most_failed: float, say: Callable[[str], None]
+        self,
+        benchmark: str,
+        claims: pl.DataFrame,
+        most_failed: float,
+        say: Callable[[str], None],
+        *,
+        calibrated: bool = True,
     ) -> Generated:
         """Predictions of ``claims``; ``say`` is told now and then how far it is.
+
+        ``calibrated``: by the system's calibration, where one was fitted.
 
         Raises:
             EngineError: too many claims failed, or nobody can be asked.
@@ -94,11 +101,17 @@ class OpenedSystem:
             self.folder / SHARDS,
             limits=Limits(most_failed),
             progress=progress,
-            calibration=self.calibration,
+            calibration=self._calibration() if calibrated else None,
         )
         self.calls += made.asked
         self.hits += claims.height - made.asked
         return made
+
+    def _calibration(self) -> Calibration | None:
+        prompt_hash = self.task.prompt_hash(self.caller)
+        return usable_calibration(
+            self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash
+        )
 
 
 class EvaluationModelResource(StoredResource):
@@ -138,8 +151,7 @@ class EvaluationModelResource(StoredResource):
             task, caller, details = self._verifier(system, verifier)
         else:
             task, caller, details = self._prompted(system, verifier)
-        calibration = read_calibration(data.path, system.key)
-        return OpenedSystem(task, caller, data.path, calibration, details)
+        return OpenedSystem(task, caller, data.path, details)
 
     def _prompted(
         self, system: System, verifier: VerifierResource
@@ -154,6 +166,7 @@ class EvaluationModelResource(StoredResource):
             method.prompt,
             method.decomposes,
             seed=self.seed,
+            revision=method.revision,
         )
         prompts = MethodPrompts(self.prompts_dir)
         if system.model.port == "rules":
@@ -188,6 +201,7 @@ class EvaluationModelResource(StoredResource):
             system.method,
             decomposes=False,
             seed=self.seed,
+            revision=_method(system).revision,
         )
         stored = verifier.open()
         return task, VerifierCaller(stored), stored.details
