@@ -1,27 +1,31 @@
 """``make demo``: the whole graph on the bundled sample, then where to look.
 
 Takes the environment like every other command, but always the sample; runs the ``funnel`` job,
-then trains the tiny policy in a short form, each with a file of ``configs``, and builds the
-catalogue anew. Prints the attrition table, what the training changed on held-out claims, the
-path of the DuckDB file and the line that opens the UI. Exits with 1 when a run fails.
+trains the tiny policy in a short form, asks every baseline and that policy about the sample's test
+sets, each with a file of ``configs``, and builds the catalogue anew. Prints the attrition table,
+what the training changed on held-out claims, the leaderboard, the path of the DuckDB file and the
+line that opens the UI. Exits with 1 when a run fails.
 
-Left out deliberately: everything that needs a GPU or a key.
+Left out deliberately: everything that needs a GPU or a key, and the baselines written out in a
+single call (docs/evaluation.md).
 """
 
 import dataclasses
 import sys
 import time
-from pathlib import Path
+from collections.abc import Callable
 
 import dagster as dg
 import polars as pl
-import yaml
 from rich.console import Console
 
-from dagster_project.definitions import build_definitions
-from dagster_project.profiles import Profile, fill_environment, profile_from_environment
+from dagster_project.job_runs import JobRuns, config_named
+from dagster_project.profiles import Profile, fill_environment, profile_from_environment, titles_for
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import SOURCES
+from decomposerl.evaluation.systems import systems
 from decomposerl.reports.attrition import attrition_text, attrition_wide
+from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.reports.training_report import changes_text
 from decomposerl.training.curves import Change, changes
 from resources.tables import DataFolder
@@ -29,9 +33,12 @@ from resources.training.folder import RunFolder, read_outcome
 from resources.training.material import policy_folder
 from resources.training.run import TrainingOutcome
 
-_CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 _RECIPE = "tiny"
-_TOLD = ("format", "verification", "question_count", "necessity", "joint", "total")
+_ENGINES = {"rules", "lexical"}
+_HELD_OUT = ("format", "verification", "question_count", "necessity", "joint", "total")
+
+
+_Shown = tuple[str, str]  # a table, and what to say below it
 
 
 def main() -> int:
@@ -44,53 +51,73 @@ def main() -> int:
 
 def show(profile: Profile, instance: dg.DagsterInstance, console: Console) -> int:
     """Run every job and print what came of it; 0 on success."""
-    runs, started = _Runs(profile, instance), time.perf_counter()
-    if not runs.done("funnel", "demo.yaml"):
-        return _failed(console)
-    folder, curated = DataFolder(base_dir=str(profile.data)), time.perf_counter()
-    _print(console, attrition_text(_attrition(folder)))
-    console.print(f"\nprofile={profile.name}; the funnel took {curated - started:.0f} s\n")
-    prepared = runs.done("training_inputs")
-    trained = prepared and runs.done("train", "demo_train.yaml", _RECIPE)
-    if not (trained and runs.done("catalogue")):
-        return _failed(console)
-    outcome = read_outcome(RunFolder(policy_folder(folder, _RECIPE)))
-    _print(console, changes_text(_told(outcome)))
-    judge = outcome.judge.get("engine", "")
-    console.print(
-        f"\nrecipe={_RECIPE}; engine={judge}; {outcome.steps} steps; "
-        f"training took {time.perf_counter() - curated:.0f} s\n"
+    runs, folder = JobRuns(profile, instance), DataFolder(base_dir=str(profile.data))
+    parts: tuple[Callable[[], _Shown | None], ...] = (
+        lambda: _curate(runs, folder, profile.name),
+        lambda: _train(runs, folder),
+        lambda: _evaluate(runs, folder, profile, console),
     )
-    console.print(f"DuckDB    {folder.path / 'decomposerl.duckdb'}", soft_wrap=True)
+    for part in parts:
+        started = time.perf_counter()
+        told = part()
+        if told is None:
+            console.print("[red]the run failed; its log is above and in the UI (make ui)[/red]")
+            return 1
+        table, facts = told
+        _print(console, table)
+        _print(console, f"{facts}; this took {time.perf_counter() - started:.0f} s")
+    console.print(f"\nDuckDB    {folder.path / 'decomposerl.duckdb'}", soft_wrap=True)
+    console.print("again     .venv/bin/decomposerl leaderboard")
+    console.print("columns   docs/evaluation.md")
     console.print("browse    .venv/bin/decomposerl explain CLAIM_ID")
     console.print("open UI   make ui   (then http://127.0.0.1:3000)")
     return 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Runs:
-    """Runs jobs of a profile in this process."""
-
-    profile: Profile
-    instance: dg.DagsterInstance
-
-    def done(self, job: str, config: str = "", partition: str | None = None) -> bool:
-        """Run a job with a file of ``configs``; whether it succeeded."""
-        found = yaml.safe_load((_CONFIGS / config).read_text("utf-8")) if config else {}
-        found["loggers"] = {"console": {"config": {"log_level": "INFO"}}}
-        chosen = build_definitions(self.profile).resolve_job_def(job)
-        result = chosen.execute_in_process(
-            run_config=found,
-            instance=self.instance,
-            raise_on_error=False,
-            partition_key=partition,
-        )
-        return result.success
+def _curate(runs: JobRuns, folder: DataFolder, profile: str) -> _Shown | None:
+    """The funnel's attrition."""
+    if not runs.done("funnel", config_named("demo.yaml")):
+        return None
+    return attrition_text(_attrition(folder)), f"profile={profile}"
 
 
-def _failed(console: Console) -> int:
-    console.print("[red]the run failed; its log is above and in the UI (make ui)[/red]")
-    return 1
+def _train(runs: JobRuns, folder: DataFolder) -> _Shown | None:
+    """What training changed on held-out claims."""
+    config = config_named("demo_train.yaml")
+    if not (runs.done("training_inputs") and runs.done("train", config, _RECIPE)):
+        return None
+    outcome = read_outcome(RunFolder(policy_folder(folder, _RECIPE)))
+    judge = outcome.judge.get("engine", "")
+    return changes_text(_told(outcome)), f"recipe={_RECIPE}; engine={judge}; {outcome.steps} steps"
+
+
+def _evaluate(
+    runs: JobRuns, folder: DataFolder, profile: Profile, console: Console
+) -> _Shown | None:
+    """The leaderboard of every baseline and the policy."""
+    asked = [(key, "") for key in baselines()] + [(policy(), "demo_evaluate.yaml")]
+    console.print(f"\nevaluating {len(asked)} systems on the test sets of the sample")
+    for number, (system, config) in enumerate(asked, 1):
+        started = time.perf_counter()
+        if not runs.done("evaluate", config_named(config), system, "WARNING"):
+            return None
+        console.print(f"{number:>4}  {system:<40}{time.perf_counter() - started:>4.0f} s")
+    if not (runs.done("rank") and runs.done("catalogue")):
+        return None
+    board = leaderboard_text(folder.read("leaderboard"), titles_for(profile))
+    return board, f"profile={profile.name}; {len(asked)} systems"
+
+
+def baselines() -> list[str]:
+    """Each baseline as published, answered by rules on words: no model is needed."""
+    found = systems(METHODS, [])
+    return [one.key for one in found if one.model.key in _ENGINES and one.protocol == "faithful"]
+
+
+def policy() -> str:
+    """The policy that the demo trains."""
+    (found,) = systems([], [_RECIPE])
+    return found.key
 
 
 def _attrition(folder: DataFolder) -> pl.DataFrame:
@@ -100,7 +127,9 @@ def _attrition(folder: DataFolder) -> pl.DataFrame:
 
 def _told(outcome: TrainingOutcome) -> list[Change]:
     """What the training changed on held-out claims, the measures that a reader looks for."""
-    wanted = {f"held_out_sampled/{name}" for name in _TOLD} | {"held_out_greedy/balanced_accuracy"}
+    wanted = {f"held_out_sampled/{name}" for name in _HELD_OUT} | {
+        "held_out_greedy/balanced_accuracy"
+    }
     before, after = (
         {key: value for key, value in found.items() if key in wanted}
         for found in (outcome.before, outcome.after)

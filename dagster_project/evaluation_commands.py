@@ -106,8 +106,6 @@ def _board(folder: Path) -> "pl.DataFrame":
 
 
 def _titles() -> dict[str, str]:
-    from dagster_project.profiles import benchmarks_for, profile_from_environment
-    from decomposerl.evaluation.derived import derived_from
+    from dagster_project.profiles import profile_from_environment, titles_for
 
-    titles = {one.name: one.title for one in benchmarks_for(profile_from_environment())}
-    return titles | {one.name: one.title for one in derived_from(titles).values()}
+    return titles_for(profile_from_environment())

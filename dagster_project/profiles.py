@@ -135,6 +135,18 @@ def benchmarks_for(profile: Profile) -> tuple[Benchmark, ...]:
     return (*BENCHMARKS, *own)
 
 
+def titles_for(profile: Profile) -> dict[str, str]:
+    """What readers call each test set, those that are derived from others too.
+
+    Raises:
+        ConfigError: as for ``benchmarks_for``.
+    """
+    from decomposerl.evaluation.derived import derived_from
+
+    titles = {one.name: one.title for one in benchmarks_for(profile)}
+    return titles | {one.name: one.title for one in derived_from(titles).values()}
+
+
 def _own_corpora(profile: Profile) -> list[tuple[str, str]]:
     paths = sorted(profile.corpora.glob("*/source.toml")) if profile.corpora else []
     return [(str(path), _text_of(path)) for path in paths]

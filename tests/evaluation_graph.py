@@ -1,7 +1,7 @@
 """The evaluation's assets over a small data folder, in this process or as a program.
 
-Test sets are ``fever`` (twelve claims that can be asked, one without a label, one without evidence)
-and ``wice``, whose files are not there. ``python evaluation_graph.py SYSTEM DATA`` materializes one
+Test sets are ``fever`` (claims that can be asked, one without a label, one without evidence) and
+``wice``, whose files are not there. ``python evaluation_graph.py SYSTEM DATA`` materializes one
 system in a process that tests kill.
 """
 
@@ -60,10 +60,11 @@ def claim_row(number: int, **columns: object) -> dict[str, object]:
     return row | columns
 
 
-def write_tests(data: Path) -> None:
+def write_tests(data: Path, claims: int = CLAIMS) -> None:
     """The test sets as their assets would have left them."""
-    rows = [claim_row(number) for number in range(CLAIMS)]
-    rows += [claim_row(20, label=None, native_label=None), claim_row(21, evidence=None)]
+    rows = [claim_row(number) for number in range(claims)]
+    rows += [claim_row(claims + 8, label=None, native_label=None)]
+    rows += [claim_row(claims + 9, evidence=None)]
     frame = pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema)
     write_parquet(BENCHMARK_CLAIMS.conform(frame), data / "benchmark/fever.parquet")
     write_parquet(BENCHMARK_CLAIMS.empty(), data / "benchmark/wice.parquet")

@@ -1,31 +1,32 @@
-"""The demo: its jobs make the whole graph, its files fit, and it says what training changed."""
+"""The demo: its jobs make the whole graph, its files fit, training and evaluation are told."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
-import yaml
 from rich.console import Console
 from toy_corpus import corpus
 
 from dagster_project import demo
 from dagster_project.definitions import defs
+from dagster_project.demo import baselines, policy
+from dagster_project.job_runs import JobRuns, config_named
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import Profile
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.training.curves import MEASURE_NAMES
 from decomposerl.training.experiments import experiment
 from resources.training.run import TrainingOutcome
 
-ROOT = Path(__file__).resolve().parent.parent
 SPLITS = ("held_out_sampled", "held_out_greedy")
-ASKED = [("funnel", "demo.yaml"), ("train", "demo_train.yaml"), ("train", "look.yaml")]
-
-
-def config(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "configs" / name).read_text("utf-8"))
-    return found
+ASKED = [
+    ("funnel", "demo.yaml"),
+    ("train", "demo_train.yaml"),
+    ("train", "look.yaml"),
+    ("evaluate", "demo_evaluate.yaml"),
+    ("evaluate", "evaluate_short.yaml"),
+]
 
 
 def keys_of(job: str) -> set[str]:
@@ -36,27 +37,42 @@ def keys_of(job: str) -> set[str]:
 @pytest.mark.parametrize(("job", "file"), ASKED)
 def test_each_file_is_a_configuration_of_its_job(job: str, file: str):
     """Every asset and setting that a file names exists, by Dagster's own reading."""
-    assert dg.validate_run_config(defs.resolve_job_def(job), config(file))
+    assert dg.validate_run_config(defs.resolve_job_def(job), config_named(file))
 
 
 def test_the_jobs_make_every_asset():
-    """Funnel, inputs, training: each asset belongs to one; the catalogue's are built once more."""
-    funnel, inputs, train, catalogue = (keys_of(job.name) for job in JOBS)
+    """Each asset belongs to one job; the catalogue's and the test sets are read once more."""
+    made = {job.name: keys_of(job.name) for job in JOBS}
     every = {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
-    assert every == funnel | inputs | train
-    assert len(every) == len(funnel) + len(inputs) + len(train)
-    assert {"base_policy", "training_claims_random"} == inputs
-    assert {"policy"} == train
-    assert {"attrition", "chat_replies", "catalog"} == catalogue <= funnel
+    again = {name: made.pop(name) for name in ("test_sets", "catalogue")}
+    assert every == set().union(*made.values())
+    assert len(every) == sum(map(len, made.values()))
+    assert {"base_policy", "training_claims_random"} == made["training_inputs"]
+    assert {"policy"} == made["train"]
+    assert {"leaderboard", "comparison"} == made["rank"]
+    assert {"attrition", "chat_replies", "catalog"} == again["catalogue"] <= made["funnel"]
+    assert again["test_sets"] == {key for key in made["funnel"] if key.startswith("benchmark/")}
 
 
 def test_the_demo_trains_a_part_of_its_recipe():
     """Steps are fewer than the recipe's, all else is the recipe's, and claims are held out."""
-    (settings,) = config("demo_train.yaml")["ops"].values()
+    (settings,) = config_named("demo_train.yaml")["ops"].values()
     recipe = experiment(demo._RECIPE)
     assert ["steps"] == list(settings["config"])
     assert 0 < settings["config"]["steps"] < recipe.optimization.steps
     assert recipe.held_out.claims > 0
+
+
+def test_the_demo_evaluates_every_baseline_and_its_policy():
+    """Each method once, as published; the policy on a part of every test set, both labels."""
+    assert [method.name for method in METHODS] == [one.partition("-")[0] for one in baselines()]
+    assert [] == [one for one in baselines() if "single_call" in one]
+    assert "decomposerl-tiny" == policy()
+    asked = config_named("demo_evaluate.yaml")["ops"]
+    assert set(asked) == {
+        key.replace("/", "__") for key in keys_of("evaluate") if key.startswith("predictions/")
+    }
+    assert all(settings["config"]["limit"] >= 2 for settings in asked.values())
 
 
 def test_a_job_without_its_inputs_fails_and_says_so(
@@ -65,7 +81,9 @@ def test_a_job_without_its_inputs_fails_and_says_so(
     """Nothing is trained where the funnel left nothing."""
     profile = Profile("embedded", None, tmp_path)
     with dg.instance_for_test() as instance:
-        done = demo._Runs(profile, instance).done("train", "demo_train.yaml", demo._RECIPE)
+        done = JobRuns(profile, instance).done(
+            "train", config_named("demo_train.yaml"), demo._RECIPE
+        )
     assert not done
     assert "training_claims.parquet is not there" in capsys.readouterr().err
     assert [] == list(tmp_path.glob("policy*"))
@@ -100,7 +118,7 @@ def test_what_training_changed_is_told_in_few_lines():
     after = {key: value + 0.5 for key, value in OUTCOME.before.items()}
     told = demo._told(replace(OUTCOME, after=after))
     found = {(change.split, change.measure.name) for change in told}
-    expected = {("held_out_sampled", name) for name in demo._TOLD}
+    expected = {("held_out_sampled", name) for name in demo._HELD_OUT}
     assert expected | {("held_out_greedy", "balanced_accuracy")} == found
     assert {0.5} == {change.difference for change in told}
 
