@@ -1,5 +1,5 @@
 # The commands of this project. Each makes its own .venv; nothing is installed outside it.
-#   make demo     funnel and training on the bundled sample: attrition, before and after, the UI line
+#   make demo     funnel, training, evaluation on the bundled sample; ends with a leaderboard
 #   make test     every check, in the order named below
 #   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
 #   make ui       the Dagster UI on this project's instance
