@@ -99,7 +99,7 @@ def _evaluate(
     console.print(f"\nevaluating {len(asked)} systems on the test sets of the sample")
     for number, (system, config) in enumerate(asked, 1):
         started = time.perf_counter()
-        if not runs.done("evaluate", config_named(config), system, "WARNING"):
+        if not runs.done("evaluate", config_named(config), system, "ERROR"):
             return None
         console.print(f"{number:>4}  {system:<40}{time.perf_counter() - started:>4.0f} s")
     if not (runs.done("rank") and runs.done("catalogue")):
