@@ -75,7 +75,7 @@ def test_markdown_has_the_papers_figures_in_columns_of_their_own():
     first, *_, last = leaderboard_markdown(board(), {"fever": "FEVER"}).split("\n\n**")
     header = next(line for line in first.splitlines() if line.startswith("| System"))
     assert "| FEVER | FEVER \\(paper\\) |" in header
-    assert "| 71.0 \\[69.0, 73.0\\] | 72.7 |" in first
+    assert "| 71.0±2.0 | 72.7 |" in first
     assert "paper\\)" not in last
 
 

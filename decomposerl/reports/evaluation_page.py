@@ -48,7 +48,7 @@ def calls_markdown(calls: pl.DataFrame) -> str:
         return "none"
     rows = calls.group_by("operation", "template").agg(
         pl.len().alias("calls"),
-        pl.col("prompt_tokens", "completion_tokens").mean().round(1).cast(pl.String),
+        *_tokens(calls),
         pl.col("latency_s").median().round(3).cast(pl.String).alias("median s"),
         pl.col("cached").sum().cast(pl.Int64).alias("from the store"),
         pl.col("failure").count().cast(pl.Int64).alias("failed"),
@@ -57,22 +57,31 @@ def calls_markdown(calls: pl.DataFrame) -> str:
     return markdown_table(ordered.columns, ordered.rows())
 
 
+def _tokens(calls: pl.DataFrame) -> list[pl.Expr]:
+    """Tokens a call, where the engine counts any."""
+    named = {"prompt_tokens": "tokens in", "completion_tokens": "tokens out"}
+    return [
+        pl.col(name).mean().round(1).cast(pl.String).alias(shown)
+        for name, shown in named.items()
+        if calls[name].sum()
+    ]
+
+
 def scores_markdown(scores: pl.DataFrame) -> str:
     """The metrics over all claims, then balanced accuracy by slice."""
-    parts = [
-        _table(scores.filter(slice="all"), ["metric"]),
-        _table(
-            scores.filter(pl.col("slice") != "all", pl.col("metric") == "balanced_accuracy"),
-            ["slice", "value"],
-        ),
-    ]
+    whole = _table(scores.filter(slice="all"), ["metric"])
+    by_slice = _table(
+        scores.filter(pl.col("slice") != "all", pl.col("metric") == "balanced_accuracy"),
+        ["slice", "value"],
+    )
+    parts = [whole, by_slice and f"**balanced_accuracy by slice**\n\n{by_slice}"]
     return "\n\n".join(part for part in parts if part) or "nothing was scored"
 
 
 def score_facts(scores: pl.DataFrame) -> dict[str, float]:
     """The metrics that the UI plots over runs."""
     whole = scores.filter(pl.col("slice") == "all", pl.col("metric").is_in(_SHOWN))
-    return dict(whole.drop_nulls("score").select("metric", "score").iter_rows())
+    return dict(whole.drop_nulls("score").select("metric", pl.col("score").round(2)).iter_rows())
 
 
 def _table(rows: pl.DataFrame, by: list[str]) -> str:

@@ -1,9 +1,9 @@
 """The leaderboard and the comparison for a reader: aligned text, and Markdown.
 
 Takes ``LEADERBOARD`` and ``COMPARISON`` frames and titles of test sets. Every row names the engine
-that answered; the paper's figures are marked as the paper's: in Markdown in a column of their own
-beside ours, on a terminal in a line of their own below, where engines are numbered. An empty cell is
-a dash.
+that answered, by a number with the name below; the paper's figures are marked as the paper's: in
+Markdown in a column of their own beside ours, on a terminal in a line of their own below. An empty
+cell is a dash.
 
 Left out deliberately: what stands in the leaderboard (``evaluation.leaderboard``).
 """
@@ -61,15 +61,20 @@ def leaderboard_markdown(
     board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
 ) -> str:
     """The same with the paper's figures in columns of their own, where a row has any."""
+    shown = list(_tables(board, everything=everything))
+    if not shown:
+        return "nothing was scored yet"
+    engines = _numbered(row["engine"] for _, rows in shown for row in rows)
     parts = []
-    for table, rows in _tables(board, everything=everything):
+    for table, rows in shown:
         columns = _filled(rows, board)
         headers = [header.capitalize() for header in _HEAD]
         for name in columns:
             headers += [_title(name, titles)] + [f"{_title(name, titles)} (paper)"] * bool(table)
-        lines = [_markdown_line(row, columns, paper=bool(table)) for row in rows]
+        lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
         parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
-    return "\n\n".join([*parts, NOTE]) if parts else "nothing was scored yet"
+    legend = [[mark, name] for name, mark in engines.items()]
+    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), NOTE])
 
 
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
@@ -98,7 +103,10 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
         "p (Holm)",
         "claims",
     ]
-    shown = f"{comparison.height:,} comparisons; the first {len(rows)}:\n\n"
+    shown = (
+        f"Balanced accuracy of the system minus the other's, points of percent, with its 95 % "
+        f"interval. {comparison.height:,} comparisons; the {len(rows)} clearest:\n\n"
+    )
     return shown + markdown_table(headers, rows)
 
 
@@ -159,11 +167,13 @@ def _text_lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -
     return lines
 
 
-def _markdown_line(row: _Row, columns: Sequence[str], *, paper: bool) -> list[str]:
+def _markdown_line(
+    row: _Row, columns: Sequence[str], engines: Mapping[str, str], *, paper: bool
+) -> list[str]:
     cells = [f"{row['title']}{' *' * bool(row['limited'])}", str(row["protocol"])]
-    cells.append(str(row["engine"] or "–"))
+    cells.append(engines.get(str(row["engine"]), "–"))
     for name in columns:
-        cells += [_interval(row, name)] + [_paper(row, name)] * paper
+        cells += [_ours(row, name)] + [_paper(row, name)] * paper
     return cells
 
 
@@ -174,15 +184,6 @@ def _ours(row: _Row, name: str) -> str:
     if not isinstance(low, float) or not isinstance(high, float):
         return f"{score:.1f}"
     return f"{score:.1f}±{(high - low) / 2:.1f}"
-
-
-def _interval(row: _Row, name: str) -> str:
-    score, low, high = (row[named(name, part)] for part in ("score", "low", "high"))
-    if not isinstance(score, float):
-        return "–"
-    if not isinstance(low, float) or not isinstance(high, float):
-        return f"{score:.1f}"
-    return f"{score:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def _paper(row: _Row, name: str) -> str:
