@@ -100,7 +100,7 @@ def _board(folder: Path) -> "pl.DataFrame":
     if not path.is_file():
         raise DecomposeRLError(
             f"there is no leaderboard in {folder}. Build it with: dagster job execute "
-            "-m dagster_project.definitions -j leaderboard"
+            "-m dagster_project.definitions -j rank"
         )
     return pl.read_parquet(path)
 
