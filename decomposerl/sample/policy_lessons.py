@@ -65,6 +65,13 @@ class _Point:
         wrong = {slot for slot, value in stated if value != self.true.values[slot]}
         return wrong <= set(self.stated.slots(wording))
 
+    def checks(self, wording: int, *, subject: bool) -> str:
+        """Each thing that the claim says here, and whether the deciding sentence has it."""
+        named = [(self.stated.subject, self.true.subject)] if subject else []
+        named += [(self.stated.values[s], self.true.values[s]) for s in self.stated.slots(wording)]
+        told = [f"{said}: {'yes' if said == true else 'no'}" for said, true in dict.fromkeys(named)]
+        return ", ".join(told) + "."
+
     def answer(self, wording: int) -> str:
         """What holds in the claim's words, what differs in the document's."""
         if self.holds:
@@ -98,11 +105,17 @@ def _lesson(world: World, rng: random.Random, view: EvidenceView, flaws: float) 
     points = sorted(_points(true, stated), key=lambda point: claim.find(point.stated.pred(wording)))
     if any(point.true.sentence() not in seen for point in points):
         return None
-    blocks = _blocks(rng, points, wording, label)
+    blocks = _blocks(rng, points, wording, label, subject=true.form == "unlike")
     flaw = ""
     if rng.random() < flaws:
         flaw, blocks = flawed(rng, blocks)
-    return Lesson(claim, seen, "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks), label, flaw)
+    return Lesson(
+        claim,
+        seen,
+        "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks),
+        label,
+        flaw,
+    )
 
 
 def _statement(world: World, kinds: Sequence[str], form: str) -> Statement:
@@ -127,18 +140,28 @@ def _points(true: Statement, stated: Statement) -> list[_Point]:
     return [_Point(*pair) for pair in zip(true.facts, stated.facts, strict=True)]
 
 
-def _blocks(rng: random.Random, points: list[_Point], wording: int, label: Verdict) -> list[Block]:
+def _blocks(
+    rng: random.Random,
+    points: list[_Point],
+    wording: int,
+    label: Verdict,
+    *,
+    subject: bool,
+) -> list[Block]:
     """The clean trace of a claim."""
     asked = [(point, wording) for point in points]
     again = rng.randrange(len(points))
     if rng.random() < _ASKED_TWICE and points[again].said_in(wording + 1):
         asked.insert(again + 1, (points[again], wording + 1))
-    told = dict.fromkeys(point.true.sentence() for point in points)
-    blocks = [Block("think", " ".join(told))]
+    blocks: list[Block] = []
     for point, worded in asked:
         blocks += [
+            Block(
+                "think",
+                f"{point.true.sentence()} {point.checks(worded, subject=subject)}",
+            ),
             Block("question", question(point.stated, worded)),
             Block("answer", point.answer(worded)),
-            Block("think", "It holds." if point.holds else "It differs."),
         ]
+    blocks.append(Block("think", "All is checked."))
     return [*blocks, Block("verification", label)]

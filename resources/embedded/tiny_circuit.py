@@ -27,19 +27,19 @@ _BACK = 10.0
 """Attention score of the token at the wanted distance."""
 _COMPARED, _CONTEXT = 20, 0.3
 """Dimensions in which contents are compared, and how much the token before them counts."""
-_MATCH, _REST = 2.2, 3.5
+_MATCH, _REST = 2.6, 4.0
 """Scales of queries and keys: of contents compared, and of the opening token to rest on."""
 _EMBEDDING, _MARK, _LOGITS, _WRITES = 0.5, 3.0, 0.3, 0.1
 """Embeddings' standard deviation, the two marks, the last norm's scale, and the share that all
 other parts write at first."""
 _TOLD, _COPIED, _FLAG, _HELD = 0.4, 0.8, 0.2, 0.8
 """How strongly the earlier token, the token to copy, the stages and what is held are written."""
-_AFTER, _PREFERRED = 2.8, 2.0
+_AFTER, _PREFERRED = 2.8, 3.0
 """Scales of attention to the marks, and to places in the trace."""
 _ASKED, _FACT, _UNHELD, _NEAR = 30.0, 30.0, 20.0, 6.0
 """Scales of attention where doubt is looked for: in the question, at its facts, at what is not
 held, near by."""
-_NAMED, _SPOKEN, _SURE, _MIDDLE = 0.6, 1.5, 1.0, 1.0
+_NAMED, _SPOKEN, _SURE, _MIDDLE = 0.6, 3.0, 1.0, 1.5
 """Marks of words of fact and of yes and no; how strongly sureness is written, and its middle."""
 _MARKS = 8
 """Directions for marks and flags."""
@@ -111,7 +111,7 @@ def wire_copying(model: Any, words: Words) -> None:  # noqa: ANN401 - a transfor
             _carry(first, head, places.now, into * _TOLD)
         _wire_stages(first, slice(2 * width, 3 * width), rest, places)
         _wire_induction(second, width, (axes, rest), places)
-        _wire_doubt(third, width, slow[0], rest, places)
+        _wire_doubt(third, width, turns, rest, places)
 
 
 def _places(hidden: int, compared: int) -> _Places:
@@ -187,19 +187,17 @@ def _wire_stages(attention: Any, head: slice, rest: int, places: _Places) -> Non
     _carry(attention, head, read, torch.cat([places.told, places.asked]) * _FLAG)
 
 
-def _wire_doubt(attention: Any, width: int, near: int, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
+def _wire_doubt(attention: Any, width: int, near: Any, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
     """Head 0 looks at the present question's words of fact, at those not held first.
 
     It writes ``sure`` by what it finds there, less where that is not held. The rotation ``near``
     makes it prefer what stands close by.
     """
-    head = slice(0, width)
-    sought = _ASKED * places.asked[0] + _FACT * places.named[0] - _UNHELD * places.held[0]
-    _constant_query(attention, head, rest, 1.0, sought)
-    for bias in (attention.q_proj.bias, attention.k_proj.bias):
-        bias[head.start + near] = _NEAR
-    _carry(attention, head, places.held, places.sure * _SURE)
-    attention.v_proj.bias[head.start] = -_MIDDLE
+    for number in (0, 1):
+        head = slice(number * width, (number + 1) * width)
+        _wire_distance(attention, head, near, number + 1)
+        _carry(attention, head, places.held, places.sure * _SURE)
+        attention.v_proj.bias[head.start] = -_MIDDLE
 
 
 def _constant_query(attention: Any, head: slice, rest: int, scale: float, sought: Any) -> None:  # noqa: ANN401 - tensors

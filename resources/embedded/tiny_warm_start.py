@@ -158,7 +158,7 @@ def _words(tokenizer: Any, named: Any) -> Words:  # noqa: ANN401 - transformers'
     Raises:
         ConfigError: it is too small: Yes or No is no token.
     """
-    marks = (START, "<think>", "<question>", "Yes", "No")
+    marks = (START, "<think>", "<question>", "Ġyes", "Ġno")
     missing = [mark for mark in marks if mark not in tokenizer.get_vocab()]
     if missing:
         told = " and ".join(missing)
@@ -200,6 +200,7 @@ class _Course:
         self.settings, self.model, self.progress = settings, model, progress
         self.pad = tokenizer.pad_token_id
         self.decisions = tokenizer.convert_tokens_to_ids(["<answer>", "<verification>"])
+        self.spoken = tokenizer.convert_tokens_to_ids(["Ġyes", "Ġno"])
         self.optimizer = torch.optim.AdamW(
             model.parameters(), lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
         )
@@ -256,6 +257,7 @@ class _Course:
             weights[row, 1 : len(head)] = self.settings.prompt_weight
             weights[row, len(head) : len(head) + len(tail)] = 1.0
         decided = torch.isin(tokens[:, :-1], torch.tensor(self.decisions))
+        decided |= torch.isin(tokens[:, 1:], torch.tensor(self.spoken)) & (weights[:, 1:] == 1)
         weights[:, 1:][decided] = self.settings.decision_weight
         counted = weights[:, 1:] > 0
         states = self.model.model(input_ids=tokens).last_hidden_state[:, :-1]
