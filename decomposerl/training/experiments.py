@@ -34,7 +34,7 @@ PAPER_3B = replace(
     model="Qwen/Qwen2.5-3B-Instruct",
 )
 
-TINY_VIEW = EvidenceView(most_sentences=3)
+TINY_VIEW = EvidenceView(most_sentences=2)
 """What the tiny policy reads: the lessons of its warm start are no longer."""
 TINY = Experiment(
     name="tiny",
