@@ -149,20 +149,24 @@ def _points(true: Statement, stated: Statement, claim: str, wording: int) -> lis
     claimed = stated.facts
     if stated.scene.main != true.scene.main:
         claimed = tuple(replace(fact, subject=stated.scene.main.name) for fact in true.facts)
-    made = [
-        _point(fact, said, claim, wording, subject=true.form == "unlike")
-        for fact, said in zip(true.facts, claimed, strict=True)
-    ]
-    return sorted(made, key=lambda point: claim.find(point.stated.pred(wording)))
+    pairs = sorted(
+        zip(true.facts, claimed, strict=True), key=lambda pair: claim.find(pair[1].pred(wording))
+    )
+    made = []
+    for fact, said in pairs:
+        named = [(said.subject, fact.subject)] if true.form == "unlike" else []
+        named += [(said.values[slot], fact.values[slot]) for slot in said.slots(wording)]
+        right = tuple((name, name == held) for name, held in named)
+        made.append(_Point(fact, said, _part(said, claim, wording, first=not made), right))
+    return made
 
 
-def _point(true: Fact, stated: Fact, claim: str, wording: int, *, subject: bool) -> _Point:
-    part = f"{stated.subject} {stated.pred(wording)}"
-    if part not in claim:
-        part = f"it {stated.pred(wording)}"
-    named = [(stated.subject, true.subject)] if subject else []
-    named += [(stated.values[slot], true.values[slot]) for slot in stated.slots(wording)]
-    return _Point(true, stated, part, tuple((said, said == held) for said, held in named))
+def _part(stated: Fact, claim: str, wording: int, *, first: bool) -> str:
+    """The words of a claim that state a fact; the first part has all that stands before them."""
+    said = stated.pred(wording)
+    if first:
+        return claim[: claim.find(said) + len(said)]
+    return f"{stated.subject} {said}" if f"{stated.subject} {said}" in claim else f"it {said}"
 
 
 def _taken_apart(claim: str, points: list[_Point]) -> str:
