@@ -12,7 +12,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.sample.plan import cases
 from decomposerl.sample.planting import Planter
 from decomposerl.sample.policy_flaws import Block, flawed
-from decomposerl.sample.policy_lessons import Lesson, lessons
+from decomposerl.sample.policy_lessons import HELD, MISSING, Lesson, lessons
 from decomposerl.sample.world import World
 from decomposerl.traces.grammar import parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
@@ -25,7 +25,6 @@ from resources.scoring import Scoring, score_rollouts
 SEED = WarmStart().seed
 SAMPLE_SEED = 7  # of the bundled sample
 _CAPITAL = re.compile(r"\b[A-Z][\w-]+")
-_STATED = re.compile(r"Is it true that (.+)\?")
 
 
 def some(seed: int = SEED, count: int = 400, flaws: float = 0.0) -> list[Lesson]:
@@ -62,8 +61,8 @@ def test_the_same_arguments_give_the_same_lessons():
     assert CLEAN[:7] == some(count=7)
     assert some(flaws=0.5, count=50) == some(flaws=0.5, count=50)
     assert not {one.claim for one in CLEAN} & {one.claim for one in some(SEED + 1)}
-    narrow = list(islice(lessons(SEED, EvidenceView(2), 0.0), 50))
-    assert {2} >= {len(one.view.splitlines()) for one in narrow}
+    wide = list(islice(lessons(SEED, EvidenceView(3), 0.0), 50))
+    assert {2, 3} == {len(one.view.splitlines()) for one in wide}
 
 
 def test_clean_traces_have_no_fault():
@@ -78,39 +77,45 @@ def test_clean_traces_have_no_fault():
     assert {2, 3} == {len(parse_trace(one.trace).cycles) for one in CLEAN}
 
 
-def test_a_no_quotes_a_line_of_the_view():
-    """One whole line; and after each answer the thought says which of the two it was."""
+def test_the_opening_thought_takes_the_claim_apart():
+    """It is the claim, with a number for each part, and an "it" for a subject named elsewhere."""
     for one in CLEAN:
-        lines = one.view.splitlines()
-        for cycle in parse_trace(one.trace).cycles:
-            ruling, said = cycle.answer.split(", ", 1)
-            assert ruling == "Yes" or said in lines
-            assert cycle.thought == {"Yes": "It holds.", "No": "It differs."}[ruling]
+        opening = str(parse_trace(one.trace).opening)
+        assert one.claim == re.sub(r"\(\d\) (it )?", "", opening)
+        assert ["1", "2"] == re.findall(r"\((\d)\)", opening)
 
 
-def test_the_opening_thought_quotes_every_sentence_that_decides():
-    """Nothing else stands there, and what a No answers with is among it."""
+def marks(lesson: Lesson) -> list[list[tuple[str, str]]]:
+    """Of each thought on a part of the claim: the last words of what is marked, and the mark."""
+    thoughts = [block.text for block in parse_trace(lesson.trace).blocks if block.kind == "think"]
+    return [re.findall(rf"(\S+) ({HELD}|{MISSING})", thought) for thought in thoughts[1:-1]]
+
+
+def test_a_thought_holds_a_part_of_the_claim_against_the_evidence():
+    """Marks say what the evidence has, but for few that it has elsewhere; answers follow them."""
+    misses, things = 0, 0
     for one in CLEAN:
         trace = parse_trace(one.trace)
-        opening = str(trace.opening)
-        left = opening
-        for sentence in sorted(one.view.splitlines(), key=len, reverse=True):
-            left = left.replace(sentence, "")
-        assert "" == left.strip()
-        for cycle in trace.cycles:
-            ruling, _, said = cycle.answer.partition(", ")
-            assert ruling == "Yes" or said in opening
+        for cycle, marked in zip(trace.cycles, marks(one), strict=True):
+            assert marked
+            assert cycle.answer.startswith("No, ") == (MISSING in {told for _, told in marked})
+            misses += sum((told == HELD) != (last in one.view) for last, told in marked)
+            things += len(marked)
+        assert trace.cycles[-1].thought == "All is checked."
+    assert misses < 0.08 * things
 
 
-def test_a_yes_repeats_what_was_asked():
-    """In the claim's words: the words of the question but for how it asks."""
-    frames = {"Is", "it", "true", "that"}
+def test_questions_and_answers_say_a_part_of_the_claim_word_for_word():
+    """But for an "it" in front of a part whose subject the claim names elsewhere."""
     for one in CLEAN:
         for cycle in parse_trace(one.trace).cycles:
-            ruling, _, said = cycle.answer.partition(", ")
-            asked = re.findall(r"\w+", cycle.question)
-            if ruling == "Yes" and asked[:4] == ["Is", "it", "true", "that"]:
-                assert set(asked) - frames <= set(re.findall(r"\w+", said))
+            frame, part = cycle.question[:-1].split(" that ", 1)
+            assert frame in {"Is it true", "Is it right"}
+            assert part.removeprefix("it ") in one.claim
+            assert cycle.answer in {
+                f"Yes, it is true that {part}.",
+                f"No, it is not true that {part}.",
+            }
 
 
 def test_no_stands_exactly_where_the_claim_differs():
@@ -121,32 +126,13 @@ def test_no_stands_exactly_where_the_claim_differs():
         assert ("No" in rulings) == (one.label == "Refuted")
 
 
-def test_the_quoted_line_decides_the_question():
-    """A line behind Yes has each name and number of the question, behind No it often lacks one."""
-    common = everybodys()
-    checked, lacking = 0, 0
-    for one in CLEAN:
-        for cycle in parse_trace(one.trace).cycles:
-            (named,) = names([cycle.question], common)
-            named |= set(re.findall(r"\d+", cycle.question))
-            missing = [part for part in named if part not in cycle.answer]
-            if ", Its " in cycle.answer:  # the line's subject is the page's
-                continue
-            if cycle.answer.startswith("Yes, "):
-                assert [] == missing
-                checked += bool(named)
-            lacking += bool(missing)
-    assert checked > 500
-    assert lacking > 50
-
-
 def test_both_labels_and_both_numbers_of_questions_are_common():
     """Neither a constant verdict nor a constant length is worth imitating."""
     assert {"Supported", "Refuted"} == {one.label for one in CLEAN}
     refuted = sum(one.label == "Refuted" for one in CLEAN) / len(CLEAN)
-    assert 0.38 <= refuted <= 0.55
+    assert 0.42 <= refuted <= 0.58
     longer = sum(len(parse_trace(one.trace).cycles) == 3 for one in CLEAN) / len(CLEAN)
-    assert 0.2 <= longer <= 0.6
+    assert 0.18 <= longer <= 0.32
     assert len({one.claim for one in CLEAN}) == len(CLEAN)
 
 
@@ -157,7 +143,7 @@ def test_names_are_not_those_of_the_bundled_sample():
     theirs = set().union(*names([case.claim for case in made], common))
     mine = names([one.claim for one in CLEAN + some(SEED + 1)], common)
     assert not {case.claim for case in made} & {one.claim for one in CLEAN}
-    assert not [each for each in mine if each and each <= theirs]
+    assert sum(bool(each) and each <= theirs for each in mine) < 0.01 * len(mine)
     every = set().union(*mine)
     assert len(every) > 1_500
     assert len(every & theirs) < 0.02 * len(every)
@@ -170,7 +156,7 @@ def test_the_rewards_hold_clean_traces_for_right():
     assert {1.0} == {score.value for score in scores["verification"]}
     assert {1.0, 0.5} >= {score.value for score in scores["question_count"]}
     covered = [score.value for score in scores["coverage"]]
-    assert covered.count(1.0) > 0.8 * len(covered)
+    assert covered.count(1.0) > 0.65 * len(covered)
 
 
 def test_flaws_cost_what_the_rewards_pay_for():
@@ -228,7 +214,7 @@ def test_each_flaw_is_of_its_kind(kind: str):
         "count": {"none", "repeated_question", "too_few_cycles"},
     }
     if kind == "malformed":
-        assert {"unclosed", "no_verdict", "unanswered", "no_opening_thought"} <= set(found)
+        assert {"unclosed", "no_verdict", "unanswered", "answer_without_question"} <= set(found)
         assert found["none"] < 0.3 * sum(one.flaw == kind for one in FLAWED)
     else:
         assert allowed[kind] == set(found)

@@ -5,7 +5,7 @@ import json
 import random
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import pytest
 from training_parts import run_of
 
 from decomposerl.errors import ConfigError
-from decomposerl.sample.policy_lessons import Lesson, lessons
+from decomposerl.sample.policy_lessons import HELD, MISSING, Lesson, lessons
 from decomposerl.training.experiment import BASE_POLICY, EvidenceView
 from decomposerl.training.experiments import EXPERIMENTS
 from resources.embedded.tiny_examples import batches, encoded
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
 SMALL = WarmStart(
-    vocabulary=700,  # with fewer Yes and No are no tokens
+    vocabulary=700,  # with fewer the marks are no tokens
     hidden=48,
     layers=3,
     heads=3,
@@ -136,12 +136,12 @@ def test_the_control_parts_from_the_policy_after_the_clean_steps(made: Made):
     assert {"model.safetensors"} == {name for name in mine if mine[name] != theirs[name]}
 
 
-def test_a_vocabulary_without_yes_and_no_is_refused(tmp_path: Path):
+def test_a_vocabulary_without_the_marks_is_refused(tmp_path: Path):
     """The circuit could not be written; nothing is, and torch is as it was."""
     import torch
 
     before = torch.get_num_threads(), torch.get_rng_state().tolist()
-    with pytest.raises(ConfigError, match="no token for Yes and No"):
+    with pytest.raises(ConfigError, match="no token for ✓ and ✗"):
         started(replace(SMALL, vocabulary=260), tmp_path / "policy")
     assert before == (torch.get_num_threads(), torch.get_rng_state().tolist())
     assert [] == list(tmp_path.iterdir())
@@ -267,12 +267,16 @@ def test_the_loss_is_the_weighted_mean_over_tokens(
 
     batch = encoded(some(3), tokenizer)
     opens = tokenizer.convert_tokens_to_ids(["<answer>", "<verification>"])
+    marks = [tokenizer.encode(f" {mark}")[0] for mark in (HELD, MISSING)]
     assert len({len(head) + len(tail) for head, tail in batch}) > 1
     costs: list[tuple[float, float]] = []
     for head, tail in batch:
         weights = [
             *[prompt] * (len(head) - 1),
-            *(decision if before in opens else 1.0 for before in [head[-1], *tail[:-1]]),
+            *(
+                decision if before in opens or now in marks else 1.0
+                for before, now in pairwise([head[-1], *tail])
+            ),
         ]
         costs += zip(token_losses(model, (head, tail)), weights, strict=True)
     mean = sum(loss * weight for loss, weight in costs) / sum(weight for _, weight in costs)

@@ -2,12 +2,12 @@
 
 Takes a seed, gives lessons without end: a claim of the same forms as the sample's, over
 evidence from the same invented world (other names, since the seed is another), and a trace
-that first quotes the sentences that decide, then asks about one fact at a time and holds each
-question against what it quoted.
+that takes the claim apart, holds each thing a part names against the evidence, and asks and
+answers accordingly.
 
-A clean trace is right in all it says, but traces differ: some ask about a fact in one wording,
-some in both. Which pays is for the rewards to teach. A flawed trace (``policy_flaws``) gives
-the policy habits that training can undo.
+A clean trace is right in all it says, but traces differ: some ask about a part once, some
+twice in other words. Which pays is for the rewards to teach. A flawed trace
+(``policy_flaws``) gives the policy habits that training can undo.
 
 Left out deliberately: claims on tables, copies and every other planted kind of the sample, and
 the training (``resources.embedded.tiny_warm_start``).
@@ -21,7 +21,6 @@ from decomposerl.sample.planting import FORMS_ORDINARY, KINDS_OF, WIKI
 from decomposerl.sample.policy_flaws import Block, flawed
 from decomposerl.sample.prose import Statement, core, padded, spoil, state
 from decomposerl.sample.rewording import names
-from decomposerl.sample.trace_wording import question
 from decomposerl.sample.world import Fact, World
 from decomposerl.traces.trace import Verdict
 from decomposerl.training.evidence_view import evidence_view
@@ -31,7 +30,11 @@ _KINDS = (WIKI, WIKI, WIKI, WIKI, *KINDS_OF.values())
 _LEAST_NAMES = 2
 _LEAST_WORDS = 150
 _ASKED_TWICE = 0.25
-"""Share of clean traces that ask about one of their facts in both wordings."""
+"""Share of clean traces that ask about one of their facts twice."""
+HELD, MISSING = "✓", "✗"
+"""Marks of what the evidence has and has not."""
+_FRAMES = ("Is it true that", "Is it right that")
+"""What a question opens with, the first and the second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,59 +53,78 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One fact as the evidence has it and as the claim states it."""
+    """One fact as the evidence has it and as the claim states it, and the part that states it.
+
+    ``part`` stands in the claim word for word, but for an "it" where the claim names the subject
+    elsewhere; ``named`` are the things it names, in order, each with whether it is right.
+    """
 
     true: Fact
     stated: Fact
+    part: str
+    named: tuple[tuple[str, bool], ...]
 
-    @property
-    def holds(self) -> bool:
-        return self.true == self.stated
+    def shows(self, claim: str) -> bool:
+        """Whether the part stands in the claim, and what is wrong with it is named in it."""
+        right = all(right for name, right in self.named if name in self.part)
+        return self.part.removeprefix("it ") in claim and (self.true == self.stated) == right
 
-    def said_in(self, wording: int) -> bool:
-        """Whether a wording names all in which the two differ."""
-        stated = self.stated.values.items()
-        wrong = {slot for slot, value in stated if value != self.true.values[slot]}
-        return wrong <= set(self.stated.slots(wording))
+    def checks(self) -> str:
+        """The part, with a mark behind each thing it names."""
+        told, rest = "", self.part
+        for name, right in self.named:
+            before, found, after = rest.partition(name)
+            if found:
+                told, rest = f"{told}{before}{name} {HELD if right else MISSING}", after
+        return f"{told}{rest}."
 
-    def answer(self, wording: int) -> str:
-        """What holds in the claim's words, what differs in the document's."""
-        if self.holds:
-            return f"Yes, {self.stated.subject} {self.stated.pred(wording)}."
-        return f"No, {self.true.sentence()}"
+    def answer(self) -> str:
+        """Yes or no, in the claim's words."""
+        holds = "Yes, it is true" if self.true == self.stated else "No, it is not true"
+        return f"{holds} that {self.part}."
 
 
 def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesson]:
     """Lessons, as many as are asked for; ``flaws`` is the share with a flawed trace, 0..1.
 
-    The same arguments give the same lessons. A claim one of whose facts the view does not
-    show makes none.
+    The same arguments give the same lessons, and both labels come alike. A claim makes none
+    where the view does not show one of its facts, or its words do not name one.
     """
     rng = random.Random(seed)  # noqa: S311 - an invented world needs no secrets
     world = World(random.Random(rng.random()))  # noqa: S311 - the same
     while True:
-        world.keep_names()
-        if lesson := _lesson(world, rng, view, flaws):
-            yield lesson
-        world.release_names()
+        label: Verdict = rng.choice(("Supported", "Refuted"))
+        lesson = None
+        while lesson is None:
+            world.keep_names()
+            lesson = _lesson(world, rng, label, view, flaws)
+            world.release_names()
+        yield lesson
 
 
-def _lesson(world: World, rng: random.Random, view: EvidenceView, flaws: float) -> Lesson | None:
-    label: Verdict = rng.choice(("Supported", "Refuted"))
+def _lesson(
+    world: World, rng: random.Random, label: Verdict, view: EvidenceView, flaws: float
+) -> Lesson | None:
     kinds, wording = rng.choice(_KINDS), rng.randrange(2)
     true = _statement(world, kinds, *rng.choices([*FORMS_ORDINARY], [*FORMS_ORDINARY.values()]))
     stated = true if label == "Supported" else _spoiled(world, true, wording)
     claim = stated.text(wording)
     pages = rng.sample(true.scene.pages(), len(true.scene.pages()))
     seen = evidence_view(claim, "\n".join(" ".join(page.sentences) for page in pages), view)
-    points = sorted(_points(true, stated), key=lambda point: claim.find(point.stated.pred(wording)))
-    if any(point.true.sentence() not in seen for point in points):
+    points = _points(true, stated, claim, wording)
+    if any(point.true.sentence() not in seen or not point.shows(claim) for point in points):
         return None
-    blocks = _blocks(rng, points, wording, label)
+    blocks = [Block("think", _taken_apart(claim, points)), *_blocks(rng, points, label)]
     flaw = ""
     if rng.random() < flaws:
         flaw, blocks = flawed(rng, blocks)
-    return Lesson(claim, seen, "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks), label, flaw)
+    return Lesson(
+        claim,
+        seen,
+        "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks),
+        label,
+        flaw,
+    )
 
 
 def _statement(world: World, kinds: Sequence[str], form: str) -> Statement:
@@ -119,26 +141,56 @@ def _spoiled(world: World, statement: Statement, wording: int) -> Statement:
     return wrong
 
 
-def _points(true: Statement, stated: Statement) -> list[_Point]:
-    """The facts in pairs; in a claim that exchanges two things, the subject is what is wrong."""
+def _points(true: Statement, stated: Statement, claim: str, wording: int) -> list[_Point]:
+    """The facts in pairs, in the claim's order.
+
+    In a claim that exchanges two things, the subject is what is wrong.
+    """
+    claimed = stated.facts
     if stated.scene.main != true.scene.main:
-        other = stated.scene.main.name
-        return [_Point(fact, replace(fact, subject=other)) for fact in true.facts]
-    return [_Point(*pair) for pair in zip(true.facts, stated.facts, strict=True)]
+        claimed = tuple(replace(fact, subject=stated.scene.main.name) for fact in true.facts)
+    pairs = sorted(
+        zip(true.facts, claimed, strict=True), key=lambda pair: claim.find(pair[1].pred(wording))
+    )
+    made = []
+    for fact, said in pairs:
+        named = [(said.subject, fact.subject)] if true.form == "unlike" else []
+        named += [(said.values[slot], fact.values[slot]) for slot in said.slots(wording)]
+        right = tuple((name, name == held) for name, held in named)
+        made.append(_Point(fact, said, _part(said, claim, wording, first=not made), right))
+    return made
 
 
-def _blocks(rng: random.Random, points: list[_Point], wording: int, label: Verdict) -> list[Block]:
-    """The clean trace of a claim."""
-    asked = [(point, wording) for point in points]
+def _part(stated: Fact, claim: str, wording: int, *, first: bool) -> str:
+    """The words of a claim that state a fact; the first part has all that stands before them."""
+    said = stated.pred(wording)
+    if first:
+        return claim[: claim.find(said) + len(said)]
+    return f"{stated.subject} {said}" if f"{stated.subject} {said}" in claim else f"it {said}"
+
+
+def _taken_apart(claim: str, points: list[_Point]) -> str:
+    """The claim with the number of each part in front of it."""
+    told, rest = "", claim
+    for number, point in enumerate(points, 1):
+        said = point.part.removeprefix("it ")
+        before, _, after = rest.partition(said)
+        told, rest = f"{told}{before}({number}) {point.part}", after
+    return told + rest
+
+
+def _blocks(rng: random.Random, points: list[_Point], label: Verdict) -> list[Block]:
+    """What follows the first thought in the clean trace of a claim."""
+    asked = [(number, point, _FRAMES[0]) for number, point in enumerate(points, 1)]
     again = rng.randrange(len(points))
-    if rng.random() < _ASKED_TWICE and points[again].said_in(wording + 1):
-        asked.insert(again + 1, (points[again], wording + 1))
-    told = dict.fromkeys(point.true.sentence() for point in points)
-    blocks = [Block("think", " ".join(told))]
-    for point, worded in asked:
+    if rng.random() < _ASKED_TWICE:
+        asked.insert(again + 1, (again + 1, points[again], _FRAMES[1]))
+    blocks: list[Block] = []
+    for number, point, frame in asked:
         blocks += [
-            Block("question", question(point.stated, worded)),
-            Block("answer", point.answer(worded)),
-            Block("think", "It holds." if point.holds else "It differs."),
+            Block("think", f"({number}) {point.checks()}"),
+            Block("question", f"{frame} {point.part}?"),
+            Block("answer", point.answer()),
         ]
+    blocks.append(Block("think", "All is checked."))
     return [*blocks, Block("verification", label)]

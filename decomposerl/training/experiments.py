@@ -34,7 +34,7 @@ PAPER_3B = replace(
     model="Qwen/Qwen2.5-3B-Instruct",
 )
 
-TINY_VIEW = EvidenceView(most_sentences=3)
+TINY_VIEW = EvidenceView(most_sentences=2)
 """What the tiny policy reads: the lessons of its warm start are no longer."""
 TINY = Experiment(
     name="tiny",
@@ -43,7 +43,7 @@ TINY = Experiment(
     lora=Lora(dtype="float32"),
     optimization=Optimization(learning_rate=3e-4, least_learning_rate=3e-5, steps=40),
     grpo=Grpo(per_device_batch=32, global_batch=32),
-    sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=352),
+    sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=420),
     evidence_view=TINY_VIEW,
     held_out=HeldOut(claims=64),
 )

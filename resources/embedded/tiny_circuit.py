@@ -1,13 +1,13 @@
 """Heads that copy and compare, written into the tiny policy before it learns.
 
-A verifier quotes, and notices what its quotations do not hold. Both take an induction circuit: two
-heads of layer 0 that tell each token which two stood before it, and heads of layer 1 that look
-for a place where the present token stood already, and give what followed it there (Olsson et al.,
-2022, "In-context Learning and Induction Heads"). One of them, which copies, also compares the token
-before. The other prefers places in the trace to those in the prompt and writes down which it
-found: what a question names and the first thought does not hold is in doubt, and a head of layer
-2 looks at that. A model of this size needs thousands of steps to find such a circuit by itself;
-written down it is there at once, roughly, and the warm start makes it exact.
+A verifier takes a claim apart, and notices what the evidence does not hold. Both take an induction
+circuit: two heads of layer 0 that tell each token which two stood before it, and heads of layer 1
+that look for a place where the present token stood already, and give what followed it there
+(Olsson et al., 2022, "In-context Learning and Induction Heads"). One of them, which copies, also
+compares the token before. The other prefers places in the evidence and writes down where it
+found one: what a thought names and the evidence has not is not held, and two heads of layer 2
+look there when a yes or a no is due. A model of this size needs thousands of steps to find such
+a circuit by itself; written down it is there at once, roughly, and the warm start makes it exact.
 
 How: queries and keys have biases in this architecture, and rotary positions turn biases into a
 function of distance alone, so a bias on the fast rotations attends one token back. Contents are
@@ -21,28 +21,27 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-_FAST = 0.06
+_FAST = 0.004
 """Radians a token above which a rotation is used for distances, below for contents."""
 _BACK = 10.0
 """Attention score of the token at the wanted distance."""
 _COMPARED, _CONTEXT = 20, 0.3
 """Dimensions in which contents are compared, and how much the token before them counts."""
-_MATCH, _REST = 2.2, 3.5
+_MATCH, _REST = 2.6, 4.0
 """Scales of queries and keys: of contents compared, and of the opening token to rest on."""
 _EMBEDDING, _MARK, _LOGITS, _WRITES = 0.5, 3.0, 0.3, 0.1
 """Embeddings' standard deviation, the two marks, the last norm's scale, and the share that all
 other parts write at first."""
-_TOLD, _COPIED, _FLAG, _HELD = 0.4, 0.8, 0.2, 0.8
-"""How strongly the earlier token, the token to copy, the stages and what is held are written."""
-_AFTER, _PREFERRED = 2.8, 2.0
-"""Scales of attention to the marks, and to places in the trace."""
-_ASKED, _FACT, _UNHELD, _NEAR = 30.0, 30.0, 20.0, 6.0
-"""Scales of attention where doubt is looked for: in the question, at its facts, at what is not
-held, near by."""
-_NAMED, _SPOKEN, _SURE, _MIDDLE = 0.6, 1.5, 1.0, 1.0
-"""Marks of words of fact and of yes and no; how strongly sureness is written, and its middle."""
-_MARKS = 8
+_TOLD, _COPIED, _FLAG, _HELD = 0.4, 0.8, 0.2, 1.6
+"""How strongly earlier tokens, the token to copy, the evidence and what is held are written."""
+_AFTER, _PREFERRED = 2.8, 6.0
+"""Scales of attention to the marks, and to places in the evidence."""
+_SPOKEN, _SURE, _MIDDLE = 3.0, 1.0, 1.5
+"""The direction of the two marks; how strongly sureness is written, and its middle."""
+_MARKS = 6
 """Directions for marks and flags."""
+_RESUMES = 2
+"""The head that goes on behind a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +49,19 @@ class _Places:
     """Orthonormal directions of the residual stream, one a row.
 
     ``now``, ``before`` and ``earlier`` hold the content of the present token and of the two that
-    stood before it. ``opening``, ``think``
-    and ``question`` mark the tokens that open a prompt, a thought and a question. ``told`` marks
-    tokens from the first thought on, ``asked`` from the first question on, ``held`` tokens that
-    stood in the trace before. ``named`` tells words that facts are made of from mere wording, and
-    ``sure`` says that the present question's are held. ``content`` is all that embeddings use.
+    stood before it. ``opening``, ``evidence`` and ``claim`` mark the tokens that open a prompt and
+    its two parts, ``shown`` the tokens of the evidence, ``held`` those that stood there before.
+    ``sure`` says that what has just been named is held. ``content`` is all that embeddings use.
     """
 
     now: Any
     before: Any
     earlier: Any
     opening: Any
-    think: Any
-    question: Any
-    told: Any
-    asked: Any
+    evidence: Any
+    claim: Any
+    shown: Any
     held: Any
-    named: Any
     sure: Any
     content: Any
 
@@ -75,16 +70,15 @@ class _Places:
 class Words:
     """What the circuit must know of a vocabulary.
 
-    The ids of the tokens that open a prompt, a thought and a question, and of a yes and a no;
-    ``named`` is for each id how much its word belongs to facts, -1 (wording) to 1, shape (v,).
+    The ids of the tokens that open a prompt, its evidence and its claim, and of the marks behind
+    what the evidence has and has not.
     """
 
     opening: int
-    think: int
-    question: int
-    yes: int
-    no: int
-    named: Any
+    evidence: int
+    claim: int
+    held: int
+    missing: int
 
 
 def wire_copying(model: Any, words: Words) -> None:  # noqa: ANN401 - a transformers model
@@ -109,9 +103,9 @@ def wire_copying(model: Any, words: Words) -> None:  # noqa: ANN401 - a transfor
             head = slice(number * width, (number + 1) * width)
             _wire_distance(first, head, turns, distance)
             _carry(first, head, places.now, into * _TOLD)
-        _wire_stages(first, slice(2 * width, 3 * width), rest, places)
+        _wire_evidence(first, slice(2 * width, 3 * width), rest, places)
         _wire_induction(second, width, (axes, rest), places)
-        _wire_doubt(third, width, slow[0], rest, places)
+        _wire_sureness(third, width, turns, places)
 
 
 def _places(hidden: int, compared: int) -> _Places:
@@ -120,18 +114,16 @@ def _places(hidden: int, compared: int) -> _Places:
     rows = torch.linalg.qr(torch.randn(hidden, hidden))[0].T
     sizes = [compared, compared, *[1] * _MARKS, hidden - 2 * compared - _MARKS]
     before, earlier, *marks, content = rows.split(sizes)
-    opening, think, question, told, asked, held, named, sure = marks
+    opening, evidence, claim, shown, held, sure = marks
     return _Places(
         now=content[:compared],
         before=before,
         earlier=earlier,
         opening=opening,
-        think=think,
-        question=question,
-        told=told,
-        asked=asked,
+        evidence=evidence,
+        claim=claim,
+        shown=shown,
         held=held,
-        named=named,
         sure=sure,
         content=content,
     )
@@ -153,12 +145,11 @@ def _quieten(model: Any, places: _Places) -> None:  # noqa: ANN401 - as above
 
 def _mark(table: Any, words: Words, places: _Places) -> None:  # noqa: ANN401 - as above
     """Give the tokens that steer the circuit their marks."""
-    table += _NAMED * words.named[:, None] * places.named
     table[words.opening] += _MARK * places.opening[0]
-    table[words.think] += _MARK * places.think[0]
-    table[words.question] += _MARK * places.question[0]
-    table[words.yes] += _SPOKEN * places.sure[0]
-    table[words.no] -= _SPOKEN * places.sure[0]
+    table[words.evidence] += _MARK * places.evidence[0]
+    table[words.claim] += _MARK * places.claim[0]
+    table[words.held] += _SPOKEN * places.sure[0]
+    table[words.missing] -= _SPOKEN * places.sure[0]
 
 
 def _wire_distance(attention: Any, head: slice, turns: Any, distance: int) -> None:  # noqa: ANN401 - tensors
@@ -177,37 +168,26 @@ def _wire_distance(attention: Any, head: slice, turns: Any, distance: int) -> No
     attention.q_proj.bias[head], attention.k_proj.bias[head] = query, key
 
 
-def _wire_stages(attention: Any, head: slice, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
-    """A head rests on a question where there was one, else on a thought, and says so."""
-    import torch
-
-    sought = places.opening[0] + 2 * places.think[0] + 3 * places.question[0]
-    _constant_query(attention, head, rest, _AFTER, sought)
-    read = torch.cat([places.think + places.question, places.question])
-    _carry(attention, head, read, torch.cat([places.told, places.asked]) * _FLAG)
-
-
-def _wire_doubt(attention: Any, width: int, near: int, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
-    """Head 0 looks at the present question's words of fact, at those not held first.
-
-    It writes ``sure`` by what it finds there, less where that is not held. The rotation ``near``
-    makes it prefer what stands close by.
-    """
-    head = slice(0, width)
-    sought = _ASKED * places.asked[0] + _FACT * places.named[0] - _UNHELD * places.held[0]
-    _constant_query(attention, head, rest, 1.0, sought)
-    for bias in (attention.q_proj.bias, attention.k_proj.bias):
-        bias[head.start + near] = _NEAR
-    _carry(attention, head, places.held, places.sure * _SURE)
-    attention.v_proj.bias[head.start] = -_MIDDLE
-
-
-def _constant_query(attention: Any, head: slice, rest: int, scale: float, sought: Any) -> None:  # noqa: ANN401 - tensors
-    """Let a head attend to what lies along ``sought``, whatever the present token is."""
+def _wire_evidence(attention: Any, head: slice, rest: int, places: _Places) -> None:  # noqa: ANN401 - tensors
+    """A head that rests on what opens the evidence until a claim opens, and says so."""
+    sought = places.opening[0] + 2 * places.evidence[0] + 3 * places.claim[0]
     attention.q_proj.weight[head], attention.k_proj.weight[head] = 0, 0
     attention.q_proj.bias[head], attention.k_proj.bias[head] = 0, 0
-    attention.q_proj.bias[head.start + rest] = scale
-    attention.k_proj.weight[head.start + rest] = scale * sought
+    attention.q_proj.bias[head.start + rest] = _AFTER
+    attention.k_proj.weight[head.start + rest] = _AFTER * sought
+    _carry(attention, head, places.evidence, places.shown * _FLAG)
+
+
+def _wire_sureness(attention: Any, width: int, turns: Any, places: _Places) -> None:  # noqa: ANN401 - tensors
+    """Heads 0 and 1 look at the present token and the one before it, where a mark is due.
+
+    They write ``sure`` where that is held, and less than nothing where it is not.
+    """
+    for number in (0, 1):
+        head = slice(number * width, (number + 1) * width)
+        _wire_distance(attention, head, turns, number)
+        _carry(attention, head, places.held, places.sure * _SURE)
+        attention.v_proj.bias[head.start] = -_MIDDLE
 
 
 def _wire_induction(
@@ -216,31 +196,37 @@ def _wire_induction(
     axes: tuple[list[int], int],
     places: _Places,
 ) -> None:
-    """Heads 0 and 1 look where ``before`` is the present token, and copy what stands there.
+    """Heads that look for what stood in the present token's place before, and copy what followed.
 
-    Head 0 also compares the tokens before the two. Without such a place both rest on the opening
-    token. Head 1 prefers places in the trace, and writes ``held`` where it found one.
+    Head 0 looks where ``before`` is the present token and ``earlier`` the one before it. Head 1
+    looks where ``before`` is the present token, prefers places in the evidence, and writes
+    ``held`` where it found one. Head 2 looks where ``before`` is what stood before the present
+    token: behind a mark it goes on with what the mark was put into. Without such a place all rest
+    on the opening token.
     """
     import torch
 
     compared, rest = axes
     hidden = places.now.shape[1]
     turned = _subspace(len(compared), len(compared)) * _CONTEXT
-    for place in (0, 1):
-        context = turned * (1 - place)
-        sought = places.now + context @ places.before / _TOLD
-        found = (places.before + context @ places.earlier) / _TOLD
+    for place in range(3):
+        context = turned * (1, 0, 1)[place]
+        present, past = (places.now, places.before / _TOLD)
+        if place == _RESUMES:
+            present, past = (places.before / _TOLD, places.earlier / _TOLD)
         head = slice(place * width, (place + 1) * width)
         query, key = torch.zeros(width, hidden), torch.zeros(width, hidden)
-        query[compared], key[compared] = sought * _MATCH, found * _MATCH
-        key[rest] = places.opening[0] * _REST + place * places.told[0] * _PREFERRED
+        query[compared] = (present + context @ past) * _MATCH
+        key[compared] = (places.before + context @ places.earlier) / _TOLD * _MATCH
+        key[rest] = places.opening[0] * _REST + (place == 1) * places.shown[0] * _PREFERRED
         attention.q_proj.weight[head], attention.k_proj.weight[head] = query, key
         attention.q_proj.bias[head], attention.k_proj.bias[head] = 0, 0
         attention.q_proj.bias[head.start + rest] = _REST
-        read = places.content[place * (width - 1) : (place + 1) * (width - 1)]
+        first = min(place, 1) * (width - 1)
+        read = places.content[first : first + width - 1]
         written = read * _COPIED
         if place == 1:
-            read = torch.cat([read, places.told])
+            read = torch.cat([read, places.shown])
             written = torch.cat([written, places.held * _HELD])
         _carry(attention, head, read, written)
 

@@ -22,6 +22,8 @@ TAGS = tuple(
     for kind in ("think", "question", "answer", "verification")
     for slash in ("", "/")
 )
+EVIDENCE, CLAIM = "<evidence>", "<claim>"
+"""What the two parts of a prompt open with."""
 _TEMPLATE = (
     "{% for message in messages %}{{ '<|im_start|>' + message['content'] + '<|im_end|>' }}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>' }}{% endif %}"
@@ -32,7 +34,7 @@ _TAG = re.compile("|".join(TAGS))
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:  # noqa: ANN401 - a transformers tokenizer
-    """A ``PreTrainedTokenizerFast`` of ``vocabulary`` entries, tags besides."""
+    """A ``PreTrainedTokenizerFast`` of ``vocabulary`` entries, and the tags besides."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -51,7 +53,9 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:  # noqa: ANN4
         show_progress=False,
     )
     made.train_from_iterator((_TAG.sub("", text) for text in texts), trainer)
-    made.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    made.add_tokens(
+        [AddedToken(tag, special=False, normalized=False) for tag in (*TAGS, EVIDENCE, CLAIM)]
+    )
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=made,
         pad_token=PAD,
