@@ -14,7 +14,7 @@ _TOLD_EVERY = 100
 
 
 class BasePolicyConfig(dg.Config):
-    """``anew`` warm-starts the model here, which takes about 20 minutes of one core."""
+    """``anew`` warm-starts the model here, which takes about a quarter of an hour of one core."""
 
     anew: bool = False
 

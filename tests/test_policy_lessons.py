@@ -97,11 +97,11 @@ def test_a_thought_holds_a_part_of_the_claim_against_the_evidence():
     for one in CLEAN:
         trace = parse_trace(one.trace)
         for cycle, marked in zip(trace.cycles, marks(one), strict=True):
-            assert marked
             assert cycle.answer.startswith("No, ") == (MISSING in {told for _, told in marked})
             misses += sum((told == HELD) != (last in one.view) for last, told in marked)
             things += len(marked)
         assert trace.cycles[-1].thought == "All is checked."
+    assert things > 4 * len(CLEAN)
     assert misses < 0.08 * things
 
 

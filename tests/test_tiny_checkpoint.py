@@ -1,7 +1,7 @@
 """The checkpoint that comes with the project: what its folder says, and that it can do its task."""
 
+import re
 import tomllib
-from collections import Counter
 from dataclasses import asdict
 from fnmatch import fnmatch
 from functools import cache
@@ -27,9 +27,9 @@ from resources.tables import DataFolder
 
 FRESH_SEED = 90_417
 """Of a world that the warm start never saw."""
-FRESH = 16
+FRESH = 24
 MOST_BYTES = 1_000_000
-MOST_TOKENS = 320
+MOST_TOKENS = 420
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -102,26 +102,25 @@ def test_its_tokenizer_is_the_one_that_it_was_trained_with():
 def test_it_writes_well_formed_traces():
     """Of fresh claims, greedily, most traces have no fault and a verdict; flaws were planted."""
     flawless = [trace for _, trace in written() if not trace.faults]
-    assert len(flawless) > 0.5 * FRESH
+    assert len(flawless) > 0.55 * FRESH
 
 
-def test_it_asks_about_the_claim_and_quotes_the_view():
-    """Many opening thoughts are lines of the view, and no trace is written for all claims."""
-    quoted = 0
-    for lesson, trace in written():
-        left = str(trace.opening)
-        for line in lesson.view.splitlines():
-            left = left.replace(line, "")
-        quoted += not left.strip()
-    assert quoted > 0.4 * FRESH
+def test_it_takes_the_claim_apart():
+    """Most opening thoughts are the claim with numbers, and each claim gets a trace of its own."""
+    apart = sum(
+        lesson.claim == re.sub(r"\(\d\) (it )?", "", str(trace.opening))
+        for lesson, trace in written()
+    )
+    assert apart > 0.55 * FRESH
     assert len({trace.cycles for _, trace in written()}) > 0.8 * FRESH
 
 
-def test_it_gives_both_verdicts():
-    """Both verdicts occur: a policy with one alone gets no gradient from verification."""
-    verdicts = Counter(trace.verdict for _, trace in written())
-    assert verdicts["Supported"]
-    assert verdicts["Refuted"]
+def test_its_verdicts_are_better_than_a_coin():
+    """Of both labels, though verdicts by coin were planted; both verdicts occur."""
+    for label in ("Supported", "Refuted"):
+        assert label in {trace.verdict for _, trace in written()}
+    right = sum(lesson.label == trace.verdict for lesson, trace in written())
+    assert right > 0.55 * FRESH
 
 
 def test_loading_it_replaces_what_was_there(tmp_path: Path):

@@ -112,9 +112,11 @@ def _lesson(
     pages = rng.sample(true.scene.pages(), len(true.scene.pages()))
     seen = evidence_view(claim, "\n".join(" ".join(page.sentences) for page in pages), view)
     points = _points(true, stated, claim, wording)
-    if any(point.true.sentence() not in seen or not point.shows(claim) for point in points):
+    apart = _taken_apart(claim, points)
+    hidden = any(point.true.sentence() not in seen or not point.shows(claim) for point in points)
+    if hidden or not apart:
         return None
-    blocks = [Block("think", _taken_apart(claim, points)), *_blocks(rng, points, label)]
+    blocks = [Block("think", apart), *_blocks(rng, points, label)]
     flaw = ""
     if rng.random() < flaws:
         flaw, blocks = flawed(rng, blocks)
@@ -152,7 +154,7 @@ def _points(true: Statement, stated: Statement, claim: str, wording: int) -> lis
     pairs = sorted(
         zip(true.facts, claimed, strict=True), key=lambda pair: claim.find(pair[1].pred(wording))
     )
-    made = []
+    made: list[_Point] = []
     for fact, said in pairs:
         named = [(said.subject, fact.subject)] if true.form == "unlike" else []
         named += [(said.values[slot], fact.values[slot]) for slot in said.slots(wording)]
@@ -170,11 +172,12 @@ def _part(stated: Fact, claim: str, wording: int, *, first: bool) -> str:
 
 
 def _taken_apart(claim: str, points: list[_Point]) -> str:
-    """The claim with the number of each part in front of it."""
+    """The claim with the number of each part in front of it; empty where one is in another."""
     told, rest = "", claim
     for number, point in enumerate(points, 1):
-        said = point.part.removeprefix("it ")
-        before, _, after = rest.partition(said)
+        before, found, after = rest.partition(point.part.removeprefix("it "))
+        if not found:
+            return ""
         told, rest = f"{told}{before}({number}) {point.part}", after
     return told + rest
 

@@ -2,8 +2,8 @@
 
 Takes a folder, gives it the checkpoint that comes with the project (config, safetensors,
 tokenizer, and the prompt that it was trained with), a model folder like any other. The model
-knows how to quote the sentence that decides a question about an invented thing, and has the
-habits that ``sample.policy_flaws`` plants. GRPO starts from it as from any base policy.
+takes claims about invented things apart and marks what the evidence has and has not, and has
+the habits that ``sample.policy_flaws`` plants. GRPO starts from it as from any base policy.
 
 Left out deliberately: how the checkpoint is made (``resources.embedded.tiny_warm_start``).
 """

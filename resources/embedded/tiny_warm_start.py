@@ -53,7 +53,7 @@ class WarmStart:
     intermediate: int = 192
     initializer_range: float = 0.1
     pool: int = 20_000
-    steps: int = 900
+    steps: int = 1_600
     batch: int = 16
     learning_rate: float = 3e-3
     warmup: int = 100
