@@ -15,12 +15,22 @@ STATED = (
     "His statement gets a Barely True rating.",
     "Our ruling: this is mostly false.",
     "That earns it a spot on the Truth-O-Meter.",
+    "We rate Sen. Cruz's statement False.",
+    "We rate Gov. Scott's claim Mostly False.",
+    "We rate the claim by U.S. Rep. Doe Half True.",
+    "So we rate Dr. Oz's claim Pants on Fire!",
+    "We rate Donald J. Trump's claim False.",
+    "We rate the claim that GDP fell 2.5 percent False.",
+    "We rate this a No Flip.",
+    "We rate Rep. Doe's change of mind a Half Flip.",
+    "That is a Full Flop ruling.",
 )
 NOT_STATED = (
     "It is false that the rate fell.",
     "The unemployment rate was 5 percent in May.",
     "The court ruled in 1973.",
     "Interest rates rose. The claim is true of Ohio.",
+    "Sen. Cruz's rating fell. Mr. Doe said that is false.",
     "A true account of the vote was never published.",
 )
 

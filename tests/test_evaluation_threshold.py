@@ -45,12 +45,25 @@ scored = st.lists(
         ("", None),
         ([1], None),
         ("unsure", None),
+        ("-1", None),
+        (-1, None),
+        (-1.0, None),
+        ("1_0", None),
+        ("1-0", None),
+        ("NOT - ENOUGH", None),
         ("NOT ENOUGH INFO", "left_out"),
     ],
 )
 def test_cells_spell_labels(cell: object, expected: str | None):
-    """Case, space, underscores and hyphens do not matter; what is in no list is none."""
+    """Case, space, and joints between letters do not matter; what is in no list is none."""
     assert expected == Spellings.of(left_out=["not_enough_info"]).read(cell)
+
+
+@pytest.mark.parametrize("cell", ["-1", -1, -1.0, " -1.0 "])
+def test_a_negative_number_is_what_it_is_said_to_be(cell: object):
+    """Labels of 1 and -1 are read where -1 is named, and 1 stays the other one."""
+    signed = Spellings.of(["1"], ["-1"])
+    assert ("Refuted", "Supported") == (signed.read(cell), signed.read("1"))
 
 
 def test_everything_else_is_not_nothing():

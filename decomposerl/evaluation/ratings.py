@@ -19,11 +19,12 @@ from decomposerl.schemas import BENCHMARK_CLAIMS
 
 _GRADE = (
     r"(?:(?:mostly|barely|half|partly)[\s-]+(?:true|false)|pants[\s-]+on[\s-]+fire|pants[\s-]fire"
-    r"|true|false|full[\s-]flop|half[\s-]flip)"
+    r"|true|false|full[\s-]flop|half[\s-]flip|no[\s-]flip)"
 )
 _RATES = r"(?:rate|rates|rated|rating|ruling|rule|ruled|rules)"
+# A full stop within a sentence is an abbreviation or a number: "We rate Sen. Cruz's claim False."
 _STATES = re.compile(
-    rf"\b{_RATES}\b[^.!?]{{0,160}}?\b{_GRADE}\b|\btruth[\s-]?o[\s-]?meter\b"
+    rf"\b{_RATES}\b.{{0,160}}?\b{_GRADE}\b|\btruth[\s-]?o[\s-]?meter\b"
     rf"|\b{_GRADE}\s+(?:rating|ruling)\b",
     re.IGNORECASE,
 )

@@ -1,12 +1,13 @@
 """How files of other projects spell the two labels.
 
 Takes a cell of any type, gives the label that it spells, ``left_out`` for one that a reader said
-to leave out, or None. Case, surrounding space, underscores and hyphens do not matter, and ``1``,
-``1.0`` and ``true`` need no quotes.
+to leave out, or None. Case, surrounding space, and underscores and hyphens between letters do not
+matter; ``1``, ``1.0`` and ``true`` need no quotes, and ``-1`` is not ``1``.
 
 Left out deliberately: guesses. A spelling that is in no list is none.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Self
@@ -20,6 +21,9 @@ REFUTED = (
     *("not supported", "unsupported", "contradiction", "contradicted", "contradicts"),
 )
 EVERYTHING_ELSE = "*"
+_LETTER = r"[^\W\d_]"
+_JOINT = re.compile(rf"(?<={_LETTER})[-_]+(?={_LETTER})")  # elsewhere a hyphen may be a minus
+_WHOLE = re.compile(r"(-?\d+)\.0*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,6 @@ def normal(cell: object) -> str:
     """A cell in small letters with single spaces, whole numbers without a point; '' for none."""
     if isinstance(cell, list | dict) or cell is None:
         return ""
-    words = " ".join(str(cell).casefold().replace("_", " ").replace("-", " ").split())
-    whole, point, rest = words.partition(".")
-    return whole if point and whole.isdecimal() and set(rest) <= {"0"} else words
+    words = " ".join(_JOINT.sub(" ", str(cell).casefold()).split())
+    whole = _WHOLE.fullmatch(words)
+    return whole[1] if whole else words
