@@ -6,15 +6,12 @@ predictions (``decomposerl metrics``).
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dagster_project.terminal import Format, in_red, raw
-from decomposerl.errors import ConfigError, DecomposeRLError
-
-if TYPE_CHECKING:
-    import polars as pl
+from decomposerl.errors import ConfigError
 
 DataOption = Annotated[
     Path | None,
@@ -39,10 +36,10 @@ def leaderboard(
         leaderboard_markdown,
         leaderboard_text,
     )
-    from resources.evaluated import read_accepted
+    from resources.evaluated import read_accepted, read_leaderboard
 
     folder = _folder(data)
-    board = _board(folder)
+    board = read_leaderboard(folder)
     if output in {Format.CSV, Format.JSON}:
         rows = wide(board)
         shown = rows if everything else rows.filter(rows["engine"].is_not_null())
@@ -63,16 +60,20 @@ def accept(
         list[str] | None, typer.Option(help="Accept this system's scores alone; may be repeated.")
     ] = None,
     note: Annotated[str, typer.Option(help="Why, for whoever reads the file later.")] = "",
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Begin anew: forget all that was accepted before.")
+    ] = False,
 ) -> None:
     """Accept today's scores: later ones must lie within their intervals.
 
-    Writes accepted.json in the data folder. Short runs are never accepted.
+    Writes accepted.json in the data folder. Short runs are never accepted. Cells of systems that
+    are gone, and a damaged file, leave with --fresh.
     """
     from decomposerl.evaluation.regression import cells, merged
-    from resources.evaluated import read_accepted, write_accepted
+    from resources.evaluated import read_accepted, read_leaderboard, write_accepted
 
     folder = _folder(data)
-    found = cells(_board(folder))
+    found = cells(read_leaderboard(folder))
     if system:
         unknown = sorted(set(system) - {cell.system for cell in found})
         if unknown:
@@ -80,7 +81,7 @@ def accept(
         found = [cell for cell in found if cell.system in system]
     if not found:
         raise ConfigError("there is nothing to accept: no test set was scored as a whole")
-    earlier = read_accepted(folder) or []
+    earlier = [] if fresh else read_accepted(folder) or []
     now = datetime.now(UTC).isoformat(timespec="seconds")
     path = write_accepted(folder, merged(earlier, found), now, note)
     systems = len({cell.system for cell in found})
@@ -91,18 +92,6 @@ def _folder(data: Path | None) -> Path:
     from dagster_project.profiles import profile_from_environment
 
     return (profile_from_environment().data if data is None else data).resolve()
-
-
-def _board(folder: Path) -> "pl.DataFrame":
-    import polars as pl
-
-    path = folder / "leaderboard.parquet"
-    if not path.is_file():
-        raise DecomposeRLError(
-            f"there is no leaderboard in {folder}. Build it with: dagster job execute "
-            "-m dagster_project.definitions -j rank"
-        )
-    return pl.read_parquet(path)
 
 
 def _titles() -> dict[str, str]:

@@ -15,17 +15,18 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED
 from decomposerl.evaluation.examined import Examined
 from decomposerl.evaluation.leaderboard import Runs
-from decomposerl.evaluation.regression import Cell, accepted_from, accepted_json
+from decomposerl.evaluation.regression import REMEDY, Cell, accepted_from, accepted_json
 from resources.tables import DataFolder, replace_file
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
 ACCEPTED = "accepted.json"
+_RANK = "Build it with: dagster job execute -m dagster_project.definitions -j rank"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
 
@@ -129,8 +130,25 @@ def read_accepted(data: Path) -> list[Cell] | None:
         return None
     try:
         return accepted_from(json.loads(path.read_text("utf-8")))
-    except ValueError as error:
-        raise ConfigError(f"{path} is no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is no JSON ({error}); {REMEDY}") from error
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+
+
+def read_leaderboard(data: Path) -> pl.DataFrame:
+    """The leaderboard, ``LEADERBOARD``.
+
+    Raises:
+        ConfigError: there is none, or the file is damaged; the message says how to build it.
+    """
+    path = data / f"{LEADERBOARD}.parquet"
+    if not path.is_file():
+        raise ConfigError(f"there is no leaderboard in {data}. {_RANK}")
+    try:
+        return schemas.LEADERBOARD.conform(pl.read_parquet(path))
+    except (pl.exceptions.PolarsError, SchemaError, OSError) as error:
+        raise ConfigError(f"{path} is no leaderboard: {error}. {_RANK}") from error
 
 
 def write_accepted(data: Path, accepted: Sequence[Cell], at: str, note: str) -> Path:

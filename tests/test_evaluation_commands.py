@@ -119,9 +119,38 @@ def test_what_cannot_be_accepted_is_refused_in_one_line(data: Path, tmp_path: Pa
     assert "there is no leaderboard" in told(tmp_path / "empty", "leaderboard", code=2)
 
 
-def test_a_broken_file_stops_the_gate(data: Path):
-    """What cannot be read is not taken for nothing accepted."""
+BROKEN = ("{", "[" * 100_000, "\0", '{"version": 1, "cells": [{"rows": Infinity}]}')
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_file_stops_the_gate_and_can_be_mended(data: Path, text: str):
+    """It is not taken for nothing accepted; the board is shown; the command that is named helps."""
     assert read_accepted(data) is None
-    (data / "accepted.json").write_text("{")
-    with pytest.raises(ConfigError, match="is no JSON"):
+    (data / "accepted.json").write_text(text)
+    with pytest.raises(ConfigError, match="accept --fresh"):
         read_accepted(data)
+    assert "accept --fresh" in told(data, "accept", code=2)
+    shown = told(data, "leaderboard", code=2)
+    assert shown.index("DecomposeRL @ tiny") < shown.index("accept --fresh")
+    assert "accepted 2 scores" in told(data, "accept", "--fresh")
+    assert "every accepted score holds" in told(data, "leaderboard")
+
+
+def test_cells_of_a_system_that_is_gone_leave_with_a_fresh_start(data: Path):
+    """Accepting again keeps them, because the system may only not have been run."""
+    told(data, "accept")
+    write_parquet(board(RAN[0]), data / "leaderboard.parquet")
+    told(data, "accept")
+    assert f"missing: {BASE}" in told(data, "leaderboard")
+    told(data, "accept", "--fresh")
+    assert [TINY] == [cell.system for cell in read_accepted(data) or []]
+
+
+def test_a_damaged_leaderboard_is_refused_in_one_line(data: Path):
+    """No Parquet, and Parquet of something else: the job that builds it is named."""
+    path = data / "leaderboard.parquet"
+    path.write_bytes(b"PAR1 and no more")
+    for words in (("leaderboard",), ("accept",), ("leaderboard", "--format", "json")):
+        assert "-j rank" in told(data, *words, code=2)
+    write_parquet(board().drop("status"), path)
+    assert "column 'status' is missing" in told(data, "leaderboard", code=2)

@@ -1,6 +1,7 @@
 """The regression gate and the rule of checkpoints: what holds, what is said, what is refused."""
 
 import json
+import math
 
 import polars as pl
 import pytest
@@ -40,7 +41,7 @@ def test_a_score_within_the_accepted_interval_holds(now: float, found: list[str]
 
 
 def test_only_like_is_held_against_like():
-    """Another engine and other claims are said, not judged; a cell that is gone is missing."""
+    """Another engine or number of claims is said, not judged; a cell that is gone is missing."""
     assert ["other_engine"] == kinds(score(TINY, "fever", 10.0, engine="other"))
     assert ["other_claims"] == kinds(score(TINY, "fever", 10.0, rows=7))
     assert ["missing"] == kinds(score(TINY, "hover", 70.0))
@@ -76,12 +77,26 @@ def test_the_file_comes_back_as_it_was_written():
 
 
 @pytest.mark.parametrize(
-    "value", [[], {"version": 2, "cells": []}, {"version": 1}, {"version": 1, "cells": [{}]}]
+    "value",
+    [
+        *([], {"version": 2, "cells": []}, {"version": 1}),
+        *({"version": 1, "cells": found} for found in ([{}], [7], {})),
+    ],
 )
 def test_a_file_of_another_shape_is_refused(value: object):
-    """It is never read as "nothing was accepted"."""
-    with pytest.raises(ConfigError, match=r"accepted\.json"):
+    """It is never read as "nothing was accepted"; the command that mends it is named."""
+    with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
         accepted_from(value)
+
+
+@pytest.mark.parametrize("name", ["rows", "score", "low", "high"])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_without_an_end_are_refused(name: str, number: float):
+    """JSON's NaN and Infinity would let every score pass, or none."""
+    page = accepted_json(cells(board(score(TINY, "fever", 70.0))), "2030-01-01", "why")
+    page["cells"][0][name] = number
+    with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
+        accepted_from(json.loads(json.dumps(page)))
 
 
 def curves(*points: tuple[int, str, str, float | None]) -> pl.DataFrame:

@@ -2,13 +2,15 @@
 
 Takes ``LEADERBOARD`` frames, gives the cells that were accepted and what departs from them. A cell
 holds where its score lies within the accepted cell's own interval, both ends included. Only like is
-held against like: another engine, or other claims (a short run, another corpus), is said and not
-judged, because neither better nor worse would mean anything.
+held against like: another engine, or another number of claims (a short run, another corpus), is
+said and not judged, because neither better nor worse would mean anything. Engine's name and number
+are all that is compared: other claims in the same number are judged as if they were the same.
 
 Left out deliberately: the file (``accepted.json``, written by ``decomposerl accept`` alone), and
 what a finding does to a run (``assets``).
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -18,11 +20,12 @@ import polars as pl
 from decomposerl.errors import ConfigError
 
 VERSION = 1
+REMEDY = "begin anew with: decomposerl accept --fresh"
 Kind = Literal[
     "below",  # worse than the accepted interval
     "above",  # better than it: accept, or find out why
     "other_engine",  # answered by another program or model; not judged
-    "other_claims",  # over another number of claims; not judged
+    "other_claims",  # in another number; not judged
     "missing",  # accepted once, not on the leaderboard now
 ]
 
@@ -115,17 +118,17 @@ def accepted_from(value: object) -> list[Cell]:
     """The cells of ``accepted_json``, after a look at each.
 
     Raises:
-        ConfigError: it is not what ``accepted_json`` writes.
+        ConfigError: it is not what ``accepted_json`` writes; the message says the remedy.
     """
     if not isinstance(value, Mapping) or value.get("version") != VERSION:
-        raise ConfigError(f"accepted.json is not of version {VERSION}; accept a leaderboard anew")
+        raise ConfigError(f"accepted.json is not of version {VERSION}; {REMEDY}")
     found = value.get("cells")
+    if not isinstance(found, list):
+        raise ConfigError(f"accepted.json has no list of cells; {REMEDY}")
     try:
-        return [_cell(plain) for plain in found] if isinstance(found, list) else _refuse("no list")
-    except (TypeError, KeyError, ValueError) as error:
-        raise ConfigError(
-            f"accepted.json holds a cell that is none ({error}); accept anew"
-        ) from error
+        return [_cell(plain) for plain in found]
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
+        raise ConfigError(f"accepted.json holds a cell that is none ({error}); {REMEDY}") from error
 
 
 def _cell(plain: Mapping[str, Any]) -> Cell:
@@ -134,11 +137,15 @@ def _cell(plain: Mapping[str, Any]) -> Cell:
         benchmark=str(plain["benchmark"]),
         engine=str(plain["engine"]),
         rows=int(plain["rows"]),
-        score=float(plain["score"]),
-        low=float(plain["low"]),
-        high=float(plain["high"]),
+        score=_finite(plain, "score"),
+        low=_finite(plain, "low"),
+        high=_finite(plain, "high"),
     )
 
 
-def _refuse(reason: str) -> list[Cell]:
-    raise ValueError(reason)
+def _finite(plain: Mapping[str, Any], name: str) -> float:
+    """A bound that is no number would let every score pass."""
+    number = float(plain[name])
+    if not math.isfinite(number):
+        raise ValueError(f"{name} is {number}")
+    return number
