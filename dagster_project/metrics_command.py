@@ -32,7 +32,8 @@ Choose = Annotated[
     Literal["f1", "balanced_accuracy"] | None, typer.Option(help="Choose it on the dev files.")
 ]
 Candidates = Annotated[
-    Literal["midpoints", "scores", "hundredths"], typer.Option(help="What it is chosen from.")
+    Literal["midpoints", "scores", "hundredths"] | None,
+    typer.Option(help="What it is chosen from; default: midpoints."),
 ]
 Dev = Annotated[Path | None, typer.Option(help="To choose the threshold by.")]
 Several = Annotated[
@@ -66,7 +67,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     threshold: Cut = None,
     inclusive: Inclusive = False,
     choose: Choose = None,
-    candidates: Candidates = "midpoints",
+    candidates: Candidates = None,
     dev_predictions: Dev = None,
     dev_labels: Dev = None,
     several: Several = None,

@@ -8,7 +8,7 @@ Left out deliberately: reading files (``resources.result_rows``), matching and m
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +51,7 @@ class Choosing:
     inclusive: bool = False
     dev: Files | None = None
     by: Choice | None = None
-    candidates: Candidates = "midpoints"
+    candidates: Candidates | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,12 @@ def metrics_of(
     _check(columns, choosing)
     matched = _matched(files, columns, rules)
     _check_verdicts(matched.examples, columns)
-    threshold, chosen = None, ""
+    threshold, chosen, left_out = None, "", matched.left_out
     if not columns.verdict:
-        threshold, chosen = _threshold(columns, rules, choosing)
+        threshold, chosen, elsewhere = _threshold(columns, rules, choosing)
+        left_out |= {f"{what} (dev files)": count for what, count in elsewhere.items()}
     frame = score_examples(matched.examples, threshold, draws)
-    return MetricsRun(frame, threshold, chosen, tuple(matched.left_out.items()))
+    return MetricsRun(frame, threshold, chosen, tuple(left_out.items()))
 
 
 def _check(columns: Columns, choosing: Choosing) -> None:
@@ -100,6 +101,10 @@ def _check(columns: Columns, choosing: Choosing) -> None:
         raise EvaluationError("say which field holds the prediction: --verdict or --score")
     if (choosing.dev is None) != (choosing.by is None):
         raise EvaluationError("--choose needs --dev-predictions and --dev-labels, and they need it")
+    if choosing.candidates is not None and choosing.by is None:
+        raise EvaluationError(
+            "--candidates is what --choose chooses from, and --choose is not there"
+        )
     if choosing.dev is not None and choosing.threshold is not None:
         raise EvaluationError("a threshold is given with --threshold or chosen, not both")
 
@@ -125,23 +130,31 @@ def _matched(files: Files, columns: Columns, rules: Rules) -> Matched:
 
 def _check_verdicts(examples: Sequence[Example], columns: Columns) -> None:
     """A file without a single verdict has another spelling or another field, not bad luck."""
-    read = any(one.verdict or not math.isnan(one.score) for one in examples)
+    if columns.verdict:
+        read = any(one.verdict for one in examples)
+    else:
+        read = any(not math.isnan(one.score) for one in examples)
     if not read:
         name = columns.verdict or columns.score
         raise EvaluationError(f"no prediction has a value in {name} that could be read")
 
 
-def _threshold(columns: Columns, rules: Rules, choosing: Choosing) -> tuple[Threshold, str]:
+def _threshold(
+    columns: Columns, rules: Rules, choosing: Choosing
+) -> tuple[Threshold, str, Mapping[str, int]]:
+    """The threshold, a word on how it was chosen, and what the dev files left out."""
     if choosing.dev is None or choosing.by is None:
         given = USUAL_THRESHOLD if choosing.threshold is None else choosing.threshold
-        return Threshold(given, choosing.inclusive), ""
-    examples = _matched(choosing.dev, columns, rules).examples
+        return Threshold(given, choosing.inclusive), "", {}
+    matched = _matched(choosing.dev, columns, rules)
+    examples = matched.examples
     threshold, value = choose_threshold(
         scores_of(examples),
         labels_of(examples),
         choosing.by,
-        choosing.candidates,
+        choosing.candidates or "midpoints",
         inclusive=choosing.inclusive,
     )
     measure = choosing.by.replace("_", " ").replace("f1", "F1")
-    return threshold, f", chosen on {len(examples):,} others where {measure} is {value:.2%}"
+    told = f", chosen on {len(examples):,} others where {measure} is {value:.2%}"
+    return threshold, told, matched.left_out

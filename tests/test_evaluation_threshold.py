@@ -1,6 +1,7 @@
 """Spellings and thresholds: what counts as which label, and where scores are cut."""
 
 import math
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -125,3 +126,25 @@ def test_several_scores_combine_in_any_order(values: list[float], shuffler: obje
     moved = list(values)
     shuffler.shuffle(moved)
     assert mean == combined(moved, "mean")
+
+
+@pytest.mark.parametrize("size", [1e308, math.nextafter(math.inf, 0), 1e-308])
+def test_numbers_near_the_end_of_their_range(size: float):
+    """Means and thresholds stay numbers, and a threshold still parts the labels."""
+    assert (size, 0.0) == (
+        combined([size] * 3, "mean"),
+        combined([size, size, -size, -size], "mean"),
+    )
+    scores, labels = np.array([-size, -size, size]), np.array([1, 1, 0])
+    for candidates in get_args(Candidates):
+        found, value = choose_threshold(scores, labels, "balanced_accuracy", candidates)
+        assert math.isfinite(found.value)
+        assert (value, [1, 1, 0]) == (1.0, found.verdicts(scores).tolist())
+    turned, value = choose_threshold(scores[::2], np.array([0, 1]), "f1", inclusive=True)
+    assert (2 / 3, [0, 0]) == (value, turned.verdicts(scores[::2]).tolist())
+
+
+def test_the_ends_lie_beyond_every_score():
+    """Even where adding one changes nothing: all claims can be Supported, strictly above."""
+    found, value = choose_threshold(np.array([1e300, 2e300]), np.array([0, 1]), "f1")
+    assert (2 / 3, [0, 0]) == (value, found.verdicts(np.array([1e300, 2e300])).tolist())

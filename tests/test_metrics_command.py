@@ -1,70 +1,15 @@
 """``decomposerl metrics``: predictions of any project in, exact figures out, each fault named."""
 
-import gzip
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
+from metrics_parts import metrics, refused, sample, scores_of, write
 from sklearn import metrics as reference
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from dagster_project.cli import app
-
-Rows = Sequence[Mapping[str, object]]
-QUICK = ("--draws", "200")
-
-
-def metrics(*words: object) -> Result:
-    return CliRunner().invoke(app, ["metrics", *map(str, words), *QUICK])
-
-
-def scores_of(*words: object, group: str = "all") -> dict[str, float]:
-    """Metric to score of one group, from the JSON that the command prints."""
-    result = metrics(*words, "--json")
-    assert 0 == result.exit_code, result.output
-    page = json.loads(result.stdout)
-    return {row["metric"]: row["score"] for row in page["metrics"] if row["group"] == group}
-
-
-def refused(*words: object) -> str:
-    """What the command says where it exits with 2."""
-    result = metrics(*words)
-    assert 2 == result.exit_code, result.output
-    assert "" == result.stdout
-    return result.stderr
-
-
-def write(path: Path, rows: Rows) -> Path:
-    """Rows in the format of the path's ending."""
-    ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    frame = pl.DataFrame(rows)
-    data = {
-        ".jsonl": lambda: "".join(json.dumps(row) + "\n" for row in rows).encode(),
-        ".json": lambda: json.dumps(list(rows)).encode(),
-        ".csv": lambda: frame.write_csv().encode(),
-        ".tsv": lambda: frame.write_csv(separator="\t").encode(),
-    }
-    if ending == ".parquet":
-        frame.write_parquet(path)
-    else:
-        path.write_bytes(gzip.compress(data[ending]()) if path.suffix == ".gz" else data[ending]())
-    return path
-
-
-def sample(rows: int = 60) -> tuple[Rows, Rows]:
-    """Scores and labels of two parts, in another order in each file."""
-    rng = np.random.default_rng(0)
-    labels = (rng.random(rows) < 0.4).astype(int).tolist()
-    scores = np.clip(rng.normal(0.4, 0.2, rows) + 0.25 * np.array(labels), 0.01, 0.99).tolist()
-    said = [{"id": row, "probability": scores[row]} for row in range(rows)]
-    gold = [
-        {"id": row, "label": labels[row], "dataset": "first" if row % 3 else "second"}
-        for row in rng.permutation(rows).tolist()
-    ]
-    return said, gold
 
 
 @pytest.fixture
@@ -255,6 +200,62 @@ def test_shared_documents_widen_the_interval(tmp_path: Path):
     assert widths[1] > 2 * widths[0]
 
 
+def test_a_claim_without_a_document_stands_alone(tmp_path: Path):
+    """Blank and absent cells of ``--document`` are as many documents."""
+    rows = [
+        {"id": n, "label": n % 2, "p": 0.9, "doc": ("", " ", None, f"d{n}")[n % 4], "alone": n}
+        for n in range(40)
+    ]
+    file = write(tmp_path / "rows.jsonl", rows)
+    drawn = [
+        metrics(file, file, "--score", "p", "--document", name).stdout for name in ("doc", "alone")
+    ]
+    assert "40 claims" in drawn[0]
+    assert drawn[0] == drawn[1]
+
+
+def test_a_group_may_be_called_all(tmp_path: Path):
+    """The total stays the total: ``kind`` tells them apart."""
+    rows = [
+        {"id": n, "label": n % 2, "p": float(n % 2 if n < 20 else n % 3 == 0), "part": part}
+        for n, part in enumerate(["all"] * 20 + ["mean of groups"] * 20)
+    ]
+    file = write(tmp_path / "rows.jsonl", rows)
+    words = (file, file, "--score", "p", "--group", "part")
+    page = json.loads(metrics(*words, "--json").stdout)["metrics"]
+    claims = {(row["kind"], row["group"]): row["claims"] for row in page}
+    named = {("group", "all"): 20, ("group", "mean of groups"): 20}
+    assert {("total", "all"): 40, **named, ("mean", "mean of groups"): 40} == claims
+    text = metrics(*words).stdout
+    assert "40 claims: " in text
+    lines = [line.split()[0] for line in text.splitlines() if line.strip()]
+    assert 1 == lines.count("accuracy")
+    assert 1 == lines.count("all")
+
+
+def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
+    """Claims that chose no threshold are counted beside those that got no score."""
+    said, gold = sample()
+    odd = [*gold, {"id": 98, "label": "odd", "dataset": "first"}]
+    dev = write(tmp_path / "dev.csv", said[:40]), write(tmp_path / "dev_gold.jsonl", odd)
+    test = write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
+    words = (*test, "--score", "probability", "--choose", "f1", "--missing", "skip")
+    words += ("--drop", "odd", "--dev-predictions", str(dev[0]), "--dev-labels", str(dev[1]))
+    told = metrics(*words).stderr
+    assert "1 labels that were to be left out (dev files)" in told
+    assert "20 labels without a prediction (dev files)" in told
+    page = json.loads(metrics(*words, "--json").stdout)["left_out"]
+    assert {1, 20} == set(page.values())
+
+
+def test_signed_labels_are_not_read_as_unsigned(tmp_path: Path):
+    """-1 is no label until it is named; then it is the other one of 1."""
+    file = write(tmp_path / "rows.csv", [{"id": n, "label": n, "v": n} for n in (-1, 1)])
+    words = (file, file, "--verdict", "v")
+    assert "row 2, field label: '-1' spells no label" in refused(*words)
+    assert scores_of(*words, "--negative", "-1")["accuracy"] == 100
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -262,11 +263,13 @@ def test_shared_documents_widen_the_interval(tmp_path: Path):
         (("--verdict", "probability", "--threshold", "0.4"), "--score alone"),
         (("--score", "probability", "--choose", "f1"), "--dev-predictions and --dev-labels"),
         (("--score", "probability", "--dev-labels", "x.csv"), "go together"),
+        (("--score", "probability", "--candidates", "midpoints"), "--choose is not there"),
         (("--score", "probability", "--threshold", "nan"), "must be a finite number"),
         (("--score", "probability", "--id", " , "), "names no field"),
         (("--score", "confidence"), "field confidence: there is no such field; there are id, prob"),
         (("--score", "probability", "--label-id", "uid"), "field uid: there is no such field"),
         (("--verdict", "probability"), "no prediction has a value in probability"),
+        (("--verdict", "probability", "--score", "probability"), "no prediction has a value in pr"),
         (("--score", "probability", "--label", "dataset"), "'first' spells no label"),
     ],
 )

@@ -9,6 +9,7 @@ Left out deliberately: files and options (``dagster_project.metrics_run``).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -36,8 +37,10 @@ from decomposerl.evaluation.metrics import (
 from decomposerl.evaluation.threshold import Threshold
 
 ALL, MEAN = "all", "mean of groups"
+Kind = Literal["total", "group", "mean"]
 COLUMNS = pl.Schema(
     {
+        "kind": pl.String(),
         "group": pl.String(),
         "metric": pl.String(),
         "score": pl.Float64(),
@@ -48,7 +51,10 @@ COLUMNS = pl.Schema(
         "without_verdict": pl.Int64(),
     }
 )
-"""Scores are percent; null where the metric is not defined."""
+"""Scores are percent; null where the metric is not defined.
+
+``kind`` tells the total, a group and the mean over groups apart, whatever a group is called.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +92,16 @@ def score_examples(
     chosen = draws or Draws()
     rows: list[list[object]] = []
     whole = _figures(ALL, examples, threshold, chosen)
-    rows += _rows(ALL, whole, *_sizes(examples, threshold))
+    rows += _rows("total", ALL, whole, *_sizes(examples, threshold))
     names = list(dict.fromkeys(example.group for example in examples))
     if len(names) > 1:
         parts = {name: [one for one in examples if one.group == name] for name in names}
         found = [_figures(name, part, threshold, chosen) for name, part in parts.items()]
         for (name, part), figures in zip(parts.items(), found, strict=True):
-            rows += _rows(name, figures, *_sizes(part, threshold))
+            rows += _rows("group", name, figures, *_sizes(part, threshold))
         shared = [name for name in whole if all(name in figures for figures in found)]
         means = {name: _mean([figures[name] for figures in found]) for name in shared}
-        rows += _rows(MEAN, means, *_sizes(examples, threshold))
+        rows += _rows("mean", MEAN, means, *_sizes(examples, threshold))
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
@@ -141,7 +147,9 @@ def _mean(parts: Sequence[_Figure]) -> _Figure:
     return _Figure(score, np.mean([part.draws for part in parts], axis=0))
 
 
-def _rows(name: str, figures: dict[str, _Figure], *sizes: int) -> Iterator[list[object]]:
+def _rows(
+    kind: Kind, name: str, figures: dict[str, _Figure], *sizes: int
+) -> Iterator[list[object]]:
     for metric, figure in figures.items():
         numbers = (figure.score, *interval(figure.draws, LEVEL))
-        yield [name, metric, *(None if np.isnan(x) else 100 * x for x in numbers), *sizes]
+        yield [kind, name, metric, *(None if np.isnan(x) else 100 * x for x in numbers), *sizes]

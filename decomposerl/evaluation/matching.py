@@ -134,9 +134,16 @@ def _example(
     name: Id, label: Verdict, record: Record, columns: Columns, predicted: _Predicted
 ) -> Example:
     group = word_of(record, columns.group) if columns.group else ""
-    document = word_of(record, columns.document) if columns.document else None
+    document = _document(record, columns.document) if columns.document else None
     score = predicted.scores[0] if predicted.scores else math.nan
     return Example(name, label, predicted.verdict, score, group, document)
+
+
+def _document(record: Record, name: str) -> str | None:
+    """The document's name; None for an empty cell: the claim stands alone."""
+    cell = cell_of(record, name)
+    blank = cell is None or (isinstance(cell, str) and not cell.strip())
+    return None if blank else word_of(record, name)
 
 
 def _unlabelled(

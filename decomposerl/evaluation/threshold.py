@@ -7,6 +7,8 @@ Left out deliberately: where scores come from (``evaluation.matching``).
 """
 
 import math
+import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -26,6 +28,7 @@ from decomposerl.evaluation.metrics import (
 
 Several = Literal["max", "mean", "min"]
 Choice = Literal["f1", "balanced_accuracy"]
+_LARGEST = sys.float_info.max
 Candidates = Literal["midpoints", "scores", "hundredths"]
 
 
@@ -46,7 +49,7 @@ class Threshold:
 def combined(scores: Sequence[float], several: Several) -> float:
     """One score of the several that a claim has, in whatever order."""
     if several == "mean":
-        return math.fsum(scores) / len(scores)
+        return statistics.mean(scores)  # exact: a sum of the largest numbers has no end
     return max(scores) if several == "max" else min(scores)
 
 
@@ -91,5 +94,11 @@ def _places(scores: Numbers, candidates: Candidates) -> Numbers:
     if candidates == "hundredths":
         # Exactly the numbers of numpy.arange(0, 1, 0.01), which others use.
         return np.arange(100, dtype=np.float64) * 0.01
-    middles = scores[:-1] + np.diff(scores) / 2
-    return np.concatenate([[scores[0] - 1.0], middles, [scores[-1] + 1.0]])
+    middles = scores[:-1] / 2 + scores[1:] / 2  # halves first: a sum may have no end
+    return np.concatenate([[_beyond(scores[0], -1.0)], middles, [_beyond(scores[-1], 1.0)]])
+
+
+def _beyond(score: float, step: float) -> float:
+    """The number a step away, or the next there is where numbers stand further apart."""
+    moved = float(score) + step
+    return moved if moved != score else math.nextafter(moved, math.copysign(_LARGEST, step))

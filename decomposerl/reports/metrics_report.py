@@ -7,7 +7,6 @@ Left out deliberately: CSV and JSON, which are the frame itself.
 
 import polars as pl
 
-from decomposerl.evaluation.external import ALL
 from decomposerl.reports.attrition import aligned
 
 GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
@@ -15,15 +14,15 @@ GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "a
 
 def metrics_text(frame: pl.DataFrame) -> str:
     """Percent with 95 % intervals; groups have their own table, the mean over them last."""
-    whole = frame.filter(group=ALL)
+    whole = frame.filter(kind="total")
     pages = [aligned(whole.select("metric", score=_score(), interval=_interval()))]
-    groups = frame.filter(pl.col("group") != ALL)
+    groups = frame.filter(pl.col("kind") != "total")
     if groups.height:
         there = [name for name in GROUP_METRICS if name in groups["metric"]]
         rows = groups.filter(pl.col("metric").is_in(there)).select(
-            "group", "claims", "metric", shown=_score() + "  " + _interval()
+            "kind", "group", "claims", "metric", shown=_score() + "  " + _interval()
         )
-        wide = rows.pivot("metric", index=["group", "claims"], values="shown")
+        wide = rows.pivot("metric", index=["kind", "group", "claims"], values="shown").drop("kind")
         pages.append(aligned(wide.with_columns(pl.col(there).fill_null("")), last_is_total=True))
     return "\n\n".join(pages)
 
@@ -44,7 +43,7 @@ def _number(column: str) -> pl.Expr:
 
 def sizes_sentence(frame: pl.DataFrame) -> str:
     """How many claims there are, of which label, and how many got no verdict."""
-    row = frame.filter(group=ALL).row(0, named=True)
+    row = frame.filter(kind="total").row(0, named=True)
     refuted = row["claims"] - row["supported"]
     return (
         f"{row['claims']:,} claims: {row['supported']:,} supported, {refuted:,} not; "
