@@ -193,7 +193,7 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         found = _evaluated(data_folder, names, systems)
         against = tuple(system_named(key, systems).key for key in config.against)
         settings = ComparisonSettings(against, config.draws, config.seed)
-        frame = compared(found.claims(), found.predictions(), settings)
+        frame = compared(found.claims(), found.predictions(), settings, found.limited())
         metadata = {"comparison": dg.MetadataValue.md(comparison_markdown(frame))}
         return stage.table(frame, metadata)
 

@@ -100,15 +100,20 @@ class Evaluated:
 
     def runs(self) -> Runs:
         """Which were predicted in part, and which had no claim to predict."""
-        statuses = {
-            (system, benchmark): self.folder.run(key)["status"]
-            for key, benchmark, system in self._files(SCORES)
-        }
+        return Runs(
+            self._having(SCORES, LIMITED), self._having(SCORES, NOT_AVAILABLE, NOTHING_TO_ASK)
+        )
 
-        def having(*wanted: str) -> frozenset[tuple[str, str]]:
-            return frozenset(place for place, status in statuses.items() if status in wanted)
+    def limited(self) -> frozenset[tuple[str, str]]:
+        """Which predictions, as (system, test set), are of some of the claims only."""
+        return self._having(PREDICTIONS, LIMITED)
 
-        return Runs(having(LIMITED), having(NOT_AVAILABLE, NOTHING_TO_ASK))
+    def _having(self, kind: str, *wanted: str) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (system, benchmark)
+            for key, benchmark, system in self._files(kind)
+            if self.folder.run(key)["status"] in wanted
+        )
 
     def _files(self, kind: str) -> Iterator[tuple[str, str, str]]:
         """Key, test set and system of each file of a kind, in the order of the lists."""

@@ -9,6 +9,7 @@ from strategies import LAW
 from decomposerl.evaluation.comparison import ComparisonSettings, compared
 from decomposerl.evaluation.examined import examined
 from decomposerl.evaluation.published import IN_DOMAIN
+from decomposerl.reports.leaderboard_report import comparison_markdown
 from decomposerl.schemas import BENCHMARK_CLAIMS
 
 FAST = ComparisonSettings(draws=500)
@@ -68,6 +69,20 @@ def test_only_claims_that_both_have_count():
     short = said(TOY, [None] * 10)
     (row,) = compared({"toy": TOY}, {"toy": {"a": RIGHT, "b": short}}, FAST).to_dicts()
     assert (10, 100.0) == (row["rows"], row["difference"])
+
+
+def test_a_short_run_marks_its_rows_and_their_mean():
+    """In every pair that it is in, and in no other; the reader sees a star."""
+    sets = dict.fromkeys(IN_DOMAIN, TOY)
+    found = {name: {"a": RIGHT, "b": HALF, "c": WRONG} for name in sets}
+    short = {("a", IN_DOMAIN[0])}
+    frame = compared(sets, found, FAST, short)
+    marked = frame.filter("limited").select("system", "other", "benchmark").rows()
+    places = (IN_DOMAIN[0], "mean_in_domain")
+    assert {("a", other, place) for other in "bc" for place in places} == set(marked)
+    shown = comparison_markdown(frame).splitlines()
+    assert len(marked) == sum(line.endswith("\\* |") for line in shown)
+    assert not compared(sets, found, FAST)["limited"].any()
 
 
 def test_all_pairs_or_those_with_one():

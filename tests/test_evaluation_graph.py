@@ -145,6 +145,24 @@ def test_a_finished_run_is_a_no_op_and_gives_the_same_bytes(data: Path):
     assert first == file_sha256(path)
 
 
+def test_a_comparison_with_a_short_run_says_so(data: Path, whole: Path):
+    """Whole runs are held against each other unmarked, each against the short one marked."""
+    for system in OF_PROFILE[1:3]:
+        for name in (f"predictions/fever/{system}.parquet", _record(system)):
+            (data / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(whole / name, data / name)
+    assert materialize(data, SIMPLE, "fever", limit=4).success
+    assert materialize(data, draws=100).success
+    pairs = DataFolder(base_dir=str(data)).read("comparison")
+    short = [SIMPLE in row for row in pairs.select("system", "other").rows()]
+    assert [False, True, True] == sorted(short)
+    assert short == pairs["limited"].to_list()
+
+
+def _record(system: str) -> str:
+    return f"stage_runs/predictions__fever__{system}.json"
+
+
 def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path):
     """Four claims, two of either label; limited in status and board; then eight more."""
     short = materialize(data, SIMPLE, "fever", limit=4)

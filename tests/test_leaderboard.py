@@ -6,7 +6,8 @@ from leaderboard_parts import ONE, SYSTEMS, method, score, scores
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.leaderboard import Runs, leaderboard, wide
-from decomposerl.evaluation.published import COLUMNS, PUBLISHED
+from decomposerl.evaluation.published import COLUMNS, IN_DOMAIN, MEANS, PUBLISHED
+from decomposerl.evaluation.scores import mean_scores
 from decomposerl.evaluation.systems import system_named, systems
 
 OURS = "simple-qwen2.5-7b-faithful"
@@ -102,6 +103,17 @@ def test_the_wide_form_has_the_tables_columns_in_order():
     )
     assert [1, 2, 0] == shown["table"].unique(maintain_order=True).to_list()
     assert shown.filter(table=1)["engine"].null_count() == shown.filter(table=1).height
+
+
+def test_an_engine_is_named_once_also_where_a_mean_is_over_two():
+    """The mean's row names both; the wide form names each by itself."""
+    rows = [
+        score("decomposerl-tiny", name, 50.0, engine="ab"[place % 2])
+        for place, name in enumerate(IN_DOMAIN)
+    ]
+    mean = mean_scores(scores(rows), MEANS).to_dicts()
+    assert ["a / b"] == [row["engine"] for row in mean]
+    assert "a; b" == wide(board(*rows, *mean)).row(-1, named=True)["engine"]
 
 
 def test_keys_keep_models_and_protocols_apart():

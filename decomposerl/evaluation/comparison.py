@@ -3,7 +3,8 @@
 Takes the labelled claims of the test sets and the predictions of several systems, gives
 ``COMPARISON``: for each pair and test set the difference in balanced accuracy over the claims that
 both have, and for each mean of the leaderboard whose parts both have, the difference of the means.
-A claim without a verdict counts as wrong for the system that gave none.
+A claim without a verdict counts as wrong for the system that gave none. A row that a short run is
+in, also as a part of a mean, is ``limited``.
 
 Holm's correction is over the test sets of a pair; the two means are a family of their own. A test
 set on which a balanced accuracy is not defined (one label alone) gives no row.
@@ -13,7 +14,7 @@ intervals and p-values are shown, a reader decides.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -42,22 +43,25 @@ class ComparisonSettings:
 
 @dataclass(slots=True)
 class _Pair:
-    """A pair's differences by test set or mean, and the engines seen on both sides."""
+    """A pair's differences by test set or mean, the engines of both, and where a run was short."""
 
     system: str
     other: str
     found: dict[str, _Told] = field(default_factory=dict)
     engines: dict[str, tuple[str, str]] = field(default_factory=dict)
+    limited: set[str] = field(default_factory=set)
 
 
 def compared(
     claims: Mapping[str, pl.DataFrame],
     predictions: Predictions,
     settings: ComparisonSettings | None = None,
+    limited: Collection[tuple[str, str]] = frozenset(),
 ) -> pl.DataFrame:
     """Every pair of systems on every test set that both were run on; ``COMPARISON``.
 
     ``claims`` are the test sets as ``BENCHMARK_CLAIMS``; those without a label do not count.
+    ``limited`` names short runs by (system, test set).
     """
     chosen = settings or ComparisonSettings()
     labelled = {name: frame.drop_nulls("label") for name, frame in claims.items()}
@@ -65,6 +69,7 @@ def compared(
     rows: list[dict[str, object]] = []
     for system, other in _pairs(systems, chosen.against):
         pair = _Pair(system, other)
+        pair.limited = {name for one, name in limited if one in {system, other}}
         for name, frame in labelled.items():
             _add(pair, name, frame, predictions.get(name, {}), chosen)
         rows += _rows(pair)
@@ -129,6 +134,8 @@ def _means(pair: _Pair) -> dict[str, Difference]:
         if all(part in pair.found for part in parts):
             found[mean] = mean_difference([pair.found[part] for part in parts])
             pair.engines[mean] = _joint([pair.engines[part] for part in parts])
+            if not pair.limited.isdisjoint(parts):
+                pair.limited.add(mean)
     return found
 
 
@@ -148,6 +155,7 @@ def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, obje
             "engine": pair.engines[name][0],
             "other_engine": pair.engines[name][1],
             "rows": told.rows,
+            "limited": name in pair.limited,
             "difference": 100 * told.difference,
             "low": 100 * told.low,
             "high": 100 * told.high,

@@ -144,7 +144,7 @@ def _status(system: str, column: str, runs: Runs) -> str:
 def wide(board: pl.DataFrame) -> pl.DataFrame:
     """One row a system and table, in order: the layout of the paper's tables.
 
-    Columns: those of ``LEADERBOARD`` up to ``engine`` (each that answered a cell, once),
+    Columns: those of ``LEADERBOARD`` up to ``engine`` (each that answered a test set, once),
     ``limited`` (a cell is of a short run), then for each test set and mean ``<name>``,
     ``<name>_low``, ``<name>_high`` (ours) and ``<name>_paper`` (the paper's).
     """
@@ -155,7 +155,8 @@ def wide(board: pl.DataFrame) -> pl.DataFrame:
         for name in columns
         for part in PARTS
     ]
-    engines = pl.col("engine").drop_nulls().unique().sort().str.join("; ")
+    asked = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
+    engines = asked.drop_nulls().unique().sort().str.join("; ")
     engine = pl.when(engines != "").then(engines).alias("engine")
     limited = (pl.col("status") == _LIMITED).any().alias("limited")
     grouped = board.group_by(head, maintain_order=True).agg(engine, limited, *cells)

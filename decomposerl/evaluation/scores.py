@@ -128,10 +128,10 @@ def score(
 def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """Uniform means of balanced accuracy over benchmarks, as ``SCORES`` of their own.
 
-    One row a system and mean, where every benchmark of the mean has a score; the engine is named
-    where it is one. The interval stands on those of the parts, which are independent: each bound
-    is as far off as the root of the summed squares of theirs, over their number (Zou and Donner,
-    2008).
+    One row a system and mean, where every benchmark of the mean has a score; the engines
+    of the parts are named, each once. The interval stands on those of the parts, which are
+    independent: each bound is as far off as the root of the summed squares of theirs, over their
+    number (Zou and Donner, 2008).
     """
     whole = scores.filter(slice="all", metric="balanced_accuracy").drop_nulls("score")
     lines = []

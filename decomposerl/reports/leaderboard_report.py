@@ -89,7 +89,7 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             _chance(row["p_bootstrap"]),
             _chance(row["p_mcnemar"]),
             _chance(row["p_holm"]),
-            row["rows"],
+            f"{row['rows']} *" if row["limited"] else row["rows"],
         )
         for row in order.head(most).iter_rows(named=True)
     ]
@@ -105,7 +105,8 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     ]
     shown = (
         f"Balanced accuracy of the system minus the other's, points of percent, with its 95 % "
-        f"interval. {comparison.height:,} comparisons; the {len(rows)} clearest:\n\n"
+        f"interval. * a short run is in it. {comparison.height:,} comparisons; the {len(rows)} "
+        "clearest:\n\n"
     )
     return shown + markdown_table(headers, rows)
 

@@ -140,6 +140,7 @@ COMPARISON = Table(
         Column("engine", _S, "of the one that is compared"),
         Column("other_engine", _S, "of the other"),
         Column("rows", _I, "claims both have"),
+        Column("limited", pl.Boolean(), "a short run of either is in it; no measure"),
         Column("difference", _F, "balanced accuracy of system minus other, points of percent"),
         Column("low", _F, "2.5 % bound of the paired bootstrap"),
         Column("high", _F, "97.5 % bound"),
