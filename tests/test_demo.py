@@ -63,16 +63,21 @@ def test_the_demo_trains_a_part_of_its_recipe():
     assert recipe.held_out.claims > 0
 
 
-def test_the_demo_evaluates_every_baseline_and_its_policy():
-    """Each method once, as published; the policy on a part of every test set, both labels."""
-    assert [method.name for method in METHODS] == [one.partition("-")[0] for one in baselines()]
-    assert [] == [one for one in baselines() if "single_call" in one]
-    assert "decomposerl-tiny" == policy()
-    asked = config_named("demo_evaluate.yaml")["ops"]
+@pytest.mark.parametrize("file", [file for job, file in ASKED if job == "evaluate"])
+def test_a_part_of_every_test_set_is_asked(file: str):
+    """No test set is forgotten, which would be asked whole; each part has both labels."""
+    asked = config_named(file)["ops"]
     assert set(asked) == {
         key.replace("/", "__") for key in keys_of("evaluate") if key.startswith("predictions/")
     }
     assert all(settings["config"]["limit"] >= 2 for settings in asked.values())
+
+
+def test_the_demo_evaluates_every_baseline_and_its_policy():
+    """Each method once, as published, and the policy."""
+    assert [method.name for method in METHODS] == [one.partition("-")[0] for one in baselines()]
+    assert [] == [one for one in baselines() if "single_call" in one]
+    assert "decomposerl-tiny" == policy()
 
 
 def test_a_job_without_its_inputs_fails_and_says_so(
