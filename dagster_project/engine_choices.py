@@ -31,6 +31,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Price
 
 ProfileName = Literal["embedded", "local", "paper"]
+PoliciesAt = Literal["in_process", "served"]
 GenerationName = Literal["transformers", "vllm_colocate", "vllm_server"]
 GENERATION_ENGINES: tuple[GenerationName, ...] = get_args(GenerationName)
 OPENAI = "https://api.openai.com/v1"
@@ -50,6 +51,7 @@ class Server:
 
     ``urls`` end in ``/v1``; none means that a vLLM server is started. ``variable`` is what
     names them, ``key_variable`` what holds their key. ``price`` is None where none is known.
+    ``continues``: it goes on from an assistant's turn, as vLLM does.
     """
 
     model: str
@@ -58,6 +60,7 @@ class Server:
     key_variable: str = OPENAI_KEY
     has_key: bool = False
     price: Price | None = None
+    continues: bool = False
 
     @property
     def needs_key(self) -> bool:
@@ -82,7 +85,8 @@ class EngineChoices:
     silver run, 0 for none. ``generation`` samples a policy that is trained, at
     ``generation_url`` where that is a server of its own.
     Baselines are asked at ``evaluation_server`` where the model is open (a system names it; no
-    URL: a server is started), at ``openai_server``, or at a person's own ``endpoint_server``.
+    URL: a server is started), at ``openai_server``, or at a person's own ``endpoint_server``;
+    ``policies`` are asked in this process, or as adapters at ``evaluation_server``.
     """
 
     tokenizer: str = ""
@@ -106,6 +110,7 @@ class EngineChoices:
     evaluation_server: Server | None = None
     openai_server: Server | None = None
     endpoint_server: Server | None = None
+    policies: PoliciesAt = "in_process"
 
     @property
     def on_gpu(self) -> bool:
@@ -207,18 +212,34 @@ def _generation(env: Mapping[str, str]) -> dict[str, Any]:
 
 def _evaluated(env: Mapping[str, str], url: str) -> dict[str, Any]:
     """Where baselines find their models; none of one's own where no URL names one."""
-    own = _server(env, "ENDPOINT", "", "")
+    own = _continuing(env, "ENDPOINT", _server(env, "ENDPOINT", "", ""), usual=False)
     if own.urls and not own.model:
         raise ConfigError(
             "DECOMPOSERL_ENDPOINT_URL names an endpoint; DECOMPOSERL_ENDPOINT_MODEL must say what "
             "the model is called there"
         )
     hosted = Server(OPENAI_MODEL, (OPENAI,), "", OPENAI_KEY, bool(env.get(OPENAI_KEY)))
+    opened = _at(env, "EVALUATION", "", url)
+    started = not opened.urls
     return {
-        "evaluation_server": _at(env, "EVALUATION", "", url),
+        "evaluation_server": _continuing(env, "EVALUATION", opened, usual=not opened.needs_key),
         "openai_server": replace(hosted, price=PRICES[OPENAI_MODEL]),
         "endpoint_server": own if own.urls else None,
+        "policies": _policies(env, served=started or bool(env.get("DECOMPOSERL_EVALUATION_URL"))),
     }
+
+
+def _continuing(env: Mapping[str, str], role: str, server: Server, *, usual: bool) -> Server:
+    words = ("yes", "no") if usual else ("no", "yes")
+    said = one_of(env, f"DECOMPOSERL_{role}_CONTINUES", words)
+    return replace(server, continues=said == "yes")
+
+
+def _policies(env: Mapping[str, str], *, served: bool) -> PoliciesAt:
+    """Where a person says; else on the server that is named or started for open models."""
+    words = ("served", "in_process") if served else ("in_process", "served")
+    said = one_of(env, "DECOMPOSERL_EVALUATION_POLICIES", words)
+    return "served" if said == "served" else "in_process"
 
 
 def _server(env: Mapping[str, str], role: str, model: str, url: str, *, most: int = 0) -> Server:

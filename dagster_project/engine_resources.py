@@ -152,7 +152,7 @@ def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
 
 
 def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelResource:
-    """A server that is started goes on from an assistant's turn, and serves policies as well."""
+    """Whom methods ask; a server is started where no URL names one."""
     started = choices.evaluation_server is not None and not choices.evaluation_server.urls
     return EvaluationModelResource(
         results_dir=results,
@@ -165,7 +165,7 @@ def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelRe
         openai=_served(choices.openai_server),
         endpoint=_served(choices.endpoint_server),
         prompts_dir=choices.prompts,
-        policies="served" if started else "in_process",
+        policies=choices.policies,
         device=choices.device,
     )
 
@@ -177,6 +177,7 @@ def _served(server: Server | None, **started: Any) -> ServedModels:  # noqa: ANN
         endpoints=list(server.urls),
         model=server.model,
         thinking_style=_thinking_style(server),
+        continues=server.continues,
         **_prices(server),
         **_key(server),
         **started,

@@ -12,16 +12,21 @@ from strategies import LAW
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
-from dagster_project.engine_choices import engine_choices
+from dagster_project.engine_choices import ProfileName, engine_choices
+from dagster_project.engine_resources import engine_resources
 from dagster_project.engine_variables import names_of_keys, price
 from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Price
+from resources.evaluation.model import EvaluationModelResource
 
 ROOT = Path(__file__).resolve().parent.parent
 CANARY = "hidden7391"
 ONE = "must be one such as http"
 PLAIN = "user, password, query or fragment"
 WRONG = [
+    ("EVALUATION_CONTINUES", "maybe", "must be one of yes, no"),
+    ("EVALUATION_POLICIES", "here", "must be one of served, in_process"),
+    ("ENDPOINT_CONTINUES", "1", "must be one of no, yes"),
     ("CHAT_URL", "gpu:8000", "is not an http"),
     ("CHAT_URL", "ftp://gpu/v1", "is not an http"),
     ("CHAT_URL", "http:///v1", "is not an http"),
@@ -119,3 +124,39 @@ def test_names_that_end_in_key_are_keys():
     assert ("KEY", "MY_KEY", "OPENAI_API_KEY", "my_key") == names_of_keys(dict.fromkeys(names, "x"))
     env = {"A_KEY": "1", "PATH": "/bin"}
     assert ("A_KEY",) == engine_choices("paper", env).withheld
+
+
+URL = "http://127.0.0.1:8004/v1"
+OPENAI = "https://api.openai.com/v1"
+
+
+def asked(name: ProfileName, **variables: str) -> EvaluationModelResource:
+    env = {f"DECOMPOSERL_{key}": value for key, value in variables.items()}
+    found: EvaluationModelResource = engine_resources(engine_choices(name, env), "r")[
+        "evaluation_model"
+    ]
+    return found
+
+
+@pytest.mark.parametrize("name", ["local", "paper"])
+def test_policies_are_served_where_open_models_are(name: ProfileName):
+    """At the URL that a person names, or on the server that is started; a variable overrules it."""
+    assert "served" == asked(name, EVALUATION_URL=URL).policies
+    assert [URL] == asked(name, EVALUATION_URL=URL).open_models.endpoints
+    assert ("served" if name == "paper" else "in_process") == asked(name).policies
+    here = asked(name, EVALUATION_URL=URL, EVALUATION_POLICIES="in_process")
+    assert "in_process" == here.policies
+    assert "served" == asked(name, EVALUATION_POLICIES="served").policies
+    assert "in_process" == asked("embedded").policies
+
+
+def test_a_row_is_asked_in_one_form_wherever_its_server_comes_from():
+    """A vLLM goes on from a turn, named or started; a person's own endpoint where they say so."""
+    for found in (asked("paper"), asked("paper", EVALUATION_URL=URL), asked("local")):
+        assert found.open_models.continues
+    assert not asked("paper", EVALUATION_URL=URL, EVALUATION_CONTINUES="no").open_models.continues
+    assert not asked("paper", EVALUATION_URL=OPENAI).open_models.continues
+    assert not asked("paper").openai.continues
+    own = {"ENDPOINT_URL": URL, "ENDPOINT_MODEL": "m"}
+    assert not asked("paper", **own).endpoint.continues
+    assert asked("paper", **own, ENDPOINT_CONTINUES="yes").endpoint.continues

@@ -61,6 +61,9 @@ def test_a_tag_that_shares_its_token_with_the_verdict():
         (["<verdict>", "Supported", "</verdict>", "<|im_end|>"], "Supported"),
         (["Conclusion: the claim is ", "refuted", "."], "Refuted"),
         (["Final answer: ", "\\boxed{", "True", "}\nDone"], "Supported"),
+        (["So the final answer is:", " Supported"], "Supported"),
+        (["Follow up: Who?\n", "So the final answer is: ", "**Refuted**", "."], "Refuted"),
+        (["No. So the final answer is ", "refuted", "\nThat is all"], "Refuted"),
     ],
 )
 def test_a_plain_verdict_is_found(tokens: list[str], verdict: str):
@@ -79,6 +82,8 @@ def test_a_plain_verdict_is_found(tokens: list[str], verdict: str):
         "Verdict: not supported",
         "Supported\nVerdict: unclear",
         "Final answer: none\nSupported",
+        "So the final answer is: unclear\nSupported",
+        "I doubt that the final answer is: Supported",
         "Verdict: Supported or Refuted",
         "Supported, since the text says so.",
         "Supported\nbut unsure",

@@ -1,5 +1,6 @@
 """Predictions of a system as frames: what stands in them, and that labels never do."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from decomposerl.baselines.method import (
 )
 from decomposerl.chat import Token
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.confidence import READING
 from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.calibrating import fitted, read_calibration, write_calibration
@@ -143,6 +145,23 @@ def test_the_hash_is_of_words_and_settings_alone():
     assert 5 == len(set(hashes))
     assert hashes[0] == task(samples=3).prompt_hash(caller)
     assert {64} == {len(one) for one in hashes}
+    parts = [caller.prompt_hash("simple"), "faithful", 1, "{}", 42]
+    read = [*parts, READING]  # a confidence that is read anew is another result
+    assert hashes[0] == hashlib.sha256(json.dumps(read).encode()).hexdigest()
+
+
+def test_another_cut_of_the_evidence_is_another_question(tmp_path: Path):
+    """A claim keeps its id where its units are cut anew; it is asked again, the others are not."""
+    predict(task(), "hover", claims(3), ScriptedCaller(sure), tmp_path)
+    again = claims(3).with_columns(
+        passages=pl.when(pl.col("claim") == "claim 1")
+        .then(pl.lit(["one two"]))
+        .otherwise("passages")
+    )
+    made = predict(task(), "hover", again, ScriptedCaller(sure), tmp_path)
+    assert 1 == made.asked
+    rounds = [json.loads(notes)["rounds"] for notes in made.predictions["notes"]]
+    assert [2, 1, 2] == rounds
 
 
 def test_no_claims_give_empty_frames(tmp_path: Path):

@@ -1,6 +1,7 @@
 """Every baseline over HTTP: the calls that it makes are those that it says."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -166,6 +167,10 @@ def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path
         with ChatClient(settings, None) as chat:
             caller = ChatCaller(chat, Asking(continues=True), claims_at_once=1)
             (found,) = run_claims(procedure, "self_ask", case, caller, shelf(tmp_path))
+            assert {f"{chat.engine} continued", chat.engine} == {
+                caller.engine,
+                ChatCaller(chat).engine,
+            }
     assert ("Supported", 2) == (found.verification.verdict, len(found.verification.cycles))
     went_on = [body for body in served.asked if body["messages"][-1]["role"] == "assistant"]
     assert 3 == len(went_on)
@@ -178,3 +183,33 @@ def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path
         assert len(later) > len(earlier)
     others = [body for body in served.asked if body not in went_on]
     assert not any("continue_final_message" in json.dumps(body) for body in others)
+
+
+def test_self_ask_knows_how_sure_its_final_line_was(tmp_path: Path):
+    """A call that goes on may end the transcript, so it asks for alternatives; answers do not."""
+    (self_ask,) = (method for method in METHODS if method.name == "self_ask")
+    words = [("So the final answer is:", []), (" Supported", [(" Supported", 0.8), (" Ref", 0.1)])]
+    content = [
+        {
+            "token": text,
+            "logprob": math.log(0.8),
+            "bytes": None,
+            "top_logprobs": [
+                {"token": one, "logprob": math.log(chance), "bytes": None} for one, chance in top
+            ],
+        }
+        for text, top in words
+    ]
+    usual = replying(SELF_ASKED[-1])
+    (choice,) = usual.change["choices"]
+    last = replace(usual, change={"choices": [choice | {"logprobs": {"content": content}}]})
+    with FaultServer([replying(text) for text in SELF_ASKED[:-1]], last) as served:
+        settings = ChatSettings(model=MODEL, endpoints=(served.url,), needs_logprobs=False)
+        with ChatClient(settings, None) as chat:
+            caller = ChatCaller(chat, Asking(continues=True), claims_at_once=1)
+            procedure = self_ask.procedures["faithful"]
+            (found,) = run_claims(procedure, "self_ask", CASES[:1], caller, shelf(tmp_path))
+    assert ["transcript", "answer"] * 2 + ["transcript"] == [one.template for one in found.calls]
+    assert [5, None] * 2 + [5] == [body.get("top_logprobs") for body in served.asked]
+    assert found.confidence is not None
+    assert found.confidence.normalised == pytest.approx(0.8 / 0.9)

@@ -20,7 +20,9 @@ from decomposerl.sample.policy_lessons import lessons
 from decomposerl.schemas import CURVES
 from resources.embedded.tiny_policy import CHECKPOINT, VIEW
 from resources.engines import VerifierResource
+from resources.evaluation.chat_caller import ChatCaller
 from resources.evaluation.generation import Generated
+from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.model import EvaluationModelResource, OpenedSystem
 from resources.evaluation.served import ServedModels
 from resources.tables import DataFolder
@@ -129,6 +131,47 @@ def test_a_policy_is_an_adapter_on_a_server(trained: Path):
     rest = words[words.index("--enable-lora") :]
     assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
     assert ["tiny-7=/policy/adapter"] == rest[4:]
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
+def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
+    """Its name has the base's files beside the adapter's; a hub's base has its revision."""
+
+    def engine() -> str:
+        place = ServedModels(endpoints=["http://127.0.0.1:1/v1"])
+        by = resource(trained, policies="served", open_models=place)
+        return opened(by, "decomposerl-tiny", trained).engine
+
+    before = engine()
+    assert before == engine()
+    template = trained / "base_policy" / "chat_template.jinja"
+    template.write_text(template.read_text("utf-8") + " ", "utf-8")
+    assert before != engine()
+    adapter = ("tiny-7", str(trained / "policy" / "tiny" / "adapter"))
+    names = {
+        ServedModels(endpoints=["http://127.0.0.1:1/v1"], revision=revision)
+        .caller("org/m", MethodPrompts(), 42, results=trained, closers=[], adapter=adapter)[0]
+        .engine
+        for revision in ("", "abc", "def")
+    }
+    assert 3 == len(names)
+
+
+def test_the_hash_is_over_what_is_sent(tmp_path: Path):
+    """How a reasoning model's thinking is switched is told apart, and so are the two forms."""
+
+    def caller(**changes: object) -> ChatCaller:
+        place = ServedModels(**{"endpoints": ["http://127.0.0.1:1/v1"], "likeliest": 0, **changes})
+        return place.caller("m", MethodPrompts(), 42, results=tmp_path, closers=[])[0]
+
+    plain, started = caller(), caller(endpoints=[], vllm=["vllm"])
+    every = [plain, caller(thinking_style="qwen"), caller(thinking_style="openai")]
+    assert 3 == len({one.prompt_hash("simple") for one in every})
+    assert (plain.engine, plain.prompt_hash("simple")) == (
+        started.engine,
+        started.prompt_hash("simple"),
+    )
+    assert f"{plain.engine} continued" == caller(continues=True).engine
 
 
 def test_an_endpoint_is_asked_and_paid(tmp_path: Path):

@@ -36,7 +36,7 @@ from resources.prompts import load_policy_prompt, load_prompt
 FRESH_SEED, CLAIMS = 71_006, 3
 PROMPTS = MethodPrompts(given={"policy": load_policy_prompt(str(CHECKPOINT))})
 WEIGHTS = Weights(str(CHECKPOINT))
-MOST = 240
+MOST = 420
 
 
 @cache
@@ -216,9 +216,27 @@ def test_an_adapter_is_applied_and_named(adapter: str):
         _ = LocalModel(Weights(str(CHECKPOINT), str(CHECKPOINT)), PROMPTS).engine
 
 
+def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
+    """Tokenizer, chat template and settings as well as weights; not a file beside them."""
+    folder = tmp_path / "base"
+    shutil.copytree(CHECKPOINT, folder)
+    before = Weights(str(folder)).name
+    (folder / "README.md").write_text("words", "utf-8")
+    assert before == Weights(str(folder)).name
+    names = {before}
+    for file in ("tokenizer.json", "chat_template.jinja", "config.json", "model.safetensors"):
+        with (folder / file).open("ab") as stream:
+            stream.write(b" ")
+        names.add(Weights(str(folder)).name)
+    assert 5 == len(names)
+    assert {"org/m@a float32", "org/m@b float32"} == {
+        Weights("org/m", revision=revision).name for revision in ("a", "b")
+    }
+
+
 def test_a_recipe_says_how_its_policy_is_asked():
     """The view and the limits of training hold at inference; the prompt is the base's own."""
-    assert PolicyAsking(VIEW, 352, 0, 1.0) == asking_of(TINY)
+    assert PolicyAsking(VIEW, MOST, 0, 1.0) == asking_of(TINY)
     assert PolicyAsking(None, 4_500, 5, 1.0) == asking_of(PAPER_7B, samples=5)
     assert load_prompt("policy").digest != load_policy_prompt(str(CHECKPOINT)).digest
     assert load_prompt("policy") == load_policy_prompt("Qwen/Qwen2.5-7B-Instruct")

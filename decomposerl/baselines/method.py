@@ -59,7 +59,8 @@ class Call:
     ``template`` is a section of the method's prompt file and ``variables`` fill its places, all
     of them. ``continues`` is text of the assistant's own turn that the reply goes on from (a
     running transcript), ``stop`` ends it, ``temperature`` 0 is greedy, ``sample`` tells equal
-    calls of a sampled method apart.
+    calls of a sampled method apart. ``concludes``: its reply may hold the verdict, though its
+    operation does not say so.
     """
 
     operation: Operation
@@ -70,6 +71,7 @@ class Call:
     max_tokens: int = 1_024
     temperature: float = 0.0
     sample: int = 0
+    concludes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

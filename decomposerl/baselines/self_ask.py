@@ -56,7 +56,8 @@ class _Transcript:
     pairs: list[Pair] = field(default_factory=list)
 
     def go_on(self) -> Call:
-        return Call("next_question", "transcript", self._variables(), self.text, (SLOT,), 256)
+        known = self._variables()
+        return Call("next_question", "transcript", known, self.text, (SLOT,), 256, concludes=True)
 
     def finish(self) -> Call:
         self.text += f" No.\n{FINAL}" if self.text == NEEDED else FINAL
@@ -137,4 +138,5 @@ METHOD = Method(
     procedures={"faithful": self_ask, "single_call": written_out(OPENING)},
     expected_calls=expected_calls,
     prompt="self_ask",
+    revision=2,
 )

@@ -24,6 +24,9 @@ from itertools import accumulate
 from decomposerl.chat import Token
 from decomposerl.traces.trace import Verdict
 
+READING = 2
+"""Raised whenever this file reads another number, or none, from the same tokens. It is part of the
+prompt's hash, so that stored claims are read anew."""
 TAG = "<verification>"
 PAIRS = (("supported", "refuted"), ("yes", "no"), ("true", "false"))
 """Words for Supported and for Refuted; in a trace the first pair alone."""
@@ -31,8 +34,8 @@ SMALLEST_REST = 1e-6
 """Least mass that unlisted tokens may have: log probabilities come in single precision."""
 _WORD = "|".join(word for pair in PAIRS for word in pair)
 _MARKS = r"(?:[^\S\n]|<\|?/?[a-z_]+\|?>|\\boxed|[*_`\"'“”‘’«»\[\](){}#>.!-])*+"
-_WHOSE = rf"{_MARKS}(?:(?:final|overall|my)\s)?"
-_SAYS = rf"{_MARKS}(?:[:=]|is\b)"
+_WHOSE = rf"{_MARKS}(?:(?:yes|no)\b[.,]?\s)?(?:so,?\s)?(?:the\s)?(?:(?:final|overall|my)\s)?"
+_SAYS = rf"{_MARKS}(?:[:=]|is\b(?:\s?:)?)"
 _LAST_NAMED = re.compile(
     rf"^{_WHOSE}(?:verdict|(?<=final.)(?:answer|conclusion|label)){_SAYS}(.*)$",
     re.IGNORECASE | re.MULTILINE,

@@ -26,37 +26,43 @@ from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Message,
 from decomposerl.errors import EngineError
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
-from resources.chat.settings import Price
+from resources.chat.settings import Price, ThinkingStyle
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
 
 SPEAKS: frozenset[Operation] = frozenset({"verify", "procedure"})
-"""Operations whose replies may spell a verdict."""
+"""Operations whose replies may spell a verdict; of others a call says so (``concludes``)."""
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
+
+CONTINUED = " continued"
+"""Ends the engine's name where transcripts are the assistant's own, unfinished turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
     """What decides the answers, besides the model and the call.
 
-    ``likeliest`` alternatives are asked for a token of the operations in ``SPEAKS``, 0 for no
-    log probabilities. ``continues``: the endpoint goes on from an assistant's turn.
-    ``thinking`` switches a reasoning model's, None leaves it alone.
+    ``likeliest`` alternatives are asked for a token of a call that may spell a verdict, 0 for
+    no log probabilities. ``continues``: the endpoint goes on from an assistant's turn.
+    ``thinking`` switches a reasoning model's, None leaves it alone; ``thinking_style`` is how the
+    client does it, and which settings such a model is sent at all.
     """
 
     seed: int = 42
     likeliest: int = 5
     continues: bool = False
     thinking: bool | None = None
+    thinking_style: ThinkingStyle = "none"
 
     def sampling(self, call: Call) -> Sampling:
         """As a call is sampled; samples of one call differ in the seed."""
+        speaks = call.concludes or call.operation in SPEAKS
         return Sampling(
             temperature=call.temperature,
             seed=self.seed + call.sample,
             max_tokens=call.max_tokens,
             stop=call.stop,
-            top_logprobs=self.likeliest if call.operation in SPEAKS else 0,
+            top_logprobs=self.likeliest if speaks else 0,
         )
 
 
@@ -82,8 +88,11 @@ class ChatCaller:
 
     @property
     def engine(self) -> str:
-        """The client and its model."""
-        return self._chat.engine
+        """The client and its model, and whether transcripts were its own turn.
+
+        Answers of the two forms are never taken for each other's.
+        """
+        return self._chat.engine + (CONTINUED if self._asking.continues else "")
 
     def prompt_hash(self, prompt: str) -> str:
         """Over the prompt file and all of ``Asking``."""

@@ -2,7 +2,7 @@
 
 Takes what came of a claim, gives it back by claim. A shelf belongs to the engine, the system
 and the prompt hash together, so that none of them is ever taken for another; within it a
-claim's key is over its id, the system and the prompt hash.
+claim's key is over its id, its text with the evidence in its units, the system and the prompt hash.
 
 Left out deliberately: failed claims. They are not stored, so that the next run asks again;
 and the frames of results (``resources.evaluation.generation``).
@@ -76,11 +76,21 @@ def finish(claim_id: str, found: Verification, calls: Sequence[CallRecord]) -> F
 class FinishedClaims:
     """The shelf of one engine, system and prompt."""
 
-    def __init__(self, folder: Path, engine: str, system: str, prompt_hash: str) -> None:
-        """Shelves of other engines, systems and prompts may lie in the same folder."""
+    def __init__(
+        self,
+        folder: Path,
+        engine: str,
+        system: str,
+        prompt_hash: str,
+        asked: Mapping[str, str] | None = None,
+    ) -> None:
+        """Shelves of other engines, systems and prompts may lie in the same folder.
+
+        ``asked``: the digest of what is asked about a claim, by its id.
+        """
         name = f"{engine} {system} {prompt_hash}"
         self._shelf = Shelf(folder / slug(name), name)
-        self._system, self._prompt_hash = system, prompt_hash
+        self._system, self._prompt_hash, self._asked = system, prompt_hash, asked or {}
 
     def read(self, claim_ids: Sequence[str]) -> dict[str, Finished]:
         """Those of the claims that are done, by claim."""
@@ -105,7 +115,8 @@ class FinishedClaims:
         self._shelf.compact()
 
     def _key(self, claim_id: str) -> str:
-        return key_of(claim_id, self._system, self._prompt_hash)
+        asked = self._asked.get(claim_id, "")
+        return key_of(claim_id, asked, self._system, self._prompt_hash)
 
 
 def _plain(done: Finished) -> dict[str, Any]:

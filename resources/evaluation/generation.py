@@ -22,6 +22,7 @@ import polars as pl
 
 from decomposerl.baselines.method import Procedure, Question
 from decomposerl.evaluation.calibration import Calibration
+from decomposerl.evaluation.confidence import READING
 from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
@@ -67,9 +68,9 @@ class Task:
         return {name: getattr(self, name) for name in named}
 
     def prompt_hash(self, caller: MethodCaller) -> str:
-        """64 hex digits of SHA-256 over the prompt files, the code's revision and all settings."""
+        """64 hex digits of SHA-256 over the prompt files, the code's revisions and all settings."""
         files = caller.prompt_hash(self.prompt)
-        parts = [files, self.protocol, self.revision, self.settings, self.seed]
+        parts = [files, self.protocol, self.revision, self.settings, self.seed, READING]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -103,8 +104,9 @@ def predict(  # noqa: PLR0913 - each is one thing that a run is told
     prompt_hash = task.prompt_hash(caller)
     if calibration is not None:  # before anything is spent
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
-    shelf = FinishedClaims(shards / benchmark, caller.engine, task.shelf, prompt_hash)
     cases = _cases(claims)
+    asked = {case.claim_id: _digest(case.question) for case in cases}
+    shelf = FinishedClaims(shards / benchmark, caller.engine, task.shelf, prompt_hash, asked)
     known = len(shelf.read([case.claim_id for case in cases]))
     done = run_claims(
         task.procedure, task.prompt, cases, caller, shelf, limits=limits, progress=progress
@@ -127,6 +129,11 @@ def _cases(claims: pl.DataFrame) -> list[Case]:
         Case(claim_id, Question(claim, evidence, tuple(passages)))
         for claim_id, claim, evidence, passages in columns.iter_rows()
     ]
+
+
+def _digest(question: Question) -> str:
+    """Of all that a method sees of a claim; units of the same evidence may be cut anew."""
+    return hashlib.sha256(json.dumps(asdict(question)).encode()).hexdigest()
 
 
 def _row(one: Finished, *, decomposes: bool) -> dict[str, Any]:

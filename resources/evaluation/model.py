@@ -42,7 +42,7 @@ from resources.evaluation.caller import MethodCaller
 from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.policy_method import PROMPT, asking_of, policy_procedure
+from resources.evaluation.policy_method import PROMPT, REVISION, asking_of, policy_procedure
 from resources.evaluation.runner import Limits
 from resources.evaluation.served import ServedModels
 from resources.evaluation.verifier_caller import VerifierCaller, scored
@@ -214,7 +214,8 @@ class EvaluationModelResource(StoredResource):
         base = str(data.path / BASE_POLICY) if recipe.model == BASE_POLICY else recipe.model
         asking = asking_of(recipe, samples)
         prompts = MethodPrompts(given={PROMPT: load_policy_prompt(base, self.prompts_dir)})
-        weights = Weights(base, str(chosen.adapter), "main", self.device, recipe.lora.dtype)
+        revision = self.open_models.revision or "main"
+        weights = Weights(base, str(chosen.adapter), revision, self.device, recipe.lora.dtype)
         task = Task(
             system.key,
             system.method,
@@ -225,6 +226,7 @@ class EvaluationModelResource(StoredResource):
             settings=json.dumps([asdict(asking_of(recipe)), weights.name], sort_keys=True),
             seed=self.seed,
             samples=samples,
+            revision=REVISION,
         )
         if self.policies == "served":
             adapter = (f"{recipe.name}-{chosen.selected.step}", str(chosen.adapter))

@@ -31,6 +31,9 @@ from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 
 PROMPT = NAME
+REVISION = 1
+"""Raised whenever a change of this file, of the evidence's view or of the grammar that reads a
+trace may change a verdict, a trace or a call: earlier answers are not the new code's."""
 AGREEMENT = "agreement"
 """The note with the share of samples whose verdict is the greedy one's."""
 

@@ -92,8 +92,7 @@ class ServedModels(dg.Config):
         if not self.endpoints and not self.vllm:
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
         started = self.server(requested, adapter)
-        # A policy that was trained again keeps its name; replies of the two are kept apart.
-        revision = digest_of(Path(folder)) if folder else self.revision
+        revision = self._revision(requested, folder)
 
         def make() -> CountedChat:
             from resources.chat.client import ChatClient
@@ -107,6 +106,16 @@ class ServedModels(dg.Config):
         asking, width = self._asking(seed), self.concurrency
         caller = ChatCaller(chat, asking, prompts=prompts, claims_at_once=width, price=self._price)
         return caller, chat
+
+    def _revision(self, base: str, adapter: str) -> str:
+        """What is known of the weights: the base's revision or files, and the adapter's.
+
+        A policy that was trained again, or on another base, keeps its name; replies are kept apart.
+        """
+        if not adapter:
+            return self.revision
+        under = digest_of(Path(base)) if Path(base).is_dir() else self.revision
+        return "+".join(one for one in (under, digest_of(Path(adapter))) if one)
 
     def _urls(self, server: VllmServer, closers: Closers) -> tuple[str, ...]:
         """The endpoints, or the server, which is started where there are none."""
@@ -137,8 +146,9 @@ class ServedModels(dg.Config):
         return Asking(
             seed=seed,
             likeliest=0 if self.thinking_style == "openai" else self.likeliest,
-            continues=self.continues or not self.endpoints,
+            continues=self.continues,
             thinking={"default": None, "on": True, "off": False}[self.thinking],
+            thinking_style=self.thinking_style,
         )
 
     def _settings(self, model: str, revision: str, urls: tuple[str, ...]) -> ChatSettings:

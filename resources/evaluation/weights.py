@@ -20,6 +20,7 @@ from decomposerl.errors import EngineError
 
 DataType = Literal["float32", "bfloat16", "float16"]
 _ADAPTER = "adapter_model.safetensors"
+_READ = frozenset({".safetensors", ".json", ".jinja", ".txt", ".model"})
 _SHOWN = 12
 
 
@@ -114,9 +115,10 @@ def _listed(ids: int | list[int]) -> list[int]:
 
 
 def digest_of(folder: Path) -> str:
-    """12 hex digits of SHA-256 over the weight files of a folder."""
+    """12 hex digits of SHA-256 over weights, settings, tokenizer and chat template."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in sorted(one for one in folder.iterdir() if one.suffix in _READ):
         with path.open("rb") as handle:
+            digest.update(path.name.encode() + b"\0")
             digest.update(hashlib.file_digest(handle, "sha256").digest())
     return digest.hexdigest()[:_SHOWN]
