@@ -49,5 +49,5 @@ TRAINING_HOURS_SOURCE = (
     "the paper took 120 hours on two H100, one of them the judge's, and 48 on one with its tiny "
     "judge; not measured here"
 )
-MINICHECK_PROMPT_TOKENS = 110.0
+MINICHECK_PROMPT_TOKENS = 100.0
 """Around document and claim: ``minicheck.md``, counted in the same way."""
