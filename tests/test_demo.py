@@ -1,7 +1,9 @@
 """The demo: its jobs make the whole graph, its files fit, training and evaluation are told."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -17,6 +19,7 @@ from dagster_project.profiles import Profile
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.training.curves import MEASURE_NAMES
 from decomposerl.training.experiments import experiment
+from resources.tables import DataFolder
 from resources.training.run import TrainingOutcome
 
 SPLITS = ("held_out_sampled", "held_out_greedy")
@@ -78,6 +81,51 @@ def test_the_demo_evaluates_every_baseline_and_its_policy():
     assert [method.name for method in METHODS] == [one.partition("-")[0] for one in baselines()]
     assert [] == [one for one in baselines() if "single_call" in one]
     assert "decomposerl-tiny" == policy()
+
+
+@dataclass
+class NotedRuns(JobRuns):
+    """Notes the partitions that are run with checks, and those without; ranking fails."""
+
+    checked: list[str | None] = field(default_factory=list)
+    unchecked: list[str | None] = field(default_factory=list)
+
+    def done(
+        self,
+        job: str,
+        config: Mapping[str, Any] | None = None,
+        partition: str | None = None,
+        log_level: str = "INFO",
+        *,
+        checks: bool = True,
+    ) -> bool:
+        """Whether it is an evaluation."""
+        assert log_level == ("ERROR" if partition else "INFO")
+        assert bool(config) == (partition == policy())
+        (self.checked if checks else self.unchecked).append(partition)
+        return job == "evaluate"
+
+
+def test_checks_of_predictions_run_once(tmp_path: Path):
+    """They are steps of every test set; what they show at the end is the last system's."""
+    runs, profile = NotedRuns(), Profile("embedded", None, tmp_path)
+    folder = DataFolder(base_dir=str(tmp_path))
+    assert demo._evaluate(runs, folder, profile, Console(quiet=True)) is None
+    assert baselines() == runs.unchecked
+    assert [policy(), None] == runs.checked
+
+
+def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
+    """Its assets are made all the same, and no check is recorded."""
+    with dg.instance_for_test() as instance:
+        runs = JobRuns(Profile("embedded", None, tmp_path), instance)
+        for checks in (False, True):
+            assert runs.done("rank", log_level="ERROR", checks=checks)
+        told = [instance.all_logs(run.run_id) for run in instance.get_runs()]
+    kinds = [[one.get_dagster_event().event_type_value for one in log if one.is_dagster_event]
+             for log in told]  # fmt: skip
+    assert [2, 0] == [events.count("ASSET_CHECK_EVALUATION") for events in kinds]
+    assert [2, 2] == [events.count("ASSET_MATERIALIZATION") for events in kinds]
 
 
 def test_a_job_without_its_inputs_fails_and_says_so(
