@@ -39,8 +39,8 @@ from decomposerl.schemas import (
     RULE_FILTERED,
     SILVER_DECOMPOSED,
     TRAINING_CLAIMS,
-    Table,
 )
+from decomposerl.table import Table
 
 ENGINES_ASKED = (
     "token_budget",

@@ -13,7 +13,15 @@ from strategies import LAW
 from decomposerl.sample.policy_lessons import lessons
 from decomposerl.traces.grammar import parse_trace
 from resources.embedded.tiny_policy import VIEW
-from resources.embedded.tiny_tokenizer import END, PAD, START, TAGS, train_tokenizer
+from resources.embedded.tiny_tokenizer import (
+    CLAIM,
+    END,
+    EVIDENCE,
+    PAD,
+    START,
+    TAGS,
+    train_tokenizer,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast as Tokenizer
@@ -123,7 +131,7 @@ def test_marks_are_where_a_trainer_looks_for_them(either: "Tokenizer"):
     """Padding stands on the left, and is not what ends a trace."""
     assert (PAD, END) == (either.pad_token, either.eos_token)
     assert either.padding_side == "left"
-    assert VOCABULARY + len(TAGS) == len(either)
+    assert VOCABULARY + len((*TAGS, EVIDENCE, CLAIM)) == len(either)
     assert len({*ids(either, PAD), *ids(either, START), *ids(either, END)}) == 3
 
 
