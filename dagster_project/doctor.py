@@ -53,6 +53,7 @@ def examine(profile: Profile, key_named: Keys, experiment: str = "") -> Readines
         *(look.spacy_model(name) for name in engines.spacy_models),
         *_models(engines),
         *_servers(engines, key_named),
+        *_evaluating(engines, key_named),
         *look.gpus(required=engines.on_gpu or _starts_a_server(engines)),
         look.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
         look.compiled_loops(),
@@ -114,6 +115,22 @@ def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
             "pip install vllm, name it in DECOMPOSERL_VLLM, or name a running server in "
             "DECOMPOSERL_VERIFIER_URL",
         )
+
+
+def _evaluating(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
+    """The endpoints of baselines: one's own must answer, that for open models only if it is used.
+
+    OpenAI's is not asked: few evaluate with it, and it answers nobody without a key.
+    """
+    own, opened = engines.endpoint_server, engines.evaluation_server
+    for server in (own, opened):
+        if server is None or not server.urls:
+            continue
+        value, mine = key_named(server.key_variable), server is own
+        if mine and server.needs_key:
+            yield look.key(server.key_variable, value, required=True)
+        for url in server.urls:
+            yield look.endpoint(url, server.model, value, _endpoint_mend(server), required=mine)
 
 
 def _endpoint_mend(server: Server) -> str:

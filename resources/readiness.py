@@ -100,9 +100,14 @@ def key(variable: str, value: SecretStr, *, required: bool) -> Finding:
     return Finding("key", variable, "note", "not set; asked without a key")
 
 
-def endpoint(url: str, model: str, value: SecretStr, mend: str) -> Finding:
-    """Whether ``<url>/models`` answers within three seconds and lists ``model``."""
-    what = f"{url} for {model}"
+def endpoint(
+    url: str, model: str, value: SecretStr, mend: str, *, required: bool = True
+) -> Finding:
+    """Whether ``<url>/models`` answers within three seconds and lists ``model``.
+
+    No ``model``: whatever it serves will do.
+    """
+    what, absent = f"{url} for {model}" if model else url, _absent(required=required)
     headers = {"Authorization": f"Bearer {value.get_secret_value()}"} if value else {}
     try:
         request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310 - http(s), checked where it was read
@@ -110,15 +115,17 @@ def endpoint(url: str, model: str, value: SecretStr, mend: str) -> Finding:
             served = [str(one["id"]) for one in json.loads(reply.read())["data"]]
     except urllib.error.HTTPError as error:
         said = f"answered with status {error.code}"
-        return Finding("endpoint", what, "missing", said, mend)
+        return Finding("endpoint", what, absent, said, mend)
     except OSError as error:
         said = f"does not answer: {getattr(error, 'reason', error)}"
-        return Finding("endpoint", what, "missing", said, mend)
+        return Finding("endpoint", what, absent, said, mend)
     except (ValueError, KeyError, TypeError):
-        return Finding("endpoint", what, "missing", "answered with no list of models", mend)
+        return Finding("endpoint", what, absent, "answered with no list of models", mend)
+    listed = ", ".join(served[:_LISTED]) or "nothing"
+    if not model:
+        return Finding("endpoint", what, "ok", f"answers and serves {listed}")
     if model not in served:
-        listed = ", ".join(served[:_LISTED]) or "nothing"
-        return Finding("endpoint", what, "missing", f"serves {listed}, not the model", mend)
+        return Finding("endpoint", what, absent, f"serves {listed}, not the model", mend)
     return Finding("endpoint", what, "ok", "answers and lists the model")
 
 

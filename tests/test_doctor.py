@@ -183,6 +183,27 @@ def test_an_endpoint_that_nobody_listens_at_is_missing():
         assert "ok" == look.endpoint(server.url, "tiny", NO_KEY, "").state
 
 
+def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
+    """A person's own must list its model; the one for open models is noted where it is silent."""
+
+    def told(own: str, opened: str) -> list[tuple[str, str]]:
+        env = {"PROFILE": "local", "ENDPOINT_MODEL": "mine", "CHAT_URL": own}
+        found = doctor(tmp_path, "--json", ENDPOINT_URL=own, EVALUATION_URL=opened, **env)
+        findings = json.loads(found.stdout)["findings"]
+        asked = (f"{own} for mine", opened)
+        return [(f["state"], f["said"]) for f in findings if f["what"] in asked]
+
+    with listing("mine", "another") as server:
+        right = told(server.url, server.url)
+    assert ("ok", "answers and lists the model") in right
+    assert ("ok", "answers and serves mine, another") in right
+    with listing("yours") as server:
+        (own, opened) = told(server.url, closed_url())
+    assert ("missing", "serves yours, not the model") == own
+    assert "note" == opened[0]
+    assert "does not answer" in opened[1]
+
+
 def test_a_required_key_is_missed_and_an_optional_one_is_noted():
     """Only OpenAI's own endpoint needs one."""
     assert "missing" == look.key("A_KEY", NO_KEY, required=True).state
