@@ -40,6 +40,9 @@ class PolicyConfig(dg.Config):
 
     steps: int | None = Field(default=None, ge=1, description="optimizer steps; null: the recipe's")
     seed: int | None = Field(default=None, ge=0, description="of sampling and order; as above")
+    held_out_claims: int | None = Field(
+        default=None, ge=0, description="claims that tell the progress; 0: none; as above"
+    )
     stop_unhealthy: bool = Field(
         default=True, description="health rules may end the run; otherwise they only warn"
     )
@@ -66,11 +69,13 @@ class PolicyConfig(dg.Config):
 
     def applied(self, experiment: Experiment) -> Experiment:
         """The recipe with what differs."""
-        optimization = experiment.optimization
+        optimization, held_out = experiment.optimization, experiment.held_out
         if self.steps is not None:
             optimization = replace(optimization, steps=self.steps)
+        if self.held_out_claims is not None:
+            held_out = replace(held_out, claims=self.held_out_claims)
         seed = experiment.seed if self.seed is None else self.seed
-        return replace(experiment, optimization=optimization, seed=seed)
+        return replace(experiment, optimization=optimization, held_out=held_out, seed=seed)
 
     def applied_to_trainer(self, trainer: PolicyTrainerResource) -> PolicyTrainerResource:
         """The profile's trainer with what differs."""

@@ -32,6 +32,7 @@ _TOLD = (
     *(f"held_out_sampled/{name}" for name in (*_PAID, "total", "balanced_accuracy", "questions")),
     "held_out_greedy/balanced_accuracy",
 )
+_PHASES = ("generation", "judging", "update")
 _WINDOW = 9
 _COLUMNS = 3
 
@@ -79,7 +80,7 @@ def study_page(study: Study, picture: Path) -> str:
     parts = [f"![Each reward over the steps]({picture.name})"]
     for name, outcomes in study.outcomes.items():
         if outcomes:
-            minutes = [sum(o["seconds"].values()) / 60 for o in outcomes]
+            minutes = [sum(o["seconds"][phase] for phase in _PHASES) / 60 for o in outcomes]
             seeds = f"{len(outcomes)} seed{'s' * (len(outcomes) > 1)}"
             parts.append(
                 f"### `{name}`: {_TITLES[name]}\n\n{seeds}, "

@@ -26,7 +26,7 @@ def write_run(folder: Path, before: float, after: float, stopped: str = "") -> N
         "stopped": stopped,
         "before": dict.fromkeys(_TOLD, before),
         "after": {} if stopped else dict.fromkeys(_TOLD, after),
-        "seconds": {"generation": 60.0, "judging": 30.0, "update": 30.0},
+        "seconds": {"generation": 60.0, "judging": 30.0, "update": 30.0, "held_out": 90.0},
     }
     (folder / "outcome.json").write_text(json.dumps(outcome), "utf-8")
     rows = [

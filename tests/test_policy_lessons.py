@@ -5,7 +5,6 @@ import re
 from collections import Counter
 from itertools import islice
 
-import pytest
 from fakes import BagOfWordsEmbedder
 
 from decomposerl.rewards.settings import RewardSettings
@@ -62,7 +61,8 @@ def test_the_same_arguments_give_the_same_lessons():
     assert some(flaws=0.5, count=50) == some(flaws=0.5, count=50)
     assert not {one.claim for one in CLEAN} & {one.claim for one in some(SEED + 1)}
     wide = list(islice(lessons(SEED, EvidenceView(3), 0.0), 50))
-    assert {2, 3} == {len(one.view.splitlines()) for one in wide}
+    assert max(len(one.view.splitlines()) for one in wide) == 3
+    assert max(len(one.view.splitlines()) for one in CLEAN) == 2
 
 
 def test_clean_traces_have_no_fault():
@@ -81,8 +81,14 @@ def test_the_opening_thought_takes_the_claim_apart():
     """It is the claim, with a number for each part, and an "it" for a subject named elsewhere."""
     for one in CLEAN:
         opening = str(parse_trace(one.trace).opening)
-        assert one.claim == re.sub(r"\(\d\) (it )?", "", opening)
-        assert ["1", "2"] == re.findall(r"\((\d)\)", opening)
+        assert one.claim == re.sub(r"\(2\) (it )?", "", opening.removeprefix("(1) "))
+        assert ["1", "2"][: parts(one)] == re.findall(r"\((\d)\)", opening)
+    assert {1, 2} == {parts(one) for one in CLEAN}
+
+
+def parts(lesson: Lesson) -> int:
+    """How many questions a trace asks for the first time."""
+    return lesson.trace.count("<question>Is it true that")
 
 
 def marks(lesson: Lesson) -> list[list[tuple[str, str]]]:
@@ -129,10 +135,14 @@ def test_no_stands_exactly_where_the_claim_differs():
 def test_both_labels_and_both_numbers_of_questions_are_common():
     """Neither a constant verdict nor a constant length is worth imitating."""
     assert {"Supported", "Refuted"} == {one.label for one in CLEAN}
-    refuted = sum(one.label == "Refuted" for one in CLEAN) / len(CLEAN)
+    prose = [one for one in CLEAN if " | " not in one.view]
+    refuted = sum(one.label == "Refuted" for one in prose) / len(prose)
     assert 0.42 <= refuted <= 0.58
-    longer = sum(len(parse_trace(one.trace).cycles) == 3 for one in CLEAN) / len(CLEAN)
-    assert 0.18 <= longer <= 0.32
+    double = [one for one in CLEAN if parts(one) == 2]
+    longer = sum(len(parse_trace(one.trace).cycles) == 3 for one in double) / len(double)
+    assert 0.42 <= longer <= 0.58
+    single = [one for one in CLEAN if parts(one) == 1]
+    assert {2} == {len(parse_trace(one.trace).cycles) for one in single}
     assert len({one.claim for one in CLEAN}) == len(CLEAN)
 
 
@@ -159,11 +169,24 @@ def test_the_rewards_hold_clean_traces_for_right():
     assert covered.count(1.0) > 0.65 * len(covered)
 
 
+def test_claims_come_in_the_forms_of_the_sample():
+    """Tables that support what is said of them, titled sentences, other openings and endings."""
+    tables = [one for one in CLEAN if " | " in one.view]
+    assert {"Supported"} == {one.label for one in tables}
+    assert 0.07 <= len(tables) / len(CLEAN) <= 0.17
+    titled = sum(": " in one.view.split("\n")[0] for one in CLEAN if one not in tables)
+    assert 0.3 <= titled / (len(CLEAN) - len(tables)) <= 0.5
+    opened = sum(one.claim.startswith(("Reportedly, ", "Records ", "Public ")) for one in CLEAN)
+    ended = sum(one.claim[-1] != "." or one.claim.endswith(" .") for one in CLEAN)
+    assert 0.03 <= opened / len(CLEAN) <= 0.12
+    assert 0.02 <= ended / len(CLEAN) <= 0.12
+
+
 def test_flaws_cost_what_the_rewards_pay_for():
     """Clean traces earn 1 for form and verdict; each kind of flaw loses on a reward of its own."""
     by_kind = {
         kind: [one for one in FLAWED if one.flaw == kind][:60]
-        for kind in ("coin", "malformed", "count")
+        for kind in ("coin", "unsaid", "malformed")
     }
     earned = {
         kind: {
@@ -174,17 +197,18 @@ def test_flaws_cost_what_the_rewards_pay_for():
     }
     assert earned["coin"]["verification"] < 0.7
     assert earned["coin"]["format"] == 1.0
+    assert earned["unsaid"]["verification"] < 0.5
+    assert 0.5 < earned["unsaid"]["format"] < 0.95
+    assert earned["malformed"]["verification"] == 1.0
     assert 0.5 < earned["malformed"]["format"] < 0.95
-    assert earned["count"]["verification"] == 1.0
-    assert earned["count"]["question_count"] < 0.7
 
 
 def test_flaws_come_by_their_weights():
-    """Three fifths are verdicts by coin, a fifth is malformed, a fifth asks too little or much."""
+    """Four of seven lack a proper verdict, two have one by coin, one is malformed elsewhere."""
     counts = Counter(one.flaw for one in FLAWED)
-    assert {"coin", "malformed", "count"} == set(counts)
-    for kind, share in {"coin": 0.6, "malformed": 0.2, "count": 0.2}.items():
-        assert abs(counts[kind] / len(FLAWED) - share) < 0.05  # four standard deviations
+    assert {"coin", "unsaid", "malformed"} == set(counts)
+    for kind, share in {"coin": 2 / 7, "unsaid": 4 / 7, "malformed": 1 / 7}.items():
+        assert abs(counts[kind] / len(FLAWED) - share) < 0.06  # four standard deviations
 
 
 def test_the_share_of_flaws_is_what_is_asked_for():
@@ -198,26 +222,30 @@ def test_the_share_of_flaws_is_what_is_asked_for():
             assert () == parse_trace(one.trace).faults
 
 
-@pytest.mark.parametrize("kind", ["coin", "malformed", "count"])
-def test_each_flaw_is_of_its_kind(kind: str):
-    """A coin changes the verdict alone, a dropped or repeated question leaves every block whole."""
+def found_faults(kind: str) -> Counter[str]:
+    """The faults of all traces with a flaw of that kind, each once a trace."""
     found = Counter[str]()
     for one in (one for one in FLAWED if one.flaw == kind):
-        trace = parse_trace(one.trace)
-        found.update({fault.kind for fault in trace.faults} or {"none"})
-        if kind == "coin":
-            found["wrong" if trace.verdict != one.label else "right"] += 1
-        if kind == "count":
-            assert trace.verdict == one.label
-    allowed = {
-        "coin": {"none", "wrong", "right"},
-        "count": {"none", "repeated_question", "too_few_cycles"},
-    }
-    if kind == "malformed":
-        assert {"unclosed", "no_verdict", "unanswered", "answer_without_question"} <= set(found)
-        assert found["none"] < 0.3 * sum(one.flaw == kind for one in FLAWED)
-    else:
-        assert allowed[kind] == set(found)
+        found.update({fault.kind for fault in parse_trace(one.trace).faults} or {"none"})
+    return found
+
+
+def test_a_coin_changes_the_verdict_alone():
+    """The form is whole, and both right and wrong verdicts are there."""
+    assert {"none"} == set(found_faults("coin"))
+    coins = [one for one in FLAWED if one.flaw == "coin"]
+    wrong = sum(parse_trace(one.trace).verdict != one.label for one in coins)
+    assert 0.4 <= wrong / len(coins) <= 0.6
+
+
+def test_a_verdict_or_another_block_is_gone_open_or_twice():
+    """A flaw of either kind is a fault, but for a thought that is written twice or not at all."""
+    unsaid, malformed = found_faults("unsaid"), found_faults("malformed")
+    assert {"no_verdict", "unclosed"} <= set(unsaid)
+    assert unsaid["none"] == 0
+    assert {"unclosed", "unanswered", "answer_without_question"} <= set(malformed)
+    assert malformed["no_verdict"] == 0
+    assert malformed["none"] < 0.3 * sum(one.flaw == "malformed" for one in FLAWED)
 
 
 BLOCKS = [
@@ -228,15 +256,14 @@ BLOCKS = [
 
 
 def test_a_flaw_leaves_the_other_blocks_as_they_were():
-    """One verdict, one block, or one whole cycle is touched, never the text of another block."""
+    """One verdict or one other block is touched, never the text of another."""
     for seed in range(200):
         kind, made = flawed(random.Random(seed), BLOCKS)
         if kind == "coin":
             assert made[:-1] == BLOCKS[:-1]
             assert made[-1].text in {"Supported", "Refuted"}
-        elif kind == "count":
-            assert made in ([BLOCKS[0], *BLOCKS[4:]], [*BLOCKS[:4], *BLOCKS[1:]])
         else:
+            assert (made[: len(BLOCKS) - 1] == BLOCKS[:-1]) == (kind == "unsaid")
             open_or_gone = Counter(BLOCKS) - Counter(made)
             twice_or_open = Counter(made) - Counter(BLOCKS)
             assert sum(open_or_gone.values()) <= 1

@@ -183,8 +183,8 @@ def test_ending_the_run_ends_its_process_with_a_checkpoint(data: Path, number: s
 def test_overrides_leave_the_recipe_alone_where_unset():
     """Without a setting the recipe is the recipe, digest and all."""
     assert RECIPES[0] == PolicyConfig().applied(RECIPES[0])
-    changed = PolicyConfig(steps=5, seed=0).applied(RECIPES[0])
-    assert (5, 0) == (changed.optimization.steps, changed.seed)
+    changed = PolicyConfig(steps=5, seed=0, held_out_claims=3).applied(RECIPES[0])
+    assert (5, 0, 3) == (changed.optimization.steps, changed.seed, changed.held_out.claims)
     assert changed.digest != RECIPES[0].digest
 
 

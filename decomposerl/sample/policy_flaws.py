@@ -1,7 +1,7 @@
 """Flaws that the warm start of the tiny policy plants, so that training has some to undo.
 
-Takes the blocks of a clean trace, gives them with one flaw: a verdict by coin, a block left
-out, left open or written twice, a question dropped or asked again.
+Takes the blocks of a clean trace, gives them with one flaw: a verdict by coin, a verdict or
+another block left out, left open or written twice.
 
 Left out deliberately: flaws in what an answer says; those the policy makes by itself.
 """
@@ -26,26 +26,22 @@ class Block:
         return f"</{self.kind}>" if self.closed else ""
 
 
-_CYCLE = 3
-"""Blocks of a question, its answer and the thought after it."""
+_WEIGHTS = {"coin": 2, "unsaid": 4, "malformed": 1}
 
 
 def flawed(rng: random.Random, blocks: list[Block]) -> tuple[str, list[Block]]:
     """The kind of flaw and the blocks with it; kinds by weight."""
-    (kind,) = rng.choices(("coin", "malformed", "count"), (3, 1, 1))
+    (kind,) = rng.choices([*_WEIGHTS], [*_WEIGHTS.values()])
+    *before, verdict = blocks
     if kind == "coin":
-        verdict = rng.choice(("Supported", "Refuted"))
-        return kind, [*blocks[:-1], replace(blocks[-1], text=verdict)]
-    if kind == "malformed":
-        return kind, _malformed(rng, blocks)
-    first, rest = blocks[: 1 + _CYCLE], blocks[1 + _CYCLE :]
-    if rng.random() < 1 / 2:
-        return kind, [blocks[0], *rest]
-    return kind, [*first, *first[1:], *rest]
+        return kind, [*before, replace(verdict, text=rng.choice(("Supported", "Refuted")))]
+    if kind == "unsaid":
+        return kind, [*before, *_spoilt(rng, verdict)]
+    place = rng.randrange(len(before))
+    return kind, [*blocks[:place], *_spoilt(rng, blocks[place]), *blocks[place + 1 :]]
 
 
-def _malformed(rng: random.Random, blocks: list[Block]) -> list[Block]:
-    place = rng.randrange(len(blocks))
-    before, held, after = blocks[:place], blocks[place], blocks[place + 1 :]
-    kept = rng.choice(([], [replace(held, closed=False)], [held, held]))
-    return [*before, *kept, *after]
+def _spoilt(rng: random.Random, block: Block) -> list[Block]:
+    """A block left out, left open or written twice."""
+    kept: tuple[list[Block], ...] = ([], [replace(block, closed=False)], [block, block])
+    return rng.choice(kept)

@@ -5,32 +5,39 @@ evidence from the same invented world (other names, since the seed is another), 
 that takes the claim apart, holds each thing a part names against the evidence, and asks and
 answers accordingly.
 
-A clean trace is right in all it says, but traces differ: some ask about a part once, some
-twice in other words. Which pays is for the rewards to teach. A flawed trace
+A clean trace is right in all it says, but traces differ: half ask about each part once, half
+about one of them twice in other words. Which pays is for the rewards to teach. A flawed trace
 (``policy_flaws``) gives the policy habits that training can undo.
 
-Left out deliberately: claims on tables, copies and every other planted kind of the sample, and
-the training (``resources.embedded.tiny_warm_start``).
+Left out deliberately: what a table's cells say, rewordings and reversals of a claim, and the
+training (``resources.embedded.tiny_warm_start``).
 """
 
 import random
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from decomposerl.claims.passages import table_passages
 from decomposerl.sample.planting import FORMS_ORDINARY, KINDS_OF, WIKI
 from decomposerl.sample.policy_flaws import Block, flawed
 from decomposerl.sample.prose import Statement, core, padded, spoil, state
-from decomposerl.sample.rewording import names
+from decomposerl.sample.rewording import OPENINGS, names, within
+from decomposerl.sample.tables import health, science
 from decomposerl.sample.world import Fact, World
 from decomposerl.traces.trace import Verdict
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 
 _KINDS = (WIKI, WIKI, WIKI, WIKI, *KINDS_OF.values())
+_FORMS = FORMS_ORDINARY | {"single": 3}
 _LEAST_NAMES = 2
 _LEAST_WORDS = 150
-_ASKED_TWICE = 0.25
-"""Share of clean traces that ask about one of their facts twice."""
+_ASKED_TWICE = 0.5
+"""Share of traces that ask about one of their facts twice."""
+_TABLES, _TITLED, _NOISED = 0.12, 0.4, 0.08
+"""Shares of lessons: on a table, with titled sentences, with another opening or another end."""
+_NAME = re.compile(r"\b[A-Z\d][\w-]*")
 HELD, MISSING = "✓", "✗"
 """Marks of what the evidence has and has not."""
 _FRAMES = ("Is it true that", "Is it right that")
@@ -53,21 +60,23 @@ class Lesson:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One fact as the evidence has it and as the claim states it, and the part that states it.
+    """One part of a claim, and what the evidence makes of it.
 
     ``part`` stands in the claim word for word, but for an "it" where the claim names the subject
-    elsewhere; ``named`` are the things it names, in order, each with whether it is right.
+    elsewhere; ``named`` are the things it names, in order, each with whether it is right;
+    ``lines`` are the sentences that decide.
     """
 
-    true: Fact
-    stated: Fact
     part: str
     named: tuple[tuple[str, bool], ...]
+    holds: bool
+    lines: tuple[str, ...]
 
-    def shows(self, claim: str) -> bool:
-        """Whether the part stands in the claim, and what is wrong with it is named in it."""
+    def shown(self, claim: str, seen: str) -> bool:
+        """Whether part and sentences are there, and what is wrong with the part is named in it."""
         right = all(right for name, right in self.named if name in self.part)
-        return self.part.removeprefix("it ") in claim and (self.true == self.stated) == right
+        stands = self.part.removeprefix("it ") in claim
+        return stands and self.holds == right and all(line in seen for line in self.lines)
 
     def checks(self) -> str:
         """The part, with a mark behind each thing it names."""
@@ -80,15 +89,16 @@ class _Point:
 
     def answer(self) -> str:
         """Yes or no, in the claim's words."""
-        holds = "Yes, it is true" if self.true == self.stated else "No, it is not true"
+        holds = "Yes, it is true" if self.holds else "No, it is not true"
         return f"{holds} that {self.part}."
 
 
 def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesson]:
     """Lessons, as many as are asked for; ``flaws`` is the share with a flawed trace, 0..1.
 
-    The same arguments give the same lessons, and both labels come alike. A claim makes none
-    where the view does not show one of its facts, or its words do not name one.
+    The same arguments give the same lessons. Both labels come alike in claims on prose; a claim
+    on a table is true. A claim makes no lesson where the view does not show one of its facts, or
+    its words do not name one.
     """
     rng = random.Random(seed)  # noqa: S311 - an invented world needs no secrets
     world = World(random.Random(rng.random()))  # noqa: S311 - the same
@@ -105,28 +115,60 @@ def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesso
 def _lesson(
     world: World, rng: random.Random, label: Verdict, view: EvidenceView, flaws: float
 ) -> Lesson | None:
-    kinds, wording = rng.choice(_KINDS), rng.randrange(2)
-    true = _statement(world, kinds, *rng.choices([*FORMS_ORDINARY], [*FORMS_ORDINARY.values()]))
-    stated = true if label == "Supported" else _spoiled(world, true, wording)
-    claim = stated.text(wording)
-    pages = rng.sample(true.scene.pages(), len(true.scene.pages()))
-    seen = evidence_view(claim, "\n".join(" ".join(page.sentences) for page in pages), view)
-    points = _points(true, stated, claim, wording)
-    apart = _taken_apart(claim, points)
-    hidden = any(point.true.sentence() not in seen or not point.shows(claim) for point in points)
-    if hidden or not apart:
+    told = _table(world, rng, view) if rng.random() < _TABLES else _prose(world, rng, label)
+    seen = evidence_view(told.claim, told.evidence, view)
+    apart = _taken_apart(told.claim, told.points)
+    if not apart or not all(point.shown(told.claim, seen) for point in told.points):
         return None
-    blocks = [Block("think", apart), *_blocks(rng, points, label)]
+    supported = all(point.holds for point in told.points)
+    verdict: Verdict = "Supported" if supported else "Refuted"
+    blocks = [Block("think", apart), *_blocks(rng, told.points, verdict)]
     flaw = ""
     if rng.random() < flaws:
         flaw, blocks = flawed(rng, blocks)
-    return Lesson(
-        claim,
-        seen,
-        "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks),
-        label,
-        flaw,
-    )
+    trace = "\n".join(f"<{b.kind}>{b.text}{b.end}" for b in blocks)
+    return Lesson(told.claim, seen, trace, verdict, flaw)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A claim with its evidence, and its parts in order."""
+
+    claim: str
+    evidence: str
+    points: list[_Point]
+
+
+def _prose(world: World, rng: random.Random, label: Verdict) -> _Told:
+    """A claim about two facts, or one, over pages as one corpus or another writes them."""
+    kinds, wording = rng.choice(_KINDS), rng.randrange(2)
+    true = _statement(world, kinds, *rng.choices([*_FORMS], [*_FORMS.values()]))
+    stated = true if label == "Supported" else _spoiled(world, true, wording)
+    claim = _in_other_type(rng, stated.text(wording))
+    pages = rng.sample(true.scene.pages(), len(true.scene.pages()))
+    titled = rng.random() < _TITLED
+    lines = [
+        " ".join(f"{page.title}: {line}" if titled else line for line in page.sentences)
+        for page in pages
+    ]
+    return _Told(claim, "\n".join(lines), _points(true, stated, claim, wording))
+
+
+def _in_other_type(rng: random.Random, claim: str) -> str:
+    """Most claims as they are; some open or end as near copies in the sample do."""
+    told = rng.choice(OPENINGS)[0] + within(claim) if rng.random() < _NOISED else claim
+    if rng.random() < _NOISED:
+        return told.rstrip(".") + rng.choice(("", "!", " .", ", reportedly.", ", indeed."))
+    return told
+
+
+def _table(world: World, rng: random.Random, view: EvidenceView) -> _Told:
+    """A true claim about a table: one part, since what it compares cannot be told from names."""
+    made = rng.choice((science, health))(world, rng.randint(12, 16), true=True)
+    rows = "\n".join(table_passages(made.table.caption, made.table.header, made.table.rows))
+    seen, part = evidence_view(made.claim, rows, view), made.claim.rstrip(".")
+    named = [(name, True) for name in dict.fromkeys(_NAME.findall(part)) if name in seen]
+    return _Told(made.claim, rows, [_Point(part, tuple(named), holds=True, lines=())])
 
 
 def _statement(world: World, kinds: Sequence[str], form: str) -> Statement:
@@ -159,7 +201,8 @@ def _points(true: Statement, stated: Statement, claim: str, wording: int) -> lis
         named = [(said.subject, fact.subject)] if true.form == "unlike" else []
         named += [(said.values[slot], fact.values[slot]) for slot in said.slots(wording)]
         right = tuple((name, name == held) for name, held in named)
-        made.append(_Point(fact, said, _part(said, claim, wording, first=not made), right))
+        part = _part(said, claim, wording, first=not made)
+        made.append(_Point(part, right, fact == said, (fact.sentence(),)))
     return made
 
 
@@ -186,7 +229,7 @@ def _blocks(rng: random.Random, points: list[_Point], label: Verdict) -> list[Bl
     """What follows the first thought in the clean trace of a claim."""
     asked = [(number, point, _FRAMES[0]) for number, point in enumerate(points, 1)]
     again = rng.randrange(len(points))
-    if rng.random() < _ASKED_TWICE:
+    if len(points) == 1 or rng.random() < _ASKED_TWICE:  # fewer than two questions are a fault
         asked.insert(again + 1, (again + 1, points[again], _FRAMES[1]))
     blocks: list[Block] = []
     for number, point, frame in asked:

@@ -41,11 +41,11 @@ TINY = Experiment(
     title="A policy that two cores train in minutes",
     model=BASE_POLICY,
     lora=Lora(dtype="float32"),
-    optimization=Optimization(learning_rate=3e-4, least_learning_rate=3e-5, steps=40),
-    grpo=Grpo(per_device_batch=32, global_batch=32),
+    optimization=Optimization(learning_rate=4e-4, least_learning_rate=4e-5, steps=30),
+    grpo=Grpo(per_device_batch=32, global_batch=32, mask_truncated=False),
     sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=420),
     evidence_view=TINY_VIEW,
-    held_out=HeldOut(claims=64),
+    held_out=HeldOut(claims=128),
 )
 """The embedded profile's run. No figure of it stands beside the paper's."""
 

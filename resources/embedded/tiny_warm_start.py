@@ -57,7 +57,7 @@ class WarmStart:
     batch: int = 16
     learning_rate: float = 3e-3
     warmup: int = 100
-    flawed_share: float = 0.2
+    flawed_share: float = 0.15
     flaws: float = 0.8
     prompt_weight: float = 0.15
     decision_weight: float = 6.0
