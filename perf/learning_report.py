@@ -39,11 +39,11 @@ _COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Outcomes and curves by variant, one entry a seed; ``control`` is the untrained level."""
+    """Outcomes and curves by variant, one entry a seed; ``control``: each seed's level."""
 
     outcomes: dict[str, list[dict[str, Any]]]
     curves: dict[str, list[pl.DataFrame]]
-    control: dict[str, float]
+    control: list[dict[str, float]]
 
     @classmethod
     def read(cls, folder: Path, variants: Sequence[str], seeds: int) -> "Study":
@@ -59,7 +59,11 @@ class Study:
                 name: [pl.read_parquet(place / "curves.parquet") for place, _ in each]
                 for name, each in done.items()
             },
-            _outcome(folder / "control" / "1").get("before", {}),
+            [
+                outcome["before"]
+                for seed in range(1, seeds + 1)
+                if (outcome := _outcome(folder / "control" / str(seed)))
+            ],
         )
 
 
@@ -91,7 +95,7 @@ def study_page(study: Study, picture: Path) -> str:
     return "\n".join(parts)
 
 
-def _table(outcomes: Sequence[dict[str, Any]], control: dict[str, float]) -> str:
+def _table(outcomes: Sequence[dict[str, Any]], control: Sequence[dict[str, float]]) -> str:
     lines = [
         "| measure, on held-out claims | before | after | change | clean warm start |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -103,10 +107,10 @@ def _table(outcomes: Sequence[dict[str, Any]], control: dict[str, float]) -> str
         after = np.array([outcome["after"][key] for outcome in outcomes])
         split, _, name = key.partition("/")
         how = "greedy" if split.endswith("greedy") else "sampled"
-        level = f"{control[key]:.3f}" if key in control else ""
+        level = [each[key] for each in control if key in each]
         lines.append(
             f"| {measure_named(name).title}, {how} | {_band(before)} | {_band(after)} "
-            f"| {_band(after - before, '+')} | {level} |"
+            f"| {_band(after - before, '+')} | {_band(np.array(level)) if level else ''} |"
         )
     return "\n".join(lines) + "\n"
 
@@ -126,10 +130,11 @@ def _picture(study: Study) -> bytes:
         axes.set_title(measure_named(name).title, loc="left", fontsize=11)
         for variant, curves in study.curves.items():
             _draw(axes, [_smoothed(one, name) for one in curves], variant)
-        level = study.control.get(f"held_out_sampled/{name}")
-        if level is not None:
+        key = f"held_out_sampled/{name}"
+        levels = [each[key] for each in study.control if key in each]
+        if levels:
             axes.axhline(
-                level,
+                float(np.median(levels)),
                 color=PALETTE[4],
                 linewidth=1.0,
                 linestyle="--",

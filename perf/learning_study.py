@@ -44,9 +44,8 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.one:
         _train_one(options, *options.one.rsplit(":", 1))
         return 0
-    wanted = [f"{name}:{seed}" for seed in range(1, options.seeds + 1) for name in options.variants]
-    if options.control:
-        wanted.insert(0, f"{CONTROL}:1")
+    names = [CONTROL] * bool(options.control) + options.variants
+    wanted = [f"{name}:{seed}" for seed in range(1, options.seeds + 1) for name in names]
     with ThreadPoolExecutor(options.workers) as pool:
         done = list(pool.map(lambda one: _in_process(options, one), wanted))
     study = Study.read(options.out, options.variants, options.seeds)

@@ -50,7 +50,7 @@ def claims() -> pl.DataFrame:
     """Two claims of a world that the tiny policy never saw."""
     rows = [
         {"claim_id": f"c{n}", "claim": one.claim, "evidence": one.view, "passages": [one.view]}
-        for n, one in enumerate(islice(lessons(71_006, VIEW), 2))
+        for n, one in enumerate(islice(lessons(71_007, VIEW), 2))
     ]
     return pl.DataFrame(rows)
 

@@ -33,7 +33,7 @@ from resources.evaluation.runner import Case, Limits, run_claims
 from resources.evaluation.weights import Weights
 from resources.prompts import load_policy_prompt, load_prompt
 
-FRESH_SEED, CLAIMS = 71_006, 3
+FRESH_SEED, CLAIMS = 71_007, 3
 PROMPTS = MethodPrompts(given={"policy": load_policy_prompt(str(CHECKPOINT))})
 WEIGHTS = Weights(str(CHECKPOINT))
 MOST = 420
@@ -41,7 +41,7 @@ MOST = 420
 
 @cache
 def fresh() -> list[Case]:
-    """Claims of a world that the tiny policy never saw."""
+    """Claims of a world that the tiny policy never saw, about which it writes whole traces."""
     made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
     return [Case(f"c{n}", Question(one.claim, one.view)) for n, one in enumerate(made)]
 

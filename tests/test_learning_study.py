@@ -55,7 +55,8 @@ def folder(tmp_path: Path) -> Path:
     write_run(tmp_path / "tiny" / "4", 0.25, 0.9, stopped="the budget is spent")
     (tmp_path / "tiny" / "5").mkdir()
     write_run(tmp_path / "tiny_shuffled" / "1", 0.25, 0.25)
-    write_run(tmp_path / "control" / "1", 0.875, 0.875)
+    for seed, level in ((1, 0.875), (2, 0.5), (3, 0.75)):
+        write_run(tmp_path / "control" / str(seed), level, level)
     return tmp_path
 
 
@@ -69,9 +70,9 @@ def test_finished_runs_are_read_and_no_others(folder: Path):
     assert {name: len(each) for name, each in study.curves.items()} == {
         name: len(each) for name, each in study.outcomes.items()
     }
-    assert dict.fromkeys(_TOLD, 0.875) == study.control
+    assert [dict.fromkeys(_TOLD, level) for level in (0.875, 0.5, 0.75)] == study.control
     assert 2 == len(Study.read(folder, VARIANTS, 2).outcomes["tiny"])
-    assert {} == Study.read(folder / "tiny", VARIANTS, 2).control
+    assert [] == Study.read(folder / "tiny", VARIANTS, 2).control
 
 
 def table_of(page: str, variant: str) -> list[list[str]]:
@@ -90,7 +91,7 @@ def test_the_table_has_medians_with_their_band(folder: Path, tmp_path: Path):
         assert "0.250 (0.250 to 0.250)" == before
         assert "0.750 (0.500 to 1.000)" == after
         assert "+0.500 (+0.250 to +0.750)" == change
-        assert "0.875" == level
+        assert "0.750 (0.500 to 0.875)" == level
     assert {("0.250", "0.250", "+0.000")} == {
         tuple(r[1:4]) for r in table_of(page, "tiny_shuffled")
     }
@@ -103,7 +104,7 @@ def test_a_measure_that_a_run_lacks_has_no_line(folder: Path, tmp_path: Path):
     """Diversity needs two questions; where no trace had them nothing is told of it."""
     study = Study.read(folder, VARIANTS, 5)
     del study.outcomes["tiny"][1]["after"]["held_out_sampled/diversity"]
-    page = study_page(replace(study, control={}), tmp_path / "learning.png")
+    page = study_page(replace(study, control=[]), tmp_path / "learning.png")
     rows = table_of(page, "tiny")
     assert len(_TOLD) - 1 == len(rows)
     assert not [row for row in rows if row[0].startswith("Diversity")]

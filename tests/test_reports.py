@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decomposerl import schemas
-from decomposerl.reports import figures
+from decomposerl.reports import figure_style, figures
 from decomposerl.reports.attrition import (
     STAGES,
     StageFrames,
@@ -250,6 +250,19 @@ def test_bars_carry_the_names_of_their_sources(world: World):
     shown = " ".join(text.get_text() for text in figure.legends[0].get_texts())
     assert "kept (" in shown
     assert "too few tokens (5)" in shown
+
+
+def test_what_several_axes_draw_stands_once_in_the_legend():
+    """In the order of first appearance; axes without a label make none."""
+    figure, ((left, right),) = figure_style.new_grid(6.0, 2.0, 1, 2)
+    figure_style.legend(figure, left, columns=2)
+    assert [] == figure.legends
+    for axes, names in ((left, ("b", "a")), (right, ("a", "c"))):
+        for name in names:
+            axes.plot([0, 1], [1, 0], label=name)
+    figure_style.legend(figure, left, columns=2)
+    (made,) = figure.legends
+    assert ["b", "a", "c"] == [text.get_text() for text in made.get_texts()]
 
 
 def test_pictures_of_nothing():

@@ -56,9 +56,22 @@ def thousands(value: float, _place: float = 0) -> str:
 
 
 def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
-    """The legend above the axes, where it never hides data."""
+    """The legend above the axes, where it never hides data; what several axes draw stands once."""
     if axes.get_legend_handles_labels()[1]:
-        figure.legend(loc="outside upper left", ncols=columns, fontsize=9.5, frameon=False)
+        drawn = [each.get_legend_handles_labels() for each in figure.axes]
+        marks = {
+            label: mark
+            for marks, labels in drawn
+            for mark, label in zip(marks, labels, strict=True)
+        }
+        figure.legend(
+            [*marks.values()],
+            [*marks],
+            loc="outside upper left",
+            ncols=columns,
+            fontsize=9.5,
+            frameon=False,
+        )
 
 
 def source_colours(sources: Sequence[str]) -> dict[str, str]:
