@@ -81,7 +81,7 @@ def _is_whole(outcome: dict[str, Any]) -> bool:
 def study_page(study: Study, picture: Path) -> str:
     """The tables; the picture is written to ``picture``."""
     picture.write_bytes(_picture(study))
-    parts = [f"![Each reward over the steps]({picture.name})"]
+    parts = [f"![Each reward over the steps]({picture.name})\n"]
     for name, outcomes in study.outcomes.items():
         if outcomes:
             minutes = [sum(o["seconds"][phase] for phase in _PHASES) / 60 for o in outcomes]
