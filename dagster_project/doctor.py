@@ -102,7 +102,8 @@ def _starts_a_server(engines: EngineChoices) -> bool:
 
 
 def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
-    asked = [server for server in engines.servers if server.urls]
+    own = engines.endpoint_server  # required, since somebody named it
+    asked = [server for server in (*engines.servers, *[own] * bool(own)) if server and server.urls]
     for variable in dict.fromkeys(server.key_variable for server in asked):
         needed = any(server.needs_key for server in asked if server.key_variable == variable)
         yield look.key(variable, key_named(variable), required=needed)
@@ -118,19 +119,15 @@ def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
 
 
 def _evaluating(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
-    """The endpoints of baselines: one's own must answer, that for open models only if it is used.
+    """The endpoint of open models, which only an evaluation needs; systems name their models.
 
-    OpenAI's is not asked: few evaluate with it, and it answers nobody without a key.
+    OpenAI's own is not asked: few evaluate with it, and it answers nobody without a key.
     """
-    own, opened = engines.endpoint_server, engines.evaluation_server
-    for server in (own, opened):
-        if server is None or not server.urls:
-            continue
-        value, mine = key_named(server.key_variable), server is own
-        if mine and server.needs_key:
-            yield look.key(server.key_variable, value, required=True)
-        for url in server.urls:
-            yield look.endpoint(url, server.model, value, _endpoint_mend(server), required=mine)
+    opened = engines.evaluation_server
+    if opened is not None:
+        value = key_named(opened.key_variable)
+        for url in opened.urls:
+            yield look.endpoint(url, "", value, _endpoint_mend(opened), required=False)
 
 
 def _endpoint_mend(server: Server) -> str:

@@ -62,7 +62,7 @@ class Study:
             [
                 outcome["before"]
                 for seed in range(1, seeds + 1)
-                if (outcome := _outcome(folder / "control" / str(seed)))
+                if _is_whole(outcome := _outcome(folder / "control" / str(seed)))
             ],
         )
 

@@ -204,6 +204,18 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     assert "does not answer" in opened[1]
 
 
+def test_a_model_at_one_place_is_asked_for_once(tmp_path: Path):
+    """Though the silver stage asks it, and a person named it for an evaluation as well."""
+    with listing("shared") as server:
+        env = {
+            f"{role}_{part}": of
+            for role in ("CHAT", "ENDPOINT")
+            for part, of in (("URL", server.url), ("MODEL", "shared"))
+        }
+        told = doctor(tmp_path, PROFILE="local", **env).stdout
+    assert 1 == told.count(f"{server.url} for shared")
+
+
 def test_a_required_key_is_missed_and_an_optional_one_is_noted():
     """Only OpenAI's own endpoint needs one."""
     assert "missing" == look.key("A_KEY", NO_KEY, required=True).state

@@ -47,7 +47,7 @@ def opened(by: EvaluationModelResource, key: str, folder: Path) -> OpenedSystem:
 
 
 def claims() -> pl.DataFrame:
-    """Two claims of a world that the tiny policy never saw."""
+    """Two claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
     rows = [
         {"claim_id": f"c{n}", "claim": one.claim, "evidence": one.view, "passages": [one.view]}
         for n, one in enumerate(islice(lessons(71_007, VIEW), 2))

@@ -41,7 +41,7 @@ MOST = 420
 
 @cache
 def fresh() -> list[Case]:
-    """Claims of a world that the tiny policy never saw, about which it writes whole traces."""
+    """Claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
     made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
     return [Case(f"c{n}", Question(one.claim, one.view)) for n, one in enumerate(made)]
 

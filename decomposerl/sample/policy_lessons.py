@@ -3,10 +3,12 @@
 Takes a seed, gives lessons without end: a claim of the same forms as the sample's, over
 evidence from the same invented world (other names, since the seed is another), and a trace
 that takes the claim apart, holds each thing a part names against the evidence, and asks and
-answers accordingly.
+answers accordingly. A claim on a table is true and taken for true: what it compares cannot be
+told from names, and of a row that the view leaves out nothing is marked.
 
-A clean trace is right in all it says, but traces differ: half ask about each part once, half
-about one of them twice in other words. Which pays is for the rewards to teach. A flawed trace
+A clean trace has the right verdict, but traces differ: of those with two parts half ask about
+each once, half about one of them twice in other words; those with one part ask it twice, since
+fewer than two questions are a fault. Which pays is for the rewards to teach. A flawed trace
 (``policy_flaws``) gives the policy habits that training can undo.
 
 Left out deliberately: what a table's cells say, rewordings and reversals of a claim, and the
@@ -34,9 +36,11 @@ _FORMS = FORMS_ORDINARY | {"single": 3}
 _LEAST_NAMES = 2
 _LEAST_WORDS = 150
 _ASKED_TWICE = 0.5
-"""Share of traces that ask about one of their facts twice."""
+"""Share of traces with two parts that ask about one of them twice."""
 _TABLES, _TITLED, _NOISED = 0.12, 0.4, 0.08
-"""Shares of lessons: on a table, with titled sentences, with another opening or another end."""
+"""Shares of claims drawn: on a table, with titled pages, with another opening or another end.
+
+Of lessons tables are more (one in six), since claims in prose are drawn again more often."""
 _NAME = re.compile(r"\b[A-Z\d][\w-]*")
 HELD, MISSING = "✓", "✗"
 """Marks of what the evidence has and has not."""
@@ -96,9 +100,9 @@ class _Point:
 def lessons(seed: int, view: EvidenceView, flaws: float = 0.0) -> Iterator[Lesson]:
     """Lessons, as many as are asked for; ``flaws`` is the share with a flawed trace, 0..1.
 
-    The same arguments give the same lessons. Both labels come alike in claims on prose; a claim
-    on a table is true. A claim makes no lesson where the view does not show one of its facts, or
-    its words do not name one.
+    The same arguments give the same lessons. Both labels come about alike in claims on prose; a
+    claim on a table is true. A claim on prose makes no lesson where the view does not show one of
+    its facts, or its words do not name one.
     """
     rng = random.Random(seed)  # noqa: S311 - an invented world needs no secrets
     world = World(random.Random(rng.random()))  # noqa: S311 - the same
