@@ -13,6 +13,7 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel import catalogue, settings
+from decomposerl.funnel.step import ROUNDING, StageResult
 from decomposerl.reports.figures import selection_curve_png
 from decomposerl.reports.selection import cells_markdown, selection_totals
 from resources.engines import (
@@ -93,7 +94,7 @@ def difficulty_band(
     stage = StageRecorder(context, config, scorer)
     done = catalogue.difficulty_band(rule_filtered, config, scorer)
     verifier.close()  # a server of its own leaves the card before the pool lets others in
-    return stage.result(rule_filtered, done.kept, done.drops, engines=done.engines)
+    return stage.result(rule_filtered, done.kept, done.drops, _close(done), done.engines)
 
 
 def deduplicated(
@@ -107,7 +108,7 @@ def deduplicated(
     stage = StageRecorder(context, config, vectors)
     done = catalogue.deduplicate(difficulty_band, config, vectors)
     return stage.result(
-        difficulty_band, done.kept, done.drops, engines=done.engines, pairs=done.pairs
+        difficulty_band, done.kept, done.drops, _close(done), done.engines, pairs=done.pairs
     )
 
 
@@ -135,6 +136,7 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
         extra = {
             "test claims checked against": holdouts.height,
             "benchmarks not checked against": dg.MetadataValue.json(missing),
+            **_close(done),
         }
         return stage.result(deduplicated, done.kept, done.drops, extra, done.engines)
 
@@ -194,6 +196,12 @@ def training_claims(
     }
     extra["texts whose tokens were counted"] = counter.counted
     return stage.result(silver_decomposed, done.kept, done.drops, extra, done.engines)
+
+
+def _close(done: StageResult) -> dict[str, Any]:
+    """Per step how many rows another processor's rounding could have decided otherwise."""
+    counts = dg.MetadataValue.json(dict(done.close))
+    return {f"decisions within {ROUNDING:g} of a threshold": counts}
 
 
 def funnel_assets(

@@ -101,7 +101,9 @@ class EmbedderResource(KeyedResource):
     model_path: str = Field(
         default="", description="embedded: model folder; empty for the installed wheel's"
     )
-    dtype: NumberType = Field(default="float32", description="in process: number type inside")
+    dtype: NumberType = Field(
+        default="float32", description="sentence_transformers: number type inside"
+    )
     model: str = Field(default="", description="the others: hub name, folder, or as asked for")
     revision: str = Field(default="", description="the others: of the weights")
     device: str = Field(default="cpu", description="sentence_transformers: torch's name")
@@ -116,9 +118,9 @@ class EmbedderResource(KeyedResource):
 
     def _embedder(self) -> Embedder:
         if self.engine == "embedded":
-            if self.dtype == "float16":
-                raise ConfigError("the embedded embedder has dtype float32 or bfloat16")
-            return MiniLM(path=self.model_path, dtype=self.dtype)
+            if self.dtype != "float32":
+                raise ConfigError("the embedded embedder computes in float32; set dtype to it")
+            return MiniLM(path=self.model_path)
         if self.engine == "sentence_transformers":
             return SentenceEmbedder(
                 self.model,
@@ -153,7 +155,9 @@ class VerifierResource(ChatResource):
     model_path: str = Field(
         default="", description="in process: model folder; empty for the installed or cached one"
     )
-    dtype: NumberType = Field(default="float32", description="in process: number type inside")
+    dtype: NumberType = Field(
+        default="float32", description="minicheck_local: number type inside; embedded: float32"
+    )
     claim_split: Literal["whole", "min_over_sentences"] = Field(
         default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )

@@ -130,6 +130,19 @@ class BagOfWordsEmbedder:
 
 
 @dataclass
+class ScriptedEmbedder:
+    """An embedder that gives the unit vector listed for a text."""
+
+    listed: Mapping[str, Sequence[float]]
+    engine: str = "scripted-embedder"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The listed vectors, scaled to length 1."""
+        rows = np.array([self.listed[text] for text in texts], dtype=np.float64)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+
+
+@dataclass
 class ScriptedDecomposer:
     """A decomposer that gives the questions listed for a claim, else one a word."""
 

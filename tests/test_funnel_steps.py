@@ -6,6 +6,7 @@ from fakes import (
     BagOfWordsEmbedder,
     CapitalisedWords,
     ScriptedDecomposer,
+    ScriptedEmbedder,
     ScriptedVerifier,
     WordCounter,
 )
@@ -152,6 +153,50 @@ def test_paraphrases_leave_after_lexical_duplicates():
     ).rows()
     assert (reason, match, source, bound) == ("semantic_duplicate", f"{0:016x}", "wice", 0.7)
     assert 0.7 <= value < 1
+
+
+def at_cosine(cosine: float) -> list[float]:
+    """A vector with this cosine to the first axis."""
+    return [cosine, (1 - cosine**2) ** 0.5, 0.0]
+
+
+def test_decisions_within_rounding_of_a_threshold_are_counted():
+    """Either side of each bound counts, the bound itself too; what lies further off does not."""
+    bounds = [0.3, 0.8, 0.2999995, 0.8000005, 0.3000005, 0.301, 0.5]
+    listed = dict(zip("abcdefg", bounds, strict=True))
+    rows = [example_row(claim=claim, label="Supported") for claim in listed]
+    found = catalogue.difficulty_band(
+        frame_of(RULE_FILTERED, rows), DifficultySettings(), ScriptedVerifier(listed)
+    )
+    assert {"difficulty": 5} == found.close
+    assert 5 == found.kept.height
+
+
+def test_a_claim_just_below_the_cosine_stays_and_removes_its_own_paraphrases():
+    """Looking for close decisions changes none: the greedy runs at the threshold itself."""
+    just_below = at_cosine(0.7 - 4e-7)
+    beside = [just_below[0] * 0.5, just_below[1], 0.1]  # near the second claim, not the first
+    listed = {"one": [1, 0, 0], "two": just_below, "three": beside, "four": [0, 0, 1]}
+    frame = frame_of(DIFFICULTY_BAND, [example_row(claim=claim) for claim in listed])
+    found = catalogue.deduplicate(frame, DedupSettings(), ScriptedEmbedder(listed))
+    assert [f"{1:016x}"] == found.drops["matched_claim_id"].to_list()
+    assert [f"{2:016x}"] == found.drops["claim_id"].to_list()
+    assert {"semantic_duplicates": 1} == found.close
+
+
+@pytest.mark.parametrize(("off", "left"), [(4e-7, 1), (-4e-7, 0), (1e-4, 1), (-1e-4, 0)])
+def test_close_leaks_are_counted_and_decided_at_the_threshold(off: float, left: int):
+    """A leak is a cosine of 0.90 or more, however the search finds out what is close."""
+    listed = {"test": [1, 0, 0], "claim": at_cosine(0.9 + off)}
+    tests = BENCHMARK_CLAIMS.conform(
+        frame_of(CLAIMS, [example_row(claim="test")]).with_columns(label=pl.lit(None, pl.String()))
+    )
+    frame = frame_of(DEDUPLICATED, [example_row(claim="claim")])
+    found = catalogue.decontaminate(
+        frame, tests, DecontaminationSettings(), ScriptedEmbedder(listed)
+    )
+    assert left == found.drops.height
+    assert {"semantic_match": int(abs(off) < 1e-6)} == found.close
 
 
 @pytest.mark.parametrize("engine", ["auto", "exact", "minhash_verified", "minhash"])

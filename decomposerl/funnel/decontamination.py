@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.funnel.settings import DecontaminationSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import ROUNDING, Judgement, Step, just_below
 from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.minhash_join import minhash_matches, verified_minhash_matches
@@ -23,7 +23,8 @@ from decomposerl.kernels.text_scan import normalise_claim
 from decomposerl.ports import Embedder
 
 EXACT, LEXICAL, SEMANTIC = "exact_match", "lexical_match", "semantic_match"
-Search = Callable[[list[str], list[str]], Matches]
+Search = Callable[[list[str], list[str]], tuple[Matches, int | None]]
+"""Claims and test claims to matches, and how many were decided by less than ``ROUNDING``."""
 
 
 def exact_match_step(holdouts: pl.DataFrame) -> Step:
@@ -38,7 +39,7 @@ def lexical_match_step(settings: DecontaminationSettings, holdouts: pl.DataFrame
     the threshold).
     """
 
-    def search(claims: list[str], tests: list[str]) -> Matches:
+    def matches(claims: list[str], tests: list[str]) -> Matches:
         least, unit, permutations = settings.jaccard, settings.shingle, settings.num_perm
         if settings.lexical_engine == "minhash":
             return minhash_matches(claims, tests, least, permutations, shingle=unit)
@@ -56,7 +57,7 @@ def lexical_match_step(settings: DecontaminationSettings, holdouts: pl.DataFrame
             threads=settings.threads,
         )
 
-    return _step(LEXICAL, holdouts, settings.jaccard, search)
+    return _step(LEXICAL, holdouts, settings.jaccard, lambda *texts: (matches(*texts), None))
 
 
 def semantic_match_step(
@@ -64,17 +65,19 @@ def semantic_match_step(
 ) -> Step:
     """Drop a claim whose cosine with a benchmark claim is at least ``cosine``."""
 
-    def search(claims: list[str], tests: list[str]) -> Matches:
+    def search(claims: list[str], tests: list[str]) -> tuple[Matches, int]:
         texts = [*claims, *tests]
         vectors = unit_rows(embedder.embed(texts), len(texts))
         found = best_cross_cosine(
             vectors[: len(claims)],
             vectors[len(claims) :],
-            settings.cosine,
+            just_below(settings.cosine),
             device=settings.device,
             threads=settings.threads,
         )
-        return replace(found, engine=f"{embedder.engine}; {COSINE}")
+        close = found.found & (found.similarity < settings.cosine + ROUNDING)
+        leaks = found.at_least(settings.cosine)
+        return replace(leaks, engine=f"{embedder.engine}; {COSINE}"), int(close.sum())
 
     return _step(SEMANTIC, holdouts, settings.cosine, search)
 
@@ -89,7 +92,9 @@ def _step(name: str, holdouts: pl.DataFrame, threshold: float, search: Search) -
     def judge(frame: pl.DataFrame) -> Judgement:
         claims = frame["claim"].to_list()
         anything = bool(claims) and not tests.is_empty()
-        found = search(claims, tests["claim"].to_list()) if anything else Matches.none(len(claims))
+        found, close = Matches.none(len(claims)), None
+        if anything:
+            found, close = search(claims, tests["claim"].to_list())
         return Judgement(
             frame,
             drop=pl.Series(found.found),
@@ -99,14 +104,15 @@ def _step(name: str, holdouts: pl.DataFrame, threshold: float, search: Search) -
             matched_claim_id=pl.Series(found.of(tests["claim_id"].to_list()), dtype=pl.String()),
             matched_source=pl.Series(found.of(sources), dtype=pl.String()),
             engine=found.engine,
+            close=close,
         )
 
     return Step(name, judge, (name,))
 
 
-def _same(claims: list[str], tests: list[str]) -> Matches:
+def _same(claims: list[str], tests: list[str]) -> tuple[Matches, None]:
     places: dict[str, int] = {}
     for place, test in enumerate(tests):
         places.setdefault(normalise_claim(test), place)
     matched = np.array([places.get(normalise_claim(claim), -1) for claim in claims], np.int64)
-    return Matches(matched, (matched >= 0).astype(np.float64), "normalised text")
+    return Matches(matched, (matched >= 0).astype(np.float64), "normalised text"), None

@@ -12,7 +12,7 @@ import polars as pl
 
 from decomposerl.errors import EngineError
 from decomposerl.funnel.settings import DifficultySettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import ROUNDING, Judgement, Step
 from decomposerl.ports import Verifier
 
 TOO_EASY, MISLABELLED = "too_easy", "likely_mislabelled"
@@ -43,6 +43,10 @@ def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
             value=confidence,
             threshold=bounds["bound"],
             engine=verifier.engine,
+            close=sum(
+                ((confidence - bound).abs() < ROUNDING).sum()
+                for bound in (settings.low, settings.high)
+            ),
         )
 
     return Step("difficulty", judge, (TOO_EASY, MISLABELLED))

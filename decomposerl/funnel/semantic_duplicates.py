@@ -6,10 +6,12 @@ its cosine to an earlier kept claim is high enough; a dropped claim drops nobody
 Left out deliberately: the search (``kernels.cosine_filter``) and the vectors (a port).
 """
 
+from functools import partial
+
 import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import ROUNDING, Judgement, Step, just_below
 from decomposerl.kernels.cosine_filter import COSINE, keep_first_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Embedder
@@ -21,7 +23,7 @@ def semantic_duplicates_step(settings: DedupSettings, embedder: Embedder) -> Ste
     """Drop a claim whose cosine with an earlier kept claim is at least ``cosine``."""
 
     def judge(frame: pl.DataFrame) -> Judgement:
-        matches = _duplicates(frame["claim"].to_list(), settings, embedder)
+        matches, close = _duplicates(frame["claim"].to_list(), settings, embedder)
         return Judgement(
             frame,
             drop=pl.Series(matches.found),
@@ -31,15 +33,23 @@ def semantic_duplicates_step(settings: DedupSettings, embedder: Embedder) -> Ste
             matched_claim_id=pl.Series(matches.of(frame["claim_id"].to_list()), dtype=pl.String()),
             matched_source=pl.Series(matches.of(frame["source"].to_list()), dtype=pl.String()),
             engine=f"{embedder.engine}; {COSINE}",
+            close=close,
         )
 
     return Step("semantic_duplicates", judge, (DUPLICATE,))
 
 
-def _duplicates(texts: list[str], settings: DedupSettings, embedder: Embedder) -> Matches:
+def _duplicates(
+    texts: list[str], settings: DedupSettings, embedder: Embedder
+) -> tuple[Matches, int]:
+    """The duplicates, and how many claims were decided by less than ``ROUNDING``."""
     if not texts:
-        return Matches.none(0)
+        return Matches.none(0), 0
     vectors = unit_rows(embedder.embed(texts), len(texts))
-    return keep_first_cosine(
-        vectors, settings.cosine, device=settings.device, threads=settings.threads
-    )
+    search = partial(keep_first_cosine, vectors, device=settings.device, threads=settings.threads)
+    found = search(just_below(settings.cosine))
+    below = int((found.found & (found.similarity < settings.cosine)).sum())
+    if below:  # a claim removed too early could have removed others
+        found = search(settings.cosine)
+    above = found.found & (found.similarity < settings.cosine + ROUNDING)
+    return found, below + int(above.sum())

@@ -15,6 +15,15 @@ import polars as pl
 from decomposerl.errors import ConservationError
 from decomposerl.schemas import DROPS
 
+ROUNDING = 1e-6
+"""A number of an engine nearer than this to its threshold may fall on the other side on a
+processor that rounds differently: float32 vectors differ by about 1e-7."""
+
+
+def just_below(threshold: float) -> float:
+    """The least threshold that rounding could turn into ``threshold`` (> 0)."""
+    return threshold - ROUNDING if threshold > ROUNDING else threshold
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -23,7 +32,8 @@ class Judgement:
     ``frame`` is the input with the step's new columns, rows unchanged in number and order.
     ``drop`` is true where the row leaves. ``reason`` is one word for all or a series;
     ``value`` and ``threshold`` are the number and the bound; ``matched_*`` name the claim
-    that a duplicate or a leak was matched with; ``engine`` the program that gave ``value``.
+    that a duplicate or a leak was matched with; ``engine`` the program that gave ``value``;
+    ``close`` counts the rows decided by less than ``ROUNDING``, null where nothing rounds.
     """
 
     frame: pl.DataFrame
@@ -34,6 +44,7 @@ class Judgement:
     matched_claim_id: pl.Series | None = None
     matched_source: pl.Series | None = None
     engine: str | pl.Series | None = None
+    close: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +66,16 @@ class StageResult:
     """What a stage gives: survivors with their new columns, and the drops (``DROPS``).
 
     ``engines`` names the program behind each step that has one, whether or not it dropped a
-    row; ``pairs`` (``PAIRS``) are the rows that are near each other, where asked for.
+    row; ``pairs`` (``PAIRS``) are the rows that are near each other, where asked for;
+    ``close`` says for each step that compares rounded numbers how many rows were decided by
+    less than ``ROUNDING``.
     """
 
     kept: pl.DataFrame
     drops: pl.DataFrame
     engines: Mapping[str, str] = field(default_factory=dict)
     pairs: pl.DataFrame | None = None
+    close: Mapping[str, int] = field(default_factory=dict)
 
 
 def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageResult:
@@ -73,12 +87,15 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
     """
     alive, left = frame, [DROPS.empty()]
     engines: dict[str, str] = {}
+    close: dict[str, int] = {}
     for step in steps:
         judged = step.judge(alive)
         if not judged.frame["claim_id"].equals(alive["claim_id"]):
             raise ConservationError(f"stage '{stage}', step '{step.name}': rows changed places")
         if isinstance(judged.engine, str):
             engines[step.name] = judged.engine
+        if judged.close is not None:
+            close[step.name] = judged.close
         drop = judged.drop.fill_null(value=False)
         drops = _drops(stage, step, judged).filter(drop)
         unknown = set(drops["reason"].unique()) - set(step.reasons)
@@ -86,7 +103,7 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
             raise ConservationError(f"step '{step.name}' gave unlisted reasons {sorted(unknown)}")
         left.append(drops)
         alive = judged.frame.filter(~drop)
-    return StageResult(alive, pl.concat(left), engines)
+    return StageResult(alive, pl.concat(left), engines, close=close)
 
 
 def _drops(stage: str, step: Step, judged: Judgement) -> pl.DataFrame:

@@ -39,6 +39,12 @@ class Matches:
         """Whether each row has a match, shape (n,)."""
         return self.matched >= 0
 
+    def at_least(self, threshold: float) -> "Matches":
+        """The same without the matches whose similarity is below ``threshold``."""
+        near = self.found & (self.similarity >= threshold)
+        matched, similarity = np.where(near, self.matched, -1), np.where(near, self.similarity, 0.0)
+        return Matches(matched, similarity, self.engine)
+
     def of(self, names: Sequence[str]) -> list[str | None]:
         """Per row the name of the row it was matched with; null where it has no match."""
         return [names[row] if row >= 0 else None for row in self.matched.tolist()]
