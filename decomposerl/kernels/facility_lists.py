@@ -102,7 +102,9 @@ class ListedCell:
     def _take(self, row: int) -> None:
         """Cover every row as well as ``row`` does, and never pick it again."""
         pair = self._vectors[[row, row]]  # one row alone is multiplied, and rounded, another way
-        self._loops.raise_cover((pair @ self._vectors.T)[0], self.cover)
+        products = (pair @ self._vectors.T)[0]
+        products[row] = 1
+        self._loops.raise_cover(products, self.cover)
         self._bounds[row] = self._loops.PICKED
 
     def _compute_best(self, most: int, place: int) -> None:
@@ -124,7 +126,10 @@ class ListedCell:
     def _strip(self, rows: Rows) -> None:
         chosen = self._vectors[rows]
         for first in range(0, len(self._vectors), TILE):
-            self._add(chosen @ self._vectors[first : first + TILE].T, rows, first)
+            tile = chosen @ self._vectors[first : first + TILE].T
+            own = np.flatnonzero((rows >= first) & (rows < first + TILE))
+            tile[own, rows[own] - first] = 1
+            self._add(tile, rows, first)
 
     def _pass(self, place: int, uncovered: Doubles | None = None) -> None:
         """Gains and lists of all rows; the product of two rows is computed once.
@@ -154,6 +159,8 @@ class ListedCell:
         tile = self._vectors[first : first + TILE] @ self._vectors[start : start + TILE].T
         if start > first:
             self._add(np.ascontiguousarray(tile.T), others, first, uncovered)
+        else:
+            np.fill_diagonal(tile, 1)
         return tile
 
     def _own(self, rows: Rows, first: int, tiles: list[Singles], uncovered: Doubles | None) -> None:

@@ -2,7 +2,9 @@
 
 Takes a similarity matrix or unit vectors, gives the picks in order, what each added, and
 how many gains were evaluated. f(S) = sum over rows i of max(0, max over s in S of sim(s, i))
-(paper, "Diversity Selection"): similarities below 0 count as 0.
+(paper, "Diversity Selection"): similarities below 0 count as 0. A unit row's similarity to
+itself is 1, not its computed square: two rows that are each other's nearest tie, and rounding
+noise in the squares would decide between them, differently on another processor.
 
 Gains are summed in float64 in one fixed order, and one computed earlier bounds the gain now
 (``facility_loops``); so laziness changes no pick, not even in ties. Products are shared out
@@ -105,7 +107,9 @@ def coverage_gains(
     cover, gains = np.zeros(len(vectors), np.float32), np.empty(len(picks))
     for start in range(0, len(picks), TILE):
         part = np.asarray(picks[start : start + TILE], np.int64)
-        loops.replay(vectors[part] @ vectors.T, cover, gains[start : start + TILE])
+        products = vectors[part] @ vectors.T
+        products[np.arange(len(part)), part] = 1
+        loops.replay(products, cover, gains[start : start + TILE])
     return gains, cover
 
 
@@ -150,6 +154,8 @@ def _tile(part: Singles, matrix: Singles, first: int, other: int) -> None:
     np.matmul(part[rows], part[columns].T, out=matrix[rows, columns])
     if other > first:
         matrix[columns, rows] = matrix[rows, columns].T
+    else:
+        np.fill_diagonal(matrix[rows, rows], 1)
 
 
 def _listed(vectors: Singles, k: int, team: Team, list_bytes: int) -> Greedy:
