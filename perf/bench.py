@@ -19,6 +19,7 @@ from pathlib import Path
 from perf import (
     bench_chat,
     bench_cosine,
+    bench_embedding,
     bench_evaluation,
     bench_lexical,
     bench_process,
@@ -47,6 +48,7 @@ BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "large_cell": bench_selection.large_cell_rows,
     "overlap": bench_rules.overlap_rows,
     "tokens": bench_rules.token_rows,
+    "embedding": bench_embedding.embedding_rows,
     "chat": bench_chat.chat_rows,
     "rewards": bench_rewards.reward_rows,
     "evaluation": bench_evaluation.evaluation_rows,

@@ -18,6 +18,7 @@ class Sizes:
     decontaminated: tuple[int, int]
     dimensions: int
     evidence: int
+    embedded: int
     chat: int
     slow_peers: bool
 
@@ -34,6 +35,7 @@ PAPER = Sizes(
     decontaminated=(17_000, 50_000),
     dimensions=3_072,
     evidence=30_000,
+    embedded=1_000,
     chat=2_000,
     slow_peers=True,
 )
@@ -49,6 +51,7 @@ QUICK = Sizes(
     decontaminated=(2_000, 6_000),
     dimensions=768,
     evidence=3_000,
+    embedded=100,
     chat=500,
     slow_peers=False,
 )

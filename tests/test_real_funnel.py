@@ -23,6 +23,7 @@ CORPORA = Path(__file__).resolve().parent.parent.parent / "shared" / "corpora"
 pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(not CORPORA.is_dir(), reason="the real corpora are not on this machine"),
+    pytest.mark.timeout(1_800),  # the shared run embeds 17,131 texts: minutes on an old processor
 ]
 
 BUDGET = 150

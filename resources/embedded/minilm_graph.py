@@ -32,7 +32,27 @@ def load_session(folder: Path) -> tuple[Any, int]:
     Raises:
         EngineMissing: the folder holds no BERT encoder with mean pooling.
     """
+    model, most = encoder(folder)
+    return session_of(model.SerializeToString()), most
+
+
+def session_of(model: bytes | str) -> Any:  # noqa: ANN401 - onnxruntime carries no types
+    """A session of a serialised model, or of a file, that computes on one thread."""
     import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # One thread a text: sums that are split among threads may round differently.
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def encoder(folder: Path) -> tuple[Any, int]:
+    """The ONNX model of the encoder in ``folder``, and the most word pieces it reads.
+
+    Raises:
+        EngineMissing: the folder holds no BERT encoder with mean pooling.
+    """
     from safetensors.numpy import load_file
 
     config, most = _config(folder)
@@ -40,13 +60,7 @@ def load_session(folder: Path) -> tuple[Any, int]:
         name.removeprefix("bert."): tensor.astype(np.float32, copy=False)
         for name, tensor in load_file(folder / "model.safetensors").items()
     }
-    options = onnxruntime.SessionOptions()
-    # One thread a text: sums that are split among threads may round differently.
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    model = _Graph(weights, config).model().SerializeToString()
-    providers = ["CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(model, options, providers=providers), most
+    return _Graph(weights, config).model(), most
 
 
 def _config(folder: Path) -> tuple[dict[str, Any], int]:
@@ -54,7 +68,11 @@ def _config(folder: Path) -> tuple[dict[str, Any], int]:
     config = _read(folder / "config.json")
     pooling = _read(folder / "1_Pooling" / "config.json")
     most = _read(folder / "sentence_bert_config.json").get("max_seq_length")
-    kind = (config.get("model_type"), config.get("hidden_act"), config.get("position_embedding_type"))
+    kind = (
+        config.get("model_type"),
+        config.get("hidden_act"),
+        config.get("position_embedding_type"),
+    )
     pooled = {name for name, chosen in pooling.items() if chosen is True and "pooling_mode" in name}
     if kind not in {("bert", "gelu", "absolute"), ("bert", "gelu", None)} or pooled != {
         "pooling_mode_mean_tokens"
@@ -132,7 +150,9 @@ class _Graph:
     def _skip_norm(self, states: str, skipped: str, norm: str, *bias: str) -> str:
         scales = self._weight(f"{norm}.weight"), self._weight(f"{norm}.bias")
         epsilon = self._config["layer_norm_eps"]
-        return self._fused("SkipLayerNormalization", states, skipped, *scales, *bias, epsilon=epsilon)
+        return self._fused(
+            "SkipLayerNormalization", states, skipped, *scales, *bias, epsilon=epsilon
+        )
 
     def _product(self, states: str, name: str) -> str:
         """Without the bias, which the next operator adds."""
