@@ -44,7 +44,7 @@ def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
             threshold=bounds["bound"],
             engine=verifier.engine,
             close=sum(
-                ((confidence - bound).abs() < ROUNDING).sum()
+                int(((confidence - bound).abs() < ROUNDING).sum())
                 for bound in (settings.low, settings.high)
             ),
         )
