@@ -25,16 +25,15 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
 
     ``row`` is the first line of the group; rejects come first. Passages are sentences.
     """
-    groups: dict[str, Draft] = {}
+    groups: dict[str, list[Draft]] = {}
     for line in read_each(files, file, partial(_line, file)):
         if isinstance(line, Reject):
             yield line
             continue
-        first = groups.setdefault(line.native_id, line)
-        if first is not line:
-            joined = dict.fromkeys(first.passages + line.passages)
-            groups[line.native_id] = replace(first, passages=tuple(joined))
-    yield from groups.values()
+        groups.setdefault(line.native_id, []).append(line)
+    for first, *more in groups.values():
+        joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
+        yield replace(first, passages=tuple(joined)) if more else first
 
 
 def _line(file: NativeFile, record: Record) -> Draft:
