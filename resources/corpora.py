@@ -27,6 +27,7 @@ MAX_WHOLE_BYTES = 1_000_000_000
 """Of a JSON array or object, and of a packed Parquet file; reading takes up to five times it."""
 _CHUNK_BYTES = 1 << 18
 _UNPACKED_BYTES = 1 << 22
+_MAX_LOST_ROWS = 1_000_000  # of one row group; an index that promises more is itself damaged
 _BATCH_ROWS = 2048
 _GZIP = 31  # zlib's window setting that expects a gzip header
 
@@ -232,6 +233,10 @@ def _group_records(
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         why = _first_line(error)
     lost = rows[done:]
+    if len(lost) > _MAX_LOST_ROWS:
+        detail = f"the index promises {len(rows)} rows and {done} could be read: {why}"
+        yield Reject(path, 0, "", "unreadable_file", detail)
+        return
     for row in lost:
         detail = f"rows {lost[0]}-{lost[-1]} ({len(lost)} rows): {why}"
         yield Reject(path, row, "", "unreadable_file", detail)

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from fakes import MemoryCorpora
+from fakes import BagOfWordsEmbedder, MemoryCorpora
 from hypothesis import given
 from hypothesis import strategies as st
 from native_rows import SOUND, SOURCE, only, read
@@ -249,7 +249,8 @@ def test_engines_survive_what_a_row_may_hold(kind: str):
     text = LONG[kind]
     short = text[: MAX_BYTES["claim"]]
     assert 2 == len(RuleEntities().entities([text, "Orla Venn met Bram."]))
-    assert (1,) == LexicalVerifier().support_probability([(short, short)]).shape
+    verifier = LexicalVerifier(BagOfWordsEmbedder())
+    assert (1,) == verifier.support_probability([(short, short)]).shape
     assert 1 == len(RuleDecomposer().decompose([(short, short)]))
 
 
