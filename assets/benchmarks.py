@@ -14,7 +14,7 @@ from decomposerl.claims.load import load_benchmark
 from decomposerl.claims.source import Benchmark, Source
 from resources.reading import CorporaResource
 from resources.recording import StageRecorder
-from resources.tables import StageOutput
+from resources.tables import DataFolder, StageOutput
 
 
 def benchmark_assets(
@@ -40,10 +40,11 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
         },
     )
     def claims(
-        context: dg.AssetExecutionContext, corpora: CorporaResource
+        context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.settings)
-        loaded = load_benchmark(benchmark, source, corpora.files(), corpora.settings)
+        with data_folder.keeping_rejects("/".join(context.asset_key.path)):
+            loaded = load_benchmark(benchmark, source, corpora.files(), corpora.settings)
         return stage.loaded(loaded, {"terms of use": benchmark.terms, "license": benchmark.license})
 
     return claims

@@ -13,7 +13,7 @@ from decomposerl.claims.load import load_source
 from decomposerl.claims.source import Benchmark, Source
 from resources.reading import CorporaResource
 from resources.recording import StageRecorder
-from resources.tables import StageOutput
+from resources.tables import DataFolder, StageOutput
 
 
 def source_assets(
@@ -39,10 +39,11 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
         tags={"domain": _tag(source.domain)},
     )
     def claims(
-        context: dg.AssetExecutionContext, corpora: CorporaResource
+        context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
         stage = StageRecorder(context, corpora.settings)
-        loaded = load_source(source, benchmark, corpora.files(), corpora.settings)
+        with data_folder.keeping_rejects("/".join(context.asset_key.path)):
+            loaded = load_source(source, benchmark, corpora.files(), corpora.settings)
         return stage.loaded(loaded, {"terms of use": source.terms, "license": source.license})
 
     return claims

@@ -37,7 +37,14 @@ class SourceFileError(SourceError):
 
 
 class TooManyRejects(SourceError):  # noqa: N818 - the name is the sentence a user reads
-    """More rows of one source were quarantined than ``max_reject_share`` allows."""
+    """More rows of one source were quarantined than ``max_reject_share`` allows.
+
+    ``rejects`` are those rows (``schemas.REJECTS``), so that they can be kept.
+    """
+
+    def __init__(self, message: str, rejects: object = None) -> None:
+        super().__init__(message)
+        self.rejects = rejects
 
 
 class SchemaError(DecomposeRLError):

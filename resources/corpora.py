@@ -1,8 +1,9 @@
 """The corpora folder: opens native files, plain or gzipped, and hands out their rows.
 
 ``FolderCorpora`` is the ``CorpusFiles`` of the readers in ``decomposerl/claims``. JSON lines
-and delimited text stream; a JSON array or object is held in memory while its elements are
-read; Parquet is read batch by batch.
+and delimited text stream, line by line of at most ``MAX_LINE_BYTES``; a JSON array or object
+of at most ``MAX_WHOLE_BYTES`` (unpacked) is held in memory while its elements are read;
+Parquet is read batch by batch.
 
 Left out deliberately: parsing (``decomposerl/claims/records.py`` and its neighbours), and
 fetching (``hub.py``): this module opens what is on disk and nothing else.
@@ -18,11 +19,15 @@ from typing import Any
 from decomposerl.claims.claim import Record, Reject
 from decomposerl.claims.delimited import delimited_records
 from decomposerl.claims.json_elements import array_records, object_records
-from decomposerl.claims.records import Cut, Line, jsonl_records
+from decomposerl.claims.records import MAX_LINE_BYTES, Cut, Line, jsonl_records
 from decomposerl.claims.source import NativeFile
 from resources.pages import SqlitePages
 
+MAX_WHOLE_BYTES = 1_000_000_000
+"""Of a JSON array or object, and of a packed Parquet file; reading takes up to five times it."""
 _CHUNK_BYTES = 1 << 18
+_UNPACKED_BYTES = 1 << 22
+_MAX_LOST_ROWS = 1_000_000  # of one row group; an index that promises more is itself damaged
 _BATCH_ROWS = 2048
 _GZIP = 31  # zlib's window setting that expects a gzip header
 
@@ -59,7 +64,14 @@ class FolderCorpora:
     def _find(self, path: str) -> Path | None:
         plain = self.root / path
         zipped = plain.with_name(plain.name + ".gz")
-        return next((found for found in (plain, zipped) if found.is_file()), None)
+        return next((found for found in (plain, zipped) if _is_file(found)), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # it may be there; reading it says what is wrong
+        return True
 
 
 def records_of(found: Path, file: NativeFile) -> Iterator[Record | Reject]:
@@ -86,32 +98,57 @@ def _records(file: NativeFile, found: Path) -> Iterator[Record | Reject]:
 
 
 def _lines(path: Path) -> Iterator[Line]:
-    """Physical lines with their line breaks, the last ``Cut`` where the file is cut short."""
+    """Physical lines with their line breaks, the last ``Cut`` where the file is cut short.
+
+    Of a line that is too long, a little more than ``MAX_LINE_BYTES`` is given.
+    """
     if path.suffix != ".gz":
         with path.open("rb") as stream:
-            yield from stream
+            yield from _plain_lines(stream)
         return
-    pending: list[bytes] = []
+    pending = bytearray()
     for chunk in _inflated(path):
         if isinstance(chunk, Cut):
-            yield Cut(b"".join(pending), chunk.detail)
+            yield Cut(bytes(pending), chunk.detail)
             return
         *whole, rest = chunk.split(b"\n")
         for line in whole:
-            yield b"".join((*pending, line, b"\n"))
+            yield bytes(pending + line + b"\n") if pending else line + b"\n"
             pending.clear()
-        pending.append(rest)
-    if any(pending):
-        yield b"".join(pending)
+        if len(pending) <= MAX_LINE_BYTES:
+            pending += rest
+    if pending:
+        yield bytes(pending)
+
+
+def _plain_lines(stream: io.BufferedReader) -> Iterator[bytes]:
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        yield line
+        while len(line) > _CHUNK_BYTES and not line.endswith(b"\n"):  # the rest of a long line
+            line = stream.readline(MAX_LINE_BYTES)
 
 
 def _content(path: Path) -> tuple[bytes, str | None]:
-    """All the bytes that can be had, and what cut them short, if anything did."""
+    """All the bytes that can be had, and what cut them short, if anything did.
+
+    Raises:
+        OSError: the file cannot be read or holds more than ``MAX_WHOLE_BYTES``.
+    """
     if path.suffix != ".gz":
+        _refuse_large(path.stat().st_size)
         return path.read_bytes(), None
-    chunks = list(_inflated(path))
-    cut = chunks[-1].detail if chunks and isinstance(chunks[-1], Cut) else None
-    return b"".join(chunk for chunk in chunks if isinstance(chunk, bytes)), cut
+    content = bytearray()
+    for chunk in _inflated(path):
+        if isinstance(chunk, Cut):
+            return bytes(content), chunk.detail
+        content += chunk
+        _refuse_large(len(content))
+    return bytes(content), None
+
+
+def _refuse_large(size: int) -> None:
+    if size > MAX_WHOLE_BYTES:
+        raise OSError(None, f"more than {MAX_WHOLE_BYTES:,} bytes; split it or use JSON lines")
 
 
 def _inflated(path: Path) -> Iterator[Line]:
@@ -130,7 +167,7 @@ def _inflated(path: Path) -> Iterator[Line]:
                     continue
                 before = inflate.copy()
                 try:
-                    chunk = inflate.decompress(data)
+                    chunk = inflate.decompress(data, _UNPACKED_BYTES)
                 except zlib.error as error:
                     chunk = _salvaged(before, data)
                     if first and not chunk:
@@ -139,10 +176,11 @@ def _inflated(path: Path) -> Iterator[Line]:
                     yield Cut(b"", f"damaged gzip: {error}")
                     return
                 yield chunk
-                data, first = inflate.unused_data, False
+                data, first = inflate.unused_data or inflate.unconsumed_tail, False
     if not inflate.eof:
         yield inflate.flush()
-        yield Cut(b"", "the gzip stream ends in the middle")
+        if not inflate.eof:
+            yield Cut(b"", "the gzip stream ends in the middle")
 
 
 def _salvaged(inflate: Any, data: bytes) -> bytes:  # noqa: ANN401 - zlib names no type
@@ -195,6 +233,10 @@ def _group_records(
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
         why = _first_line(error)
     lost = rows[done:]
+    if len(lost) > _MAX_LOST_ROWS:
+        detail = f"the index promises {len(rows)} rows and {done} could be read: {why}"
+        yield Reject(path, 0, "", "unreadable_file", detail)
+        return
     for row in lost:
         detail = f"rows {lost[0]}-{lost[-1]} ({len(lost)} rows): {why}"
         yield Reject(path, row, "", "unreadable_file", detail)

@@ -14,7 +14,11 @@ A title is looked up as given, then with spaces for underscores and the other wa
 with real brackets for FEVER's marks and the other way round, decomposed (NFD, as the
 databases were built) and composed (NFC).
 
-Left out deliberately: writing. Connections are read-only.
+A page that cannot be read (its JSON is broken or nested too deeply, it is a number, it is
+longer than ``MAX_PAGE_BYTES``, its part of the file is damaged) is a ``DamagedPage``, which
+costs the row that asks for it. A null page is empty.
+
+Left out deliberately: writing. Connections are read-only. Views, whose rows may never end.
 """
 
 import json
@@ -27,15 +31,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
 
 Layout = Literal["fever", "text", "feverous"]
 
 _MARKS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
-_LINK = re.compile(r"\[\[[^\]|]*\|([^\]]*)\]\]")
+# What opens like a link and is none is matched as far as it was read, and left as it is.
+_LINK = re.compile(r"\[\[[^\]|]*+(?:\|([^\]]*+)(\]\])?)?")
 _FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
 _CACHED_PAGES = 512
 _MAX_SENTENCES = 20_000  # a damaged number must not blow a page up
+_MAX_DIGITS = 18  # a longer number is no place in a page
+MAX_PAGE_BYTES = 20_000_000
 
 
 class SqlitePages:
@@ -53,6 +61,7 @@ class SqlitePages:
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             weakref.finalize(self, self._connection.close)
             self._connection.text_factory = _lenient
+            self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_PAGE_BYTES)
             self.layout: Layout = self._recognised()
         except sqlite3.Error as error:
             raise SourceFileError(f"page database {path.name}: {error}") from error
@@ -60,7 +69,11 @@ class SqlitePages:
         self._json = lru_cache(maxsize=_CACHED_PAGES)(_parsed)
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
-        """The page's sentences, index = native sentence number; None if there is no page."""
+        """The page's sentences, index = native sentence number; None if there is no page.
+
+        Raises:
+            DamagedPage: the page is there and cannot be read.
+        """
         page = self._page(title)
         if page is None:
             return None
@@ -76,6 +89,9 @@ class SqlitePages:
         Knows ``title``, ``sentence_N``, ``section_N``, ``table_caption_N``, ``table_N``,
         ``list_N``, ``cell_T_R_C``, ``header_cell_T_R_C`` and ``item_L_N``. In the other two
         layouts only ``title`` and ``sentence_N`` exist.
+
+        Raises:
+            DamagedPage: the page is there and cannot be read.
         """
         page = self._page(title)
         if page is None:
@@ -86,10 +102,16 @@ class SqlitePages:
             return _feverous_element(self._json(page), element_id)
         kind, _, number = element_id.rpartition("_")
         sentences = self.sentences(title) or ()
-        known = kind == "sentence" and number.isdecimal() and int(number) < len(sentences)
-        return sentences[int(number)] if known else None
+        index = _place(number) if kind == "sentence" else None
+        return sentences[index] if index is not None and index < len(sentences) else None
 
     def _recognised(self) -> Layout:
+        views = self._connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'view' AND name IN ('wiki', 'documents')"
+        ).fetchall()
+        if views:
+            why = f"{views[0][0]} is a view; the pages must lie in a table"
+            raise SourceFileError(f"page database {self._path.name}: {why}")
         columns = {
             table: {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
             for table in ("wiki", "documents")
@@ -111,10 +133,22 @@ class SqlitePages:
             for spelling in spellings(title):
                 row = self._connection.execute(query, (spelling,)).fetchone()
                 if row is not None:
-                    return row[0] or ""
-        except sqlite3.Error as error:
-            raise SourceFileError(f"page database {self._path.name}: {error}") from error
+                    return self._text(title, row[0])
+        except UnicodeEncodeError:
+            return None  # a lone surrogate is no part of any title
+        except (sqlite3.Error, MemoryError) as error:
+            raise DamagedPage(f"{self._path.name}: page {title!r:.80}: {error}") from error
         return None
+
+    def _text(self, title: str, content: object) -> str:
+        if content is None:
+            return ""
+        if isinstance(content, bytes):
+            return _lenient(content)
+        if isinstance(content, str):
+            return content
+        kind = type(content).__name__
+        raise DamagedPage(f"{self._path.name}: page {title!r:.80} is no text but {kind}")
 
 
 def spellings(title: str) -> Iterator[str]:
@@ -131,6 +165,11 @@ def spellings(title: str) -> Iterator[str]:
     yield from dict.fromkeys(forms)
 
 
+def _place(number: str) -> int | None:
+    """A native sentence number; None where it is none."""
+    return int(number) if number.isdecimal() and len(number) <= _MAX_DIGITS else None
+
+
 def _lenient(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
@@ -139,31 +178,30 @@ def _numbered_lines(lines: str) -> tuple[str, ...]:
     found: dict[int, str] = {}
     for line in lines.split("\n"):
         number, *rest = line.split("\t")
-        if number.isdecimal() and int(number) < _MAX_SENTENCES:
-            found.setdefault(int(number), rest[0].strip() if rest else "")
+        index = _place(number)
+        if index is not None and index < _MAX_SENTENCES:
+            found.setdefault(index, rest[0].strip() if rest else "")
     return tuple(found.get(index, "") for index in range(max(found, default=-1) + 1))
 
 
 def _parsed(data: str) -> dict[str, Any]:
-    # A damaged page is as good as a page without elements: the row is then without evidence.
     try:
-        page = json.loads(data)
-    except ValueError:
-        return {}
-    return page if isinstance(page, dict) else {}
+        page = json.loads(data) if data else {}
+    except (ValueError, RecursionError) as error:
+        raise DamagedPage(f"the page is not JSON: {error!s:.80}") from error
+    if not isinstance(page, dict):
+        raise DamagedPage(f"the page is no JSON object but {type(page).__name__}")
+    return page
 
 
 def _clean(value: object) -> str:
-    text = _LINK.sub(r"\1", value) if isinstance(value, str) else ""
+    text = _LINK.sub(lambda m: m[1] if m[2] else m[0], value) if isinstance(value, str) else ""
     return text.encode("utf-8", "replace").decode("utf-8").strip()
 
 
 def _feverous_sentences(page: dict[str, Any]) -> tuple[str, ...]:
-    numbers = [
-        int(key.removeprefix("sentence_"))
-        for key in page
-        if key.startswith("sentence_") and key.removeprefix("sentence_").isdecimal()
-    ]
+    keys = (key.removeprefix("sentence_") for key in page if key.startswith("sentence_"))
+    numbers = [place for place in map(_place, keys) if place is not None]
     last = min(max(numbers, default=-1), _MAX_SENTENCES)
     return tuple(_clean(page.get(f"sentence_{index}")) for index in range(last + 1))
 
@@ -204,13 +242,17 @@ def _cells(page: dict[str, Any], table: str) -> list[dict[str, Any]]:
 
 
 def _rows(page: dict[str, Any], table: str) -> list[list[dict[str, Any]]]:
-    rows = _entry(page, table).get("table") or ()
+    rows = (row for row in _list(_entry(page, table), "table") if isinstance(row, list))
     return [[cell for cell in row if isinstance(cell, dict)] for row in rows]
 
 
 def _items(page: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    items = _entry(page, key).get("list") or ()
-    return [item for item in items if isinstance(item, dict)]
+    return [item for item in _list(_entry(page, key), "list") if isinstance(item, dict)]
+
+
+def _list(entry: dict[str, Any], key: str) -> list[object]:
+    found = entry.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _with_id(entries: list[dict[str, Any]], element_id: str) -> str | None:

@@ -18,6 +18,7 @@ import dagster as dg
 import polars as pl
 from pydantic import BaseModel
 
+from decomposerl.claims.ledger import unknown_labels
 from decomposerl.claims.load import Loaded
 from decomposerl.reports import figures
 from decomposerl.reports.escape import markdown_table
@@ -133,6 +134,9 @@ class StageRecorder:
             self._context.log.warning(f"{self._key}: {_MEANING.get(loaded.status, loaded.status)}")
         if loaded.rejects.height:
             self._context.log.warning(f"{self._key}: {_first_rejects(loaded.rejects)}")
+        if labels := unknown_labels(loaded.rejects):
+            self._context.log.warning(f"{self._key}: unknown labels: {labels}")
+            metadata["unknown labels"] = labels
         output = StageOutput(loaded.claims, run, loaded.drops, loaded.rejects)
         return dg.MaterializeResult(value=output, metadata=metadata)
 

@@ -73,8 +73,9 @@ class SpacyEntities:
             return []
         found: list[set[Span]] = [set() for _ in texts]
         for pipeline in self._pipelines:
+            whole = (text[: pipeline.max_length] for text in texts)  # spaCy refuses longer ones
             docs = pipeline.pipe(
-                texts, batch_size=self.batch_size, n_process=self._processes(pipeline, len(texts))
+                whole, batch_size=self.batch_size, n_process=self._processes(pipeline, len(texts))
             )
             for spans, doc in zip(found, docs, strict=True):
                 spans.update((e.start_char, e.end_char, e.text) for e in doc.ents)

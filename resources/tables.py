@@ -15,7 +15,8 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ from pydantic import PrivateAttr
 from upath import UPath
 
 from decomposerl import schemas
-from decomposerl.errors import SchemaError
+from decomposerl.errors import SchemaError, TooManyRejects
 from decomposerl.table import Table
 
 _TABLES = {
@@ -148,6 +149,18 @@ class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
     def exists(self, key: str) -> bool:
         """Whether the Parquet file of a key is there."""
         return (self.path / f"{key}.parquet").is_file()
+
+    @contextmanager
+    def keeping_rejects(self, key: str) -> Iterator[None]:
+        """Write the rejects of a corpus that has too many of them, and let its error pass."""
+        try:
+            yield
+        except TooManyRejects as error:
+            path = self.path / "rejects" / f"{key.removeprefix(_SIDE_OF['rejects'])}.parquet"
+            if isinstance(error.rejects, pl.DataFrame):
+                write_parquet(schemas.REJECTS.conform(error.rejects), path)
+                raise TooManyRejects(f"{error}; all of them: {path}", error.rejects) from error
+            raise
 
     def run(self, key: str) -> dict[str, Any]:
         """The run record of an asset (``schemas.STAGE_RUNS``)."""

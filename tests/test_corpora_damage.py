@@ -94,6 +94,20 @@ def test_a_damaged_page_costs_its_row_group_and_every_lost_row_counts(tmp_path: 
         load(tmp_path, "a.parquet", "parquet", config=LoadSettings())
 
 
+def test_an_index_that_promises_endless_rows_is_unreadable(tmp_path: Path):
+    """A trillion rows that are not there are one reject of the file, beside the sound rows."""
+    parquet.write_table(pa.Table.from_pylist(rows(1000)), tmp_path / "a.parquet")
+    data = (tmp_path / "a.parquet").read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    # Row counts are zigzag varints: 1,000 becomes 2**40.
+    footer = data[-8 - size : -8].replace(b"\xd0\x0f", b"\x80\x80\x80\x80\x80\x40")
+    end = len(footer).to_bytes(4, "little") + b"PAR1"
+    (tmp_path / "a.parquet").write_bytes(data[: -8 - size] + footer + end)
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    assert [(0, "unreadable_file")] == loaded.rejects.select("row", "reason").rows()
+    assert 1000 == loaded.claims.height
+
+
 def test_a_small_damaged_group_stays_within_the_share(tmp_path: Path):
     """Lost rows weigh as much as any other rejects: 1 of 25 groups is 4 %."""
     damaged_parquet(tmp_path / "a.parquet", 25, 7)

@@ -3,6 +3,9 @@
 import csv
 import json
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,11 +14,13 @@ import polars as pl
 import pytest
 
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
+from decomposerl.claims.labels import LabelRule
 from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
 from decomposerl.errors import ConfigError
 from resources.corpora import FolderCorpora
 
-PAGE = (Path(__file__).parent.parent / "docs" / "adding-a-corpus.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "adding-a-corpus.md").read_text(encoding="utf-8")
 LENIENT = LoadSettings(max_reject_share=1)
 BASE = """
 [source]
@@ -230,7 +235,8 @@ def test_every_mistake_is_named_at_once():
     message = str(caught.value)
     assert all(line.startswith("mine.toml: ") for line in message.splitlines())
     keys = (
-        "source.name", "source.title: is missing", "source.licence: is no key of this file",
+        "source.name", "source.title: is missing",
+        "source.licence: is no key of this file; did you mean license?",
         "files.train.0: must lie below", "files.train.1: ends in none of", "files.train.2",
         "columns.claim: is missing", "columns.evidence", "evidence.kind", "evidence.split: must be",
         "labels.supported", "labels.refuted",
@@ -241,7 +247,8 @@ def test_every_mistake_is_named_at_once():
 def test_contradictions_are_mistakes_too():
     """A label on two sides, no files, one file for training and testing, and no TOML."""
     twice = toml().replace('middle = ["maybe"]', 'middle = ["No"]')
-    with pytest.raises(ConfigError, match="'no' stands on more than one side"):
+    both = r"x\.toml: labels\.refuted and labels\.middle: 'no' stands on more than one side"
+    with pytest.raises(ConfigError, match=both):
         parse_source_toml(twice, "x.toml")
     with pytest.raises(ConfigError, match="files: names no file"):
         parse_source_toml(toml().replace('train = ["mine/a.jsonl"]', ""), "x.toml")
@@ -251,3 +258,133 @@ def test_contradictions_are_mistakes_too():
     with pytest.raises(ConfigError, match=r"x\.toml: not TOML"):
         parse_source_toml("[source", "x.toml")
     assert parse_benchmark_toml(toml(), "x.toml") is None
+
+
+@pytest.mark.parametrize("rule", ["drop_middle", "middle_is_refuted"])
+def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: LabelRule):
+    """They leave with a reason of their own, are counted, and stay in no test set's scores."""
+    rows: Rows = [
+        {"claim": f"C {label}.", "text": "T.", "label": label}
+        for label in (True, "no", "maybe", " Duplicate", "spam", "other")
+    ]
+    text = toml().replace('middle = ["maybe"]', 'middle = ["maybe"]\ndrop = ["duplicate", "spam"]')
+    (tmp_path / "mine").mkdir()
+    write_jsonl(tmp_path / "mine/a.jsonl", rows)
+    settings = LoadSettings(max_reject_share=1, label_rule=rule)
+    found = load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(tmp_path), settings)
+    kept = ["Supported", "Refuted", "Refuted"]
+    assert kept[: 2 if rule == "drop_middle" else 3] == found.claims["label"].to_list()
+    middle = ["middle_class"] if rule == "drop_middle" else []
+    assert [*middle, "no_verdict", "no_verdict"] == found.drops["reason"].to_list()
+    assert ["'other'"] == [repr(text) for text in found.rejects["detail"]]
+    assert 6 == found.rows_read
+    tested = parse_benchmark_toml(text.replace("train =", "test ="), "x.toml")
+    assert tested is not None
+    scored = load_benchmark(tested, None, FolderCorpora(tmp_path), settings).claims
+    assert [None, None] == scored["label"].to_list()[3:]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            toml().replace("middle =", 'drop = ["MAYBE "]\nmiddle ='),
+            "labels.middle and labels.drop",
+        ),
+        (
+            toml().replace("middle =", 'drop = ["true"]\nmiddle ='),
+            "labels.supported and labels.drop",
+        ),
+        (
+            toml().replace("middle =", "midle ="),
+            "labels.midle: is no key of this file; did you mean",
+        ),
+        (
+            toml().replace("[labels]", "[lables]"),
+            "lables: is no key of this file; did you mean labels",
+        ),
+        (
+            toml().replace("claim =", "zzz = 1\nclaim ="),
+            "columns.zzz: is no key of this file; it has",
+        ),
+        (toml(columns="num_hop = 'x'"), "did you mean num_hops?"),
+        (toml().replace("[0,", f"[{'9' * 5_000},"), "x.toml"),
+        (f"a = {'[' * 100_000}", "x.toml: not TOML"),
+        (toml(file="x" * 300 + ".csv"), "longer than a file name may be"),
+    ],
+)
+def test_a_wrong_label_list_or_key_is_named(text: str, message: str):
+    """File and keys stand in the error, and the key that was meant."""
+    with pytest.raises(ConfigError) as caught:
+        parse_source_toml(text, "x.toml")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("x.toml: ")
+
+
+def page_lines() -> list[str]:
+    """The commands that the page gives for a new corpus."""
+    return [line for line in block("sh").splitlines() if "asset materialize" in line]
+
+
+def bridge_corpus(folder: Path) -> None:
+    """The page's corpus with enough rows for the funnel to have something to drop."""
+    (folder / "bridge_notes").mkdir(parents=True)
+    (folder / "bridge_notes/source.toml").write_text(block("toml"), "utf-8")
+    row = json.loads(block("json"))
+    rows = [{**row, "note_id": i, "statement": f"Bridge {i} was repainted."} for i in range(22)]
+    rows += [{**row, "note_id": 30, "verdict": "duplicate"}, {**row, "note_id": 31, "verdict": "?"}]
+    write_jsonl(folder / "bridge_notes/train.jsonl", rows)
+
+
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_page_run_as_written(tmp_path: Path):
+    """A corpus that exists as TOML alone is read, and the funnel runs over it."""
+    bridge_corpus(tmp_path / "corpora")
+    lines = page_lines()
+    assert 3 == len(lines)
+    for line in lines:
+        done = materialize(line, tmp_path)
+        assert done.returncode == 0, done.stderr[-3000:]
+    kept = pl.read_parquet(tmp_path / "data/claims/bridge_notes.parquet")
+    drops = pl.read_parquet(tmp_path / "data/drops/claims/bridge_notes.parquet")
+    assert 22 == kept.height
+    assert "no_verdict" in drops["reason"].to_list()
+    assert (tmp_path / "data/training_claims.parquet").is_file()
+
+
+def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: Path):
+    """The asset fails with the labels it met, made printable, and the rejects are on disk."""
+    bridge_corpus(tmp_path / "corpora")
+    row = json.loads(block("json"))
+    odd = ["maybe so"] * 25 + ["x\x1b]0;t\x07\u202e"] * 10 + ["y" * 900] * 5
+    rows: Rows = [{**row, "note_id": i, "verdict": label} for i, label in enumerate(odd)]
+    write_jsonl(tmp_path / "corpora/bridge_notes/train.jsonl", rows)
+    done = materialize(page_lines()[0], tmp_path)
+    told = done.stderr + done.stdout
+    assert done.returncode != 0
+    for part in ("'maybe so' (25)", r"'x\x1b]0;t\x07\u202e' (10)", "rejects/bridge_notes.parquet"):
+        assert part in told
+    assert "\x1b]0" not in told
+    assert "y" * 100 not in told.replace("y" * 900, "")
+    kept = pl.read_parquet(tmp_path / "data/rejects/bridge_notes.parquet")
+    assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
+
+
+def materialize(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run one line of the page on the folder's corpora and data."""
+    words = shlex.split(line)
+    return subprocess.run(
+        [sys.executable, "-m", "dagster", *words[1:]],
+        cwd=ROOT,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(folder),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "DECOMPOSERL_CORPORA": str(folder / "corpora"),
+            "DECOMPOSERL_DATA": str(folder / "data"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )

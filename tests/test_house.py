@@ -40,7 +40,9 @@ def shell_lines(document: Path) -> list[str]:
 
 def materialize_lines() -> list[str]:
     everywhere = [line for document in DOCUMENTS for line in shell_lines(document)]
-    return [line for line in everywhere if "asset materialize" in line]
+    # A corpus of the reader's own is in no graph but his; test_generic_source runs those lines.
+    ours = [line for line in everywhere if "claims/bridge_notes" not in line]
+    return [line for line in ours if "asset materialize" in line]
 
 
 def option(words: list[str], *names: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
 from resources.corpora import FolderCorpora
 from resources.pages import SqlitePages, spellings
@@ -95,7 +96,8 @@ def test_feverous_elements_are_found_by_id(tmp_path: Path):
     }
     assert expected == {key: pages.element("Blue Lake", key) for key in expected}
     assert ("Blue Lake lies in Upper Valley.", "It is deep.") == pages.sentences("Blue Lake")
-    assert pages.element("Broken", "sentence_0") is None
+    with pytest.raises(DamagedPage, match="not JSON"):
+        pages.element("Broken", "sentence_0")
     assert pages.element("Absent", "title") is None
 
 

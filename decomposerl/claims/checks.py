@@ -13,6 +13,10 @@ from decomposerl.claims.labels import LabelMap, Side
 from decomposerl.claims.records import excerpt
 
 _INT64 = range(-(2**63), 2**63)
+MAX_BYTES = {"id": 1_000, "claim": 20_000, "label": 1_000, "document": 4_000, "subset": 1_000}
+"""Most bytes in UTF-8 of each text field; evidence has its limit in ``LoadSettings``."""
+MAX_ITEMS = {"passages": 50_000, "documents": 1_000}
+"""Most passages and documents of one row."""
 
 Fault = tuple[str, RejectReason, str]
 """Field, reason, detail."""
@@ -44,8 +48,8 @@ def examine(
     passages = tuple(text for text in map(str.strip, draft.passages) if text)
     evidence = "\n".join(passages)
     native = draft.native_label
-    side = labels.side(native) if native is not None else None
-    fault = _text_fault(draft, evidence, max_evidence_bytes)
+    fault = _size_fault(draft) or _text_fault(draft, evidence, max_evidence_bytes)
+    side = labels.side(native) if native is not None and fault is None else None
     if fault is None and draft.num_hops is not None and draft.num_hops not in _INT64:
         fault = ("num_hops", "missing_field", "not a 64-bit integer")
     if fault is None and native is None and label_needed:
@@ -56,6 +60,30 @@ def examine(
         field, reason, detail = fault
         return Reject(draft.file, draft.row, field, reason, excerpt(detail))
     return Candidate(draft, draft.native_id.strip(), draft.claim.strip(), passages, evidence, side)
+
+
+def _size_fault(draft: Draft) -> Fault | None:
+    """The first field or list over its limit; the cheap test comes first, as most are short."""
+    for name, items in (("passages", draft.passages), ("documents", draft.documents)):
+        if len(items) > MAX_ITEMS[name]:
+            return name, "field_too_large", f"{len(items)} {name}, at most {MAX_ITEMS[name]}"
+    for name, text in (*_fields(draft), *(("document", each) for each in draft.documents)):
+        if len(text) * 4 <= MAX_BYTES[name]:
+            continue
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > MAX_BYTES[name]:
+            return name, "field_too_large", f"{size} bytes, at most {MAX_BYTES[name]}"
+    return None
+
+
+def _fields(draft: Draft) -> tuple[tuple[str, str], ...]:
+    """The texts of a row with one value each, by the names of their limits."""
+    return (
+        ("id", draft.native_id),
+        ("claim", draft.claim),
+        ("label", draft.native_label or ""),
+        ("subset", draft.subset or ""),
+    )
 
 
 def _text_fault(draft: Draft, evidence: str, max_bytes: int) -> Fault | None:
@@ -76,15 +104,8 @@ def _text_fault(draft: Draft, evidence: str, max_bytes: int) -> Fault | None:
 
 def _broken_text(draft: Draft, evidence: str) -> str | None:
     """The first field that UTF-8 cannot hold; None if all can."""
-    fields = (
-        ("id", draft.native_id),
-        ("claim", draft.claim),
-        ("evidence", evidence),
-        ("label", draft.native_label or ""),
-        ("document", "".join(draft.documents)),
-        ("subset", draft.subset or ""),
-    )
-    for name, text in fields:
+    joined = (("evidence", evidence), ("document", "".join(draft.documents)))
+    for name, text in (*_fields(draft), *joined):
         if text.isascii():
             continue
         try:

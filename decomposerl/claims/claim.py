@@ -20,9 +20,12 @@ RejectReason = Literal[
     "empty_claim",
     "empty_evidence",  # the field is there and holds no text
     "evidence_too_large",  # more bytes than the limit
+    "field_too_large",  # another text, or a list of them, is over its limit
     "unknown_label",
     "duplicate_id",  # the native id stood in an earlier row
     "dangling_reference",  # points to a document or sentence that does not exist
+    "damaged_page",  # the evidence's page in a database cannot be read
+    "adapter_error",  # the adapter has no rule for such a row; its error is the detail
 ]
 
 

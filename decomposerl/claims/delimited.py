@@ -3,7 +3,9 @@
 Takes physical lines, gives ``Record | Reject``; ``row`` is the number of the physical line
 on which a row begins, so the header is row 1. Quotes count only at the start of a cell and
 are doubled inside it. A row whose quotes do not work out is rejected alone: reading resumes
-on the physical line after the one that opened it.
+on the physical line after the one that opened it. Time is linear: a file whose quotes send
+the reader back over more than ``_AGAIN`` times what was read is taken line by line from
+there on. Memory holds one row: at most ``MAX_LINE_BYTES`` and ``MAX_ROW_LINES``.
 
 Left out deliberately: the standard library's reader, which swallows all the rows after an
 unclosed quote into one cell and knows no physical lines; and type guesses, every cell is text.
@@ -14,10 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from decomposerl.claims.claim import Record, Reject, RejectReason
-from decomposerl.claims.records import Cut, Line, broken_field, excerpt
+from decomposerl.claims.records import MAX_LINE_BYTES, Cut, Line, broken_field, excerpt
 
-MAX_ROW_CHARS = 64_000_000
-"""A row longer than this has lost its closing quote."""
+MAX_ROW_LINES = 1_000_000
+"""A row of more lines, or of more than ``MAX_LINE_BYTES``, has lost its closing quote."""
+_AGAIN, _AGAIN_BYTES = 20, 1_000_000
 
 Numbered = tuple[int, Line]
 
@@ -95,6 +98,7 @@ class _Reader:
         self._path, self._delimiter = path, delimiter
         self._lines: Iterator[Numbered] = iter(enumerate(lines, start=1))
         self._given_back: deque[Numbered] = deque()
+        self._read, self._again = 0, 0  # bytes taken from the file, bytes given back
 
     def header(self) -> list[str] | Reject:
         """The column names, or the reject of the file as a whole."""
@@ -128,14 +132,16 @@ class _Reader:
             number, line = numbered[0], numbered[1]
             taken.append((number, line))
             chars += len(line)
+            if chars > MAX_LINE_BYTES or len(taken) > MAX_ROW_LINES:
+                return self._rejected(taken, "a long line or an unclosed quote", resume=True)
             try:
                 complete = row.take(_text(number, line))
             except _StrayQuoteError:
                 return self._rejected(taken, "text after a closing quote", resume=True)
-            if chars > MAX_ROW_CHARS:
-                return self._rejected(taken, "unclosed quote", resume=True)
             if complete:
                 break
+            if self._again > _AGAIN_BYTES + _AGAIN * self._read:
+                return self._rejected(taken, "unclosed quote", resume=False)
         if width is not None and len(row.cells) != width:
             resume = self._row_among(taken[1:], width)
             return self._rejected(taken, f"{len(row.cells)} cells, not {width}", resume=resume)
@@ -147,6 +153,8 @@ class _Reader:
                 numbered: Numbered | None = self._given_back.popleft()
             else:
                 numbered = next(self._lines, None)
+                if numbered is not None and isinstance(numbered[1], bytes):
+                    self._read += len(numbered[1])
             blank = numbered is not None and numbered[1] in {b"\n", b"\r\n", b""}
             if inside or not blank:
                 return numbered
@@ -173,6 +181,7 @@ class _Reader:
     def _rejected(self, taken: list[tuple[int, bytes]], why: str, *, resume: bool) -> Reject:
         if resume:
             self._given_back.extendleft(reversed(taken[1:]))
+            self._again += sum(len(line) for _, line in taken[1:])
         number, line = taken[0]
         detail = f"{why}: {excerpt(_text(number, line))}"
         return Reject(self._path, number, "", "malformed_line", detail)

@@ -3,7 +3,8 @@
 Takes records as ``CorpusFiles`` gives them. Every accessor takes a row (or a part of it)
 and a dotted path such as ``table.rows``; what is absent, null or of the wrong type raises
 ``FieldError``, and ``read_each``/``read_many`` turn that into a ``Reject`` with file, row,
-field and reason, so that one bad row never costs its neighbours. ``CountedFiles`` keeps
+field and reason, so that one bad row never costs its neighbours. A damaged page and any
+error that an adapter did not foresee become rejects in the same way. ``CountedFiles`` keeps
 the book of the rows that a reader took, so that none vanishes on the way to a draft.
 
 Left out deliberately: blank claims, unknown labels, sizes and duplicate ids, which
@@ -15,9 +16,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from decomposerl.claims.claim import Draft, Record, Reject, RejectReason
-from decomposerl.claims.source import CorpusFiles, NativeFile, Pages
+from decomposerl.claims.records import excerpt
+from decomposerl.claims.source import CorpusFiles, DamagedPage, NativeFile, Pages
+from decomposerl.errors import DecomposeRLError
 
 Fields = Mapping[str, object]
+MAX_INTEGER_BITS = 1_000
+"""A longer number is no id, label or count, and Python refuses to print far longer ones."""
 
 
 class FieldError(Exception):
@@ -58,6 +63,8 @@ def identifier(fields: Fields, path: str) -> str:
     found = value(fields, path)
     if isinstance(found, bool) or not isinstance(found, str | int):
         raise _wrong(path, "text or a whole number", found)
+    if isinstance(found, int):
+        _refuse_long(path, found)
     if not str(found).strip():
         raise FieldError(path, "missing_field", "blank id")
     return str(found)
@@ -68,6 +75,7 @@ def integer(fields: Fields, path: str) -> int:
     found = value(fields, path)
     if isinstance(found, bool) or not isinstance(found, int):
         raise _wrong(path, "a whole number", found)
+    _refuse_long(path, found)
     return found
 
 
@@ -242,6 +250,13 @@ def _guarded(
         return drafts(record)
     except FieldError as fault:
         return (fault.reject(record),)
+    except DamagedPage as fault:
+        return (Reject(record.file, record.row, "evidence", "damaged_page", str(fault)),)
+    except DecomposeRLError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever one row does, its neighbours are read
+        detail = excerpt(f"{type(error).__name__}: {error}")
+        return (Reject(record.file, record.row, "", "adapter_error", detail),)
 
 
 def _find(fields: Fields, path: str) -> object:
@@ -251,6 +266,11 @@ def _find(fields: Fields, path: str) -> object:
             return None
         found = found.get(name)
     return found
+
+
+def _refuse_long(path: str, found: int) -> None:
+    if found.bit_length() > MAX_INTEGER_BITS:
+        raise FieldError(path, "field_too_large", f"a number of {found.bit_length()} bits")
 
 
 def _wrong(path: str, wanted: str, found: object) -> FieldError:

@@ -10,10 +10,11 @@ computed need an adapter.
 
 import tomllib
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from decomposerl.claims.generic_rows import (
     Columns,
@@ -36,6 +37,8 @@ _FORMATS: dict[str, FileFormat] = {
     ".parquet": "parquet",
 }
 
+_MAX_NAME_BYTES = 250
+
 
 def _labels(value: object) -> object:
     if not isinstance(value, list):
@@ -51,6 +54,8 @@ def _file(value: str) -> str:
         raise ValueError("must lie below the corpora folder")
     if pure.suffix not in _FORMATS:
         raise ValueError(f"ends in none of {', '.join(_FORMATS)}")
+    if any(len(part.encode()) > _MAX_NAME_BYTES for part in pure.parts):
+        raise ValueError("is longer than a file name may be")
     return path
 
 
@@ -80,6 +85,7 @@ class _LabelSides(Section):
     supported: Annotated[Labels, Field(min_length=1)]
     refuted: Annotated[Labels, Field(min_length=1)]
     middle: Labels = ()
+    drop: Labels = ()
 
 
 class _Spec(Section):
@@ -143,21 +149,18 @@ def _native(paths: tuple[str, ...], split: str) -> Iterator[NativeFile]:
 
 
 def _label_map(labels: _LabelSides) -> LabelMap:
-    sides = (labels.supported, labels.refuted, labels.middle)
+    sides = (labels.supported, labels.refuted, labels.middle, labels.drop)
     return LabelMap(*(frozenset(text.strip().casefold() for text in side) for side in sides))
 
 
 def _parsed(text: str, where: str) -> _Spec:
     try:
         spec = _Spec.model_validate(tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{where}: not TOML: {error}") from error
     except ValidationError as error:
         raise ConfigError("\n".join(f"{where}: {line}" for line in _mistakes(error))) from error
-    labels = _label_map(spec.labels)
-    sides = [labels.supported, labels.refuted, labels.middle]
-    twice = sorted({x for i, side in enumerate(sides) for o in sides[i + 1 :] for x in side & o})
-    problems = [f"labels: {label!r} stands on more than one side" for label in twice]
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{where}: not TOML: {error}") from error
+    problems = list(_repeated(_label_map(spec.labels)))
     if not (spec.files.train or spec.files.dev or spec.files.test):
         problems.append("files: names no file")
     trained = {*spec.files.train, *spec.files.dev}
@@ -168,12 +171,33 @@ def _parsed(text: str, where: str) -> _Spec:
     return spec
 
 
+def _repeated(labels: LabelMap) -> Iterator[str]:
+    """Labels that stand in more than one list, each with the keys of its lists."""
+    lists = {name: getattr(labels, name) for name in _LabelSides.model_fields}
+    for label in sorted(frozenset[str]().union(*lists.values())):
+        keys = [f"labels.{name}" for name, own in lists.items() if label in own]
+        if len(keys) > 1:
+            yield f"{' and '.join(keys)}: {label!r} stands on more than one side"
+
+
+def _nearest(place: tuple[int | str, ...]) -> str:
+    """The key that was meant, where one of the same table is written alike."""
+    table: type[BaseModel] = _Spec
+    for part in place[:-1]:
+        inner = table.model_fields[str(part)].annotation
+        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+            return ""
+        table = inner
+    near = get_close_matches(str(place[-1]), table.model_fields, n=1)
+    return f"; did you mean {near[0]}?" if near else f"; it has {', '.join(table.model_fields)}"
+
+
 def _mistakes(error: ValidationError) -> Iterator[str]:
     for mistake in error.errors(include_url=False):
         key = ".".join(str(part) for part in mistake["loc"])
         message = mistake["msg"].removeprefix("Value error, ")
         if mistake["type"] == "extra_forbidden":
-            message = "is no key of this file"
+            message = f"is no key of this file{_nearest(mistake['loc'])}"
         elif mistake["type"] == "missing":
             message = "is missing"
         yield f"{key}: {message}"

@@ -15,10 +15,12 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject
+from decomposerl.claims.fields import MAX_INTEGER_BITS, FieldError, read_each
 from decomposerl.claims.source import CorpusFiles, NativeFile
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _SEPARATOR = "separator:"
+_INT64_DIGITS = 19
 Name = Annotated[str, Field(min_length=1)]
 
 
@@ -69,17 +71,11 @@ def native_text(value: object) -> str | None:
     """
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        return None  # Python refuses to print such a number
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value) if isinstance(value, str | int | float) else None
-
-
-class _FieldError(Exception):
-    """A field of a row is absent or of the wrong type."""
-
-    def __init__(self, field: str, why: str) -> None:
-        super().__init__(why)
-        self.field, self.why = field, why
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +87,13 @@ class RowReader:
 
     def __call__(self, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         """Every row of ``file`` as a draft; a row with a missing field as a reject."""
-        for item in files.records(file):
-            yield item if isinstance(item, Reject) else self._row(item, file)
-
-    def _row(self, record: Record, file: NativeFile) -> Draft | Reject:
-        try:
-            return self._draft(record, file)
-        except _FieldError as error:
-            return Reject(record.file, record.row, error.field, "missing_field", error.why)
+        return read_each(files, file, lambda record: self._draft(record, file))
 
     def _draft(self, record: Record, file: NativeFile) -> Draft:
         columns = self.columns
         claim = _value(record, columns.claim)
         if not isinstance(claim, str):
-            raise _FieldError(columns.claim, "is not text")
+            raise FieldError(columns.claim, "missing_field", "is not text")
         # Without an id column the place in the files is the id, unique over all of them.
         own = f"{record.file}:{record.row}"
         document = _optional(record, columns.document)
@@ -131,7 +120,7 @@ class RowReader:
                 for item in value:
                     yield from self._cut(_unit(item, column))
             else:
-                raise _FieldError(column, "is neither text nor a list")
+                raise FieldError(column, "missing_field", "is neither text nor a list")
 
     def _cut(self, text: str) -> list[str]:
         how = self.evidence.split
@@ -150,7 +139,9 @@ def _unit(item: object, column: str) -> str:
         return item
     cells = list(item.values()) if isinstance(item, dict) else item
     if not isinstance(cells, list):
-        raise _FieldError(column, "holds an entry that is neither text nor a row of cells")
+        raise FieldError(
+            column, "missing_field", "holds an entry that is neither text nor a row of cells"
+        )
     return " | ".join(native_text(cell) or "" for cell in cells)
 
 
@@ -167,14 +158,14 @@ def _found(record: Record, column: str) -> object:
 def _value(record: Record, column: str) -> object:
     value = _found(record, column)
     if value is None:
-        raise _FieldError(column, "is absent or null")
+        raise FieldError(column, "missing_field", "is absent or null")
     return value
 
 
 def _scalar(record: Record, column: str) -> str:
     text = native_text(_value(record, column))
     if text is None:
-        raise _FieldError(column, "is neither text nor a number")
+        raise FieldError(column, "missing_field", "is neither text nor a number")
     return text
 
 
@@ -189,6 +180,6 @@ def _number(record: Record, column: str | None) -> int | None:
     text = _optional(record, column)
     if text is None or column is None:
         return None
-    if not text.strip().isdecimal():
-        raise _FieldError(column, "is not a whole number")
+    if not text.strip().isdecimal() or len(text) > _INT64_DIGITS:
+        raise FieldError(column, "missing_field", "is not a whole number of 64 bits")
     return int(text)

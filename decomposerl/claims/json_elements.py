@@ -7,6 +7,11 @@ balanced end of the broken element, or at the next place that opens an object wi
 first key that its siblings open with. Such a place cannot stand inside a sound string,
 because a quote there would be escaped.
 
+Time is linear in the file: looking further than the place where reading goes on is paid
+from ``CREDIT`` steps a file and ``CREDIT_PER_CHAR`` steps a character (a step is about
+5 ns). In a file so broken that it spends them, an element ends where its next sibling opens
+and nobody looks behind that.
+
 Left out deliberately: JSON lines (``records.py``), except that an array file that holds
 JSON lines is handed there.
 """
@@ -16,17 +21,18 @@ import re
 from collections.abc import Iterator
 
 from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.json_siblings import STRING, Siblings, balanced_end
 from decomposerl.claims.records import broken_field, excerpt, jsonl_records, may_hold_surrogates
+
+CREDIT = 20_000_000
+CREDIT_PER_CHAR = 20
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\r\n]*")
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
-_TOKEN = re.compile(_STRING + r'|[{}\[\],"]', re.DOTALL)
-_KEY_NEXT = re.compile(r",\s*" + _STRING + r"\s*:", re.DOTALL)
-_FIRST_KEY = re.compile(r'\{\s*("(?:[^"\\]++|\\.)*+")\s*:', re.DOTALL)
-_SEARCH_CHARS = 200_000
-_MIN_STRIDE_CHARS = 1_000_000
-_CLOSER = {"{": "}", "[": "]"}
+_KEY_NEXT = re.compile(rf",\s*+{STRING}\s*+:", re.DOTALL)
+_SCAN_STEPS = 40  # of one character that is scanned for brackets
+_WINDOW_CHARS = 4_096
+_CUT_CHARS = 16  # an error so near to the end of a window may be due to that end
 
 
 def array_records(path: str, data: bytes, cut: str | None = None) -> Iterator[Record | Reject]:
@@ -68,7 +74,12 @@ class _Scanner:
     def __init__(self, path: str, text: str, *, keyed: bool, suspicious: bool) -> None:
         self._path, self._text, self._keyed, self._suspicious = path, text, keyed, suspicious
         self._open, self._close = ("{", "}") if keyed else ("[", "]")
-        self._first_keys: set[str] = set()
+        self._siblings = Siblings(text, keyed=keyed)
+        self._credit = CREDIT + CREDIT_PER_CHAR * len(text)
+
+    @property
+    def _spent(self) -> bool:
+        return self._siblings.spent > self._credit
 
     def elements(self) -> Iterator[Record | Reject]:
         """Every element in order, sound or not."""
@@ -78,11 +89,7 @@ class _Scanner:
             yield Reject(self._path, 0, "", "unreadable_file", f"not {what} of JSON")
             return
         found: int | None = position + 1
-        stride = max(_MIN_STRIDE_CHARS, len(self._text) // 16)
         while found is not None:
-            if found > stride:
-                # The decoder counts the lines before an error; forget what is done.
-                self._text, found = self._text[found:], 0
             position = self._skip(found)
             if position >= len(self._text):
                 yield Reject(self._path, row + 1, "", "truncated_file", "the end is missing")
@@ -114,17 +121,37 @@ class _Scanner:
 
     def _parse(self, position: int) -> tuple[str | None, object, int] | None:
         key: object = None
-        try:
-            if self._keyed:
-                key, position = _DECODER.raw_decode(self._text, position)
-                position = self._skip(position)
-                if not isinstance(key, str) or not self._text.startswith(":", position):
+        limit = self._siblings.opening(position)[0] if self._spent else len(self._text)
+        if self._keyed:
+            found = self._value(position, limit)
+            key, position = found if found is not None else (None, position)
+            position = self._skip(position)
+            if not isinstance(key, str) or not self._text.startswith(":", position):
+                return None
+            position = self._skip(position + 1)
+        found = self._value(position, limit)
+        return None if found is None else (key if isinstance(key, str) else None, *found)
+
+    def _value(self, position: int, limit: int) -> tuple[object, int] | None:
+        """The JSON value at ``position`` and its end, from windows that grow as it needs."""
+        size = _WINDOW_CHARS
+        while True:
+            window = self._text[position : min(position + size, limit)]
+            whole = position + size >= limit
+            try:
+                value, end = _DECODER.raw_decode(window)
+            except json.JSONDecodeError as error:
+                open_string = error.msg.startswith("Unterminated")
+                self._siblings.spent += size if open_string else error.pos
+                if whole or not (open_string or error.pos > size - _CUT_CHARS):
                     return None
-                position = self._skip(position + 1)
-            value, end = _DECODER.raw_decode(self._text, position)
-        except (ValueError, RecursionError):
-            return None
-        return key if isinstance(key, str) else None, value, end
+            except (ValueError, RecursionError):
+                self._siblings.spent += len(window)
+                return None
+            else:
+                if whole or end <= size - _CUT_CHARS:
+                    return value, position + end
+            size *= 4
 
     def _after(self, end: int) -> int | None:
         """Where the next element begins after a sound one; None if this was no clean end."""
@@ -145,7 +172,7 @@ class _Scanner:
         elif not isinstance(value, dict):
             return self._malformed(row, start, "not an object")
         elif value:
-            self._first_keys.add(next(iter(value)))
+            self._siblings.remember(next(iter(value)))
         fields = value if key is None else {**value, "_key": key}
         field = broken_field(fields) if self._suspicious else None
         if field is not None:
@@ -161,65 +188,37 @@ class _Scanner:
     def _resume(self, start: int) -> tuple[int | None, bool]:
         """Where the element after a broken one begins, or the closing bracket.
 
-        None where nothing follows; the second value is that of ``_balanced_end``.
+        None where nothing follows; the second value tells whether the text ends in a string.
         """
-        sibling = self._sibling(start)
-        end, open_string = self._balanced_end(start, sibling)
-        return self._chosen(sibling, end), open_string
+        found = balanced_end(self._siblings, start, self._close, brief=self._spent)
+        if found.end is None:
+            chosen = found.sibling or self._sibling(start)
+        else:
+            chosen = self._chosen(start, found.sibling, found.end)
+        if chosen is not None:
+            self._siblings.spent += _SCAN_STEPS * max(0, found.reach - chosen)
+        return chosen, found.open_string
 
-    def _chosen(self, sibling: int | None, end: int | None) -> int | None:
-        if end is None:
-            return sibling
+    def _chosen(self, start: int, sibling: int | None, end: int) -> int:
+        """The element's balanced end, or a sibling: one before that end may lie in the element."""
         following = end + 1 if self._text[end] == "," else end
-        if sibling is None or self._sound_next(end):
+        if self._sound_next(end):
             return following
         opens = '"' if self._keyed else "{"
-        plausible = self._text[end] == "," and self._text.startswith(opens, self._skip(end + 1))
-        return following if following <= sibling and plausible else sibling
+        if sibling is None:
+            plausible = self._text[end] == "," and self._text.startswith(opens, self._skip(end + 1))
+            if not (plausible or self._spent):
+                sibling = self._sibling(start)
+        return following if sibling is None else sibling
 
     def _sibling(self, start: int) -> int | None:
-        own = _FIRST_KEY.search(self._text, start)
-        keys = {
-            json.dumps(key, ensure_ascii=flag) for key in self._first_keys for flag in (False, True)
-        }
-        if own is not None:
-            keys.add(own.group(1))
-        if not keys:
-            return None
-        prefix = _STRING + r"\s*:\s*" if self._keyed else ""
-        first = "|".join(re.escape(key) for key in sorted(keys))
-        pattern = re.compile(rf",\s*(?={prefix}\{{\s*(?:{first})\s*:)", re.DOTALL)
-        match = pattern.search(self._text, start)
-        return match.end() if match else None
+        return self._siblings.known(start, self._siblings.own_key(start))
 
     def _sound_next(self, end: int) -> bool:
         if self._text[end] == self._close:
             return self._skip(end + 1) == len(self._text)
         parsed = self._parse(self._skip(end + 1))
         return parsed is not None and isinstance(parsed[1], dict)
-
-    def _balanced_end(self, start: int, sibling: int | None) -> tuple[int | None, bool]:
-        """The comma or closing bracket that ends the element by bracket count.
-
-        None where the text ends first, and whether it ends inside a string: then a quote
-        is missing or too many and brackets cannot be told from text. The same shows where
-        a sibling seems to stand inside a string. The search stops well behind a sibling, so
-        that many broken elements stay cheap.
-        """
-        stack: list[str] = []
-        limit = len(self._text) if sibling is None else sibling + _SEARCH_CHARS
-        for token in _TOKEN.finditer(self._text, start, limit):
-            mark = token.group()
-            inside = sibling is not None and token.start() < sibling < token.end()
-            if mark == '"' or inside:
-                return None, True
-            if mark in _CLOSER:
-                stack.append(_CLOSER[mark])
-            elif stack and mark == stack[-1]:
-                stack.pop()
-            elif not stack and mark in {",", self._close}:
-                return token.start(), False
-        return None, False
 
     def _skip(self, position: int) -> int:
         match = _SPACE.match(self._text, position)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 LabelRule = Literal["drop_middle", "middle_is_refuted"]
-Side = Literal["Supported", "Refuted", "middle"]
+Side = Literal["Supported", "Refuted", "middle", "no_verdict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +15,13 @@ class LabelMap:
     """Which native labels stand for which side; compared case-insensitively, trimmed.
 
     ``middle`` holds the third class: not enough information, mixture, partly supported.
+    ``drop`` holds labels that are no verdict under any rule, such as "duplicate".
     """
 
     supported: frozenset[str]
     refuted: frozenset[str]
     middle: frozenset[str] = frozenset()
+    drop: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, supported: str, refuted: str, middle: str = "") -> "LabelMap":
@@ -37,11 +39,15 @@ class LabelMap:
             return "Supported"
         if key in self.refuted:
             return "Refuted"
+        if key in self.drop:
+            return "no_verdict"
         return "middle" if key in self.middle else None
 
 
 def apply_rule(side: Side, rule: LabelRule) -> str | None:
     """The binary label of a side under a rule; None means the row is dropped."""
+    if side == "no_verdict":
+        return None
     if side != "middle":
         return side
     return "Refuted" if rule == "middle_is_refuted" else None

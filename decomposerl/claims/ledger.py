@@ -19,6 +19,22 @@ from decomposerl.claims.records import excerpt
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
 
+_LABEL_CHARS = 60
+
+
+def unknown_labels(rejects: pl.DataFrame, most: int = 8) -> str:
+    """The native labels that no list knows, with their rows, most frequent first; may be empty.
+
+    Written with escapes, so that a terminal shows nothing but text.
+    """
+    unknown = rejects.filter(reason="unknown_label", field="label")["detail"]
+    counts = Counter(
+        text if len(text) <= _LABEL_CHARS else text[:_LABEL_CHARS] + "…" for text in unknown
+    )
+    told = [f"{label!r} ({rows})" for label, rows in counts.most_common(most)]
+    more = [f"and {len(counts) - most} more"] if len(counts) > most else []
+    return ", ".join([*told, *more])
+
 
 @dataclass(frozen=True, slots=True)
 class Drop:
@@ -120,9 +136,12 @@ class Ledger:
         examples = "; ".join(
             f"{reason} ({count}, e.g. {self._example(reason)})" for reason, count in counts
         )
+        labels = unknown_labels(self._reject_frame())
         raise TooManyRejects(
             f"{self.name}: {share:.1%} of {self.rows_read} rows were rejected, "
             f"at most {max_share:.1%} may be (max_reject_share): {examples}"
+            + (f"; unknown labels: {labels}" if labels else ""),
+            self._reject_frame(),
         )
 
     def frames(self, *, nullable: bool) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
@@ -130,12 +149,11 @@ class Ledger:
         table = BENCHMARK_CLAIMS if nullable else CLAIMS
         claims = pl.DataFrame(self._claims, schema=table.schema, orient="row")
         drops = pl.DataFrame(self._drops, schema=DROPS.schema, orient="row")
-        rejects = pl.DataFrame(
-            [(self.name, r.file, r.row, r.field, r.reason, r.detail) for r in self._rejects],
-            schema=REJECTS.schema,
-            orient="row",
-        )
-        return table.conform(claims), DROPS.conform(drops), REJECTS.conform(rejects)
+        return table.conform(claims), DROPS.conform(drops), self._reject_frame()
+
+    def _reject_frame(self) -> pl.DataFrame:
+        rows = [(self.name, r.file, r.row, r.field, r.reason, r.detail) for r in self._rejects]
+        return REJECTS.conform(pl.DataFrame(rows, schema=REJECTS.schema, orient="row"))
 
     def _example(self, reason: str) -> str:
         first = next(reject for reject in self._rejects if reject.reason == reason)

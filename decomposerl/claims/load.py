@@ -92,7 +92,8 @@ def load_source(
 
     def drop(file: NativeFile, row: Candidate) -> Drop | None:
         if apply_rule(row.side or "middle", settings.label_rule) is None:
-            return Drop("label_rule", "middle_class")
+            never = row.side == "no_verdict"
+            return Drop("label_rule", "no_verdict" if never else "middle_class")
         if not row.passages:
             return Drop("evidence", "evidence_unavailable")
         held = holdout is not None and file in split and holdout.is_held(row.draft)
@@ -108,7 +109,7 @@ def load_benchmark(
 ) -> Loaded:
     """Read a test set; ``source`` is the training corpus it shares files with, if any.
 
-    Rows of the middle class and rows without a label keep a null ``label``, rows without
+    Rows of the middle class, of no verdict and without a label have a null ``label``, rows without
     evidence text a null ``evidence``: they still count for decontamination.
 
     Raises:

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 CELL_BAR = " | "
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\s*\n\s*")
+# A run of spaces is tried at its start alone, so that a long one takes linear time.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s++|(?<!\s)[^\S\n]*+\n\s*+")
 # The page name of a link holds no bracket; the anchor may (phonetic spelling in "[...]").
-_LINK = re.compile(r"\[\[([^\[\]|]*)\|(.*?)\]\]|\[\[([^\[\]|]+)\]\]")
+# The last form is a link that its line does not close: it stays, and is not tried again.
+_LINK = re.compile(r"\[\[([^\[\]|]*+)\|(.*?)\]\]|\[\[([^\[\]|]++)\]\]|(\[\[[^\[\]|]*+\|.*+)")
 _TREEBANK = {
     "-LRB-": "(",
     "-RRB-": ")",
@@ -49,7 +51,12 @@ def table_passages(
 
 def without_links(text: str) -> str:
     """``[[Page|anchor]]`` becomes its anchor, ``[[Some_page]]`` its page name with spaces."""
-    return _LINK.sub(lambda m: m[2] if m[2] is not None else m[3].replace("_", " "), text)
+    return _LINK.sub(_anchor, text)
+
+
+def _anchor(link: re.Match[str]) -> str:
+    _, anchor, name, unclosed = link.groups()
+    return anchor if anchor is not None else unclosed or name.replace("_", " ")
 
 
 def without_treebank(text: str) -> str:

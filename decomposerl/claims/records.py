@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from decomposerl.claims.claim import Record, Reject
 
 EXCERPT_CHARS = 120
+MAX_LINE_BYTES = 64_000_000
+"""A longer physical line is one reject; who reads the file need not keep the rest of it."""
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -44,7 +46,7 @@ def broken_field(fields: Mapping[str, object]) -> str | None:
     for name, value in fields.items():
         try:
             json.dumps([name, value], ensure_ascii=False).encode("utf-8")
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, RecursionError):  # nested too deeply to look into
             return excerpt(name)
     return None
 
@@ -73,6 +75,8 @@ def _cut_line(path: str, row: int, cut: Cut) -> Iterator[Record | Reject]:
 
 
 def _json_line(path: str, row: int, line: bytes) -> Record | Reject:
+    if len(line) > MAX_LINE_BYTES:
+        return Reject(path, row, "", "malformed_line", f"longer than {MAX_LINE_BYTES:,} bytes")
     try:
         text = line.decode("utf-8-sig" if row == 1 else "utf-8")
     except UnicodeDecodeError as error:

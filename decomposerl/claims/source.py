@@ -33,8 +33,15 @@ class NativeFile:
     subset: str | None = None
 
 
+class DamagedPage(Exception):  # noqa: N818 - a fault of one row's evidence, as it is told
+    """A page is there and cannot be read; it never leaves the reading loop of ``fields.py``."""
+
+
 class Pages(Protocol):
-    """A Wikipedia database as published with a corpus."""
+    """A Wikipedia database as published with a corpus.
+
+    Both methods raise ``DamagedPage`` where the page is there and cannot be read.
+    """
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
         """The sentences of one page in order (index = native sentence id); None if absent.

@@ -57,7 +57,8 @@ class RuleEntities:
         """
         if not texts:
             return []
-        docs = self._pipeline.pipe(texts, batch_size=256)
+        most = self._pipeline.max_length  # spaCy refuses longer texts
+        docs = self._pipeline.pipe((text[:most] for text in texts), batch_size=256)
         return [distinct_forms([span.text for span in doc.ents]) for doc in docs]
 
     @cached_property

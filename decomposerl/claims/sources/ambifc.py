@@ -14,10 +14,20 @@ from dataclasses import replace
 from functools import partial
 
 from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.fields import Fields, held, identifier, mapping, read_each, text
+from decomposerl.claims.fields import (
+    FieldError,
+    Fields,
+    held,
+    identifier,
+    mapping,
+    read_each,
+    text,
+)
 from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import sentences
 from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+
+_MAX_LINE_BYTES = 200_000
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -25,16 +35,15 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
 
     ``row`` is the first line of the group; rejects come first. Passages are sentences.
     """
-    groups: dict[str, Draft] = {}
+    groups: dict[str, list[Draft]] = {}
     for line in read_each(files, file, partial(_line, file)):
         if isinstance(line, Reject):
             yield line
             continue
-        first = groups.setdefault(line.native_id, line)
-        if first is not line:
-            joined = dict.fromkeys(first.passages + line.passages)
-            groups[line.native_id] = replace(first, passages=tuple(joined))
-    yield from groups.values()
+        groups.setdefault(line.native_id, []).append(line)
+    for first, *more in groups.values():
+        joined = dict.fromkeys(text for line in (first, *more) for text in line.passages)
+        yield replace(first, passages=tuple(joined)) if more else first
 
 
 def _line(file: NativeFile, record: Record) -> Draft:
@@ -46,10 +55,22 @@ def _line(file: NativeFile, record: Record) -> Draft:
         native_id=f"{identifier(row, 'claim_id')}:{page}:{label.strip().casefold()}",
         split=file.split,
         claim=text(row, "claim"),
-        passages=held(_sentences(row), "wiki_passage"),
+        passages=_joinable(held(_sentences(row), "wiki_passage")),
         native_label=label,
         documents=(page,),
     )
+
+
+def _joinable(passages: tuple[str, ...]) -> tuple[str, ...]:
+    """The passages of a line; those that would spoil the lines joined with it are refused."""
+    try:
+        size = sum(len(passage.encode("utf-8")) for passage in passages)
+    except UnicodeEncodeError as fault:
+        raise FieldError("wiki_passage", "broken_encoding", "lone surrogate") from fault
+    if size > _MAX_LINE_BYTES:
+        detail = f"{size} bytes, at most {_MAX_LINE_BYTES}"
+        raise FieldError("wiki_passage", "evidence_too_large", detail)
+    return passages
 
 
 def _sentences(row: Fields) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from decomposerl.claims.passages import page_title
 from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
 
 PAGES = "ex_fever/pages.db"
+_MAX_PRINTED_CHARS = 10_000
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -51,9 +52,13 @@ def _stem(path: str) -> str:
 
 def _golden(row: Fields) -> tuple[str, ...]:
     """The page names of ``golden entity``, a printed Python list of strings."""
+    printed = text(row, "golden entity").strip()
+    if len(printed) > _MAX_PRINTED_CHARS:
+        detail = f"{len(printed)} characters, at most {_MAX_PRINTED_CHARS}"
+        raise FieldError("golden entity", "field_too_large", detail)
     try:
-        names = ast.literal_eval(text(row, "golden entity").strip())
-    except (ValueError, SyntaxError) as fault:
+        names = ast.literal_eval(printed)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as fault:
         raise FieldError("golden entity", "missing_field", "not a printed list") from fault
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise FieldError("golden entity", "missing_field", "not a list of page names")

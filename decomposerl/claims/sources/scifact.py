@@ -34,7 +34,10 @@ CORPUS = NativeFile("scifact/corpus.jsonl", "jsonl", "train")
 PRINTED_CORPUS = NativeFile("scifact/corpus_train.csv", "csv", "train")
 NO_EVIDENCE = "NO EVIDENCE"
 
-_PRINTED_STRING = re.compile(r"""'(?:[^'\\]++|\\.)*+'|"(?:[^"\\]++|\\.)*+\"""", re.DOTALL)
+# A string that is not closed runs to the end and is refused there, in linear time.
+_PRINTED_STRING = re.compile(
+    r"""'(?:[^'\\]++|\\(?:.|\Z))*+(?:'|\Z)|"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)""", re.DOTALL
+)
 
 Abstracts = Mapping[str, tuple[str, ...]]
 
@@ -147,7 +150,7 @@ def _unescaped(literal: str) -> str:
     one_line = literal.replace("\r", "\\r").replace("\n", "\\n")
     try:
         return str(ast.literal_eval(one_line))
-    except (ValueError, SyntaxError) as fault:
+    except (ValueError, SyntaxError, MemoryError) as fault:
         detail = f"not a printed string: {literal[:60]}"
         raise FieldError("abstract", "missing_field", detail) from fault
 
