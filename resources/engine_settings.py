@@ -18,7 +18,13 @@ from pydantic import Field, PrivateAttr, SecretStr
 
 from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError
-from resources.chat.settings import Ceilings, ChatSettings, Price, ThinkingStyle
+from resources.chat.settings import (
+    MOST_REPLY_BYTES,
+    Ceilings,
+    ChatSettings,
+    Price,
+    ThinkingStyle,
+)
 from resources.late_chat import CountedChat, LateChat
 from resources.results import ResultStore
 
@@ -76,6 +82,9 @@ class ChatResource(KeyedResource):
 
     concurrency: int = Field(default=256, ge=1, description="most requests in flight")
     call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
+    most_reply_bytes: int = Field(
+        default=MOST_REPLY_BYTES, ge=1, description="most of one reply, however many tokens it has"
+    )
     requests_per_minute: float = Field(default=0, ge=0, description="most a minute; 0: no limit")
     tokens_per_minute: float = Field(default=0, ge=0, description="most a minute; 0: no limit")
     prompt_price: float = Field(default=0, ge=0, description="US dollars a million prompt tokens")
@@ -120,6 +129,7 @@ class ChatResource(KeyedResource):
         return {
             "concurrency": self.concurrency,
             "call_deadline_s": self.call_deadline_s,
+            "most_reply_bytes": self.most_reply_bytes,
             "requests_per_minute": self.requests_per_minute or None,
             "tokens_per_minute": self.tokens_per_minute or None,
             "prices": {model: price} if price != Price() else {},

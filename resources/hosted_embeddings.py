@@ -3,9 +3,10 @@
 Takes texts, gives unit-normalised float32 vectors (paper: ``text-embedding-3-large`` for
 claims, Qwen3-Embedding-8B on vLLM for questions). Texts go out in batches bounded by items
 and by estimated tokens, several in flight. Transport failures, 429 and 5xx are retried by
-the ``openai`` package, which heeds ``Retry-After`` (up to a minute); any other refusal, and a
-reply of another model, dimension or number of vectors, ends the call. What was in flight
-then is waited for, and the error carries every vector that came: they were paid for.
+the ``openai`` package, which heeds ``Retry-After`` (up to a minute); any other refusal, a
+redirect, and a reply of another model, dimension, size or number of vectors, ends the call.
+What was in flight then is waited for, and the error carries every vector that came: they
+were paid for. What a reply says of its usage is not read.
 
 The key lives in memory alone and is cut out of every message.
 
@@ -13,28 +14,35 @@ Left out deliberately: stored results (``resources.results``), which are what a 
 keeps, and a price: the endpoint's own meter.
 """
 
+import asyncio
 import base64
 import binascii
 import hashlib
+import json
 import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
-from resources.chat.connection import NO_KEY, clean_key, is_loopback, without_key
+from resources.chat.connection import MOST_BYTES, clean_key, without_key
+from resources.chat.loop import LoopThread
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
 
 BYTES_PER_TOKEN = 3
 """A cautious estimate: English has about four, Chinese about three."""
 _OF_A_TEXT = {400, 413, 422}  # statuses with which an endpoint refuses one text of a batch
-_SHOWN = 80
+_SHOWN, _SAID = 80, 400
+_FRAME_BYTES, _BYTES_A_NUMBER = 2**18, 32  # of a reply; a number may come as decimals
+_WIDEST = 8_192  # numbers a vector where the settings do not say
 
 
 class EmbeddingsStopped(EngineError):  # noqa: N818 - the name is what happened
@@ -104,29 +112,39 @@ class HostedEmbedder:
         if not texts:
             return np.empty((0, self.dimensions), dtype=np.float32)
         batches = list(self._batches([self.instruction + text for text in texts]))
-        _ = self._client  # made here, not by several threads at once
-        with ThreadPoolExecutor(min(self.in_flight, len(batches))) as pool:
-            try:
-                asked = [pool.submit(self._ask, batch) for batch in batches]
-                wait(asked, return_when=FIRST_EXCEPTION)
-            finally:
-                pool.shutdown(cancel_futures=True)
-        came = {n: one.result() for n, one in enumerate(asked) if _went_well(one)}
+        loop, client = self._client
+        came, failed = loop.run(self._all(client, batches))
         widths = sorted({part.shape[1] for part in came.values()})
         if len(widths) > 1:
             raise EngineError(f"{self.model} answers vectors of {widths} numbers, not of one size")
-        if len(came) < len(batches):
-            raise self._stopped(asked, batches, came)
+        if failed is not None:
+            raise self._stopped(failed, batches, came)
         return np.concatenate(list(came.values()))
 
+    async def _all(
+        self, client: "AsyncOpenAI", batches: Sequence[list[str]]
+    ) -> tuple[dict[int, NDArray[np.float32]], Exception | None]:
+        """The vectors of each batch that was answered, in order, and the first failure."""
+        came: dict[int, NDArray[np.float32]] = {}
+        failed: list[Exception] = []
+        queue = iter(enumerate(batches))
+
+        async def work() -> None:
+            for number, batch in queue:
+                try:
+                    came[number] = await self._ask(client, batch)
+                except Exception as error:  # noqa: BLE001 - raised by whoever takes it
+                    failed.append(error)
+                if failed:
+                    return
+
+        await asyncio.gather(*(work() for _ in range(min(self.in_flight, len(batches)))))
+        return dict(sorted(came.items())), next(iter(failed), None)
+
     def _stopped(
-        self,
-        asked: Sequence[Future[NDArray[np.float32]]],
-        batches: Sequence[list[str]],
-        came: dict[int, NDArray[np.float32]],
-    ) -> BaseException:
+        self, error: Exception, batches: Sequence[list[str]], came: dict[int, NDArray[np.float32]]
+    ) -> Exception:
         """The first failure, with the vectors of the batches that were answered."""
-        error = next(e for one in asked if not one.cancelled() and (e := one.exception()))
         if not isinstance(error, EngineError):
             return error
         ends = np.cumsum([len(batch) for batch in batches])
@@ -150,54 +168,55 @@ class HostedEmbedder:
             left -= tokens
         yield batch
 
-    def _ask(self, batch: list[str]) -> NDArray[np.float32]:
-        import openai
-
+    async def _ask(self, client: "AsyncOpenAI", batch: list[str]) -> NDArray[np.float32]:
         try:
-            reply = self._sent(batch)
-        except (openai.OpenAIError, ValueError) as error:
-            said = without_key(f"{type(error).__name__}: {error}", self.key, "***")
+            reply = await self._sent(client, batch)
+        except Exception as error:  # noqa: BLE001 - whatever a reply can raise, on any thread
+            said = without_key(f"{type(error).__name__}: {error}", self.key, "***")[:_SAID]
             blamed = getattr(error, "status_code", 0) in _OF_A_TEXT
         else:
             return self._vectors(reply, len(batch))
         # Raised here, not above: the client's error holds the request, and that the key.
-        text = self._at_fault(batch) if blamed else ""
+        text = await self._at_fault(client, batch) if blamed else ""
         raise EngineError(f"embeddings of '{self.model}' failed: {said}{text}")
 
-    def _sent(self, batch: list[str]) -> Any:  # noqa: ANN401 - as the endpoint has it
-        shorter = {"dimensions": self.dimensions} if self.dimensions else {}
-        return self._client.embeddings.create(
+    async def _sent(self, client: "AsyncOpenAI", batch: list[str]) -> Any:  # noqa: ANN401 - JSON
+        shorter: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
+        MOST_BYTES.set(_FRAME_BYTES + len(batch) * (self.dimensions or _WIDEST) * _BYTES_A_NUMBER)
+        raw = await client.embeddings.with_raw_response.create(
             model=self.model, input=batch, encoding_format="base64", **shorter
         )
+        return json.loads(raw.content)
 
-    def _at_fault(self, batch: list[str]) -> str:
+    async def _at_fault(self, client: "AsyncOpenAI", batch: list[str]) -> str:
         """The text that the endpoint refuses, found by asking for half of them at a time."""
         while len(batch) > 1:
             half = batch[: len(batch) // 2]
-            batch = half if self._refuses(half) else batch[len(half) :]
+            batch = half if await self._refuses(client, half) else batch[len(half) :]
         text = batch[0]
         return f"; the text at fault has {len(text):,} characters and begins {text[:_SHOWN]!r}"
 
-    def _refuses(self, batch: list[str]) -> bool:
-        import openai
-
+    async def _refuses(self, client: "AsyncOpenAI", batch: list[str]) -> bool:
         try:
-            self._sent(batch)
-        except (openai.OpenAIError, ValueError):
+            await self._sent(client, batch)
+        except Exception:  # noqa: BLE001 - as in ``_ask``
             return True
         return False
 
-    def _vectors(self, reply: Any, count: int) -> NDArray[np.float32]:  # noqa: ANN401 - as the endpoint has it
-        model, data = getattr(reply, "model", None), getattr(reply, "data", None)
+    def _vectors(self, reply: Any, count: int) -> NDArray[np.float32]:  # noqa: ANN401 - JSON
+        told = reply if isinstance(reply, dict) else {}
+        model, data = told.get("model"), told.get("data")
         if model != self.model:
-            raise EngineError(f"asked for '{self.model}', the endpoint answered as '{model}'")
-        found = {entry.index: entry.embedding for entry in data or ()}
-        if len(data or ()) != count or set(found) != set(range(count)):
+            said = without_key(repr(model), self.key, "***")[:_SHOWN]
+            raise EngineError(f"asked for '{self.model}', the endpoint answered as {said}")
+        entries = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
+        found = {str(one.get("index")): one.get("embedding") for one in entries}
+        if len(entries) != count or set(found) != set(map(str, range(count))):
             raise EngineError(
-                f"'{self.model}' answered {count} texts with {len(data or ())} vectors, "
+                f"'{self.model}' answered {count} texts with {len(entries)} vectors, "
                 f"{len(found)} of them with an index of their own"
             )
-        rows = [_numbers(found[index]) for index in range(count)]
+        rows = [_numbers(found[str(index)]) for index in range(count)]
         widths = sorted({len(row) for row in rows})
         if len(widths) > 1 or (self.dimensions and widths != [self.dimensions]):
             raise EngineError(
@@ -208,30 +227,23 @@ class HostedEmbedder:
         return self._unit(np.stack(rows))
 
     def _unit(self, raw: NDArray[np.float64]) -> NDArray[np.float32]:
-        lengths = np.linalg.norm(raw, axis=1, keepdims=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            lengths = np.linalg.norm(raw, axis=1, keepdims=True)
         if not (np.isfinite(lengths).all() and (lengths > 0).all()):
             raise EngineError(f"'{self.model}' answered a vector that is zero or not finite")
         return np.asarray(raw / lengths, dtype=np.float32)
 
     @cached_property
-    def _client(self) -> Any:  # noqa: ANN401 - the package is imported when it is needed
-        import openai
+    def _client(self) -> "tuple[LoopThread, AsyncOpenAI]":
+        """Connections, and the thread they belong to; closed with this object."""
+        from resources.chat.one_host import openai_client
 
         key = clean_key(self.key)
         url = self.base_url if isinstance(self.base_url, str) else self.base_url()
-        http = openai.DefaultHttpxClient(trust_env=not is_loopback(url))
-        weakref.finalize(self, http.close)
-        return openai.OpenAI(
-            api_key=key.get_secret_value() if key is not None else NO_KEY,
-            base_url=url,
-            timeout=self.timeout_s,
-            max_retries=self.retries,
-            http_client=http,
-        )
-
-
-def _went_well(asked: "Future[NDArray[np.float32]]") -> bool:
-    return not asked.cancelled() and asked.exception() is None
+        client = openai_client(url, key, deadline_s=self.timeout_s, retries=self.retries)
+        loop = LoopThread("embeddings")
+        weakref.finalize(self, loop.end_after, client.close)
+        return loop, client
 
 
 def _numbers(embedding: Any) -> NDArray[np.float64]:  # noqa: ANN401 - as the endpoint has it
@@ -241,5 +253,5 @@ def _numbers(embedding: Any) -> NDArray[np.float64]:  # noqa: ANN401 - as the en
             raw = np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4")
             return raw.astype(np.float64)
         return np.asarray(embedding, dtype=np.float64).reshape(len(embedding))
-    except (binascii.Error, ValueError, TypeError) as error:
+    except (binascii.Error, ValueError, TypeError, OverflowError) as error:
         raise EngineError(f"the endpoint answered a vector that cannot be read: {error}") from error

@@ -12,16 +12,16 @@ import os
 import shutil
 import subprocess
 import urllib.error
-import urllib.request
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from decomposerl.errors import EngineMissing
 from decomposerl.reports.readiness import Finding, State
+from resources.chat.connection import Moved, fetched
 from resources.hub import cached_model
 from resources.minicheck.chunk_tokens import BYTES
 from resources.model_tokens import tokenizer_file
@@ -29,7 +29,6 @@ from resources.spacy_models import SpacyModel, install_hint
 
 _TIMEOUT_S = 3.0
 _GIB = 2**30
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 _LISTED = 5
 _BYTES_LOSE = (
     "no tokenizer.json; chunks are measured in bytes, so evidence above 32 kB (about 8,000 tokens) "
@@ -108,32 +107,25 @@ def endpoint(
     No ``model``: whatever it serves will do.
     """
     what, absent = f"{url} for {model}" if model else url, _absent(required=required)
-    headers = {"Authorization": f"Bearer {value.get_secret_value()}"} if value else {}
     try:
-        request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310 - http(s), checked where it was read
-        with _opener(url).open(request, timeout=_TIMEOUT_S) as reply:
-            served = [str(one["id"]) for one in json.loads(reply.read())["data"]]
+        answer = json.loads(fetched(f"{url}/models", value.get_secret_value(), _TIMEOUT_S))
+        served = [str(one["id"]) for one in answer["data"]]
+    except Moved as error:
+        said = str(error)
     except urllib.error.HTTPError as error:
         said = f"answered with status {error.code}"
-        return Finding("endpoint", what, absent, said, mend)
     except OSError as error:
         said = f"does not answer: {getattr(error, 'reason', error)}"
-        return Finding("endpoint", what, absent, said, mend)
-    except (ValueError, KeyError, TypeError):
-        return Finding("endpoint", what, absent, "answered with no list of models", mend)
-    listed = ", ".join(served[:_LISTED]) or "nothing"
-    if not model:
-        return Finding("endpoint", what, "ok", f"answers and serves {listed}")
-    if model not in served:
-        return Finding("endpoint", what, absent, f"serves {listed}, not the model", mend)
-    return Finding("endpoint", what, "ok", "answers and lists the model")
-
-
-def _opener(url: str) -> urllib.request.OpenerDirector:
-    """Without the machine's proxy where the server is this machine."""
-    if urlsplit(url).hostname in _LOOPBACK:
-        return urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return urllib.request.build_opener()
+    except (HTTPException, ValueError, KeyError, TypeError, RecursionError):
+        said = "answered with no list of models"
+    else:
+        listed = ", ".join(served[:_LISTED]) or "nothing"
+        if not model:
+            return Finding("endpoint", what, "ok", f"answers and serves {listed}")
+        if model in served:
+            return Finding("endpoint", what, "ok", "answers and lists the model")
+        said = f"serves {listed}, not the model"
+    return Finding("endpoint", what, absent, said, mend)
 
 
 def program(name: str, mend: str) -> Finding:

@@ -26,7 +26,8 @@ import sys
 import threading
 import time
 import urllib.error
-import urllib.request
+from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,7 @@ from typing import Self
 
 from decomposerl.errors import EngineError, EngineMissing
 from resources import vllm_watchdog
+from resources.chat.connection import fetched
 from resources.vllm_command import HOST, ServerCommand
 
 POLL_S = 0.2
@@ -42,8 +44,6 @@ _DEATH_S = 1.0  # a server's connections end before the watchdog has seen it go
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _CHILD_ASKS = "the environment or the arguments of this vLLM server make it ask for a key"
 _TAIL_BYTES, _TAIL_LINES = 8_192, 20
-# The machine's proxy, where there is one, must not see what goes to a neighbour.
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class VllmProcess:
@@ -168,14 +168,16 @@ def lack_of(root: str, name: str, key: str = "", *, refusal: str) -> str:
     """What the server at ``root`` lacks to be up, in words; empty where it lacks nothing.
 
     Raises:
-        EngineError: it does not serve ``name``, or wants a key or another one, which waiting
-            does not mend; ``refusal`` then says what to look at.
+        EngineError: it does not serve ``name``, redirects, or wants a key or another one, which
+            waiting does not mend; ``refusal`` then says what to look at.
     """
     asked = f"{root}/health"
+    # The machine's proxy, where there is one, must not see what goes to a neighbour.
+    get = partial(fetched, key=key, timeout_s=_ANSWER_S, direct=True)
     try:
-        _get_if_there(asked, key)  # other servers than vLLM may have no such page
+        _get_if_there(get, asked)  # other servers than vLLM may have no such page
         asked = f"{root}/v1/models"
-        models = json.loads(_get(asked, key))
+        models = json.loads(get(asked))
         served = [str(model["id"]) for model in models["data"]]
     except urllib.error.HTTPError as error:
         error.close()
@@ -184,16 +186,22 @@ def lack_of(root: str, name: str, key: str = "", *, refusal: str) -> str:
         return f"{asked} answers status {error.code}"
     except OSError as error:  # urllib's errors are OSErrors
         return f"{asked}: {getattr(error, 'reason', error)}"
-    except (http.client.HTTPException, ValueError, KeyError, TypeError) as error:
+    except (
+        http.client.HTTPException,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ) as error:
         return f"{asked} answers with no list of models ({type(error).__name__})"
     if name not in served:
         raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{name}'")
     return ""
 
 
-def _get_if_there(url: str, key: str) -> None:
+def _get_if_there(get: Callable[[str], bytes], url: str) -> None:
     try:
-        _get(url, key)
+        get(url)
     except urllib.error.HTTPError as error:
         if error.code != HTTPStatus.NOT_FOUND:
             raise
@@ -224,10 +232,3 @@ def tail(log: Path) -> str:
         lines = stream.read().decode("utf-8", "replace").splitlines()
         return "\n".join(lines[-_TAIL_LINES:]) or "(nothing)"
     return "(no log)"
-
-
-def _get(url: str, key: str) -> bytes:
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s) by the caller
-    with _DIRECT.open(request, timeout=_ANSWER_S) as reply:
-        return bytes(reply.read())

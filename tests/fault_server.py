@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat server on loopback that fails on command.
+"""An OpenAI-compatible chat server on loopback that fails on command, or lies.
 
 ``FaultServer(script)`` answers the n-th request with the n-th answer of its script, then
 well. It counts and keeps what it was asked. The well reply depends on the prompt alone.
@@ -25,6 +25,12 @@ class Answer:
     delay_s: float = 0.0
     cut: bool = False
     change: dict[str, Any] = field(default_factory=dict)
+    raw: bytes | None = None
+    """All of the response, head included."""
+    endless: bytes = b""
+    """Written behind all else, again and again, until the client goes away."""
+    drip_s: float = 0.0
+    """Seconds between two pieces of ``endless``."""
 
 
 def replying(text: str | None, finish: str = "stop", **message: object) -> Answer:
@@ -50,6 +56,22 @@ OTHER_MODEL = Answer(change={"model": "another"})
 NO_USAGE = Answer(change={"usage": None})
 
 
+def using(usage: object) -> Answer:
+    """A well reply that reports this usage."""
+    return Answer(change={"usage": usage})
+
+
+def streaming(head: str, endless: bytes, drip_s: float = 0.0) -> Answer:
+    """A response without end behind these header lines."""
+    raw = f"HTTP/1.1 {head}\r\n\r\n".encode()
+    return Answer(raw=raw, endless=endless, drip_s=drip_s)
+
+
+def redirect(status: int, location: str) -> Answer:
+    """A redirect to another address."""
+    return Answer(status, {"Location": location}, b"elsewhere")
+
+
 def well_text(prompt: str) -> str:
     """What the server replies to a prompt when nothing is wrong."""
     return f"reply {hashlib.sha256(prompt.encode()).hexdigest()[:8]}"
@@ -63,7 +85,10 @@ class FaultServer:
         self._script, self._usual = list(script), usual
         self.asked: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
+        self.heads: list[str] = []
         self.in_flight = self.most_in_flight = 0
+        self.sent = 0
+        """Bytes of endless responses."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._handlers: set[asyncio.Task[None]] = set()
@@ -116,9 +141,10 @@ class FaultServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
         headers = {name.lower(): value for name, value in headers.items()}
-        asked = json.loads(await reader.readexactly(int(headers["content-length"])))
+        asked = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
         answer = self._script.pop(0) if self._script else self._usual
         self.asked.append(asked)
+        self.heads.append(head)
         self.authorizations.append(headers.get("authorization", ""))
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
@@ -126,6 +152,10 @@ class FaultServer:
             await asyncio.sleep(answer.delay_s)
         finally:
             self.in_flight -= 1
+        if answer.raw is not None:
+            writer.write(answer.raw)
+            await self._go_on(writer, answer)
+            return False
         body = answer.body if answer.body is not None else self._well(asked, answer)
         body = body.replace(b"{authorization}", headers.get("authorization", "").encode())
         lines = {"Content-Type": "application/json", "Content-Length": len(body)}
@@ -134,6 +164,14 @@ class FaultServer:
         writer.write(written[: len(written) // 2] if answer.cut else written)
         await writer.drain()
         return not answer.cut
+
+    async def _go_on(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
+        await writer.drain()
+        while answer.endless:
+            writer.write(answer.endless)
+            self.sent += len(answer.endless)
+            await writer.drain()
+            await asyncio.sleep(answer.drip_s)
 
     def _well(self, asked: dict[str, Any], answer: Answer) -> bytes:
         message = {"role": "assistant", "content": well_text(asked["messages"][-1]["content"])}

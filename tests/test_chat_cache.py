@@ -31,7 +31,7 @@ def test_models_and_revisions_have_keys_of_their_own(one: ChatRequest):
     assert 4 == len({key_of(one, model, revision) for model in "ab" for revision in "ab"})
 
 
-@law(max_examples=50)
+@law(max_examples=50, deadline=None)
 @given(st.lists(replies, min_size=1, max_size=5))
 def test_a_reply_comes_back_as_it_was(made: list[ChatReply]):
     """All fields survive, before and after writing, and the reply is marked as cached."""

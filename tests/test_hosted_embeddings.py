@@ -220,7 +220,7 @@ def test_refusals_are_final(endpoint: Endpoint, fault: str):
         ("zero", "zero or not finite"),
         ("nan", "zero or not finite"),
         ("unreadable", "cannot be read"),
-        ("html", "answered as 'None'"),
+        ("html", "failed: JSONDecodeError"),
         ("nonsense", "failed: .*"),
     ],
 )

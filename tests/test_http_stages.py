@@ -1,11 +1,15 @@
 """Stages of the funnel end to end over HTTP: the protocol, the accounts, and a kill."""
 
 import hashlib
+import json
 import os
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from fault_server import (
     Answer,
     FaultServer,
     replying,
+    using,
 )
 from stage_child import IN_FLIGHT, run_stage, write_claims
 from tiny_models import tiny_chat
@@ -37,6 +42,7 @@ from dagster_project.profiles import Profile, resources_for
 from decomposerl.funnel.conservation import broken_rules
 from decomposerl.schemas import CHAT_REPLIES, DECONTAMINATED, RULE_FILTERED
 from resources.chat.cache import BATCH_ROWS
+from resources.chat.export import CACHE_FILE
 from resources.tables import file_sha256
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,6 +65,13 @@ class QuestionServer(FaultServer):
         asked_for = questions[: 1 if int(digest, 16) % 3 == 0 else 2]
         tags = "".join(f"<question>{question}</question>\n" for question in asked_for)
         return super()._well(asked, replying(f"<questions>\n{tags}</questions>"))
+
+
+UNSTORABLE = {
+    "half a pair": replying("Is it \ud800?"),
+    "an escaped half": replying('{"questions": ["Is it \\ud800?", "Who?"]}'),
+    "100 questions": replying('{"questions": [' + '"a", ' * 99 + '"b"]}'),
+}
 
 
 def accounts(result: dg.ExecuteInProcessResult, stage: str) -> tuple[int, int]:
@@ -106,8 +119,8 @@ def test_a_passing_fault_is_not_seen_in_the_silver_table(tmp_path: Path, answer:
 
 @pytest.mark.parametrize(
     "answer",
-    [EMPTY, REASONING, TRUNCATED, replying("I cannot")],
-    ids=["empty", "reasoning", "truncated", "unparsable"],
+    [EMPTY, REASONING, TRUNCATED, replying("I cannot"), *UNSTORABLE.values()],
+    ids=["empty", "reasoning", "truncated", "unparsable", *UNSTORABLE],
 )
 def test_a_claim_without_an_answer_is_dropped_and_asked_again_next_time(
     tmp_path: Path, answer: Answer
@@ -126,6 +139,34 @@ def test_a_claim_without_an_answer_is_dropped_and_asked_again_next_time(
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)
         assert 1 == len(server.asked)
     assert {"too_few_questions"} == set(read(tmp_path, "drops/silver_decomposed")["reason"])
+
+
+def test_a_poisoned_cache_poisons_no_run(tmp_path: Path):
+    """A stored reply that no table can hold, from before there was a check, is asked again."""
+    write_claims(tmp_path, DECONTAMINATED, 40)
+    with QuestionServer() as server:
+        run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+        expected = file_sha256(tmp_path / "silver_decomposed.parquet")
+        shutil.rmtree(tmp_path / "engine_results" / "decomposer")
+        bad = json.dumps({"questions": ["Is it \ud800?", "Who?"]})
+        with closing(sqlite3.connect(tmp_path / "engine_results" / CACHE_FILE)) as file, file:
+            file.execute("UPDATE replies SET text = ? WHERE rowid = 3", [bad])
+        server.asked.clear()
+        for _ in range(2):
+            run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+        assert 1 == len(server.asked)
+    assert expected == file_sha256(tmp_path / "silver_decomposed.parquet")
+
+
+def test_nonsense_usage_is_shown_with_the_stage(tmp_path: Path):
+    """One line of the stage's metadata says how many calls reported what cannot be."""
+    write_claims(tmp_path, DECONTAMINATED, 40)
+    with QuestionServer() as server:
+        server.spoiled = using({"prompt_tokens": 10**30, "completion_tokens": -5})
+        result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
+    told = result.asset_materializations_for_node("silver_decomposed")[0].metadata
+    # The small numbers of the others are fewer than their long prompts can have.
+    assert told["chat implausible_usage"].value >= 1
 
 
 def test_a_refused_claim_is_dropped_and_the_rest_is_kept(tmp_path: Path):

@@ -17,6 +17,8 @@ from decomposerl.prompts.template import PromptFile
 
 NAME = "silver"
 MOST_QUESTIONS = 20
+MOST_CHARACTERS = 2_000
+"""Of one question; the longest of the paper's kind have a few hundred."""
 SCHEMA = json.dumps(
     {
         "additionalProperties": False,
@@ -35,7 +37,6 @@ SCHEMA = json.dumps(
     sort_keys=True,
 )
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
-_LIST = re.compile(r"<questions>(.*)</questions>", re.DOTALL)
 _QUESTION = re.compile(r"<question>(.*?)</question>", re.DOTALL)
 
 
@@ -71,7 +72,8 @@ def read_questions(reply: str) -> list[str]:
     An empty list is an answer.
 
     Raises:
-        ValueError: the reply is in no such form, or a question is not text.
+        ValueError: the reply is in no such form, a question is not text or has more than
+            ``MOST_CHARACTERS``, or there are more than ``MOST_QUESTIONS``.
     """
     text = reply.rpartition("</think>")[2].strip()
     if "<think>" in text:
@@ -88,6 +90,12 @@ def read_questions(reply: str) -> list[str]:
     questions = [" ".join(question.split()) for question in found]
     if not all(questions):
         raise ValueError("a question is empty")
+    if len(questions) > MOST_QUESTIONS:
+        raise ValueError(f"the reply holds {len(questions):,} questions, not 1 to {MOST_QUESTIONS}")
+    if (longest := max(map(len, questions), default=0)) > MOST_CHARACTERS:
+        raise ValueError(
+            f"a question has {longest:,} characters, more than the {MOST_CHARACTERS:,} allowed"
+        )
     return questions
 
 
@@ -119,12 +127,17 @@ def _from_prose(text: str) -> list[str] | None:
 
 def _from_tags(text: str) -> list[str]:
     """Questions inside the last list; each tag must be closed."""
-    lists = _LIST.findall(text)
-    if not lists:
+    before, closing, _ = text.rpartition("</questions>")
+    _, opening, inside = before.rpartition("<questions>")
+    if not closing or not opening:
         raise ValueError("the reply has neither JSON nor a closed list of <question> tags")
-    inside = lists[-1].rpartition("<questions>")[2]
+    opened = inside.count("<question>")
+    if opened != inside.count("</question>"):
+        raise ValueError("a <question> tag is not closed")
+    if opened > MOST_QUESTIONS:  # found here, since tags in the wrong order take quadratic time
+        raise ValueError(f"the reply holds {opened:,} questions, not 1 to {MOST_QUESTIONS}")
     found = _QUESTION.findall(inside)
-    if inside.count("<question>") != len(found) or inside.count("</question>") != len(found):
+    if opened != len(found):
         raise ValueError("a <question> tag is not closed")
     if any("<question>" in question for question in found):
         raise ValueError("a <question> stands inside another")

@@ -2,7 +2,8 @@
 
 Takes ceilings, a price and the client's counters; says whether a call may be sent. What is
 in flight is reserved at its largest possible size, so a ceiling in tokens or money is not
-passed unless a prompt has more tokens than estimated.
+passed unless a prompt has more tokens than estimated. What a reply says it used is taken
+where the request can have used it; elsewhere the estimate is.
 
 Left out deliberately: per-day limits and accounts of several runs; a provider keeps those.
 """
@@ -16,6 +17,7 @@ from resources.chat.settings import Ceilings, Price
 
 _CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
 _TOKENS_A_MESSAGE = 8
+_TEMPLATE_TOKENS = 1_024  # the most that chat templates add: a system prompt, a schema's frame
 _MILLION = 1e6
 
 
@@ -37,6 +39,43 @@ class Estimate:
         characters = sum(len(turn.content) for turn in request.messages)
         prompt = characters / _CHARACTERS_A_TOKEN + _TOKENS_A_MESSAGE * len(request.messages)
         return cls(int(prompt) + 1, request.sampling.max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call is booked with; ``estimated`` where it is not what the reply reported."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    estimated: bool = False
+    implausible: bool = False
+    """Whether the reply reported something, and the request cannot have used it."""
+
+    @classmethod
+    def of(cls, reported: object, request: ChatRequest, text: str) -> "Usage":
+        """The ``usage`` of a reply with this text; as estimated, where one number cannot be.
+
+        A prompt has from one token to one a byte, and 1,024 for the template; a reply has
+        from one token, where it has text, to ``max_tokens``.
+        """
+        told = reported if isinstance(reported, dict) else {}
+        size = sum(len(turn.content.encode("utf-8", "replace")) for turn in request.messages)
+        most = size + len(request.schema or "") + _TEMPLATE_TOKENS
+        most += _TOKENS_A_MESSAGE * len(request.messages)
+        budget = request.sampling.max_tokens
+        prompt = _within(told.get("prompt_tokens"), 1, most)
+        completion = _within(told.get("completion_tokens"), int(bool(text)), budget)
+        if prompt is not None and completion is not None:
+            return cls(prompt, completion)
+        guess = Estimate.of(request)
+        return cls(guess.prompt_tokens, guess.completion_tokens, True, bool(reported))
+
+
+def _within(reported: object, least: int, most: int) -> int | None:
+    """The number, None where it is no whole number of this range."""
+    if not isinstance(reported, int) or isinstance(reported, bool):
+        return None
+    return reported if least <= reported <= most else None
 
 
 def cost(price: Price, prompt_tokens: int, completion_tokens: int) -> float:

@@ -5,7 +5,8 @@ of processes. The first reply written under a key stays. Replies are written by 
 ``BATCH_ROWS`` at a time or after ``BATCH_S`` seconds, in one transaction each, and
 ``flush`` returns when all of them are written. So a process that is killed loses at most
 its last batch, and a batch of requests is handed back only when its replies are on disk.
-A crash of the machine may lose the last transactions, never the file.
+A crash of the machine may lose the last transactions, never the file. A stored row that
+cannot be read is as good as none: the next reply under its key takes its place.
 
 Left out deliberately: prompts (a key is their digest; they would be most of the file),
 expiry, and failures, which no caller may store.
@@ -20,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
-from decomposerl.chat import ChatReply, ChatRequest, Template, Token
+from decomposerl.chat import ChatReply, ChatRequest, FinishReason, Template, Token
 from decomposerl.errors import EngineError
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ CREATE TABLE IF NOT EXISTS replies (
   reported_model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
   completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT
 )"""
-# A second reply changes nothing, unless it replaces the very text that its writer rejected.
+# A second reply changes nothing, unless it replaces the very text that its writer rejected,
+# which may be no text at all.
 _WRITE = f"""
 INSERT INTO replies ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT (key) DO UPDATE SET
@@ -51,7 +53,7 @@ ON CONFLICT (key) DO UPDATE SET
   reported_model = excluded.reported_model, prompt_tokens = excluded.prompt_tokens,
   completion_tokens = excluded.completion_tokens, latency_s = excluded.latency_s,
   tokens = excluded.tokens
-WHERE replies.text = ?"""  # noqa: S608 - the columns are this module's
+WHERE CAST(replies.text AS BLOB) IS ?"""  # noqa: S608 - the columns are this module's
 _READ = """
 SELECT key, text, finish_reason, reported_model, prompt_tokens, completion_tokens, latency_s,
   tokens FROM replies WHERE key IN ({})"""
@@ -93,9 +95,11 @@ class ChatCache:
         self._closed, self._flushing = False, 0
         self._broken: Exception | None = None
         self._outvoted: set[str] = set()
+        self._damaged: dict[str, bytes | None] = {}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._reader = _opened(path)
+            self._reader.text_factory = bytes  # a text that is not UTF-8 spoils its row alone
         except (sqlite3.Error, OSError) as error:
             raise ChatCacheError(f"{path} cannot be used as a chat cache: {error}") from error
         self._writer = threading.Thread(target=self._write_on, name="chat-cache", daemon=True)
@@ -170,7 +174,12 @@ class ChatCache:
                 rows = self._reader.execute(query, keys).fetchall()
         except sqlite3.Error as error:
             raise ChatCacheError(f"{self._path} cannot be read: {error}") from error
-        return ((row[0], _reply(row)) for row in rows)
+        for row in rows:
+            key = bytes(row[0]).decode()
+            try:
+                yield key, _reply(row)
+            except (ValueError, TypeError, AttributeError, RecursionError):
+                self._damaged[key] = row[1]
 
     def _refuse_where_broken(self) -> None:
         if self._broken is not None:
@@ -210,10 +219,13 @@ class ChatCache:
     def _row(self, entry: Entry) -> tuple[Any, ...]:
         reply, template = entry.reply, entry.template
         tokens = json.dumps([astuple(token) for token in reply.tokens]) if reply.tokens else None
+        replaced = self._damaged.get(entry.key)
+        if entry.replaces is not None:
+            replaced = entry.replaces.encode()
         return (
             *(entry.key, self._model, self._revision, template.name, template.digest),
             *(reply.text, reply.finish_reason, reply.model, reply.prompt_tokens),
-            *(reply.completion_tokens, reply.latency_s, tokens, entry.replaces),
+            *(reply.completion_tokens, reply.latency_s, tokens, replaced),
         )
 
 
@@ -237,20 +249,33 @@ def _written(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) ->
 
 
 def _reply(row: tuple[Any, ...]) -> ChatReply:
+    """The reply of a row, whose texts are bytes.
+
+    Raises:
+        ValueError, TypeError, AttributeError, RecursionError: something of it cannot be read.
+    """
+    text, finish, model = (part.decode() for part in row[1:4])
+    if finish not in get_args(FinishReason):
+        raise ValueError(f"no reply ends by {finish!r}")
     tokens = json.loads(row[7]) if row[7] else ()
     return ChatReply(
-        text=row[1],
-        finish_reason=row[2],
-        model=row[3],
-        prompt_tokens=row[4],
-        completion_tokens=row[5],
-        latency_s=row[6],
+        text=text,
+        finish_reason=finish,
+        model=model,
+        prompt_tokens=int(row[4]),
+        completion_tokens=int(row[5]),
+        latency_s=float(row[6]),
         cached=True,
         tokens=tuple(
-            Token(text, logprob, tuple((other, value) for other, value in likeliest))
-            for text, logprob, likeliest in tokens
+            Token(_checked(text), float(logprob), tuple((_checked(t), float(p)) for t, p in others))
+            for text, logprob, others in tokens
         ),
     )
+
+
+def _checked(text: str) -> str:
+    text.encode()  # half a surrogate pair is a ValueError
+    return text
 
 
 def _cached(reply: ChatReply) -> ChatReply:

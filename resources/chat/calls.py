@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
-from resources.chat.budget import Budget, Estimate
-from resources.chat.connection import without_key
+from resources.chat.budget import Budget, Estimate, Usage
+from resources.chat.connection import MOST_BYTES, without_key
 from resources.chat.counts import Counts
 from resources.chat.endpoints import Endpoint, Endpoints
 from resources.chat.faults import Fault, failure_without_key, fault_from
@@ -108,31 +108,32 @@ class Caller:
         """Settle a call that went out; one that was cut off has sent its prompt at least."""
         used = sent.used if sent is not None else None
         if used is None:
-            used = (estimate.prompt_tokens, 0)
-            self._counts.add(estimated=1)
-        elif sent is not None and sent.answered and not any(used):
-            used = (estimate.prompt_tokens, estimate.completion_tokens)
-            self._counts.add(estimated=1)
-        self._budget.settle(number, *used)
-        self._tokens.give_back(estimate.tokens - sum(used))
+            used = Usage(estimate.prompt_tokens, 0, estimated=True)
+        self._counts.add(estimated=used.estimated, implausible_usage=used.implausible)
+        self._budget.settle(number, used.prompt_tokens, used.completion_tokens)
+        self._tokens.give_back(estimate.tokens - used.prompt_tokens - used.completion_tokens)
 
     async def _send(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
+        MOST_BYTES.set(self._settings.reply_bytes(call.request))
         with endpoint.client() as client:
             started = self._begin(call, endpoint, deadline)
             try:
                 raw = await client.chat.completions.with_raw_response.create(**call.arguments)
-                reply, reasoning = read_reply(raw.content, self._timing.clock() - started)
+                latency_s = self._timing.clock() - started
+                needs = self._settings.needs_logprobs and call.request.sampling.top_logprobs > 0
+                reply, reasoning, used = read_reply(
+                    raw.content, latency_s, call.request, needs_logprobs=needs
+                )
             except Exception as error:  # noqa: BLE001 - no request raises; the fault is typed
                 fault = self._note(fault_from(error, call.attempt), endpoint, started)
-                return _Sent(fault, None if fault.charged else (0, 0))
-        used = (reply.prompt_tokens, reply.completion_tokens)
+                return _Sent(fault, None if fault.charged else Usage(0, 0))
         reply = replace(reply, text=without_key(reply.text, self._key))
         failure = fault_of(reply, reasoning, call.request, self._settings, call.attempt)
         if failure is None:
             endpoint.served(started)
-            return _Sent(reply, used, answered=True)
+            return _Sent(reply, used)
         fault = Fault(failure, unwell=failure.lasting, lasting=failure.lasting)
-        return _Sent(self._note(fault, endpoint, started), used, answered=True)
+        return _Sent(self._note(fault, endpoint, started), used)
 
     def _begin(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
         """Note that the call goes out; the time of the clock. The deadline starts once."""
@@ -167,12 +168,10 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What one HTTP request came to, and the (prompt, completion) tokens it reported.
+    """What one HTTP request came to, and what is booked for it.
 
-    ``used`` is None where the request arrived and no reply did; ``answered`` is whether a
-    reply came, which may have reported nothing.
+    ``used`` is None where the request arrived and no reply did.
     """
 
     result: Outcome | Fault
-    used: tuple[int, int] | None
-    answered: bool = False
+    used: Usage | None

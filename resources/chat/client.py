@@ -9,16 +9,18 @@ Left out deliberately: one attempt and its limits (``resources.chat.calls``), fr
 """
 
 import asyncio
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
+from resources.chat.budget import Usage
 from resources.chat.cache import ChatCache, Entry, key_of
 from resources.chat.calls import Caller, Outcome
 from resources.chat.connection import clean_key
@@ -28,6 +30,7 @@ from resources.chat.loop import LoopThread
 from resources.chat.pace import Timing
 from resources.chat.progress import Progress
 from resources.chat.settings import ChatSettings
+from resources.chat.wire import UNSTORABLE, as_utf8, lacks_logprobs
 
 _LOG = logging.getLogger(__name__)
 _ASKED_AT_MOST = 2  # a reply that does not parse is asked once more
@@ -41,16 +44,32 @@ class _Question:
     key: str
     request: ChatRequest
     parse: Parse | None
+    needs_logprobs: bool
 
     def complaint(self, reply: ChatReply) -> str | None:
-        """What the parser says against a reply, None where it takes it."""
-        if self.parse is None:
-            return None
+        """Why the reply is not to be used, None where it is.
+
+        What the parser makes of it must be text that UTF-8, and so every table, can hold.
+        """
+        if self.needs_logprobs and lacks_logprobs(reply, self.request):
+            return "the reply carries no log probabilities"
         try:
-            self.parse(reply.text)
+            read = self.parse(reply.text) if self.parse is not None else None
+            json.dumps(read, ensure_ascii=False, default=repr).encode()
+        except UnicodeEncodeError:
+            return UNSTORABLE
         except (ValueError, RecursionError) as error:  # the latter from nesting without end
-            return str(error) or type(error).__name__
+            return as_utf8(str(error)) or type(error).__name__
         return None
+
+    def priced(self, reply: ChatReply) -> ChatReply:
+        """A stored reply with the usage that its request can have had."""
+        stored = {name: getattr(reply, name) for name in ("prompt_tokens", "completion_tokens")}
+        used = Usage.of(stored, self.request, reply.text)
+        if not used.estimated:
+            return reply
+        tokens = {name: getattr(used, name) for name in stored}
+        return replace(reply, **tokens)
 
 
 class ChatClient:
@@ -132,7 +151,7 @@ class ChatClient:
         with Progress(len(distinct), len(outcomes), self.counts) as progress:
             outcomes |= self._loop.run(self._ask_all(rest, progress))
         if self.cache is not None:
-            outcomes |= {k: r for k, r in self.cache.flush().items() if _takes(distinct, k, r)}
+            outcomes |= _usable(distinct, self.cache.flush())
         found = [outcomes[question.key] for question in questions]
         failed = [one for one in found if isinstance(one, ChatFailure)]
         self.counts.fail(failed)
@@ -142,15 +161,15 @@ class ChatClient:
 
     def _questions(self, requests: Sequence[ChatRequest], parse: Parse | None) -> list[_Question]:
         model, revision = self._settings.model, self._settings.revision
+        needs = self._settings.needs_logprobs
         asked = [self._settings.as_asked(request) for request in requests]
-        return [_Question(key_of(one, model, revision), one, parse) for one in asked]
+        return [_Question(key_of(one, model, revision), one, parse, needs) for one in asked]
 
     def _remembered(self, questions: dict[str, _Question]) -> dict[str, Outcome]:
         """Stored replies that their question's parser takes."""
         if self.cache is None:
             return {}
-        stored = self.cache.get(list(questions))
-        found: dict[str, Outcome] = {k: r for k, r in stored.items() if _takes(questions, k, r)}
+        found = _usable(questions, self.cache.get(list(questions)))
         self.counts.add(hits=len(found))
         return found
 
@@ -205,25 +224,28 @@ class ChatClient:
         """
         reply = self.cache.get([question.key]).get(question.key) if self.cache else None
         stored = reply.text if reply is not None else None
-        text, complaint = "", None
+        outcome: Outcome | None = reply
         for _ in range(_ASKED_AT_MOST):
-            if reply is None:
-                outcome = await self._caller.ask(question.request)
-                if isinstance(outcome, ChatFailure):
-                    return outcome
-                reply = outcome
-            complaint = question.complaint(reply)
-            if complaint is None:
-                self._keep(question, reply, stored)
-                return reply
-            text, reply = reply.text, None
-        return ChatFailure("unparsable", str(complaint), _ASKED_AT_MOST, text)
+            outcome = outcome or await self._caller.ask(question.request)
+            if isinstance(outcome, ChatReply):
+                complaint = question.complaint(outcome)
+                if complaint is None:
+                    return self._kept(question, outcome, stored)
+                failure = ChatFailure("unparsable", complaint, _ASKED_AT_MOST, outcome.text)
+            elif outcome.reason == "unparsable":
+                failure = replace(outcome, attempts=_ASKED_AT_MOST)
+            else:
+                return outcome
+            outcome = None
+        return failure
 
-    def _keep(self, question: _Question, reply: ChatReply, stored: str | None) -> None:
+    def _kept(self, question: _Question, reply: ChatReply, stored: str | None) -> ChatReply:
         if reply.cached:
             self.counts.add(hits=1)
-        elif self.cache is not None:
+            return question.priced(reply)
+        if self.cache is not None:
             self.cache.put(Entry(question.key, reply, question.request.template, stored))
+        return reply
 
 
 def _told(failed: Sequence[ChatFailure], asked: int) -> str:
@@ -234,6 +256,7 @@ def _told(failed: Sequence[ChatFailure], asked: int) -> str:
     return f"{len(failed):,} of {asked:,} requests got no reply: {parts}"
 
 
-def _takes(questions: dict[str, _Question], key: str, reply: ChatReply) -> bool:
-    question = questions.get(key)
-    return question is not None and question.complaint(reply) is None
+def _usable(questions: dict[str, _Question], stored: dict[str, ChatReply]) -> dict[str, Outcome]:
+    """The stored replies that answer one of these questions."""
+    ours = ((questions[key], reply) for key, reply in stored.items() if key in questions)
+    return {one.key: one.priced(reply) for one, reply in ours if one.complaint(reply) is None}

@@ -1,7 +1,7 @@
 """What a client did so far, in numbers, for metadata and the progress bar.
 
-Usage is what replies report; where none came back although the request arrived, it is
-estimated, and the call counted as ``estimated``.
+Usage is what replies report; where none came back although the request arrived, or one that
+the request cannot have used, it is estimated, and the call counted as ``estimated``.
 
 Left out deliberately: what an endpoint really charges; its own meter knows.
 """
@@ -29,7 +29,9 @@ class Counts:
     retries: int = 0
     """Calls that repeated an earlier one."""
     estimated: int = 0
-    """Calls without reported usage, booked as estimated."""
+    """Calls without reported usage that can be, booked as estimated."""
+    implausible_usage: int = 0
+    """Calls among them whose reported usage cannot be: negative, zero, too large, no number."""
     prompt_tokens: int = 0
     """As the replies report them, else estimated."""
     completion_tokens: int = 0
@@ -66,6 +68,7 @@ class Counts:
             name: getattr(self, name)
             for name in ("asked", "hits", "shared", "calls", "retries", "estimated")
         }
+        plain |= {"implausible_usage": self.implausible_usage}
         plain |= {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
         plain |= {"money_usd": round(self.money, 6)}
         plain |= {f"failed_{name}": n for name, n in sorted(self.failures.items())}

@@ -18,7 +18,6 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, FailureReason
 from resources.chat.circuit import Circuit
-from resources.chat.connection import NO_KEY, is_loopback
 from resources.chat.pace import Timing
 from resources.chat.settings import ChatSettings
 
@@ -87,7 +86,9 @@ class Endpoint:
         """A client of the openai package for one call, counted as load meanwhile."""
         lane = min(self._lanes, key=lambda one: one.load, default=None)
         if lane is None or lane.load >= LANE_WIDTH:
-            lane = _Lane(_client(self.url, self.key))
+            from resources.chat.one_host import openai_client
+
+            lane = _Lane(openai_client(self.url, self.key))
             self._lanes.append(lane)
         lane.load += 1
         self.load += 1
@@ -101,19 +102,6 @@ class Endpoint:
         """Close all connections."""
         while self._lanes:
             await self._lanes.pop().client.close()
-
-
-def _client(url: str, key: SecretStr | None) -> "AsyncOpenAI":
-    from openai import AsyncOpenAI, DefaultAsyncHttpxClient
-
-    return AsyncOpenAI(
-        api_key=key.get_secret_value() if key is not None else NO_KEY,
-        base_url=url,
-        # Retries, deadlines and limits are ours: the package must not multiply or shorten them.
-        max_retries=0,
-        timeout=None,
-        http_client=DefaultAsyncHttpxClient(trust_env=False) if is_loopback(url) else None,
-    )
 
 
 class Endpoints:

@@ -7,6 +7,7 @@ Left out deliberately: prompts, which the cache does not hold.
 """
 
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -15,11 +16,14 @@ import polars as pl
 from decomposerl.errors import EngineError
 from decomposerl.schemas import CHAT_REPLIES
 
+_TYPES = {pl.String(): "text", pl.Int64(): "integer", pl.Float64(): "real"}  # as SQLite has them
 CACHE_FILE = "chat_cache.sqlite"
 
 
 def replies_in(path: Path) -> pl.DataFrame:
     """Every reply of all models and revisions, ordered by key; no row where there is no file.
+
+    A damaged row is left out, or shown with replacement characters for what is not UTF-8.
 
     Raises:
         EngineError: the file is not a chat cache.
@@ -27,10 +31,17 @@ def replies_in(path: Path) -> pl.DataFrame:
     if not path.is_file():
         return CHAT_REPLIES.empty()
     columns = ", ".join(CHAT_REPLIES.schema)
-    query = f"SELECT {columns} FROM replies ORDER BY key"  # noqa: S608 - this project's columns
+    whole = " AND ".join(f"typeof({name}) = '{_TYPES[kind]}'" for name, kind in _required())
+    query = f"SELECT {columns} FROM replies WHERE {whole} ORDER BY key"  # noqa: S608 - ours
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
             rows = connection.execute(query).fetchall()
     except sqlite3.Error as error:
         raise EngineError(f"{path} cannot be read as a chat cache: {error}") from error
     return pl.DataFrame(rows, schema=CHAT_REPLIES.schema, orient="row")
+
+
+def _required() -> Iterator[tuple[str, pl.DataType]]:
+    """The columns of which a reply has a value, and their types."""
+    return ((name, kind) for name, kind in CHAT_REPLIES.schema.items() if name != "tokens")

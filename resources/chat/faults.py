@@ -15,12 +15,13 @@ from pydantic import SecretStr
 from decomposerl.chat import ChatFailure, FailureReason
 from resources.chat.connection import without_key
 from resources.chat.pace import retry_after_s
-from resources.chat.wire import Garbled
+from resources.chat.wire import Garbled, as_utf8
 
 if TYPE_CHECKING:
     from openai import APIStatusError
 
 _SHOWN = 300
+_TOO_LONG_AT_MOST = 2  # how often a reply without end is asked for
 # Where one of these is the cause, nothing reached the endpoint.
 _NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
 # These answers are the same for every request: the key or the address is wrong.
@@ -48,6 +49,16 @@ def fault_from(error: Exception, attempt: int) -> Fault:
     """The fault behind whatever sending or reading raised."""
     import openai
 
+    from resources.chat.one_host import Redirected, ReplyTooLong
+
+    if isinstance(error, Redirected):
+        failure = replace(_failure("refused", str(error), attempt), lasting=True)
+        return Fault(failure, unwell=True, lasting=True)
+    if isinstance(error, ReplyTooLong):
+        again = attempt < _TOO_LONG_AT_MOST
+        return Fault(
+            _failure("server_error", str(error), attempt), again, unwell=True, charged=True
+        )
     if isinstance(error, openai.APIStatusError):
         return _status_fault(error, attempt)
     if isinstance(error, openai.APIConnectionError):
@@ -62,8 +73,8 @@ def fault_from(error: Exception, attempt: int) -> Fault:
 
 
 def failure_without_key(failure: ChatFailure, key: SecretStr | None) -> ChatFailure:
-    """The failure with the key cut out of both its texts."""
-    detail, text = (without_key(part, key) for part in (failure.detail, failure.text))
+    """The failure with the key cut out of both its texts, which UTF-8 can hold."""
+    detail, text = (as_utf8(without_key(part, key)) for part in (failure.detail, failure.text))
     return replace(failure, detail=detail[:_SHOWN], text=text)
 
 

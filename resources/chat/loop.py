@@ -8,7 +8,7 @@ Left out deliberately: a loop of the caller's own; a notebook's is busy running 
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -20,8 +20,12 @@ class LoopThread:
     def __init__(self, name: str) -> None:
         """Start the thread; it does not keep the process alive."""
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work."""
@@ -43,7 +47,18 @@ class LoopThread:
         self.run(_cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
+
+    def end_after(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Run this and then close, without waiting for it: for finalizers, on any thread."""
+
+        async def ending() -> None:
+            try:
+                await last()
+            finally:
+                self._loop.stop()
+
+        if not self.closed:
+            asyncio.run_coroutine_threadsafe(ending(), self._loop)
 
 
 async def _cancel_all() -> None:

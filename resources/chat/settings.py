@@ -20,6 +20,11 @@ from resources.chat.reasoning import effort_of
 ThinkingStyle = Literal["none", "qwen", "openai"]
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
 
+MOST_REPLY_BYTES = 2**25
+"""A cut-off for replies of any size, 32 MiB; most replies are cut off far below it."""
+_FRAME_BYTES = 2**18  # all of a reply's body that is not the model's: headers, filters, echoes
+_BYTES_A_TOKEN = 256  # of text, as JSON escapes it, twice where reasoning comes under two names
+
 
 class Price(Settings):
     """What a model charges."""
@@ -59,6 +64,11 @@ class ChatSettings(Settings):
     )
     batch_deadline_s: float | None = Field(
         None, gt=0, description="seconds for one batch, None for no deadline"
+    )
+    most_reply_bytes: int = Field(
+        MOST_REPLY_BYTES,
+        ge=1,
+        description="most bytes of one reply, however many tokens it may have",
     )
     attempts: int = Field(5, ge=1, description="how often one request is sent at most")
     circuit_cooldown_s: float = Field(
@@ -104,6 +114,12 @@ class ChatSettings(Settings):
     def price(self) -> Price:
         """The model's price, nothing where the table does not name it."""
         return self.prices.get(self.model, Price())
+
+    def reply_bytes(self, request: ChatRequest) -> int:
+        """The most bytes that the body of a reply may have, a multiple of what it can need."""
+        likely = request.sampling.top_logprobs
+        tokens = request.sampling.max_tokens * (2 + likely if likely else 1)
+        return min(self.most_reply_bytes, _FRAME_BYTES + _BYTES_A_TOKEN * tokens)
 
     def names_the_model(self, reported: str) -> bool:
         """Whether a reply that reports this model name comes from the model asked for."""

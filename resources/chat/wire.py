@@ -7,6 +7,7 @@ Left out deliberately: streaming, tools and several choices; nobody here asks fo
 """
 
 import json
+import math
 from typing import Any
 
 from decomposerl.chat import (
@@ -17,6 +18,7 @@ from decomposerl.chat import (
     FinishReason,
     Token,
 )
+from resources.chat.budget import Usage
 from resources.chat.reasoning import effort_of
 from resources.chat.settings import ChatSettings
 
@@ -26,8 +28,14 @@ _FINISHES: dict[str, FinishReason] = {
     "content_filter": "content_filter",
 }
 
+_ROUNDING = 1e-3  # the most that a log probability may lie above 0
+_DIGITS = 400  # more are no finite float either
+
 # An endpoint that did this to one request does it to all.
 _LASTING: set[FailureReason] = {"wrong_model", "no_logprobs"}
+
+
+UNSTORABLE = "the reply holds half a surrogate pair, which is no text and cannot be stored"
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
@@ -72,31 +80,38 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
     return arguments | ({"extra_body": further} if further else {})
 
 
-def read_reply(body: bytes, latency_s: float) -> tuple[ChatReply, str]:
-    """The reply in a body, and the reasoning that came apart from it.
+def read_reply(
+    body: bytes, latency_s: float, request: ChatRequest, *, needs_logprobs: bool
+) -> tuple[ChatReply, str, Usage]:
+    """The reply in a body, the reasoning that came apart from it, and what is booked for it.
+
+    Text and model decide whether it is a reply, and log probabilities where they are needed;
+    a finish reason of another kind is ``other``, usage that cannot be is estimated.
 
     Raises:
         Garbled: the body is not JSON, or lacks what every chat completion has.
     """
     try:
-        data = json.loads(body)
+        data = json.loads(body, parse_int=_whole)
         choice = data["choices"][0]
-        message, usage = choice["message"], data.get("usage") or {}
+        message, finish = choice["message"], choice.get("finish_reason")
+        text = _text(message.get("content"))
+        usage = Usage.of(data.get("usage"), request, text)
         reply = ChatReply(
-            text=_clean(message.get("content") or ""),
-            finish_reason=_FINISHES.get(choice.get("finish_reason"), "other"),
-            model=_clean(data.get("model") or ""),
-            prompt_tokens=int(usage.get("prompt_tokens") or 0),
-            completion_tokens=int(usage.get("completion_tokens") or 0),
+            text=text,
+            finish_reason=_FINISHES.get(finish, "other") if isinstance(finish, str) else "other",
+            model=_text(data.get("model")),
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
             latency_s=latency_s,
-            tokens=_tokens(choice.get("logprobs")),
+            tokens=_tokens(choice.get("logprobs"), needed=needs_logprobs),
         )
         reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         shown = body.decode("utf-8", "replace")  # whole: a key is cut out before it is cut short
         text = f"the reply is no chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
-    return reply, str(reasoning)
+    return reply, str(reasoning)[:1], usage
 
 
 def fault_of(
@@ -114,6 +129,8 @@ def fault_of(
     if not settings.names_the_model(reply.model):
         detail = f"asked for {settings.model!r}, the endpoint serves {reply.model!r}"
         return failure("wrong_model", detail)
+    if not is_storable(reply):
+        return failure("unparsable", UNSTORABLE)
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     if not reply.text.strip() and not reply.tokens:
         ended = f" and {budget} ended" if reply.finish_reason == "length" else ""
@@ -136,20 +153,51 @@ def _asks_one_token(request: ChatRequest) -> bool:
     return request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
 
 
-def _tokens(logprobs: Any) -> tuple[Token, ...]:  # noqa: ANN401 - JSON
-    return tuple(
-        Token(
-            _clean(entry["token"]),
-            float(entry["logprob"]),
-            tuple(
-                (_clean(other["token"]), float(other["logprob"]))
-                for other in entry.get("top_logprobs") or ()
-            ),
-        )
-        for entry in (logprobs or {}).get("content") or ()
-    )
+def is_storable(reply: ChatReply) -> bool:
+    """Whether UTF-8, and so every file, can hold the texts of a reply."""
+    texts = [reply.text, reply.model]
+    for token in reply.tokens:
+        texts += [token.text, *(text for text, _ in token.alternatives)]
+    return all(text == as_utf8(text) for text in texts)
 
 
-def _clean(text: str) -> str:
+def as_utf8(text: str) -> str:
     """Half surrogate pairs, which JSON may carry and UTF-8 may not, as question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _tokens(logprobs: Any, *, needed: bool) -> tuple[Token, ...]:  # noqa: ANN401 - JSON
+    try:
+        return tuple(
+            Token(
+                _text(entry["token"]),
+                _logprob(entry["logprob"]),
+                tuple(
+                    (_text(other["token"]), _logprob(other["logprob"]))
+                    for other in entry.get("top_logprobs") or ()
+                ),
+            )
+            for entry in (logprobs or {}).get("content") or ()
+        )
+    except (ValueError, LookupError, TypeError, AttributeError):
+        if needed:
+            raise
+        return ()
+
+
+def _logprob(number: Any) -> float:  # noqa: ANN401 - JSON
+    value = float(number)
+    if not value <= _ROUNDING:
+        raise ValueError(f"a log probability is {value}")
+    return value
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - JSON
+    if not isinstance(value or "", str):
+        raise TypeError(f"a text is {type(value).__name__}")
+    return value or ""
+
+
+def _whole(digits: str) -> float:
+    """A whole number; one of a thousand digits is none that anybody means, and no error."""
+    return int(digits) if len(digits) < _DIGITS else math.copysign(math.inf, float(digits[:2]))

@@ -18,7 +18,7 @@ import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.errors import ConfigError
-from resources.chat.settings import Ceilings, ChatSettings, Price
+from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings, Price
 from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import digest_of
@@ -42,6 +42,9 @@ class ServedModels(dg.Config):
     key_name: str = Field(default="", description="variable of the key, for messages alone")
     concurrency: int = Field(default=256, ge=1, description="most requests in flight, and claims")
     call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
+    most_reply_bytes: int = Field(
+        default=MOST_REPLY_BYTES, ge=1, description="most of one reply, however many tokens it has"
+    )
     prompt_price: float = Field(default=0, ge=0, description="US dollars a million prompt tokens")
     completion_price: float = Field(
         default=0, ge=0, description="US dollars a million completion tokens"
@@ -158,6 +161,7 @@ class ServedModels(dg.Config):
             endpoints=urls,
             concurrency=self.concurrency,
             call_deadline_s=self.call_deadline_s,
+            most_reply_bytes=self.most_reply_bytes,
             thinking_style=self.thinking_style,
             needs_logprobs=False,
             prices={} if self._price is None else {model: self._price},
