@@ -20,10 +20,11 @@ from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError
 from resources.chat.settings import Ceilings, ChatSettings, Price, ThinkingStyle
 from resources.late_chat import CountedChat, LateChat
+from resources.profile_defaults import ProfileDefaults
 from resources.results import ResultStore
 
 
-class StoredResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """An engine whose results are kept."""
 
     results_dir: str = Field(description="folder of stored engine results, shared by all engines")

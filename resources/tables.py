@@ -28,6 +28,7 @@ from upath import UPath
 from decomposerl import schemas
 from decomposerl.errors import SchemaError
 from decomposerl.table import Table
+from resources.profile_defaults import ProfileDefaults
 
 _TABLES = {
     "rule_filtered": schemas.RULE_FILTERED,
@@ -131,7 +132,7 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
+class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """Reads what lies under ``DECOMPOSERL_DATA``; the IO manager writes it."""
 
     base_dir: str
@@ -160,7 +161,7 @@ def run_path(base: Path, key: str) -> Path:
     return base / "stage_runs" / f"{key.replace('/', '__')}.json"
 
 
-class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
+class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager):
     """Stores each asset's ``StageOutput`` under ``base_dir`` and loads frames back."""
 
     base_dir: str

@@ -1,14 +1,10 @@
 """The environment and the settings: what a user may write, and what is refused with a sentence."""
 
-import json
 import os
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import dagster as dg
 import pytest
 from pydantic import ValidationError
 from toy_corpus import SOURCE, corpus
@@ -18,12 +14,10 @@ from dagster_project.profiles import (
     Profile,
     benchmarks_for,
     profile_from_environment,
-    resources_for,
     sources_for,
 )
 from decomposerl.errors import ConfigError
 from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
-from resources.engines import VerifierResource
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -126,35 +120,3 @@ def test_bounds_in_the_wrong_order_are_refused():
         RuleSettings(min_tokens=500, max_tokens=400)
     with pytest.raises(ValidationError, match="min_questions"):
         SilverSettings(min_questions=30)
-
-
-def verifier_of_a_run(profile: Profile, **settings: object) -> VerifierResource:
-    """What an asset gets in a run whose configuration has these settings of ``verifier``."""
-    given: list[VerifierResource] = []
-
-    @dg.asset
-    def reader(verifier: VerifierResource) -> None:
-        given.append(verifier)
-
-    dg.materialize(
-        [reader],
-        resources={"verifier": resources_for(profile)["verifier"]},
-        run_config={"resources": {"verifier": {"config": settings}}},
-    )
-    return given[0]
-
-
-def test_a_resource_of_a_run_is_all_of_its_settings(tmp_path: Path):
-    """As the page on GPUs says: some fields lose the profile's others; its command gives those."""
-    variables = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
-    profile = profile_from_environment(variables)
-    some = verifier_of_a_run(profile, gpu_share=0.5, results_dir="r")
-    assert ("embedded", 0.5) == (some.engine, some.gpu_share)
-    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
-    (command,) = re.findall(r"bin/python (-c .+default_value.+) > verifier.json", page)
-    told = " ".join(printed(shlex.split(command)[1], ROOT, **variables))
-    every = json.loads(told)["resources"]["verifier"]["config"]
-    assert "minicheck_hosted" == every["engine"]
-    whole = verifier_of_a_run(profile, **(every | {"gpu_share": 0.5}))
-    profiles = resources_for(profile)["verifier"].model_dump()
-    assert profiles | {"gpu_share": 0.5} == whole.model_dump()

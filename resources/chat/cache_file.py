@@ -10,9 +10,10 @@ import polars as pl
 from pydantic import Field
 
 from resources.chat.export import CACHE_FILE, replies_in
+from resources.profile_defaults import ProfileDefaults
 
 
-class ChatCacheFile(dg.ConfigurableResource):  # type: ignore[type-arg]
+class ChatCacheFile(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """Where the chat clients of a profile keep their replies."""
 
     results_dir: str = Field(description="folder of stored engine results")
