@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 import typer
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from decomposerl.errors import DecomposeRLError
+from resources.places import local
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,6 +30,9 @@ def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
     @functools.wraps(command)
     def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
         try:
+            for name, value in kwargs.items():
+                if isinstance(value, Path):
+                    local(str(value), name)
             command(*args, **kwargs)
         except DecomposeRLError as error:
             Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)

@@ -10,6 +10,7 @@ import dagster as dg
 
 from decomposerl.claims.load import LoadSettings
 from resources.corpora import FolderCorpora
+from resources.places import LocalPath
 from resources.profile_defaults import ProfileDefaults
 from resources.sample import ensure_sample
 
@@ -24,8 +25,8 @@ class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore
     The sample is generated into ``sample_root`` the first time it is asked for.
     """
 
-    root: str = ""
-    sample_root: str = "data/sample"
+    root: LocalPath = ""
+    sample_root: LocalPath = "data/sample"
     settings: LoadConfig = LoadConfig()
 
     def files(self) -> FolderCorpora:

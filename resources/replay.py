@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from decomposerl.errors import EngineError
+from resources.places import LocalPath
 from resources.profile_defaults import ProfileDefaults
 from resources.shards import key_of
 from resources.tables import replace_file, write_parquet
@@ -164,7 +165,7 @@ def _save(path: Path, vectors: NDArray[np.float32]) -> None:
 class ReplayResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """What the four resources share: where the tables lie."""
 
-    folder: str = Field(description="folder of recorded answers")
+    folder: LocalPath = Field(description="folder of recorded answers")
 
 
 class ReplayEmbedderResource(ReplayResource):

@@ -28,6 +28,7 @@ from upath import UPath
 from decomposerl import schemas
 from decomposerl.errors import SchemaError
 from decomposerl.table import Table
+from resources.places import LocalPath
 from resources.profile_defaults import ProfileDefaults
 
 _TABLES = {
@@ -135,7 +136,7 @@ def file_sha256(path: Path) -> str:
 class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """Reads what lies under ``DECOMPOSERL_DATA``; the IO manager writes it."""
 
-    base_dir: str
+    base_dir: LocalPath
 
     @property
     def path(self) -> Path:
@@ -164,7 +165,7 @@ def run_path(base: Path, key: str) -> Path:
 class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager):
     """Stores each asset's ``StageOutput`` under ``base_dir`` and loads frames back."""
 
-    base_dir: str
+    base_dir: LocalPath
     # Pydantic takes an unannotated class attribute for a field.
     extension: ClassVar[str | None] = ".parquet"  # type: ignore[misc]
     _base_path: UPath = PrivateAttr()

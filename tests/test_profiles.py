@@ -1,19 +1,25 @@
 """The environment and the settings: what a user may write, and what is refused with a sentence."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
+from strategies import LAW
 from toy_corpus import SOURCE, corpus
 
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import (
     Profile,
     benchmarks_for,
+    known_variables,
     profile_from_environment,
+    resources_for,
     sources_for,
 )
 from decomposerl.errors import ConfigError
@@ -39,6 +45,83 @@ def test_a_wrong_variable_is_refused_by_name(environment: dict[str, str], senten
     """The message names the variable and what would be right."""
     with pytest.raises(ConfigError, match=sentence):
         profile_from_environment(environment)
+
+
+KNOWN = sorted(name for name in known_variables() if name.startswith("DECOMPOSERL_"))
+MISSPELT = [
+    ("DECOMPOSERL_CORPUS", "DECOMPOSERL_CORPORA"),
+    ("decomposerl_corpora", "DECOMPOSERL_CORPORA"),
+    ("DECOMPOSERL_Corpora", "DECOMPOSERL_CORPORA"),
+    ("DECOMPOSER_DATA", "DECOMPOSERL_DATA"),
+    ("DECOPMOSERL_PROFILE", "DECOMPOSERL_PROFILE"),
+    ("DECOMPOSE_RL_DATA", "DECOMPOSERL_DATA"),
+    ("DECOMPOSERL-DATA", "DECOMPOSERL_DATA"),
+    ("\ufeffDECOMPOSERL_DATA", "DECOMPOSERL_DATA"),
+    ("DECOMPOSERL_JUDGE_URLS", "DECOMPOSERL_JUDGE_URL"),
+]
+
+
+@pytest.mark.parametrize(("name", "nearest"), MISSPELT)
+def test_a_misspelt_variable_is_refused_with_the_nearest(name: str, nearest: str):
+    """Whatever its value is, which the message does not repeat."""
+    with pytest.raises(ConfigError, match=f"the nearest is {nearest}") as refused:
+        profile_from_environment({name: "hidden7391"})
+    assert "hidden7391" not in str(refused.value)
+
+
+@LAW
+@given(st.sampled_from(KNOWN), st.data())
+def test_a_variable_with_one_letter_less_is_never_ignored(name: str, data: st.DataObject):
+    """What is left is another known variable, or refused."""
+    at = data.draw(st.integers(0, len(name) - 1))
+    short = name[:at] + name[at + 1 :]
+    if short not in KNOWN:
+        with pytest.raises(ConfigError, match="the nearest is"):
+            profile_from_environment({short: ""})
+
+
+def test_other_programs_may_have_their_variables():
+    """Names that are not like ours are nobody's business here."""
+    others = dict.fromkeys(
+        ("PATH", "DATA", "CORPORA", "MY_DATA", "DAGSTER_HOME", "DECODER_URL"), ""
+    )
+    assert profile_from_environment({}) == profile_from_environment(others)
+
+
+def test_the_example_documents_exactly_the_variables_that_are_read():
+    """Two of them are Dagster's own."""
+    text = (ROOT / ".env.example").read_text("utf-8")
+    documented = set(re.findall(r"^(?:# ?)?([A-Z][A-Z_]+)=", text, re.MULTILINE))
+    assert known_variables() | {"DAGSTER_HOME", "DAGSTER_MODULE_NAME"} == documented
+
+
+SCHEMES = ["s3", "S3", "gs", "az", "abfs", "hdfs", "file", "http", "memory"]
+
+
+@pytest.mark.parametrize("place", [f"{one}:{rest}" for one in SCHEMES for rest in ("//b/x", "/b")])
+def test_a_url_is_no_folder(place: str, tmp_path: Path):
+    """Of data, corpora and prompts, and of a resource that one run configures."""
+    for name in ("DATA", "CORPORA", "PROMPTS"):
+        environment = {f"DECOMPOSERL_{name}": place, "DECOMPOSERL_PROFILE": "local"}
+        with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name} holds a URL"):
+            profile_from_environment(environment)
+    folder = resources_for(Profile("embedded", None, tmp_path))["data_folder"]
+    with pytest.raises(ConfigError, match="holds a URL"):
+        type(folder)(base_dir=place)
+
+
+@pytest.mark.parametrize("place", ["a:b/c", "/x/a:b", "./s3:/x", "s3", "data 2024-01-01T10:00"])
+def test_a_path_with_a_colon_is_a_path(place: str):
+    """Only a scheme with a slash makes a URL."""
+    found = profile_from_environment({"DECOMPOSERL_DATA": place}).data
+    assert Path(place).resolve() == found
+
+
+def test_a_file_is_no_data_folder(tmp_path: Path):
+    """It is refused before anything is read."""
+    (tmp_path / "data").write_text("")
+    with pytest.raises(ConfigError, match="DECOMPOSERL_DATA names a file"):
+        profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path / "data")})
 
 
 def printed(program: str, folder: Path, **environment: str) -> list[str]:
