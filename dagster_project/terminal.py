@@ -25,7 +25,7 @@ _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
 
 
 def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
-    """Let the project's errors end the command with one red line and exit code 2."""
+    """Let the project's errors, and those of files, end a command with one red line and code 2."""
 
     @functools.wraps(command)
     def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
@@ -34,11 +34,19 @@ def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
                 if isinstance(value, Path):
                     local(str(value), name)
             command(*args, **kwargs)
-        except DecomposeRLError as error:
-            Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+        except BrokenPipeError:
+            raise
+        except (DecomposeRLError, OSError) as error:
+            Console(stderr=True).print(Text(_said(error), style="red"), soft_wrap=True)
             raise typer.Exit(2) from error
 
     return guarded
+
+
+def _said(error: DecomposeRLError | OSError) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 class Format(StrEnum):

@@ -26,7 +26,7 @@ from pydantic import PrivateAttr
 from upath import UPath
 
 from decomposerl import schemas
-from decomposerl.errors import SchemaError
+from decomposerl.errors import SchemaError, SourceFileError
 from decomposerl.table import Table
 from resources.places import LocalPath
 from resources.profile_defaults import ProfileDefaults
@@ -208,11 +208,18 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         """Read one asset's frame and check it against its table.
 
         Raises:
+            SourceFileError: the file is not there, or cannot be read.
             SchemaError: the file holds another table than its key promises.
         """
         key = "/".join(context.asset_key.path)
         try:
             return table_of(key).conform(pl.read_parquet(str(path)))
+        except FileNotFoundError as error:
+            raise SourceFileError(f"{path} is not there; materialize '{key}' first") from error
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise SourceFileError(
+                f"{path} cannot be read ({error}); materialize '{key}' again"
+            ) from error
         except SchemaError as error:
             hint = f"if an earlier version wrote {path}, materialize '{key}' again"
             raise SchemaError(f"{error}; {hint}") from error
