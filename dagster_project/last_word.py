@@ -14,6 +14,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
@@ -68,7 +69,8 @@ class LastWord(logging.Filter):
         """The sentences and where the log is, on standard error; without one the log is removed."""
         where = ""
         if self._log is not None:
-            self._log.close()
+            with suppress(OSError):
+                self._log.close()
             where = f" (log: {self._log.name})"
         if self._sentences:
             sys.stdout.flush()
@@ -77,6 +79,10 @@ class LastWord(logging.Filter):
             Path(self._log.name).unlink(missing_ok=True)
 
     def _write(self, text: str) -> None:
+        with suppress(OSError):  # on a full disk the sentence is said without a log
+            self._append(text)
+
+    def _append(self, text: str) -> None:
         if self._log is None:
             self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed at exit
                 "w", prefix="decomposerl-", suffix=".log", delete=False, encoding="utf-8"

@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from errno import EIO
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -107,7 +108,11 @@ class StageOutput:
 
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it."""
+    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it.
+
+    Raises:
+        OSError: it cannot be written; ``filename`` is ``target``.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -115,6 +120,8 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> None:
         with temporary.open("rb") as handle:
             os.fsync(handle.fileno())
         temporary.replace(target)
+    except OSError as error:  # a full disk, for one, is reported without a name
+        raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
