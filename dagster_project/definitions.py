@@ -4,6 +4,8 @@ Loads without torch, spaCy or any other engine package; engines import theirs wh
 Runs execute in one process: a process a step costs seconds each and loads engines anew.
 """
 
+import sys
+
 import dagster as dg
 
 from assets.base_policy import base_policy
@@ -18,6 +20,7 @@ from assets.sources import source_assets
 from assets.training import policy_asset
 from assets.training_checks import training_health_check
 from assets.training_sets import training_claims_random
+from dagster_project import last_word
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
     Profile,
@@ -26,6 +29,7 @@ from dagster_project.profiles import (
     resources_for,
     sources_for,
 )
+from dagster_project.selection import guarded, refuse_unmatched, typed_selection
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems
 from decomposerl.training.experiments import EXPERIMENTS
@@ -37,7 +41,9 @@ def build_definitions(profile: Profile) -> dg.Definitions:
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems(METHODS, [experiment.name for experiment in EXPERIMENTS])
-    return dg.Definitions(
+    resources = resources_for(profile)
+    resources["io_manager"] = guarded(resources["io_manager"], lambda: made)
+    made = dg.Definitions(
         assets=[
             *source_assets(sources, benchmarks),
             *benchmark_assets(benchmarks, sources),
@@ -57,9 +63,15 @@ def build_definitions(profile: Profile) -> dg.Definitions:
             *evaluation_checks(benchmark_names),
         ],
         jobs=JOBS,
-        resources=resources_for(profile),
+        resources=resources,
         executor=dg.in_process_executor,
     )
+    return made
 
 
+if last_word.runs_the_graph(sys.argv):
+    last_word.install()
 defs = build_definitions(profile_from_environment())
+selection = typed_selection(sys.argv)
+if selection is not None:
+    refuse_unmatched(selection, defs)

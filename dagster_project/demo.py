@@ -61,7 +61,7 @@ def show(profile: Profile, instance: dg.DagsterInstance, console: Console) -> in
         started = time.perf_counter()
         told = part()
         if told is None:
-            console.print("[red]the run failed; its log is above and in the UI (make ui)[/red]")
+            console.print("[red]the run failed; the last line says why[/red]")
             return 1
         table, facts = told
         _print(console, table)

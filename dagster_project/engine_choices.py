@@ -29,6 +29,7 @@ from dagster_project.engine_variables import (
 from dagster_project.public_figures import PRICES
 from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Price
+from resources.places import local
 
 ProfileName = Literal["embedded", "local", "paper"]
 PoliciesAt = Literal["in_process", "served"]
@@ -168,7 +169,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         or "sentence-transformers/all-MiniLM-L6-v2",
         chat_server=_server(env, "CHAT", JUDGE, EXAMPLE_URL),
         judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
-        prompts=env.get("DECOMPOSERL_PROMPTS") or "",
+        prompts=local(env.get("DECOMPOSERL_PROMPTS") or "", "DECOMPOSERL_PROMPTS"),
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_generation(env),
@@ -187,7 +188,7 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         chat_server=_server(env, "CHAT", "gpt-5-mini", OPENAI),
         judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
         question_server=_server(env, "QUESTIONS", QUESTIONS, QUESTIONS_URL, most=1),
-        prompts=env.get("DECOMPOSERL_PROMPTS") or "",
+        prompts=local(env.get("DECOMPOSERL_PROMPTS") or "", "DECOMPOSERL_PROMPTS"),
         device=device(env, "DECOMPOSERL_DEVICE"),
         vllm=command(env, "DECOMPOSERL_VLLM", "vllm serve"),
         cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),

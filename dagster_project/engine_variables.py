@@ -9,7 +9,9 @@ Left out deliberately: which variables there are (``engine_choices``), and the e
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
 from urllib.parse import urlsplit
 
 from decomposerl.errors import ConfigError
@@ -21,6 +23,45 @@ EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 _KEY = re.compile(r"(\w*_)?KEY", re.IGNORECASE)
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
 _MOST_PRICES = 2
+_PREFIX = "DECOMPOSE"  # so begin our variables, also where the rest is misspelt
+_ALIKE = 0.85
+
+
+class AskedVariables(dict[str, str]):
+    """An environment that keeps the names of the variables that were asked for."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as of a dict
+        """As of a dict."""
+        self.names.add(name)
+        return super().get(name, default)
+
+
+def refuse_unknown(env: Env, known: Collection[str]) -> None:
+    """Let no misspelt variable pass: one that is named like ours must be one of ``known``.
+
+    Raises:
+        ConfigError: there is one that is not; the message has the nearest name, and no value.
+    """
+    ours = sorted(name for name in known if name.startswith(_PREFIX))
+    strange = [name for name in env if name not in known and _is_meant(name, ours)]
+    if strange:
+        said = "; ".join(_not_known(name, ours) for name in sorted(strange))
+        raise ConfigError(f"{said}. .env.example documents every variable")
+
+
+def _is_meant(name: str, ours: Sequence[str]) -> bool:
+    """Whether a person who wrote this name meant one of ours."""
+    plain = name.strip("\ufeff \t").upper()  # a file may begin with a byte-order mark
+    return plain.startswith(_PREFIX) or bool(get_close_matches(plain, ours, 1, _ALIKE))
+
+
+def _not_known(name: str, ours: Sequence[str]) -> str:
+    near = get_close_matches(name.strip("\ufeff \t").upper(), ours, 1, 0)
+    return f"there is no variable {name!r}; the nearest is {near[0]}"
 
 
 def endpoint_urls(env: Env, variable: str, default: str, *, most: int = 0) -> tuple[str, ...]:

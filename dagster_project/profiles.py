@@ -19,10 +19,12 @@ from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
+from dagster_project.engine_variables import AskedVariables, refuse_unknown
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
+from resources.places import local
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,24 +50,46 @@ def profile_from_environment(environment: Mapping[str, str] | None = None) -> Pr
     environment does not say, as it does for the ``dagster`` commands.
 
     Raises:
-        ConfigError: the profile is unknown, the corpora folder does not exist, or another
-            variable holds what it cannot mean.
+        ConfigError: a variable named like ours is none of them, the profile is unknown, the
+            corpora folder does not exist, or another variable holds what it cannot mean.
     """
     env = _environment() if environment is None else environment
+    refuse_unknown(env, known_variables())
+    return _profile(env)
+
+
+def known_variables() -> frozenset[str]:
+    """Every variable that some profile reads; ``.env.example`` documents these."""
+    every: set[str] = set()
+    for name in get_args(ProfileName):
+        asked = AskedVariables({"DECOMPOSERL_PROFILE": name})
+        _profile(asked)
+        every |= asked.names
+    return frozenset(every)
+
+
+def _profile(env: Mapping[str, str]) -> Profile:
     name = env.get("DECOMPOSERL_PROFILE") or "embedded"
     if name not in get_args(ProfileName):
         choices = ", ".join(get_args(ProfileName))
         raise ConfigError(f"DECOMPOSERL_PROFILE is '{name}'; it must be one of {choices}")
-    corpora = Path(env["DECOMPOSERL_CORPORA"]).resolve() if env.get("DECOMPOSERL_CORPORA") else None
+    corpora = _folder(env, "DECOMPOSERL_CORPORA")
     if corpora is not None and not corpora.is_dir():
         raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
-    data = Path(env.get("DECOMPOSERL_DATA") or _ROOT / "data").resolve()
+    data = _folder(env, "DECOMPOSERL_DATA") or _ROOT / "data"
+    if data.exists() and not data.is_dir():
+        raise ConfigError(f"DECOMPOSERL_DATA names a file, not a folder: {data}")
     known = cast("ProfileName", name)
     return Profile(known, corpora, data, engine_choices(known, env))
 
 
+def _folder(env: Mapping[str, str], variable: str) -> Path | None:
+    said = env.get(variable)
+    return Path(local(said, variable)).resolve() if said else None
+
+
 def _environment() -> dict[str, str]:
-    written = {name: value for name, value in dotenv_values(".env").items() if value is not None}
+    written = {name: value or "" for name, value in dotenv_values(".env").items()}
     return {**written, **os.environ}
 
 

@@ -7,6 +7,7 @@ import functools
 import json
 from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 import typer
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from decomposerl.errors import DecomposeRLError
+from resources.places import local
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,17 +25,28 @@ _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
 
 
 def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
-    """Let the project's errors end the command with one red line and exit code 2."""
+    """Let the project's errors, and those of files, end a command with one red line and code 2."""
 
     @functools.wraps(command)
     def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
         try:
+            for name, value in kwargs.items():
+                if isinstance(value, Path):
+                    local(str(value), name)
             command(*args, **kwargs)
-        except DecomposeRLError as error:
-            Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+        except BrokenPipeError:
+            raise
+        except (DecomposeRLError, OSError) as error:
+            Console(stderr=True).print(Text(_said(error), style="red"), soft_wrap=True)
             raise typer.Exit(2) from error
 
     return guarded
+
+
+def _said(error: DecomposeRLError | OSError) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 class Format(StrEnum):

@@ -26,13 +26,17 @@ from resources.chat.settings import (
     ThinkingStyle,
 )
 from resources.late_chat import CountedChat, LateChat
+from resources.places import LocalPath
+from resources.profile_defaults import ProfileDefaults
 from resources.results import ResultStore
 
 
-class StoredResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """An engine whose results are kept."""
 
-    results_dir: str = Field(description="folder of stored engine results, shared by all engines")
+    results_dir: LocalPath = Field(
+        description="folder of stored engine results, shared by all engines"
+    )
 
     _closers: list[Callable[[], None]] = PrivateAttr(default_factory=list)
 

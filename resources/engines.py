@@ -34,6 +34,7 @@ from resources.minicheck.forms import StoredForms
 from resources.minicheck.hosted import HostedMiniCheck
 from resources.minicheck.local import LocalMiniCheck
 from resources.model_tokens import ModelTokens
+from resources.profile_defaults import ProfileDefaults
 from resources.prompts import load_prompt
 from resources.results import StoredDecomposer, StoredEmbedder, StoredEntities, StoredVerifier
 from resources.sentence_embeddings import SentenceEmbedder
@@ -45,7 +46,7 @@ NumberType = Literal["float32", "bfloat16", "float16"]
 _TEXTS_A_PROCESS = 8_192  # of spaCy's: to start one takes seconds, and each has its models
 
 
-class TokensResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class TokensResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """The token counter. It is cheaper than reading a stored result, so none is kept."""
 
     engine: Literal["embedded", "tokenizer"] = Field(

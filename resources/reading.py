@@ -10,6 +10,8 @@ import dagster as dg
 
 from decomposerl.claims.load import LoadSettings
 from resources.corpora import FolderCorpora
+from resources.places import LocalPath
+from resources.profile_defaults import ProfileDefaults
 from resources.sample import ensure_sample
 
 
@@ -17,14 +19,14 @@ class LoadConfig(LoadSettings, dg.Config):
     """The reading rules of ``LoadSettings`` as Dagster configuration."""
 
 
-class CorporaResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """A folder of raw corpora; an empty ``root`` means the bundled sample.
 
     The sample is generated into ``sample_root`` the first time it is asked for.
     """
 
-    root: str = ""
-    sample_root: str = "data/sample"
+    root: LocalPath = ""
+    sample_root: LocalPath = "data/sample"
     settings: LoadConfig = LoadConfig()
 
     def files(self) -> FolderCorpora:

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from decomposerl.errors import EngineError
+from resources.places import LocalPath
+from resources.profile_defaults import ProfileDefaults
 from resources.shards import key_of
 from resources.tables import replace_file, write_parquet
 
@@ -160,10 +162,10 @@ def _save(path: Path, vectors: NDArray[np.float32]) -> None:
         np.save(handle, vectors)
 
 
-class ReplayResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class ReplayResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """What the four resources share: where the tables lie."""
 
-    folder: str = Field(description="folder of recorded answers")
+    folder: LocalPath = Field(description="folder of recorded answers")
 
 
 class ReplayEmbedderResource(ReplayResource):

@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import EIO
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,8 +28,10 @@ from pydantic import PrivateAttr
 from upath import UPath
 
 from decomposerl import schemas
-from decomposerl.errors import SchemaError, TooManyRejects
+from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
 from decomposerl.table import Table
+from resources.places import LocalPath
+from resources.profile_defaults import ProfileDefaults
 
 _TABLES = {
     "rule_filtered": schemas.RULE_FILTERED,
@@ -106,7 +109,11 @@ class StageOutput:
 
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it."""
+    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it.
+
+    Raises:
+        OSError: it cannot be written; ``filename`` is ``target``.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
@@ -114,6 +121,8 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> None:
         with temporary.open("rb") as handle:
             os.fsync(handle.fileno())
         temporary.replace(target)
+    except OSError as error:  # a full disk, for one, is reported without a name
+        raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -132,10 +141,10 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
-class DataFolder(dg.ConfigurableResource):  # type: ignore[type-arg]
+class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """Reads what lies under ``DECOMPOSERL_DATA``; the IO manager writes it."""
 
-    base_dir: str
+    base_dir: LocalPath
 
     @property
     def path(self) -> Path:
@@ -173,10 +182,10 @@ def run_path(base: Path, key: str) -> Path:
     return base / "stage_runs" / f"{key.replace('/', '__')}.json"
 
 
-class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
+class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager):
     """Stores each asset's ``StageOutput`` under ``base_dir`` and loads frames back."""
 
-    base_dir: str
+    base_dir: LocalPath
     # Pydantic takes an unannotated class attribute for a field.
     extension: ClassVar[str | None] = ".parquet"  # type: ignore[misc]
     _base_path: UPath = PrivateAttr()
@@ -219,11 +228,18 @@ class ParquetTables(dg.ConfigurableIOManager, dg.UPathIOManager):
         """Read one asset's frame and check it against its table.
 
         Raises:
+            SourceFileError: the file is not there, or cannot be read.
             SchemaError: the file holds another table than its key promises.
         """
         key = "/".join(context.asset_key.path)
         try:
             return table_of(key).conform(pl.read_parquet(str(path)))
+        except FileNotFoundError as error:
+            raise SourceFileError(f"{path} is not there; materialize '{key}' first") from error
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise SourceFileError(
+                f"{path} cannot be read ({error}); materialize '{key}' again"
+            ) from error
         except SchemaError as error:
             hint = f"if an earlier version wrote {path}, materialize '{key}' again"
             raise SchemaError(f"{error}; {hint}") from error

@@ -21,11 +21,12 @@ import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from decomposerl.errors import ConfigError, EngineError
+from resources.profile_defaults import ProfileDefaults
 from resources.vllm_command import ServerCommand
 from resources.vllm_process import POLL_S, VllmProcess, lack_of
 
 
-class VllmServer(dg.ConfigurableResource):  # type: ignore[type-arg]
+class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """One model on vLLM, started here or attached to."""
 
     model: str = Field(description="model name or folder, as vLLM takes it")

@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import polars as pl
 import pytest
 from fixture_data import BENCHMARK, FATES, SELECTED, SIZES, SPLIT, World, build
+from typer.models import ArgumentInfo
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
@@ -38,6 +40,41 @@ def assert_refused(result: Result, *words: str) -> None:
     assert "Traceback" not in result.stderr
     for word in words:
         assert word in ANSI.sub("", result.stderr)
+
+
+def paths() -> list[tuple[str, ...]]:
+    """Each command with a URL for one of its paths, and plain words where others are required."""
+    return [
+        (command.callback.__name__, *with_url(hints, name))
+        for command in app.registered_commands
+        if command.callback is not None
+        for hints in [get_type_hints(command.callback, include_extras=True)]
+        for name, hint in hints.items()
+        if Path in {hint, *get_args(hint), *get_args(next(iter(get_args(hint)), None))}
+    ]
+
+
+def with_url(hints: dict[str, type], asked: str) -> list[str]:
+    """A command line in which one option or argument is a URL."""
+    words = []
+    for name, hint in hints.items():
+        value = "s3://bucket/x" if name == asked else "word"
+        info = next(iter(getattr(hint, "__metadata__", ())), None)
+        if isinstance(info, ArgumentInfo):
+            words.append(value)
+        elif name == asked:
+            words += [next(iter(info.param_decls or ()), f"--{name.replace('_', '-')}"), value]
+    return words
+
+
+@pytest.mark.parametrize("words", paths(), ids=" ".join)
+def test_no_command_takes_a_url_for_a_path(words: tuple[str, ...], tmp_path: Path):
+    """One sentence, for every option and argument that is a path; nothing is written."""
+    before = sorted(Path.cwd().iterdir())
+    refused = run(*words, env={"DECOMPOSERL_DATA": str(tmp_path)})
+    assert_refused(refused, "holds a URL (s3://...)", "object storage is not supported")
+    assert 1 == len(refused.stderr.splitlines())
+    assert ([], before) == (list(tmp_path.iterdir()), sorted(Path.cwd().iterdir()))
 
 
 def test_attrition_prints_the_papers_table(world: World):

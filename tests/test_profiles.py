@@ -1,29 +1,29 @@
 """The environment and the settings: what a user may write, and what is refused with a sentence."""
 
-import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import dagster as dg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
+from strategies import LAW
 from toy_corpus import SOURCE, corpus
 
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import (
     Profile,
     benchmarks_for,
+    known_variables,
     profile_from_environment,
     resources_for,
     sources_for,
 )
 from decomposerl.errors import ConfigError
 from decomposerl.funnel.settings import DifficultySettings, RuleSettings, SilverSettings
-from resources.engines import VerifierResource
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,6 +45,83 @@ def test_a_wrong_variable_is_refused_by_name(environment: dict[str, str], senten
     """The message names the variable and what would be right."""
     with pytest.raises(ConfigError, match=sentence):
         profile_from_environment(environment)
+
+
+KNOWN = sorted(name for name in known_variables() if name.startswith("DECOMPOSERL_"))
+MISSPELT = [
+    ("DECOMPOSERL_CORPUS", "DECOMPOSERL_CORPORA"),
+    ("decomposerl_corpora", "DECOMPOSERL_CORPORA"),
+    ("DECOMPOSERL_Corpora", "DECOMPOSERL_CORPORA"),
+    ("DECOMPOSER_DATA", "DECOMPOSERL_DATA"),
+    ("DECOPMOSERL_PROFILE", "DECOMPOSERL_PROFILE"),
+    ("DECOMPOSE_RL_DATA", "DECOMPOSERL_DATA"),
+    ("DECOMPOSERL-DATA", "DECOMPOSERL_DATA"),
+    ("\ufeffDECOMPOSERL_DATA", "DECOMPOSERL_DATA"),
+    ("DECOMPOSERL_JUDGE_URLS", "DECOMPOSERL_JUDGE_URL"),
+]
+
+
+@pytest.mark.parametrize(("name", "nearest"), MISSPELT)
+def test_a_misspelt_variable_is_refused_with_the_nearest(name: str, nearest: str):
+    """Whatever its value is, which the message does not repeat."""
+    with pytest.raises(ConfigError, match=f"the nearest is {nearest}") as refused:
+        profile_from_environment({name: "hidden7391"})
+    assert "hidden7391" not in str(refused.value)
+
+
+@LAW
+@given(st.sampled_from(KNOWN), st.data())
+def test_a_variable_with_one_letter_less_is_never_ignored(name: str, data: st.DataObject):
+    """What is left is another known variable, or refused."""
+    at = data.draw(st.integers(0, len(name) - 1))
+    short = name[:at] + name[at + 1 :]
+    if short not in KNOWN:
+        with pytest.raises(ConfigError, match="the nearest is"):
+            profile_from_environment({short: ""})
+
+
+def test_other_programs_may_have_their_variables():
+    """Names that are not like ours are nobody's business here."""
+    others = dict.fromkeys(
+        ("PATH", "DATA", "CORPORA", "MY_DATA", "DAGSTER_HOME", "DECODER_URL"), ""
+    )
+    assert profile_from_environment({}) == profile_from_environment(others)
+
+
+def test_the_example_documents_exactly_the_variables_that_are_read():
+    """Two of them are Dagster's own."""
+    text = (ROOT / ".env.example").read_text("utf-8")
+    documented = set(re.findall(r"^(?:# ?)?([A-Z][A-Z_]+)=", text, re.MULTILINE))
+    assert known_variables() | {"DAGSTER_HOME", "DAGSTER_MODULE_NAME"} == documented
+
+
+SCHEMES = ["s3", "S3", "gs", "az", "abfs", "hdfs", "file", "http", "memory"]
+
+
+@pytest.mark.parametrize("place", [f"{one}:{rest}" for one in SCHEMES for rest in ("//b/x", "/b")])
+def test_a_url_is_no_folder(place: str, tmp_path: Path):
+    """Of data, corpora and prompts, and of a resource that one run configures."""
+    for name in ("DATA", "CORPORA", "PROMPTS"):
+        environment = {f"DECOMPOSERL_{name}": place, "DECOMPOSERL_PROFILE": "local"}
+        with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name} holds a URL"):
+            profile_from_environment(environment)
+    folder = resources_for(Profile("embedded", None, tmp_path))["data_folder"]
+    with pytest.raises(ConfigError, match="holds a URL"):
+        type(folder)(base_dir=place)
+
+
+@pytest.mark.parametrize("place", ["a:b/c", "/x/a:b", "./s3:/x", "s3", "data 2024-01-01T10:00"])
+def test_a_path_with_a_colon_is_a_path(place: str):
+    """Only a scheme with a slash makes a URL."""
+    found = profile_from_environment({"DECOMPOSERL_DATA": place}).data
+    assert Path(place).resolve() == found
+
+
+def test_a_file_is_no_data_folder(tmp_path: Path):
+    """It is refused before anything is read."""
+    (tmp_path / "data").write_text("")
+    with pytest.raises(ConfigError, match="DECOMPOSERL_DATA names a file"):
+        profile_from_environment({"DECOMPOSERL_DATA": str(tmp_path / "data")})
 
 
 def printed(program: str, folder: Path, **environment: str) -> list[str]:
@@ -126,35 +203,3 @@ def test_bounds_in_the_wrong_order_are_refused():
         RuleSettings(min_tokens=500, max_tokens=400)
     with pytest.raises(ValidationError, match="min_questions"):
         SilverSettings(min_questions=30)
-
-
-def verifier_of_a_run(profile: Profile, **settings: object) -> VerifierResource:
-    """What an asset gets in a run whose configuration has these settings of ``verifier``."""
-    given: list[VerifierResource] = []
-
-    @dg.asset
-    def reader(verifier: VerifierResource) -> None:
-        given.append(verifier)
-
-    dg.materialize(
-        [reader],
-        resources={"verifier": resources_for(profile)["verifier"]},
-        run_config={"resources": {"verifier": {"config": settings}}},
-    )
-    return given[0]
-
-
-def test_a_resource_of_a_run_is_all_of_its_settings(tmp_path: Path):
-    """As the page on GPUs says: some fields lose the profile's others; its command gives those."""
-    variables = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
-    profile = profile_from_environment(variables)
-    some = verifier_of_a_run(profile, gpu_share=0.5, results_dir="r")
-    assert ("embedded", 0.5) == (some.engine, some.gpu_share)
-    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
-    (command,) = re.findall(r"bin/python (-c .+default_value.+) > verifier.json", page)
-    told = " ".join(printed(shlex.split(command)[1], ROOT, **variables))
-    every = json.loads(told)["resources"]["verifier"]["config"]
-    assert "minicheck_hosted" == every["engine"]
-    whole = verifier_of_a_run(profile, **(every | {"gpu_share": 0.5}))
-    profiles = resources_for(profile)["verifier"].model_dump()
-    assert profiles | {"gpu_share": 0.5} == whole.model_dump()

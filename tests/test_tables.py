@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from errno import ENOSPC
 from pathlib import Path
 
 import dagster as dg
@@ -19,6 +20,7 @@ from resources.tables import (
     StageOutput,
     StageRun,
     file_sha256,
+    replace_file,
     table_of,
     write_parquet,
 )
@@ -191,3 +193,14 @@ def test_kill_in_the_middle_of_a_write_leaves_the_old_file(tmp_path: Path):
         writer.wait(timeout=10)
 
     assert target.read_bytes() == b"old"
+
+
+def test_a_write_that_fails_names_its_target(tmp_path: Path):
+    """A full disk, for one, is reported without a name; nothing is left beside the target."""
+
+    def full(_: Path) -> None:
+        raise OSError(ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*table\.parquet'"):
+        replace_file(tmp_path / "table.parquet", full)
+    assert not list(tmp_path.iterdir())

@@ -95,8 +95,8 @@ def page(ui: str) -> Iterator["Page"]:
 
 
 def keep(page: "Page", name: str) -> None:
-    """Save a screenshot where DECOMPOSERL_SCREENSHOTS names a folder."""
-    if folder := os.environ.get("DECOMPOSERL_SCREENSHOTS"):
+    """Save a screenshot where UI_SCREENSHOTS names a folder."""
+    if folder := os.environ.get("UI_SCREENSHOTS"):
         page.screenshot(path=f"{folder}/{name}.png", full_page=True)
 
 

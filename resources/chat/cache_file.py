@@ -10,12 +10,14 @@ import polars as pl
 from pydantic import Field
 
 from resources.chat.export import CACHE_FILE, replies_in
+from resources.places import LocalPath
+from resources.profile_defaults import ProfileDefaults
 
 
-class ChatCacheFile(dg.ConfigurableResource):  # type: ignore[type-arg]
+class ChatCacheFile(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """Where the chat clients of a profile keep their replies."""
 
-    results_dir: str = Field(description="folder of stored engine results")
+    results_dir: LocalPath = Field(description="folder of stored engine results")
 
     def replies(self) -> pl.DataFrame:
         """Every stored reply, as ``replies_in``."""

@@ -23,6 +23,7 @@ from pydantic import Field
 
 from decomposerl.errors import TrainingError
 from decomposerl.training.experiment import Experiment
+from resources.profile_defaults import ProfileDefaults
 from resources.tables import replace_file
 from resources.training.child import run_watched
 from resources.training.messages import (
@@ -78,7 +79,7 @@ class _Messages(dg.PipesTempFileMessageReader):
         return 1
 
 
-class PolicyTrainerResource(dg.ConfigurableResource):  # type: ignore[type-arg]
+class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """How a policy is trained on this machine; nothing here changes what is learned."""
 
     module: str = Field(description="Python module that trains: started with -m and --run FILE")

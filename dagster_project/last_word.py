@@ -1,0 +1,149 @@
+"""How a command that runs the graph ends: one sentence for what went wrong, last and alone.
+
+Takes the events of a run as Dagster's console would print them, and errors that nobody caught.
+While the run goes on, the terminal shows its progress. Stack traces and all events go to a log
+file, removed after a run without an error; Dagster keeps the events where DAGSTER_HOME is set.
+
+Left out deliberately: the code server and the UI, which show a run's events themselves.
+"""
+
+import atexit
+import logging
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING
+
+import dagster as dg
+
+from decomposerl.errors import DecomposeRLError
+
+if TYPE_CHECKING:
+    from dagster_shared.error import SerializableErrorInfo
+
+_NOISE = "Dependencies for step "  # and its name: the steps after one that failed
+_COMMANDS = {"asset", "job"}
+
+
+class LastWord(logging.Filter):
+    """Keeps what went wrong until the process ends; a filter of the console that prints events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._sentences: dict[str, None] = {}
+        self._log: IO[str] | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Write every record to the log; whether the terminal shows it too."""
+        message = record.getMessage()
+        self._write(f"{record.levelname} {message}")
+        event = getattr(record, "dagster_meta", {}).get("dagster_event")
+        error = getattr(getattr(event, "event_specific_data", None), "error", None)
+        if event is not None and error is not None:
+            said, ours = _sentence(error)
+            step = event.step_key if event.step_key and not ours else ""
+            if not any(one.endswith(said) for one in self._sentences):
+                self._sentences[f"{step}: {said}" if step else said] = None
+            return False
+        failed = event is not None and record.levelno >= logging.ERROR
+        return record.levelno >= logging.INFO and not failed and _NOISE not in message
+
+    def uncaught(
+        self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+    ) -> None:
+        """An error that ends the process, as ``sys.excepthook`` has it."""
+        if issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, trace)
+            return
+        said, ours = _raised(error)
+        if not ours:
+            self._write("".join(traceback.format_exception(kind, error, trace)))
+        self._sentences[said] = None
+
+    def speak(self) -> None:
+        """The sentences and where the log is, on standard error; without one the log is removed."""
+        where = ""
+        if self._log is not None:
+            with suppress(OSError):
+                self._log.close()
+            where = f" (log: {self._log.name})"
+        if self._sentences:
+            sys.stdout.flush()
+            sys.stderr.write("; ".join(self._sentences) + f"{where}\n")
+        elif self._log is not None:
+            Path(self._log.name).unlink(missing_ok=True)
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # on a full disk the sentence is said without a log
+            self._append(text)
+
+    def _append(self, text: str) -> None:
+        if self._log is None:
+            self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed at exit
+                "w", prefix="decomposerl-", suffix=".log", delete=False, encoding="utf-8"
+            )
+        self._log.write(f"{text}\n")
+        self._log.flush()
+
+
+def runs_the_graph(words: Sequence[str]) -> bool:
+    """Whether a command line is the demo, or a ``dagster`` that runs the graph in its process."""
+    program = Path(words[0])
+    if program.parts[-2:] == ("dagster_project", "demo.py"):
+        return True
+    named = program.name == "dagster" or program.parts[-2:] == ("dagster", "__main__.py")
+    return named and bool(set(words[1:2]) & _COMMANDS)
+
+
+def install() -> None:
+    """From here on this process ends as said above."""
+    word = LastWord()
+
+    class Console(logging.Logger):
+        """Dagster makes the console of a run of the process's class of loggers."""
+
+        def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802 - as logging has it
+            """As of any logger; what the console prints goes through the filter."""
+            if self.name == "dagster":
+                hdlr.addFilter(word)
+            super().addHandler(hdlr)
+
+    for category in (dg.BetaWarning, dg.PreviewWarning, dg.SupersessionWarning):
+        warnings.simplefilter("ignore", category)
+    logging.setLoggerClass(Console)
+    sys.excepthook = word.uncaught
+    atexit.register(word.speak)
+
+
+def _names(kind: type[DecomposeRLError] = DecomposeRLError) -> Iterator[str]:
+    yield kind.__name__
+    for one in kind.__subclasses__():
+        yield from _names(one)
+
+
+def _sentence(error: "SerializableErrorInfo") -> tuple[str, bool]:
+    """The message of the project's own error, else of the innermost cause; and which it is."""
+    causes = [error]
+    while causes[-1].cause is not None:
+        causes.append(causes[-1].cause)
+    ours = [one for one in causes if one.cls_name in set(_names())]
+    said = _one_line((ours or causes[-1:])[0].message)
+    return (said.partition(": ")[2] if ours else said), bool(ours)
+
+
+def _raised(error: BaseException) -> tuple[str, bool]:
+    """The same of an error that was raised."""
+    causes = [error]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    ours = [one for one in causes if isinstance(one, DecomposeRLError)]
+    return _one_line(str(ours[0]) if ours else f"{type(error).__name__}: {error}"), bool(ours)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).partition(" Expected: ")[0]  # what a configuration may hold

@@ -1,0 +1,110 @@
+"""What a run may select: some of the graph, and only what exists.
+
+Dagster starts every asset where a selection matches nothing. Here a run of the whole graph is
+refused before its first step: partitioned and unpartitioned assets never meet in one that a person
+means. On the command line each term of ``--select`` must match something, also beside others.
+
+Left out deliberately: the syntax of selections, which Dagster checks.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterator, Sequence
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from decomposerl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
+
+_TERM = re.compile(r'(\w+):(?:"([^"]*)"|([^\s(),"]+))')
+_ALIKE = 0.55
+_IMPLICIT = "__ASSET_JOB"  # Dagster's own job, of which every selection of assets is a part
+
+
+def typed_selection(words: Sequence[str]) -> str | None:
+    """The ``--select`` of a ``dagster asset materialize`` command line; None for any other."""
+    if list(words[1:3]) != ["asset", "materialize"]:
+        return None
+    after = [after for word, after in pairwise(words) if word == "--select"]
+    joined = [word.partition("=")[2] for word in words if word.startswith("--select=")]
+    return next(reversed([*joined, *after]), None)
+
+
+def refuse_unmatched(selection: str, definitions: dg.Definitions) -> None:
+    """Refuse a selection of nothing, of everything, or with a term that matches nothing.
+
+    Raises:
+        ConfigError: the message has the nearest terms.
+    """
+    graph = definitions.resolve_asset_graph()
+    for found in _TERM.finditer(selection):
+        if not _chosen([found[0]], graph):
+            near = " or ".join(_nearest(found[2] or found[3] or "", definitions))
+            raise ConfigError(f"--select: {found[0]} matches no asset; the nearest is {near}")
+    chosen = _chosen(selection.split(","), graph)
+    if not chosen:
+        raise ConfigError(f"--select: {selection} matches no asset; {_choices(definitions)}")
+    if graph.materializable_asset_keys <= set(chosen):
+        raise ConfigError(f"--select: {selection} is the whole graph; {_choices(definitions)}")
+
+
+def _chosen(terms: list[str], graph: "AssetGraph") -> Collection[dg.AssetKey]:
+    with warnings.catch_warnings():  # Dagster warns of its own parameter
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.AssetSelection.from_coercible(terms).resolve(graph)
+
+
+def guarded(
+    tables: dg.ConfigurableIOManager, definitions: Callable[[], dg.Definitions]
+) -> dg.IOManagerDefinition:
+    """The IO manager, which every run opens before its first step, and not for the whole graph."""
+    plain = tables.get_resource_definition()
+    opened: Callable[..., dg.IOManager] = plain.resource_fn
+
+    def open_for_some(context: dg.InitResourceContext) -> dg.IOManager:
+        if context.run is not None:
+            _refuse_whole(context.run, definitions())
+        return opened(context)
+
+    return dg.IOManagerDefinition(open_for_some, plain.config_schema, tables.__doc__)
+
+
+def _refuse_whole(run: dg.DagsterRun, definitions: dg.Definitions) -> None:
+    if run.job_name != _IMPLICIT:
+        return
+    some = run.asset_selection or run.asset_check_selection or run.resolved_op_selection
+    every = definitions.resolve_asset_graph().materializable_asset_keys
+    if not some or (run.asset_selection or set()) >= every:
+        raise ConfigError(f"this run selects the whole graph; {_choices(definitions)}")
+
+
+def _choices(definitions: dg.Definitions) -> str:
+    groups = sorted({term for _, term in _terms(definitions) if term.startswith("group")})
+    return f'select some of it: {", ".join(groups)}, or a key such as key:"claims/hover"'
+
+
+def _nearest(said: str, definitions: dg.Definitions) -> list[str]:
+    """The terms whose value is most like this one."""
+    terms = list(_terms(definitions))
+    values = sorted({value for value, _ in terms})
+    near = get_close_matches(said, values, 3, _ALIKE) or get_close_matches(said, values, 1, 0)
+    return [term for value in near for other, term in terms if other == value]
+
+
+def _terms(definitions: dg.Definitions) -> Iterator[tuple[str, str]]:
+    """Each key, folder of keys, group and kind, with the term that selects it."""
+    graph = definitions.resolve_asset_graph()
+    nodes = [graph.get(key) for key in sorted(graph.materializable_asset_keys)]
+    for value in dict.fromkeys(node.key.to_user_string() for node in nodes):
+        yield value, f'key:"{value}"'
+    for value in dict.fromkeys(f"{node.key.path[0]}/*" for node in nodes if node.key.path[1:]):
+        yield value, f'key:"{value}"'
+    for value in dict.fromkeys(node.group_name for node in nodes if node.group_name):
+        yield value, f'group:"{value}"'
+    for value in sorted({kind for node in nodes for kind in node.kinds}):
+        yield value, f'kind:"{value}"'

@@ -1,0 +1,112 @@
+"""What a run may select: nothing misspelt, and never the whole graph."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from test_house import materialize_lines, option
+
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import Profile
+from dagster_project.selection import refuse_unmatched, typed_selection
+from decomposerl.errors import ConfigError
+
+QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+MISSPELT = [
+    ('key:"claims/hoover"', 'key:"claims/hover"'),
+    ('key:"claim/*"', 'key:"claims/*"'),
+    ('key:"hover"', 'key:"claims/hover"'),
+    ('key:"funnel"', 'group:"funnel"'),
+    ('group:"funel"', 'group:"funnel"'),
+    ("group:sources2", 'group:"sources"'),
+    ('key:"claims/hover" or key:"claims/fevrous"', 'key:"claims/feverous"'),
+    ('key:"deduplicated"+ and not group:"evalution"', 'group:"evaluation"'),
+    ('key:"Claims/hover"', 'key:"claims/hover"'),
+    ('group:"zzzz"', "the nearest is "),
+]
+WHOLE = ["*", 'key:"*"', 'not key:"policy" or key:"policy"', 'key:"claims/hover",*']
+NOTHING = ['key:"policy" and key:"claims/hover"', 'group:"funnel" and not group:"funnel"']
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data") / "data"
+
+
+@pytest.fixture(scope="module")
+def graph(folder: Path) -> dg.Definitions:
+    return build_definitions(Profile("embedded", None, folder))
+
+
+@pytest.mark.parametrize(("selection", "nearest"), MISSPELT)
+def test_a_term_that_matches_nothing_is_refused_with_the_nearest(
+    selection: str, nearest: str, graph: dg.Definitions
+):
+    """Also beside terms that do match, in one sentence."""
+    with pytest.raises(ConfigError, match=re.escape(nearest)) as refused:
+        refuse_unmatched(selection, graph)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("selection", "said"),
+    [*((one, "is the whole graph") for one in WHOLE), *((one, "no asset") for one in NOTHING)],
+)
+def test_everything_and_nothing_are_refused(selection: str, said: str, graph: dg.Definitions):
+    """The groups that may be meant are named."""
+    with pytest.raises(ConfigError, match=f'{said}; select some of it: .*group:"funnel"'):
+        refuse_unmatched(selection, graph)
+
+
+@pytest.mark.parametrize("line", materialize_lines())
+def test_every_documented_selection_stands(line: str, graph: dg.Definitions):
+    """What the documents tell a user to type is not refused."""
+    refuse_unmatched(option(shlex.split(line), "--select"), graph)
+
+
+def test_the_selection_is_read_from_the_command_line_alone():
+    """As click reads it: the last counts, with a space or an equals sign."""
+    words = ["dagster", "asset", "materialize", "-m", "x"]
+    assert "a" == typed_selection([*words, "--select", "a"])
+    assert "b" == typed_selection([*words, "--select=b"])
+    assert typed_selection(words) is None
+    assert typed_selection(["dagster", "asset", "list", "--select", "a"]) is None
+    assert typed_selection(["pytest"]) is None
+
+
+def every_key(graph: dg.Definitions) -> list[dg.AssetKey]:
+    return sorted(graph.resolve_asset_graph().materializable_asset_keys)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"asset_selection": every_key}, {"tags": {"dagster/partition": "tiny"}}],
+    ids=str,
+)
+def test_a_run_of_the_whole_graph_is_refused_before_its_first_step(
+    options: dict[str, Any], graph: dg.Definitions, folder: Path
+):
+    """However it is started: nothing is written, no step starts."""
+    given = {name: one(graph) if callable(one) else one for name, one in options.items()}
+    job = graph.resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = job.execute_in_process(
+            run_config=QUIET, instance=instance, raise_on_error=False, **given
+        )
+        steps = [one for one in result.all_events if one.is_step_start]
+    assert (False, [], False) == (result.success, steps, folder.exists())
+
+
+def test_a_run_of_some_assets_and_a_job_start(graph: dg.Definitions):
+    """The guard lets them pass; without their inputs they fail in a step of their own."""
+    with dg.DagsterInstance.ephemeral() as instance:
+        whole = graph.resolve_implicit_global_asset_job_def()
+        key = dg.AssetKey(["rule_filtered"])
+        ask: dict[str, Any] = {"run_config": QUIET, "instance": instance, "raise_on_error": False}
+        some = whole.execute_in_process(asset_selection=[key], **ask)
+        job = graph.resolve_job_def("rank").execute_in_process(**ask)
+    for result in (some, job):
+        assert [one for one in result.all_events if one.is_step_start]
