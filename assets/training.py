@@ -20,7 +20,7 @@ from resources.engines import EmbedderResource
 from resources.judge_engine import JudgeResource
 from resources.tables import DataFolder
 from resources.training.launcher import PolicyTrainerResource
-from resources.training.material import gather
+from resources.training.material import gather, news, notes_folder
 from resources.training.recording import policy_result
 from resources.training.run_judge import judge_for
 
@@ -106,12 +106,16 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         """A LoRA adapter trained with the seven rewards, and how it learned."""
         experiment = config.applied(_recipe(recipes.get(context.partition_key)))
         engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
-        material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir)
+        look = notes_folder(data_folder, experiment.name) / "dry_run"
+        place, prompts = look if config.dry_run_only else None, policy_trainer.prompts_dir
+        material = gather(data_folder, experiment, engines, prompts, place)
         trainer = config.applied_to_trainer(policy_trainer)
         run = trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
         if config.dry_run_only:
             context.log.info(trainer.look(context, run, material.notes))
             return
+        if changed := news(material):
+            context.log.warning(changed)
         options = ["--start-anyway"] if config.start_anyway else []
         trained = trainer.train(context, run, material.notes, options)
         if trained.outcome.stopped:

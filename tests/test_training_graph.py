@@ -78,7 +78,8 @@ def test_the_process_gets_the_run_that_the_key_names(data: Path):
     run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
     assert (7, 3) == (run.experiment.optimization.steps, run.experiment.seed)
     assert not run.limits.stop_unhealthy
-    assert run.claims == data / "training_claims.parquet"
+    assert run.claims == data / f"policy/good/inputs/{run.key}/claims.parquet"
+    assert pl.read_parquet(run.claims).equals(pl.read_parquet(data / "training_claims.parquet"))
     assert run.held_out is not None
     held = set(pl.read_parquet(run.held_out)["claim_id"])
     assert 2 == len(held)
