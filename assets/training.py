@@ -16,6 +16,7 @@ from pydantic import Field
 
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import Experiment
+from resources.alone import alone
 from resources.engines import EmbedderResource
 from resources.judge_engine import JudgeResource
 from resources.tables import DataFolder
@@ -95,6 +96,7 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         pool=pool,
         output_required=False,
     )
+    @alone
     def policy(  # noqa: PLR0913, PLR0917 - four of them are resources
         context: dg.AssetExecutionContext,
         config: PolicyConfig,

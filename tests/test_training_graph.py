@@ -16,8 +16,6 @@ from training_graph import RECIPES, ROOT, materialize, write_claims
 from training_stand_in import STEPS
 
 from assets.training import PolicyConfig
-from decomposerl.errors import TrainingError
-from resources.training.alone import alone_in
 from resources.training.launcher import PolicyTrainerResource
 from resources.training.messages import meaning_of, outcome_among, outcome_message
 from resources.training.run import TrainingRun
@@ -198,15 +196,6 @@ def test_a_run_may_differ_from_how_the_profile_trains():
     assert (["-m", "torchrun"], 5) == (other.launch, other.checkpoint_every)
     assert ("m", "cuda") == (other.module, other.device)
     assert (50, []) == (profile.checkpoint_every, profile.launch)
-
-
-def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path):
-    """The second is refused and told who holds it; afterwards the folder is free again."""
-    told = f"process {os.getpid()} trains in"
-    with alone_in(tmp_path / "run"), pytest.raises(TrainingError, match=told):
-        alone_in(tmp_path / "run", wait_s=0).__enter__()
-    with alone_in(tmp_path / "run", wait_s=0):
-        assert [] == list((tmp_path / "run").glob("*"))
 
 
 def test_base_weights_are_known_by_content(tmp_path: Path):
