@@ -117,7 +117,7 @@ def materialize(
         wanted = ["leaderboard", "comparison"]
     keys = [dg.AssetKey(key.split("/")) for key in wanted]
     return dg.materialize(
-        [*made, *evaluation_checks(NAMES)],
+        [*made, *evaluation_checks(NAMES, SYSTEMS)],
         selection=dg.AssetSelection.assets(*keys),
         partition_key=system,
         resources=resources(data),

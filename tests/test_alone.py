@@ -142,6 +142,7 @@ class Wrong:
 
     def asset(self) -> dg.AssetsDefinition:
         """Defined anew for each run."""
+
         @dg.asset
         @alone
         def attrition(context: dg.AssetExecutionContext) -> dg.MaterializeResult[StageOutput]:
