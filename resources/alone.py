@@ -20,10 +20,11 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import dagster as dg
 
@@ -33,7 +34,7 @@ from resources.tables import DataFolder, ParquetTables
 _POLL_S = 0.2
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _Asset = TypeVar("_Asset", bound=Callable[..., Any])
-_held: dict[str, tuple[int, IO[str]]] = {}
+_held: dict[str, tuple[int, FileIO]] = {}
 """Locks of this process by file, with the thread that took them."""
 
 
@@ -51,7 +52,7 @@ def alone_in(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Itera
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle = file.open("a+", encoding="utf-8")
+        handle = file.open("a+b", buffering=0)
     except OSError as error:
         raise ConfigError(f"{what} cannot be written: {error}") from error
     try:
@@ -123,7 +124,7 @@ def _leave_behind(file: str) -> None:
         handle.close()
 
 
-def _take(handle: IO[str], what: str, deadline: float) -> None:
+def _take(handle: FileIO, what: str, deadline: float) -> None:
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,15 +146,15 @@ def _take(handle: IO[str], what: str, deadline: float) -> None:
             return
 
 
-def _sign(handle: IO[str], run: str) -> None:
+def _sign(handle: FileIO, run: str) -> None:
     now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     who = {"pid": os.getpid(), "host": socket.gethostname(), "since": now, "run": run}
-    handle.truncate(0)
-    handle.write(json.dumps(who))
-    handle.flush()
+    with suppress(OSError):  # on a full disk the lock holds all the same
+        handle.truncate(0)
+        handle.write(json.dumps(who).encode())
 
 
-def _holder(handle: IO[str]) -> str:
+def _holder(handle: FileIO) -> str:
     handle.seek(0)
     try:
         who = json.loads(handle.read())
