@@ -21,7 +21,7 @@ from resources.engines import EmbedderResource
 from resources.judge_engine import JudgeResource
 from resources.tables import DataFolder
 from resources.training.launcher import PolicyTrainerResource
-from resources.training.material import gather, news, notes_folder
+from resources.training.material import gather, look_folder, news
 from resources.training.recording import policy_result
 from resources.training.run_judge import judge_for
 
@@ -108,9 +108,8 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         """A LoRA adapter trained with the seven rewards, and how it learned."""
         experiment = config.applied(_recipe(recipes.get(context.partition_key)))
         engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
-        look = notes_folder(data_folder, experiment.name) / "dry_run"
-        place, prompts = look if config.dry_run_only else None, policy_trainer.prompts_dir
-        material = gather(data_folder, experiment, engines, prompts, place)
+        look = look_folder(data_folder, experiment.name) if config.dry_run_only else None
+        material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
         trainer = config.applied_to_trainer(policy_trainer)
         run = trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
         if config.dry_run_only:

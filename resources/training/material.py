@@ -93,6 +93,11 @@ def notes_folder(data: DataFolder, experiment: str) -> Path:
     return data.path / "policy_runs" / experiment
 
 
+def look_folder(data: DataFolder, experiment: str) -> Path:
+    """Where the copies for a look before the first step lie, which leaves no run behind."""
+    return notes_folder(data, experiment) / "dry_run"
+
+
 def inputs_of(data: DataFolder, experiment: Experiment) -> Inputs | None:
     """What the recipe's present run learned from; None where no copies of it are there."""
     place = RunFolder(policy_folder(data, experiment.name))
