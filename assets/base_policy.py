@@ -6,6 +6,7 @@ checkpoint, or the same made anew from nothing.
 
 import dagster as dg
 
+from resources.alone import alone
 from resources.embedded.tiny_policy import base_policy_facts, load_base_policy
 from resources.embedded.tiny_warm_start import WarmStart, warm_start
 from resources.tables import DataFolder
@@ -20,6 +21,7 @@ class BasePolicyConfig(dg.Config):
 
 
 @dg.asset(group_name="training", kinds={"pytorch"})
+@alone
 def base_policy(
     context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
 ) -> dg.MaterializeResult[None]:

@@ -12,6 +12,7 @@ import dagster as dg
 from decomposerl.claims.catalogue import source_of
 from decomposerl.claims.load import load_benchmark
 from decomposerl.claims.source import Benchmark, Source
+from resources.alone import alone
 from resources.reading import CorporaResource
 from resources.recording import StageRecorder
 from resources.tables import DataFolder, StageOutput
@@ -39,6 +40,7 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
             "notes": "; ".join(benchmark.notes) or "none",
         },
     )
+    @alone
     def claims(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:

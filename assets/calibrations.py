@@ -18,6 +18,7 @@ from pydantic import Field
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.calibration_page import calibration_facts, reliability_markdown
+from resources.alone import alone
 from resources.engines import VerifierResource
 from resources.evaluation.calibrating import Fit, fitted, write_calibration
 from resources.evaluation.dev_claims import SILVER, dev_claims
@@ -56,6 +57,7 @@ def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.Assets
         kinds={"parquet"},
         pool=pool,
     )
+    @alone
     def calibrations(
         context: dg.AssetExecutionContext,
         config: CalibrationConfig,

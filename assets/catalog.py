@@ -15,6 +15,7 @@ from decomposerl.reports.attrition import (
 )
 from decomposerl.reports.attrition import attrition as attrition_table
 from decomposerl.reports.escape import markdown_table
+from resources.alone import alone
 from resources.chat.cache_file import ChatCacheFile
 from resources.duckdb_catalogue import build_catalogue
 from resources.recording import StageRecorder, picture
@@ -29,6 +30,7 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
     deps = [dg.AssetKey(["claims", name]) for name in source_names] + [*STAGES]
 
     @dg.asset(deps=deps, group_name="catalog", kinds={"parquet"})
+    @alone
     def attrition(
         context: dg.AssetExecutionContext, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
@@ -74,6 +76,7 @@ def _stages(folder: DataFolder) -> list[StageFrames]:
 
 
 @dg.asset(deps=["difficulty_band", "silver_decomposed"], group_name="catalog", kinds={"parquet"})
+@alone
 def chat_replies(
     context: dg.AssetExecutionContext, chat_cache: ChatCacheFile
 ) -> dg.MaterializeResult[StageOutput]:
@@ -94,6 +97,7 @@ def catalog_asset(
     """The DuckDB catalogue over these sources, listed by title, and these benchmarks."""
 
     @dg.asset(deps=["attrition", "chat_replies"], group_name="catalog", kinds={"duckdb"})
+    @alone
     def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
         """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""
         path = build_catalogue(data_folder.path, sources, benchmarks)

@@ -30,6 +30,7 @@ from decomposerl.reports.evaluation_page import (
     scores_markdown,
 )
 from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
+from resources.alone import alone
 from resources.engines import VerifierResource
 from resources.evaluated import LIMITED, Evaluated, needed, status_of, test_claims
 from resources.evaluated_policy import chosen_facts
@@ -105,6 +106,7 @@ def _predictions(
         pool=pool,
         description="What a system says of each claim, with every call it took.",
     )
+    @alone
     def predictions(
         context: dg.AssetExecutionContext,
         config: PredictionConfig,
@@ -139,6 +141,7 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, whole and by slice.",
     )
+    @alone
     def scores(
         context: dg.AssetExecutionContext, config: ScoreConfig, data_folder: DataFolder
     ) -> _Output:
@@ -162,6 +165,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         group_name=_GROUP,
         kinds={"parquet"},
     )
+    @alone
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """What was scored so far, laid out as the paper's tables, its figures beside ours."""
         stage = StageRecorder(context)
@@ -185,6 +189,7 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         group_name=_GROUP,
         kinds={"parquet"},
     )
+    @alone
     def comparison(
         context: dg.AssetExecutionContext, config: ComparisonConfig, data_folder: DataFolder
     ) -> _Output:

@@ -15,7 +15,9 @@ from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.examined import examined
 from decomposerl.evaluation.registry import REGISTRY, SHARE_TOLERANCE
 from decomposerl.evaluation.regression import findings
+from decomposerl.evaluation.systems import System
 from decomposerl.reports.leaderboard_report import findings_text
+from resources.checking import partitioned_check
 from resources.engines import EmbedderResource
 from resources.evaluated import LIMITED, read_accepted, test_claims
 from resources.leakage import leaks
@@ -27,30 +29,28 @@ TRAINING_SETS = ("training_claims", "training_claims_random")
 _WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 
 
-def evaluation_checks(benchmarks: Sequence[str]) -> list[dg.AssetChecksDefinition]:
-    """Every check of the evaluation."""
+def evaluation_checks(
+    benchmarks: Sequence[str], systems: Sequence[System]
+) -> list[dg.AssetChecksDefinition]:
+    """Every check of the evaluation; those of predictions and scores have a partition a system."""
+    parts = dg.StaticPartitionsDefinition([one.key for one in systems])
     of_each = [
-        check(name)
+        check(name, parts)
         for name in (*benchmarks, *derived_from(benchmarks))
         for check in (_parse_rate, _every_claim, _label_balance)
     ]
     return [*of_each, _no_leakage(benchmarks), regression_gate]
 
 
-def _partition(context: dg.AssetCheckExecutionContext) -> str:
-    # Dagster's own partitions of checks are a preview; the run's partition is known all the same.
-    return str(context.op_execution_context.run.tags["dagster/partition"])
-
-
-def _parse_rate(name: str) -> dg.AssetChecksDefinition:
+def _parse_rate(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChecksDefinition:
     key = dg.AssetKey(["predictions", name])
 
-    @dg.asset_check(asset=key, name="parse_rate")
+    @partitioned_check(parts, asset=key, name="parse_rate")
     def parse_rate(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
         """A verdict was read from 95 % of the replies; below one half the system is not usable."""
-        path = f"predictions/{name}/{_partition(context)}"
+        path = f"predictions/{name}/{context.partition_key}"
         status = data_folder.read(path, ["parse_status"])["parse_status"]
         share = float((status == "parsed").mean() or 0.0) if len(status) else 1.0  # type: ignore[arg-type]
         return dg.AssetCheckResult(
@@ -62,15 +62,15 @@ def _parse_rate(name: str) -> dg.AssetChecksDefinition:
     return parse_rate
 
 
-def _every_claim(name: str) -> dg.AssetChecksDefinition:
+def _every_claim(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChecksDefinition:
     key = dg.AssetKey(["predictions", name])
 
-    @dg.asset_check(asset=key, name="every_claim_once")
+    @partitioned_check(parts, asset=key, name="every_claim_once")
     def every_claim_once(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
         """Each claim with a label and evidence has its prediction, but for a limited run."""
-        path = f"predictions/{name}/{_partition(context)}"
+        path = f"predictions/{name}/{context.partition_key}"
         predicted = data_folder.read(path, ["claim_id"])
         usable = examined(test_claims(data_folder, name)).claims
         missing = usable.join(predicted, on="claim_id", how="anti").height
@@ -84,15 +84,15 @@ def _every_claim(name: str) -> dg.AssetChecksDefinition:
     return every_claim_once
 
 
-def _label_balance(name: str) -> dg.AssetChecksDefinition:
+def _label_balance(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChecksDefinition:
     key, registered = dg.AssetKey(["scores", name]), REGISTRY.get(name)
 
-    @dg.asset_check(asset=key, name="label_balance")
+    @partitioned_check(parts, asset=key, name="label_balance")
     def label_balance(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder, corpora: CorporaResource
     ) -> dg.AssetCheckResult:
         """What was scored has the published size and share of Supported claims (a warning)."""
-        path = f"scores/{name}/{_partition(context)}"
+        path = f"scores/{name}/{context.partition_key}"
         whole = data_folder.read(path).filter(slice="all", metric="balanced_accuracy")
         rows, supported = (int(whole[column].sum()) for column in ("rows", "supported"))
         facts = {"claims": rows, "supported": supported}

@@ -16,6 +16,7 @@ from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.step import ROUNDING, StageResult
 from decomposerl.reports.figures import selection_curve_png
 from decomposerl.reports.selection import cells_markdown, selection_totals
+from resources.alone import alone
 from resources.engines import (
     DecomposerResource,
     EmbedderResource,
@@ -64,6 +65,7 @@ def rule_filtered_asset(source_names: Sequence[str], pool: str | None) -> dg.Ass
     ins = {f"claims_{name}": dg.AssetIn(key=["claims", name]) for name in source_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
+    @alone
     def rule_filtered(
         context: dg.AssetExecutionContext,
         config: RuleConfig,
@@ -117,6 +119,7 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
     ins = {f"benchmark_{name}": dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
+    @alone
     def decontaminated(
         context: dg.AssetExecutionContext,
         config: DecontaminationConfig,
@@ -216,7 +219,7 @@ def funnel_assets(
 
     def stage(function: Callable[..., Any]) -> dg.AssetsDefinition:
         pool = pools.get(function.__name__)
-        return dg.asset(function, group_name=_GROUP, kinds=_KINDS, pool=pool)
+        return dg.asset(alone(function), group_name=_GROUP, kinds=_KINDS, pool=pool)
 
     return [
         rule_filtered_asset(source_names, pools.get("rule_filtered")),

@@ -11,6 +11,7 @@ import dagster as dg
 from decomposerl.claims.catalogue import benchmark_of
 from decomposerl.claims.load import load_source
 from decomposerl.claims.source import Benchmark, Source
+from resources.alone import alone
 from resources.reading import CorporaResource
 from resources.recording import StageRecorder
 from resources.tables import DataFolder, StageOutput
@@ -38,6 +39,7 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
         },
         tags={"domain": _tag(source.domain)},
     )
+    @alone
     def claims(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:

@@ -16,11 +16,12 @@ from pydantic import Field
 
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import Experiment
+from resources.alone import alone
 from resources.engines import EmbedderResource
 from resources.judge_engine import JudgeResource
 from resources.tables import DataFolder
 from resources.training.launcher import PolicyTrainerResource
-from resources.training.material import gather
+from resources.training.material import gather, look_folder, news
 from resources.training.recording import policy_result
 from resources.training.run_judge import judge_for
 
@@ -95,6 +96,7 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         pool=pool,
         output_required=False,
     )
+    @alone
     def policy(  # noqa: PLR0913, PLR0917 - four of them are resources
         context: dg.AssetExecutionContext,
         config: PolicyConfig,
@@ -106,12 +108,15 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         """A LoRA adapter trained with the seven rewards, and how it learned."""
         experiment = config.applied(_recipe(recipes.get(context.partition_key)))
         engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
-        material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir)
+        look = look_folder(data_folder, experiment.name) if config.dry_run_only else None
+        material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
         trainer = config.applied_to_trainer(policy_trainer)
         run = trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
         if config.dry_run_only:
             context.log.info(trainer.look(context, run, material.notes))
             return
+        if changed := news(material):
+            context.log.warning(changed)
         options = ["--start-anyway"] if config.start_anyway else []
         trained = trainer.train(context, run, material.notes, options)
         if trained.outcome.stopped:

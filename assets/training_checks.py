@@ -15,20 +15,21 @@ from decomposerl.reports.training_report import measures_markdown
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.health import HealthSettings, check
+from resources.checking import partitioned_check
 from resources.tables import DataFolder
 
 
 def training_health_check(experiments: Sequence[Experiment]) -> dg.AssetChecksDefinition:
     """The check of asset ``policy`` over these recipes."""
     recipes = {one.name: one for one in experiments}
+    parts = dg.StaticPartitionsDefinition(list(recipes))
 
-    # Dagster's own partitions of checks are a preview; the run's partition is known all the same.
-    @dg.asset_check(asset=dg.AssetKey("policy"), name="training_health")
+    @partitioned_check(parts, asset=dg.AssetKey("policy"), name="training_health")
     def training_health(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
         """Groups that move nothing, truncation, the judge, one reward alone, drifting counts."""
-        name = context.op_execution_context.run.tags["dagster/partition"]
+        name = context.partition_key
         curves = data_folder.read(f"policy/{name}/curves")
         masked = recipes[name].grpo.mask_truncated
         settings = HealthSettings(mask_truncated=masked)

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from decomposerl.reports.escape import markdown_table
 from decomposerl.training.random_claims import random_claims
+from resources.alone import alone
 from resources.recording import StageRecorder
 from resources.tables import StageOutput
 
@@ -23,6 +24,7 @@ class RandomClaimsConfig(dg.Config):
 
 
 @dg.asset(group_name="training", kinds={"parquet"})
+@alone
 def training_claims_random(
     context: dg.AssetExecutionContext,
     config: RandomClaimsConfig,

@@ -60,7 +60,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
         asset_checks=[
             *all_checks(source_names, benchmark_names),
             training_health_check(EXPERIMENTS),
-            *evaluation_checks(benchmark_names),
+            *evaluation_checks(benchmark_names, evaluated),
         ],
         jobs=JOBS,
         resources=resources,

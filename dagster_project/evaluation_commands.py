@@ -13,6 +13,7 @@ import typer
 from dagster_project.terminal import Format, in_red, raw
 from decomposerl.errors import ConfigError
 
+_PATIENCE_S = 10.0
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
@@ -70,7 +71,8 @@ def accept(
     are gone, and a damaged file, leave with --fresh.
     """
     from decomposerl.evaluation.regression import cells, merged
-    from resources.evaluated import read_accepted, read_leaderboard, write_accepted
+    from resources.alone import alone_in, lock_path
+    from resources.evaluated import ACCEPTED, read_accepted, read_leaderboard, write_accepted
 
     folder = _folder(data)
     found = cells(read_leaderboard(folder))
@@ -81,9 +83,10 @@ def accept(
         found = [cell for cell in found if cell.system in system]
     if not found:
         raise ConfigError("there is nothing to accept: no test set was scored as a whole")
-    earlier = [] if fresh else read_accepted(folder) or []
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    path = write_accepted(folder, merged(earlier, found), now, note)
+    with alone_in(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
+        earlier = [] if fresh else read_accepted(folder) or []
+        path = write_accepted(folder, merged(earlier, found), now, note)
     systems = len({cell.system for cell in found})
     typer.echo(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
 

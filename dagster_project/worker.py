@@ -14,7 +14,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,14 +30,14 @@ from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
-from resources.training.alone import alone_in
+from resources.alone import alone_in
 from resources.training.messages import DONE, REFUSED
 from resources.training.run import TrainingOutcome, TrainingRun
 from resources.training.run_judge import judge_for
 from resources.training.run_key import run_key
 from resources.training.stopping import Interrupted
 
-_SIGNALLED = 128
+_SIGNALLED, _PATIENCE_S = 128, 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
     with opened_output(silent=rank > 0) as output:
         try:
             run = _read(options.run)
-            with alone_in(run.folder) if rank == 0 else nullcontext():
+            with _alone(run) if rank == 0 else nullcontext():
                 outcome = _train(run, output, options)
         except DecomposeRLError as error:
             output.note(str(error), logging.ERROR)
@@ -66,6 +66,12 @@ def main(words: Sequence[str] | None = None) -> int:
             output.note(str(stop), logging.WARNING)
             return _status(str(stop))
         return _status("" if outcome is None else outcome.stopped)
+
+
+def _alone(run: TrainingRun) -> AbstractContextManager[None]:
+    """The run's folder to oneself, once an earlier process has written its last checkpoint."""
+    beside = run.folder.with_name(f".{run.folder.name}.lock")
+    return alone_in(beside, str(run.folder), wait_s=_PATIENCE_S)
 
 
 def _options(words: Sequence[str] | None) -> Options:

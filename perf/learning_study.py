@@ -77,15 +77,15 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
         StoredEmbedder(MiniLM(), ResultStore(options.out / "vectors" / name / seed)),
     )
     data = DataFolder(base_dir=str(options.data))
-    material = gather(data, recipe, tuple(engine.engine for engine in engines))
-    folder = options.out / name / seed
+    folder = (options.out / name / seed).resolve()
+    material = gather(data, recipe, tuple(engine.engine for engine in engines), folder=folder)
     run = TrainingRun(
         experiment=recipe,
         key=material.key,
         claims=material.claims,
         held_out=material.held_out,
         base=material.base,
-        folder=folder.resolve(),
+        folder=folder,
         limits=Limits(stop_unhealthy=False),
     )
     train(run, *engines, _tell)

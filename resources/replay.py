@@ -46,8 +46,8 @@ class _Replay:
         self.hits = 0
         """Items answered from the table."""
 
-    def _load(self) -> Any:  # noqa: ANN401 - a series, or where the vectors lie
-        return pl.read_parquet(self._path, columns=["value"])["value"]
+    def _load(self, table: pl.DataFrame) -> Any:  # noqa: ANN401 - a series, or where the vectors lie
+        return table["value"]
 
     def _find(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
         """Row of each item's record, shape (n,); the last part of an item is shown if absent.
@@ -58,9 +58,9 @@ class _Replay:
         if self._rows is None:
             if not self._path.is_file():
                 raise EngineError(f"{self.engine}: there is no {self._path}")
-            keys = pl.read_parquet(self._path, columns=["key"])["key"].to_list()
-            self._rows = {key: row for row, key in enumerate(keys)}
-            self._values = self._load()
+            table = pl.read_parquet(self._path)  # once: the file may be replaced by another
+            self._rows = {key: row for row, key in enumerate(table["key"].to_list())}
+            self._values = self._load(table)
         found = np.empty(len(items), np.int64)
         for place, item in enumerate(items):
             row = self._rows.get(key_of(*item))
@@ -78,7 +78,7 @@ class ReplayEmbedder(_Replay):
 
     port = "embedder"
 
-    def _load(self) -> Path:
+    def _load(self, table: pl.DataFrame) -> Path:  # noqa: ARG002 - keys alone
         return self._path.with_suffix(".npy")
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -99,27 +99,30 @@ def materialize(
     system: str | None = None,
     *names: str,
     instance: dg.DagsterInstance | None = None,
+    tags: Mapping[str, str] | None = None,
     **config: object,
 ) -> dg.ExecuteInProcessResult:
     """Predict and score a system on ``names``, or without one build the two tables.
 
-    ``config`` is that of the predictions, or of the comparison.
+    ``config`` is that of the predictions, or of the comparison; ``tags`` are for partitions that
+    Dagster takes from them.
     """
     made = evaluation_assets(TEST_SETS, SYSTEMS, None)
     wanted = [f"{kind}/{name}" for kind in ("predictions", "scores") for name in names or NAMES]
     ops: dict[str, Mapping[str, object]] = {"comparison": {"config": config}}
-    if system is not None:
+    if system is not None or tags:
         ops = {f"predictions__{name}": {"config": config} for name in names or NAMES}
         ops |= {f"scores__{name}": {"config": {"draws": 200}} for name in names or NAMES}
     else:
         wanted = ["leaderboard", "comparison"]
     keys = [dg.AssetKey(key.split("/")) for key in wanted]
     return dg.materialize(
-        [*made, *evaluation_checks(NAMES)],
+        [*made, *evaluation_checks(NAMES, SYSTEMS)],
         selection=dg.AssetSelection.assets(*keys),
         partition_key=system,
         resources=resources(data),
         instance=instance,
+        tags=tags,
         run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "ERROR"}}}},
         raise_on_error=False,
     )

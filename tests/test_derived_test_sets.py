@@ -35,7 +35,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tests = [one for one in BENCHMARKS if one.name == BASE]
     made = evaluation_assets(tests, SYSTEMS, None)
     evaluated = dg.AssetSelection.key_prefixes("predictions", "scores")
-    checks = evaluation_checks([BASE])
+    checks = evaluation_checks([BASE], SYSTEMS)
     for selection, part in ((evaluated, SYSTEM), (dg.AssetSelection.assets("leaderboard"), None)):
         chosen = selection - dg.AssetSelection.all_asset_checks()
         chosen |= dg.AssetSelection.checks(*checks[:-2]) if part else chosen

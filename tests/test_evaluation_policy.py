@@ -216,6 +216,16 @@ def test_an_adapter_is_applied_and_named(adapter: str):
         _ = LocalModel(Weights(str(CHECKPOINT), str(CHECKPOINT)), PROMPTS).engine
 
 
+def test_an_adapter_that_is_replaced_after_it_was_named_is_refused(adapter: str):
+    """Answers are stored by the name, so those of other weights must not come under it."""
+    changed = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
+    assert "adapter:" in changed.engine
+    settings = Path(adapter) / "adapter_config.json"
+    settings.write_text(settings.read_text("utf-8") + "\n", "utf-8")
+    with pytest.raises(EngineError, match="was replaced while it was read: start again"):
+        changed.answer("policy", calls(8)[:1])
+
+
 def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
     """Tokenizer, chat template and settings as well as weights; not a file beside them."""
     folder = tmp_path / "base"

@@ -16,8 +16,6 @@ from training_graph import RECIPES, ROOT, materialize, write_claims
 from training_stand_in import STEPS
 
 from assets.training import PolicyConfig
-from decomposerl.errors import TrainingError
-from resources.training.alone import alone_in
 from resources.training.launcher import PolicyTrainerResource
 from resources.training.messages import meaning_of, outcome_among, outcome_message
 from resources.training.run import TrainingRun
@@ -68,7 +66,7 @@ def test_a_run_shows_its_steps_and_gives_a_policy(data: Path, instance: dg.Dagst
     assert {"calls": 210, "dollars": 0.0} == metadata["judge"]
     assert metadata["recipe"]["model"] == "hub/name"
     (told,) = result.get_asset_check_evaluations()
-    assert told.passed
+    assert (True, "good") == (told.passed, told.partition)
     assert "3.2" in told.metadata["means over the last 20 steps"].value
 
 
@@ -78,7 +76,8 @@ def test_the_process_gets_the_run_that_the_key_names(data: Path):
     run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
     assert (7, 3) == (run.experiment.optimization.steps, run.experiment.seed)
     assert not run.limits.stop_unhealthy
-    assert run.claims == data / "training_claims.parquet"
+    assert run.claims == data / f"policy/good/inputs/{run.key}/claims.parquet"
+    assert pl.read_parquet(run.claims).equals(pl.read_parquet(data / "training_claims.parquet"))
     assert run.held_out is not None
     held = set(pl.read_parquet(run.held_out)["claim_id"])
     assert 2 == len(held)
@@ -197,15 +196,6 @@ def test_a_run_may_differ_from_how_the_profile_trains():
     assert (["-m", "torchrun"], 5) == (other.launch, other.checkpoint_every)
     assert ("m", "cuda") == (other.module, other.device)
     assert (50, []) == (profile.checkpoint_every, profile.launch)
-
-
-def test_one_process_at_a_time_trains_in_a_folder(tmp_path: Path):
-    """The second is refused and told who holds it; afterwards the folder is free again."""
-    told = f"process {os.getpid()} trains in"
-    with alone_in(tmp_path / "run"), pytest.raises(TrainingError, match=told):
-        alone_in(tmp_path / "run", wait_s=0).__enter__()
-    with alone_in(tmp_path / "run", wait_s=0):
-        assert [] == list((tmp_path / "run").glob("*"))
 
 
 def test_base_weights_are_known_by_content(tmp_path: Path):

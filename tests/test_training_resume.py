@@ -21,7 +21,7 @@ from training_parts import (
     told,
 )
 
-from decomposerl.errors import EngineError
+from decomposerl.errors import EngineError, TrainingError
 from decomposerl.judge.call import JudgeCall, Ruling
 from resources.embedded.rule_judge import RuleJudge
 from resources.training.folder import Start, read_starts
@@ -169,3 +169,13 @@ def test_another_key_trains_anew(base: Path, uninterrupted: Path, tmp_path: Path
     assert {1} == {file.attempt for file in all_files(run.folder, "rollouts")}
     assert list(all_files(run.folder / "superseded" / run.key, "rollouts"))
     assert alike(other.folder / "adapter", uninterrupted / "adapter")
+
+
+def test_a_run_that_lost_its_beginning_does_not_go_on(base: Path, tmp_path: Path):
+    """Without the held-out measures of step 0 it would end with nothing to compare with."""
+    run = resumable(tmp_path / "run", base)
+    go_on(run, TroubledJudge(6, spent))
+    for file in run.folder.glob("held_out_*/curves/step-000000.*"):
+        file.unlink()
+    with pytest.raises(TrainingError, match="held-out measures of step 0 are lost"):
+        go_on(run)

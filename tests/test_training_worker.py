@@ -11,7 +11,15 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from training_parts import PATIENT, SOME_HELD_OUT, run_of, tiny_policy
+from training_parts import (
+    EXPERIMENT,
+    PATIENT,
+    SOME_HELD_OUT,
+    claims_file,
+    held_out_file,
+    run_of,
+    tiny_policy,
+)
 
 from dagster_project.profiles import process_place
 from decomposerl.errors import ConfigError
@@ -19,7 +27,11 @@ from decomposerl.training.experiment import Optimization
 from resources.embedded.rule_judge import RuleJudge
 from resources.engines import EmbedderResource
 from resources.judge_engine import JudgeResource
-from resources.training.folder import read_starts
+from resources.tables import DataFolder, write_parquet
+from resources.training.folder import RunFolder, read_outcome, read_starts
+from resources.training.launcher import PolicyTrainerResource
+from resources.training.material import gather
+from resources.training.rollout_log import read_log
 from resources.training.run import TrainingRun
 from resources.training.run_judge import judge_for
 from resources.training.run_key import run_key
@@ -69,6 +81,14 @@ def ended(process: "subprocess.Popen[str]") -> tuple[int, str]:
     return process.returncode, printed
 
 
+def wait_for_steps(run: TrainingRun, process: "subprocess.Popen[str]", steps: int) -> None:
+    deadline = time.monotonic() + 90
+    while len(list(run.folder.glob("curves/step-*.parquet"))) < steps:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_a_run_by_hand_shows_its_steps_and_both_ends(tmp_path: Path, base: Path):
     """Look, steps, the table of both ends and where things lie; the files are there."""
     run = planned(tmp_path, base, held_out=SOME_HELD_OUT, held_out_claims=SOME_HELD_OUT)
@@ -86,11 +106,7 @@ def test_a_signal_leaves_a_checkpoint_and_the_next_start_goes_on(tmp_path: Path,
     """SIGTERM: status 143, a checkpoint; the same command then goes on from it to the end."""
     run = planned(tmp_path, base, steps=24)
     process = start(run)
-    deadline = time.monotonic() + 90
-    while len(list(run.folder.glob("curves/step-*.parquet"))) < 2:
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_for_steps(run, process, 2)
     process.send_signal(signal.SIGTERM)
     status, printed = ended(process)
     assert 128 + signal.SIGTERM == status, printed
@@ -104,6 +120,40 @@ def test_a_signal_leaves_a_checkpoint_and_the_next_start_goes_on(tmp_path: Path,
     assert f"step {done} of 24" not in printed
     assert "step 24 of 24" in printed
     assert [0, done] == [one.resumed_from for one in read_starts(run.folder)]
+
+
+def test_a_run_learns_from_its_own_copies(tmp_path: Path):
+    """Claims and base are rewritten while the trainer starts: it never sees it, nor does a resume.
+
+    Every claim that it sampled is of the set that its key is over, none of the new one.
+    """
+    data = DataFolder(base_dir=str(tmp_path))
+    frame = pl.read_parquet(claims_file(tmp_path / "training_claims.parquet"))
+    held_out_file(tmp_path / "silver_decomposed.parquet")
+    tiny_policy(tmp_path / "base_policy")
+    steps = Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=24)
+    recipe = replace(EXPERIMENT, optimization=steps, held_out=SOME_HELD_OUT)
+    embedder = EmbedderResource(results_dir=str(tmp_path / "engine_results")).open().engine
+    material = gather(data, recipe, (RuleJudge().engine, embedder))
+    run = PolicyTrainerResource(module="m").planned(material, stop_unhealthy=False)
+    run = replace(run, limits=PATIENT, folder=tmp_path / "run")
+
+    process = start(run)
+    assert process.stdout is not None
+    while "Before training" not in process.stdout.readline():
+        assert process.poll() is None
+    ids = [*pl.read_parquet(material.held_out)["claim_id"], *frame["claim_id"]][: frame.height]
+    other = frame.with_columns(claim=pl.col("claim") + " again", claim_id=pl.Series(ids))
+    write_parquet(other, data.path / "training_claims.parquet")
+    tiny_policy(data.path / "base_policy", seed=1)
+    wait_for_steps(run, process, 2)
+    process.send_signal(signal.SIGTERM)
+    assert 128 + signal.SIGTERM == ended(process)[0]
+    assert set(read_log(run.folder, "rollouts")["claim"]) <= set(frame["claim"])
+    status, printed = ended(start(run))
+    assert 0 == status, printed
+    assert set(read_log(run.folder, "rollouts")["claim"]) <= set(frame["claim"])
+    assert read_outcome(RunFolder(run.folder)).before
 
 
 def test_a_look_alone_trains_nothing(tmp_path: Path, base: Path):

@@ -31,7 +31,6 @@ from decomposerl.errors import ConfigError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import Rule
 from decomposerl.evaluation.systems import System
-from decomposerl.training.experiment import BASE_POLICY
 from decomposerl.training.experiments import experiment
 from resources.embedded.rule_chat import RuleChat
 from resources.engine_settings import StoredResource
@@ -49,6 +48,7 @@ from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.evaluation.weights import Weights
 from resources.prompts import load_policy_prompt
 from resources.tables import DataFolder
+from resources.training.material import base_of
 
 SHARDS = "prediction_shards"
 _TOLD = 20  # times that a run says how far it is
@@ -211,7 +211,7 @@ class EvaluationModelResource(StoredResource):
     ) -> tuple[Task, MethodCaller, Details]:
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)
-        base = str(data.path / BASE_POLICY) if recipe.model == BASE_POLICY else recipe.model
+        base = base_of(data, recipe)
         asking = asking_of(recipe, samples)
         prompts = MethodPrompts(given={PROMPT: load_policy_prompt(base, self.prompts_dir)})
         revision = self.open_models.revision or "main"

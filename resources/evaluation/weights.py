@@ -59,6 +59,7 @@ class Weights:
 
         Raises:
             OSError: there is no such model.
+            EngineError: another run replaced the adapter since ``name`` was told.
         """
         import torch
         import transformers
@@ -78,6 +79,8 @@ class Weights:
 
             with quiet_about_checkpointing():
                 model = PeftModel.from_pretrained(model, self.adapter)
+            if f"adapter:{digest_of(Path(self.adapter))}" not in self.name:
+                raise EngineError(f"{self.adapter} was replaced while it was read: start again")
         return Loaded(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
 
 

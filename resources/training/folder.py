@@ -11,6 +11,7 @@
     curves.parquet     the learning curves without seams
     adapter/           the trained adapter with its tokenizer
     outcome.json       how the run ended, written last
+    inputs/<key>/      copies of what the run learns from (``training.material``)
     superseded/<key>/  all of these of an earlier run with another key
 
 Takes a ``TrainingRun``, gives an ``Attempt`` or the outcome of a run that is done. A start with
@@ -30,7 +31,7 @@ from resources.tables import replace_file
 from resources.training.checkpoints import Checkpoint, Checkpoints
 from resources.training.run import TrainingOutcome, TrainingRun
 
-_RECORD, _SUPERSEDED = "run.json", "superseded"
+_RECORD, _SUPERSEDED, _INPUTS = "run.json", "superseded", "inputs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,10 @@ class RunFolder:
     def outcome(self) -> Path:
         """How the run ended."""
         return self.path / "outcome.json"
+
+    def inputs(self, key: str) -> Path:
+        """The copies that the run with this key learns from."""
+        return self.path / _INPUTS / key
 
     def checkpoints(self, kept: int) -> Checkpoints:
         """The checkpoints."""
@@ -128,6 +133,11 @@ def read_starts(folder: Path) -> tuple[Start, ...]:
     return _read_record(RunFolder(folder))[1]
 
 
+def read_key(folder: RunFolder) -> str:
+    """The key of the run that lies in a folder; empty where none began."""
+    return _read_record(folder)[0]
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write an object atomically, keys sorted."""
     text = json.dumps(values, sort_keys=True, indent=2, default=str)
@@ -158,12 +168,18 @@ def _read_record(folder: RunFolder) -> tuple[str, tuple[Start, ...]]:
 
 
 def _supersede(folder: RunFolder, key: str) -> None:
-    """Move what lies here aside; the record last, so that a killed move is taken up again."""
+    """Move what lies here aside; the record last, so that a killed move is taken up again.
+
+    Inputs of other keys stay: among them are those of the run that begins.
+    """
     target = folder.path / _SUPERSEDED / key
     target.mkdir(parents=True, exist_ok=True)
-    paths = [path for path in folder.path.iterdir() if path.name not in {_RECORD, _SUPERSEDED}]
-    for path in (*sorted(paths), folder.path / _RECORD):
-        place = target / path.name
+    stay = {_RECORD, _SUPERSEDED, _INPUTS}
+    paths = [path for path in folder.path.iterdir() if path.name not in stay]
+    inputs = [path for path in (folder.inputs(key),) if path.is_dir()]
+    for path in (*sorted(paths), *inputs, folder.path / _RECORD):
+        place = target / path.relative_to(folder.path)
+        place.parent.mkdir(exist_ok=True)
         if place.is_dir():
             shutil.rmtree(place)
         path.replace(place)

@@ -56,7 +56,7 @@ class Trained:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a run learns from: files of claims, base weights, and its key.
+    """What a run learns from: files of claims, base weights, a folder of prompts, and its key.
 
     ``folder`` is the run's own; ``notes`` another one, for what is written around it.
     """
@@ -66,6 +66,7 @@ class Material:
     claims: Path
     held_out: Path | None
     base: str
+    prompts: str
     folder: Path
     notes: Path
 
@@ -119,7 +120,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             base=material.base,
             folder=material.folder,
             held_out=material.held_out,
-            prompts=self.prompts_dir,
+            prompts=material.prompts,
             device=self.device,
             threads=self.threads,
             generation=Generation(

@@ -137,10 +137,21 @@ def prepare(
         point=SafePoint(),
         report=report,
     )
+    _refuse_lost_beginning(watch)
     watch.trainer = _trainer(watch, policy, order, arguments)
     if process.is_main_process:
         _write_config(watch, policy)
     return watch
+
+
+def _refuse_lost_beginning(watch: StepWatch) -> None:
+    """A run that goes on must still have what it measured before its first step."""
+    if watch.attempt.resumed_from and watch.claims.rows and not watch.book.held_out_at(0):
+        raise TrainingError(
+            f"{watch.run.folder} goes on from step {watch.attempt.resumed_from}, but its held-out "
+            "measures of step 0 are lost, so nothing could tell what training changed: move the "
+            "folder away to begin anew"
+        )
 
 
 def _order(grpo: Grpo, arguments: Mapping[str, Any], claims: int) -> StepOrder:
