@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.cosine_blocks import Precision
+from decomposerl.kernels.engine_choice import Precision
 from decomposerl.kernels.cosine_filter import best_cross_cosine, keep_first_cosine
 from decomposerl.kernels.matches import Matches
 from perf import peers

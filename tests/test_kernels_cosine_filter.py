@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from strategies import LAW
 
 from decomposerl.errors import ConfigError, EngineError
-from decomposerl.kernels.cosine_blocks import Precision
+from decomposerl.kernels.engine_choice import Precision
 from decomposerl.kernels.cosine_filter import (
     best_cross_cosine,
     exact_cosines,
