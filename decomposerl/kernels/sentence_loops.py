@@ -143,7 +143,8 @@ def find_sentences(kinds: Kinds, codes: Codes, length: int, short: Ints, sentenc
     ``short`` are the abbreviations, packed and shifted left by one; the lowest bit says that
     a word is one before a digit only.
     """
-    count = start = place = 0
+    count = place = 0
+    start = np.int64(0)  # a literal would compile the loops that it is passed to once more
     while start < length:
         if kinds[start] & SPACE:  # between two sentences
             place = start = start + 1
