@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -16,6 +18,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.kernels import engine_choice
 from decomposerl.kernels.products import Codes, Products
 from decomposerl.kernels.threads import Team
+from decomposerl.kernels.torch_products import Bf16Products, DeviceProducts, Int8Products
 
 Vectors = NDArray[np.float32]
 ROWS, DIMENSIONS = 100_000, 64
@@ -128,6 +131,21 @@ def test_engines_without_a_product_and_wrong_ones_are_passed_over():
     """Torch lacks the product, or it is off: single precision does the work."""
     fine = Paced(2e7)
     assert fine.name == chosen([fine, Missing(9e7), Wrong(9e7)])
+
+
+def test_a_clock_that_stands_still_decides_nothing():
+    """Where a clock is too coarse for the race, engines are chosen all the same."""
+    entrants = [Paced(np.inf), Paced(np.inf)]
+    assert chosen(entrants) in {entrant.name for entrant in entrants}
+
+
+@pytest.mark.parametrize("kind", [Bf16Products, Int8Products, partial(DeviceProducts, "cpu")])
+def test_every_engine_can_be_raced_alone(kind: Callable[[], Products]):
+    """An engine that was asked for by name, or a device, has nobody to compare with."""
+    vectors = np.eye(8, dtype=np.float32)
+    pool = np.broadcast_to(vectors[:1], (200_000, 8))
+    with Team(1) as team:
+        assert kind().name == engine_choice.choose([kind()], pool, pool, 0.9, team).name
 
 
 @pytest.mark.parametrize(

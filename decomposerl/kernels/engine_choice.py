@@ -38,6 +38,7 @@ UNITS = {
 RATE_ROWS = {8: 8.0, 32: 4.0, 128: 1.25}
 """Rows of a timed product, and how many times the first engine's time it may take."""
 TRIAL_SHARE, FEWEST_ROWS, MOST_ROWS, TRIALS = 0.02, 128, 512, 2
+LEAST_S = 1e-9  # some clocks stand still for so short a time
 _SHARES_TRIED = 3.0  # products of the best engine that the trial of narrower ones costs
 
 
@@ -142,7 +143,8 @@ def _product_seconds(engine: Products, rows: int, dimensions: int) -> float:
         engine.multiply(codes, codes)
     except RuntimeError:  # how torch says that it has no such product here
         return np.inf
-    return min(seconds(engine, lambda: engine.multiply(codes, codes))[1] for _ in range(TRIALS))
+    taken = [seconds(engine, lambda: engine.multiply(codes, codes))[1] for _ in range(TRIALS)]
+    return max(min(taken), LEAST_S)
 
 
 def _trial_rows(rates: list[float], spared_pairs: float) -> int:
