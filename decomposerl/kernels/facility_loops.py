@@ -12,6 +12,8 @@ Left out deliberately: where similarities come from (``facility_location``,
 ``facility_lists``).
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,7 @@ from decomposerl.kernels.jit import compiled, internal
 
 LANES = 32  # as many independent sums as hide the latency of an addition
 NO_LIST = -1
-TOP = np.int64(0)  # a plain 0 would be compiled as a literal, once more
+TOP: Any = np.int64(0)  # a plain 0 would be compiled as a literal, once more
 PICKED = -1.0  # bound of a picked row: below every gain
 
 Singles = NDArray[np.float32]
