@@ -83,6 +83,7 @@ def main() -> None:
         for row in BENCHES[options.rows_of](QUICK if options.quick else PAPER):
             print(ROW + json.dumps(dataclasses.asdict(row)), flush=True)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the child too, as Ctrl-C does
     lacking = peers.missing()
     if lacking:
         sys.exit(f"not installed: {', '.join(lacking)}. Run: .venv/bin/pip install -e '.[bench]'")
