@@ -12,7 +12,7 @@ import resource
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,12 +20,23 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from perf.older_processor import is_emulated
 from perf.timing import timed
 
 ROWS, COLUMNS, INNER = 1_024, 8_192, 3_072
+FEW_COLUMNS = 64
 FLOP = 2.0 * ROWS * COLUMNS * INNER
 READ_BYTES = 400_000_000
-Product = Callable[[], object]
+MOST_PRODUCT_S = 1.0  # a slower product is timed on fewer columns
+PAYING = 1.5  # how much faster than f32 a product in fewer bits is where its units exist
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One matrix product a call, of so many operations."""
+
+    run: Callable[[], object]
+    flop: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +51,38 @@ class Rates:
         """The fastest product's rate."""
         return max(self.products.values())
 
+    @property
+    def fewer_bits_pay(self) -> bool:
+        """Whether the machine has units for products in fewer bits than f32: its class."""
+        return self.best >= PAYING * self.products["f32"]
+
 
 @cache
 def products() -> dict[str, Product]:
-    """One matrix product of ``FLOP`` operations a call, by kind, with its inputs made."""
+    """Matrix products by kind, with their inputs made.
+
+    ``ROWS`` x ``COLUMNS`` x ``INNER``, or as many columns as take about ``MOST_PRODUCT_S``.
+    """
+    return {kind: sized(product) for kind, product in _kinds().items()}
+
+
+def sized(product: Callable[[int], object]) -> Product:
+    """As many columns as the rate of a small product allows; the first call is not counted."""
+    product(FEW_COLUMNS)
+    column_s = timed(partial(product, FEW_COLUMNS))[0] / FEW_COLUMNS
+    columns = min(max(int(MOST_PRODUCT_S / column_s), FEW_COLUMNS), COLUMNS)
+    return Product(partial(product, columns), FLOP * columns / COLUMNS)
+
+
+def _kinds() -> dict[str, Callable[[int], object]]:
+    """A product with the first columns of the right side, by kind."""
     rng = np.random.default_rng(0)
     left = rng.standard_normal((ROWS, INNER), dtype=np.float32)
     right = rng.standard_normal((COLUMNS, INNER), dtype=np.float32)
-    out = np.empty((ROWS, COLUMNS), np.float32)
-    kinds: dict[str, Product] = {"f32": lambda: np.matmul(left, right.T, out=out)}
+    out = np.empty(ROWS * COLUMNS, np.float32)
+    kinds: dict[str, Callable[[int], object]] = {
+        "f32": lambda n: np.matmul(left, right[:n].T, out=out[: ROWS * n].reshape(ROWS, n))
+    }
     try:
         import torch
     except ImportError:
@@ -58,10 +92,10 @@ def products() -> dict[str, Product]:
     bytes_ = [
         torch.from_numpy(np.clip(part * 32, -127, 127)).to(torch.int8) for part in (left, right)
     ]
-    kinds["bf16"] = lambda: halves[0] @ halves[1].T
+    kinds["bf16"] = lambda n: halves[0] @ halves[1][:n].T
     int_mm: Any = getattr(torch, "_int_mm", None)
     if int_mm is not None:
-        kinds["int8"] = lambda: int_mm(bytes_[0], bytes_[1].T)
+        kinds["int8"] = lambda n: int_mm(bytes_[0], bytes_[1][:n].T)
     return kinds
 
 
@@ -70,8 +104,8 @@ def rates() -> Rates:
     """Median of three calls each, after one that is not counted."""
     found = {}
     for kind, product in products().items():
-        product()
-        found[kind] = FLOP / median(timed(product)[0] for _ in range(3))
+        product.run()
+        found[kind] = product.flop / median(timed(product.run)[0] for _ in range(3))
     block = np.ones(READ_BYTES // 8)
     read = median(timed(block.sum)[0] for _ in range(3))
     return Rates(found, READ_BYTES / read)
@@ -100,8 +134,9 @@ def description() -> str:
     units = [unit for unit in wanted if unit in facts.get("flags", "").split()]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     pools = sorted({f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info()})
+    emulated = ", kept to AVX2: an emulation of an older one" if is_emulated() else ""
     return (
         f"{os.cpu_count()} cores ({facts.get('model name', platform.machine())}; "
-        f"{', '.join(units) or 'no vector units listed'}), {memory:.0f} GiB, "
+        f"{', '.join(units) or 'no vector units listed'}{emulated}), {memory:.0f} GiB, "
         f"Python {platform.python_version()}, NumPy {np.__version__}, {', '.join(pools)}"
     )

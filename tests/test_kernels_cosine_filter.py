@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from strategies import LAW
 
 from decomposerl.errors import ConfigError, EngineError
-from decomposerl.kernels.cosine_blocks import Precision
 from decomposerl.kernels.cosine_filter import (
     best_cross_cosine,
     exact_cosines,
@@ -16,6 +15,7 @@ from decomposerl.kernels.cosine_filter import (
     pairs_above,
     unit_rows,
 )
+from decomposerl.kernels.engine_choice import Precision
 from decomposerl.kernels.products import Products
 
 Vectors = NDArray[np.float32]

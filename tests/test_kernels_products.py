@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from strategies import LAW
 
-from decomposerl.errors import ConfigError, EngineError
-from decomposerl.kernels import cosine_blocks
+from decomposerl.errors import EngineError
+from decomposerl.kernels import cosine_blocks, engine_choice
 from decomposerl.kernels.cosine_filter import keep_first_cosine
 from decomposerl.kernels.cosine_loops import pair_cosines
 from decomposerl.kernels.matches import Matches
@@ -178,24 +178,9 @@ def test_an_unsound_engine_is_not_chosen_and_not_forced():
     broken, fine = Saturating(), Products()
     broken.name = "saturating"
     with Team(1) as team:
-        assert fine is cosine_blocks.choose([broken, fine], vectors, vectors, 0.7, team)
+        assert fine is engine_choice.choose([broken, fine], vectors, vectors, 0.7, team)
         with pytest.raises(EngineError, match="saturating products are further off"):
-            cosine_blocks.choose([broken], vectors, vectors, 0.7, team)
-
-
-def test_precision_and_device_are_offered_as_asked():
-    """Small work is done by NumPy; large work may try all; a name is obeyed."""
-    few = np.zeros((10, 4), np.float32)
-    many = np.broadcast_to(few[:1], (1_000_000, 4))
-
-    def names(precision: cosine_blocks.Precision, rows: Vectors) -> list[str]:
-        return [engine.name for engine in cosine_blocks.engines(precision, "cpu", rows, rows)]
-
-    assert ["f32"] == names("auto", few) == names("f32", many)
-    assert ["f32", "int8", "bf16"] == names("auto", many)
-    assert (["int8"], ["bf16"]) == (names("int8", few), names("bf16", few))
-    with pytest.raises(ConfigError, match="multiplies in bf16, not in int8"):
-        cosine_blocks.engines("int8", "cuda", few, few)
+            engine_choice.choose([broken], vectors, vectors, 0.7, team)
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "abacus"])

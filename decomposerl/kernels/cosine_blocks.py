@@ -4,32 +4,28 @@ Takes vectors and an engine, gives exact answers: every pair that a product cann
 is computed in double precision in one fixed order (``cosine_loops.dot``), so neither the
 engine, nor the tiles, nor the number of threads can be seen in what comes out.
 
-Left out deliberately: the meaning of the searches (``cosine_filter``).
+Left out deliberately: which engine (``engine_choice``), and the meaning of the searches
+(``cosine_filter``).
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.errors import ConfigError, EngineError
+from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.products import Encoded, Floats, Hits, Picked, Products, is_sound, seconds
+from decomposerl.kernels.products import Encoded, Floats, Hits, Picked, Products
 from decomposerl.kernels.threads import Team
 
 Doubles = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Found = tuple[Rows, Rows, Doubles]
-Precision = Literal["auto", "int8", "bf16", "f32"]
 
-LARGE_WORK = 3e11  # multiplications from which trying out engines is worth its second
-SHARES = (3 / 4, 1 / 2, 3 / 8, 1 / 4, 3 / 16, 1 / 8, 1 / 16)
 ENCODED_AT_A_TIME = 512
-TRIAL_ROWS, TRIALS = 512, 3
 PARTS_OF_A_BLOCK = 4
 TILES_AT_A_TIME = 16
 
@@ -59,58 +55,6 @@ class Side:
     def exact(self, rows: slice = slice(None)) -> tuple[Floats, Doubles]:
         """What exact cosines need of some rows."""
         return self.vectors[rows], self.squares[rows]
-
-
-def engines(precision: Precision, device: str, left: Floats, right: Floats) -> list[Products]:
-    """The engines that may compare these rows; loads torch if one of them needs it.
-
-    Raises:
-        ConfigError: a precision that the device is not used with.
-        EngineMissing: an engine was asked for by name, and torch is not installed.
-        EngineError: there is no such device.
-    """
-    auto = precision == "auto"
-    if device == "cpu" and auto and not (_is_large(left, right) and find_spec("torch")):
-        return [Products()]
-    if device == "cpu" and precision == "f32":
-        return [Products()]
-    from decomposerl.kernels.torch_products import Bf16Products, DeviceProducts, Int8Products
-
-    if device != "cpu":
-        if precision not in ("auto", "bf16"):
-            raise ConfigError(f"device '{device}' multiplies in bf16, not in {precision}")
-        return [DeviceProducts(device)]
-    low: dict[str, Products] = {"int8": Int8Products(), "bf16": Bf16Products()}
-    return [Products(), *low.values()] if auto else [low[precision]]
-
-
-def choose(
-    offered: list[Products], left: Floats, right: Floats, threshold: float, team: Team
-) -> Products:
-    """The engine, with the share of numbers, that is fastest on some of these rows.
-
-    Only engines whose bound holds on this machine are tried. A trial counts the exact
-    cosines of the pairs that it leaves open: where rounding or leaving out leaves too many,
-    an engine that leaves fewer wins. Small searches are not worth a trial.
-
-    Raises:
-        EngineError: the only engine on offer is not exact enough on this machine.
-    """
-    sound = [engine for engine in offered if _is_sound(engine, left.shape[1])]
-    if not sound:
-        raise EngineError(f"{offered[0].name} products are further off than proved on this machine")
-    if not _is_large(left, right):
-        return sound[0]
-    rows = _some(left, 0), _some(right, 1)
-    costs = {engine: _cost(engine, rows, threshold, team) for engine in sound}
-    best = min(costs, key=costs.__getitem__)
-    for share in SHARES:
-        narrower = best.of_share(share)
-        costs[narrower] = _cost(narrower, rows, threshold, team)
-        if costs[narrower] >= costs[best]:
-            break
-        best = narrower
-    return best
 
 
 def best_of_tile(
@@ -254,46 +198,3 @@ def _first_copies(side: Side) -> Rows:
         if np.array_equal(side.vectors[first[place]], side.vectors[second[place]])
     ]
     return np.setdiff1d(order, second[copies])
-
-
-def _some(vectors: Floats, offset: int) -> Floats:
-    """Up to ``TRIAL_ROWS`` rows from everywhere; another offset gives other rows."""
-    step = max(len(vectors) // TRIAL_ROWS, 1)
-    return np.ascontiguousarray(vectors[offset % step :: step][:TRIAL_ROWS])
-
-
-def _cost(engine: Products, rows: tuple[Floats, Floats], threshold: float, team: Team) -> float:
-    """Seconds that comparing these rows takes: the products, and exact cosines of the rest."""
-    from decomposerl.kernels.cosine_loops import pair_cosines
-
-    left, right = (Side.of(some, engine, team) for some in rows)
-    timed = [
-        seconds(engine, lambda: engine.near(left.encoded, right.encoded, threshold))
-        for _ in range(TRIALS)
-    ]
-    open_left, open_right, _ = timed[0][0]
-    some = slice(0, TRIAL_ROWS)
-    pairs = open_left[some].astype(np.int64), open_right[some].astype(np.int64)
-    exact = [
-        seconds(engine, lambda: pair_cosines(left.exact(), pairs[0], right.exact(), pairs[1]))[1]
-        for _ in range(TRIALS)
-    ]
-    share_of_open = len(open_left) / max(len(pairs[0]), 1)
-    return min(spent for _, spent in timed) + min(exact) * share_of_open
-
-
-def _is_large(left: Floats, right: Floats) -> bool:
-    return len(left) * right.size >= LARGE_WORK
-
-
-def _is_sound(engine: Products, dimensions: int) -> bool:
-    """Single precision is, by IEEE 754; the others are tried once a process."""
-    if type(engine) is Products:
-        return True
-    tried = (engine.name, dimensions)
-    if tried not in _SOUND:
-        _SOUND[tried] = is_sound(engine, dimensions)
-    return _SOUND[tried]
-
-
-_SOUND: dict[tuple[str, int], bool] = {}

@@ -13,15 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from decomposerl.kernels.cosine_blocks import (
-    Precision,
-    Side,
-    all_pairs,
-    best_across,
-    choose,
-    engines,
-    keep_first,
-)
+from decomposerl.kernels.cosine_blocks import Side, all_pairs, best_across, keep_first
+from decomposerl.kernels.engine_choice import Precision, choose, engines
 from decomposerl.kernels.matches import Matches, Pairs
 from decomposerl.kernels.threads import Team
 

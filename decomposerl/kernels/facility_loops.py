@@ -12,6 +12,8 @@ Left out deliberately: where similarities come from (``facility_location``,
 ``facility_lists``).
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,7 @@ from decomposerl.kernels.jit import compiled, internal
 
 LANES = 32  # as many independent sums as hide the latency of an addition
 NO_LIST = -1
+TOP: Any = np.int64(0)  # a plain 0 would be compiled as a literal, once more
 PICKED = -1.0  # bound of a picked row: below every gain
 
 Singles = NDArray[np.float32]
@@ -123,13 +126,13 @@ def pick_rows(matrix: Floats, cover: Floats, picks: Rows, gains: Doubles) -> int
         while fresh_at[heap[0]] != place:
             row = heap[0]
             bounds[row], fresh_at[row] = gain_of(matrix[row], cover, lanes), place
-            sink(heap, bounds, 0)
+            sink(heap, bounds, TOP)
             evaluations += 1
         row = heap[0]
         picks[place], gains[place] = row, bounds[row]
         raise_cover(matrix[row], cover)
         bounds[row] = PICKED
-        sink(heap, bounds, 0)
+        sink(heap, bounds, TOP)
     return evaluations
 
 
@@ -211,5 +214,5 @@ def pick_listed(
                 cover[column] = max(cover[column], values[row, entry])
             bounds[row] = PICKED
             place += 1
-        sink(heap, bounds, 0)
+        sink(heap, bounds, TOP)
     return place, evaluations

@@ -13,7 +13,7 @@ given is certainly below the threshold; who asked decides the others exactly. So
 depends on the precision, on the numbers left out and on the machine; decisions never do.
 Half of the numbers tell most pairs below 0.7, a quarter most pairs below 0.9.
 
-``seconds`` times a trial: no list of processors could say which precision is fastest here.
+``seconds`` times a trial (``engine_choice``).
 ``is_sound`` tries the bound on hostile rows: some processors saturate whole-number sums.
 
 Left out deliberately: the engines that need torch (``torch_products``).

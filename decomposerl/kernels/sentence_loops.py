@@ -6,6 +6,8 @@ does, which is the readable definition.
 Left out deliberately: words.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +27,7 @@ from decomposerl.kernels.jit import internal
 
 MOST_LETTERS = 7  # of an abbreviation, packed into one integer
 BEFORE_DIGIT = 1
+BEGIN: Any = np.int64(0)  # a plain 0 would be compiled as a literal, once more
 
 Kinds = NDArray[np.uint16]
 Codes = NDArray[np.int32]
@@ -143,7 +146,8 @@ def find_sentences(kinds: Kinds, codes: Codes, length: int, short: Ints, sentenc
     ``short`` are the abbreviations, packed and shifted left by one; the lowest bit says that
     a word is one before a digit only.
     """
-    count = start = place = 0
+    count = place = 0
+    start = BEGIN
     while start < length:
         if kinds[start] & SPACE:  # between two sentences
             place = start = start + 1

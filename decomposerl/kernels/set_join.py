@@ -105,7 +105,7 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     ``matched`` indexes ``right``; ties go to the lowest index. Above ``candidate_budget``
     the candidates come from MinHash, as for ``keep_first_duplicates``.
     """
-    from decomposerl.kernels.set_join_loops import index_rows, match_rows
+    from decomposerl.kernels.set_join_loops import match_rows
 
     exact_threshold(threshold)
     if not left or not right:
@@ -114,8 +114,9 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     if budget is not None and candidates_across(sets, threshold, len(right)) > budget:
         return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
     ready = _prepared(sets, threshold, len(right))
-    index_rows(ready.sets, ready.index, len(right))
     found, none = _nothing_found(len(left)), np.zeros_like(ready.index[1])
+    every, work = np.full_like(none, len(right)), (_unseen(len(right)), ready.least_of)
+    match_rows(ready.sets, 0, ready.index, every, work, (*_nothing_found(len(right)),), True)
 
     def match(first: int) -> None:
         rows, start = found[:, first : first + ROWS_A_BLOCK], len(right) + first

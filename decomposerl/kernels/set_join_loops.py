@@ -158,22 +158,14 @@ def _enter(sets: Sets, row: int, index: Index) -> None:
 enter = inlined(_enter)
 
 
-def _index_rows(sets: Sets, index: Index, rows: int) -> None:
-    """Enter the first ``rows`` rows in their order."""
-    for row in range(rows):
-        enter(sets, row, index)
-
-
-index_rows = compiled(_index_rows)
-
-
 def _match_rows(
     sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts, enters: bool
 ) -> None:
     """Match the rows from ``first`` on with the rows of the index.
 
     ``found`` holds what is known before, and gets the better of that and what the postings
-    behind ``skipped`` give. Where ``enters``, a row that stays unmatched joins the index.
+    behind ``skipped`` give. Where ``enters``, a row that stays unmatched joins the index:
+    all of them where every posting is skipped.
     """
     matched, shared, united = found
     for place in range(matched.size):
