@@ -26,6 +26,7 @@ from dagster_project.profiles import (
     resources_for,
     sources_for,
 )
+from dagster_project.terminal import ends_soon_from_terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems
 from decomposerl.training.experiments import EXPERIMENTS
@@ -62,4 +63,5 @@ def build_definitions(profile: Profile) -> dg.Definitions:
     )
 
 
+ends_soon_from_terminal()
 defs = build_definitions(profile_from_environment())

@@ -28,6 +28,7 @@ from decomposerl.reports.attrition import attrition_text, attrition_wide
 from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.reports.training_report import changes_text
 from decomposerl.training.curves import Change, changes
+from resources.interrupt import STAGES_KEPT, ends_soon
 from resources.tables import DataFolder
 from resources.training.folder import RunFolder, read_outcome
 from resources.training.material import policy_folder
@@ -43,10 +44,11 @@ _Shown = tuple[str, str]  # a table, and what to say below it
 
 def main() -> int:
     """Run the demo on the sample; 0 on success."""
-    fill_environment()
-    profile = dataclasses.replace(profile_from_environment(), corpora=None)
-    with dg.DagsterInstance.get() as instance:
-        return show(profile, instance, Console())
+    with ends_soon(STAGES_KEPT):
+        fill_environment()
+        profile = dataclasses.replace(profile_from_environment(), corpora=None)
+        with dg.DagsterInstance.get() as instance:
+            return show(profile, instance, Console())
 
 
 def show(profile: Profile, instance: dg.DagsterInstance, console: Console) -> int:

@@ -3,8 +3,10 @@
 Left out deliberately: any command (``cli``).
 """
 
+import atexit
 import functools
 import json
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, ParamSpec
@@ -14,26 +16,41 @@ from rich.console import Console
 from rich.text import Text
 
 from decomposerl.errors import DecomposeRLError
+from resources.interrupt import STAGES_KEPT, ends_soon, guarded
 
 if TYPE_CHECKING:
     import polars as pl
 
 _Params = ParamSpec("_Params")
+_RUNS = (["asset", "materialize"], ["job", "execute"])
 _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
 
 
 def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
-    """Let the project's errors end the command with one red line and exit code 2."""
+    """Let the project's errors end the command with one red line and exit code 2.
+
+    Ctrl-C and SIGTERM end it with a sentence (``resources.interrupt``).
+    """
 
     @functools.wraps(command)
     def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
         try:
-            command(*args, **kwargs)
+            with ends_soon():
+                command(*args, **kwargs)
         except DecomposeRLError as error:
             Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
             raise typer.Exit(2) from error
 
     return guarded
+
+
+def ends_soon_from_terminal() -> None:
+    """Guard a run that somebody started in this very process with Dagster's own commands.
+
+    Dagster keeps signals to itself while it loads, and ends an interrupted run with a traceback.
+    """
+    if sys.argv[1:3] in _RUNS and (guard := guarded(STAGES_KEPT)) is not None:
+        atexit.register(guard.close)
 
 
 class Format(StrEnum):

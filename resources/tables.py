@@ -14,8 +14,6 @@ Left out deliberately: partitions inside a file and any knowledge of what a stag
 import dataclasses
 import hashlib
 import json
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +26,7 @@ from upath import UPath
 from decomposerl import schemas
 from decomposerl.errors import SchemaError
 from decomposerl.table import Table
+from resources.temporary import replace_file
 
 _TABLES = {
     "rule_filtered": schemas.RULE_FILTERED,
@@ -102,19 +101,6 @@ class StageOutput:
     pairs: pl.DataFrame | None = None
     cells: pl.DataFrame | None = None
     calls: pl.DataFrame | None = None
-
-
-def replace_file(target: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        write(temporary)
-        with temporary.open("rb") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_parquet(frame: pl.DataFrame, target: Path) -> None:
