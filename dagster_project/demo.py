@@ -6,12 +6,13 @@ sets, each with a file of ``configs``, and builds the catalogue anew. Prints the
 what the training changed on held-out claims, the leaderboard, the path of the DuckDB file and the
 line that opens the UI. Exits with 1 when a run fails.
 
+``python -m dagster_project`` starts it.
+
 Left out deliberately: everything that needs a GPU or a key, and the baselines written out in a
 single call (docs/evaluation.md).
 """
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable
 
@@ -28,7 +29,6 @@ from decomposerl.reports.attrition import attrition_text, attrition_wide
 from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.reports.training_report import changes_text
 from decomposerl.training.curves import Change, changes
-from resources.interrupt import STAGES_KEPT, ends_soon
 from resources.tables import DataFolder
 from resources.training.folder import RunFolder, read_outcome
 from resources.training.material import policy_folder
@@ -44,11 +44,10 @@ _Shown = tuple[str, str]  # a table, and what to say below it
 
 def main() -> int:
     """Run the demo on the sample; 0 on success."""
-    with ends_soon(STAGES_KEPT):
-        fill_environment()
-        profile = dataclasses.replace(profile_from_environment(), corpora=None)
-        with dg.DagsterInstance.get() as instance:
-            return show(profile, instance, Console())
+    fill_environment()
+    profile = dataclasses.replace(profile_from_environment(), corpora=None)
+    with dg.DagsterInstance.get() as instance:
+        return show(profile, instance, Console())
 
 
 def show(profile: Profile, instance: dg.DagsterInstance, console: Console) -> int:
@@ -146,7 +145,3 @@ def _told(outcome: TrainingOutcome) -> list[Change]:
 def _print(console: Console, text: str) -> None:
     console.print()
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,8 @@ safe here: files are replaced whole, answers are stored as they come, watchdogs 
 
 Ctrl-C at a terminal goes to every process of the group, and Dagster has Python children there that
 would each print a traceback. A child takes over which signals its starter's thread blocks: the main
-thread blocks SIGINT, the guard's takes it and wakes the main thread by SIGURG.
+thread blocks SIGINT, the guard's takes it and wakes the main thread by SIGURG. Without that a
+main thread that waits for others would wait on: polars has SIGINT restart system calls.
 
 Left out deliberately: processes that Dagster's daemon started, which are cancelled by Dagster.
 """
