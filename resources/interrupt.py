@@ -57,20 +57,32 @@ def held(why: str) -> Iterator[None]:
 
 
 def guarded(kept: str) -> "Guard | None":
-    """A guard until it is closed; None outside the main thread, which alone may ask for signals."""
-    return Guard(kept) if threading.current_thread() is threading.main_thread() else None
+    """A guard until it is closed.
+
+    None outside the main thread, which alone may ask for signals, and where an output is closed,
+    whose number any file may then have.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    try:
+        return Guard(kept, {(os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in _OUTPUTS})
+    except OSError:
+        return None
 
 
 class Guard:
     """Signals on their way through a pipe to a thread of their own."""
 
-    def __init__(self, kept: str) -> None:
-        """Listen from now on; SIGTERM interrupts as Ctrl-C does, unless something handles it."""
+    def __init__(self, kept: str, shown: set[tuple[int, int]]) -> None:
+        """Listen from now on; SIGTERM interrupts as Ctrl-C does, unless something handles it.
+
+        ``shown`` are device and node of the outputs.
+        """
         self._kept, self._number, self._noticed_at = kept, 0, 0.0
         self._interrupted = False
         self._reading = threading.RLock()  # a handler may run while its thread reads
         self._terminal = os.dup(2)
-        self._shown = {(os.fstat(fd).st_dev, os.fstat(fd).st_ino) for fd in _OUTPUTS}
+        self._shown = shown
         self._pipe = os.pipe()
         for end in self._pipe:
             os.set_blocking(end, False)

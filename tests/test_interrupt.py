@@ -109,6 +109,21 @@ def test_a_guard_gives_back_what_it_took():
     assert [None] == found
 
 
+@pytest.mark.parametrize("closed", [1, 2])
+def test_a_closed_output_is_no_error(closed: int):
+    """``2>&-``: the command runs, unguarded."""
+    shell = f'exec "$@" {closed}>&-'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    script = (
+        "import sys\nfrom resources.interrupt import guarded\nsys.exit(guarded('') is not None)"
+    )
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell, "sh", *words], cwd=ROOT, env=environment, check=False
+    )
+    assert 0 == done.returncode
+
+
 def test_a_team_does_not_wait_for_tasks_when_it_is_interrupted():
     """Tasks at work go on unread, those that wait never start; an error still waits for all."""
     go, done = threading.Event(), []
