@@ -42,7 +42,7 @@ help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
 demo: $(STAMPS)/demo .dagster_home/dagster.yaml
-	@$(BIN)/python -m dagster_project.demo
+	@$(BIN)/python -m dagster_project
 
 ui: $(STAMPS)/demo .dagster_home/dagster.yaml
 	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml

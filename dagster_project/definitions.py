@@ -30,6 +30,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.selection import guarded, refuse_unmatched, typed_selection
+from dagster_project.terminal import ends_soon_from_terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems
 from decomposerl.training.experiments import EXPERIMENTS
@@ -71,6 +72,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
 
 if last_word.runs_the_graph(sys.argv):
     last_word.install()
+ends_soon_from_terminal()
 defs = build_definitions(profile_from_environment())
 selection = typed_selection(sys.argv)
 if selection is not None:

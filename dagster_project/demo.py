@@ -6,12 +6,13 @@ sets, each with a file of ``configs``, and builds the catalogue anew. Prints the
 what the training changed on held-out claims, the leaderboard, the path of the DuckDB file and the
 line that opens the UI. Exits with 1 when a run fails.
 
+``python -m dagster_project`` starts it.
+
 Left out deliberately: everything that needs a GPU or a key, and the baselines written out in a
 single call (docs/evaluation.md).
 """
 
 import dataclasses
-import sys
 import time
 from collections.abc import Callable
 
@@ -145,7 +146,3 @@ def _told(outcome: TrainingOutcome) -> list[Change]:
 def _print(console: Console, text: str) -> None:
     console.print()
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -3,8 +3,10 @@
 Left out deliberately: any command (``cli``).
 """
 
+import atexit
 import functools
 import json
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -15,17 +17,22 @@ from rich.console import Console
 from rich.text import Text
 
 from decomposerl.errors import DecomposeRLError
+from resources.interrupt import STAGES_KEPT, ends_soon, guarded
 from resources.places import local
 
 if TYPE_CHECKING:
     import polars as pl
 
 _Params = ParamSpec("_Params")
+_RUNS = (["asset", "materialize"], ["job", "execute"])
 _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
 
 
 def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
-    """Let the project's errors, and those of files, end a command with one red line and code 2."""
+    """Let the project's errors, and those of files, end a command with one red line and code 2.
+
+    Ctrl-C and SIGTERM end it with a sentence (``resources.interrupt``).
+    """
 
     @functools.wraps(command)
     def guarded(*args: _Params.args, **kwargs: _Params.kwargs) -> None:
@@ -33,7 +40,8 @@ def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
             for name, value in kwargs.items():
                 if isinstance(value, Path):
                     local(str(value), name)
-            command(*args, **kwargs)
+            with ends_soon():
+                command(*args, **kwargs)
         except BrokenPipeError:
             raise
         except (DecomposeRLError, OSError) as error:
@@ -47,6 +55,15 @@ def _said(error: DecomposeRLError | OSError) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
+
+
+def ends_soon_from_terminal() -> None:
+    """Guard a run that somebody started in this very process with Dagster's own commands.
+
+    Dagster keeps signals to itself while it loads, and ends an interrupted run with a traceback.
+    """
+    if sys.argv[1:3] in _RUNS and (guard := guarded(STAGES_KEPT)) is not None:
+        atexit.register(guard.close)
 
 
 class Format(StrEnum):

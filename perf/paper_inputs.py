@@ -33,7 +33,8 @@ from perf.inputs import (
 )
 from perf.paper_plan import COUNTS, TESTS, Plan, plan_pool
 from resources import replay
-from resources.tables import StageRun, replace_file, run_path, write_parquet
+from resources.tables import StageRun, run_path, write_parquet
+from resources.temporary import replace_file
 
 DIMENSIONS = 3_072
 UNLIKE = {"copied": 0.0, "covered": 0.5}  # likeness comes from the plan alone

@@ -13,8 +13,6 @@ Left out deliberately: any change to the Parquet, and queries (``docs/browsing.m
 
 import json
 import os
-import time
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,12 +28,12 @@ from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrit
 from decomposerl.table import Table
 from resources.catalogue_training import ATTEMPTS, attempts
 from resources.catalogue_views import Current, views
+from resources.temporary import aside
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FILE = "decomposerl.duckdb"
-_ABANDONED_S = 3600.0
 
 
 def build_catalogue(
@@ -228,16 +226,8 @@ def _known_sources() -> Sequence[Source]:
 @contextmanager
 def _swapped_in(target: Path) -> Iterator[Path]:
     """A name beside ``target`` to build under; renamed over it unless the body raises."""
-    pattern = f".{target.name}.*.building*"
-    for abandoned in target.parent.glob(pattern):  # builds that were killed
-        if time.time() - abandoned.stat().st_mtime > _ABANDONED_S:
-            abandoned.unlink(missing_ok=True)
-    building = target.with_name(f".{target.name}.{uuid.uuid4().hex}.building")
-    try:
+    with aside(target, "building") as building:
         yield building
         # A log left by someone who wrote into the old file must not be replayed on the new.
         target.with_name(f"{target.name}.wal").unlink(missing_ok=True)
         os.replace(building, target)  # noqa: PTH105 - the atomic rename, by its usual name
-    finally:
-        for path in (building, building.with_name(f"{building.name}.wal")):
-            path.unlink(missing_ok=True)

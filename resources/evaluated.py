@@ -21,7 +21,8 @@ from decomposerl.evaluation.derived import DERIVED
 from decomposerl.evaluation.examined import Examined
 from decomposerl.evaluation.leaderboard import Runs
 from decomposerl.evaluation.regression import REMEDY, Cell, accepted_from, accepted_json
-from resources.tables import DataFolder, replace_file
+from resources.tables import DataFolder
+from resources.temporary import replace_file
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"

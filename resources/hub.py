@@ -18,7 +18,6 @@ looked up in the hub's local cache.
 import fnmatch
 import hashlib
 import json
-import os
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from urllib.parse import unquote, urlsplit
 
 from decomposerl.claims.source import HubLocation
 from decomposerl.errors import EngineMissing, SourceError, SourceFileError
+from resources.temporary import replace_file
 
 _LOCAL = "file://"
 _HEADER = "# Written by the first fetch of each corpus; delete an entry to take a newer one.\n"
@@ -145,10 +145,7 @@ def write_lock(path: Path, locks: Mapping[str, Lock]) -> None:
         lines.append(f"[{json.dumps(repo)}.sha256]")
         lines += [f"{json.dumps(f)} = {json.dumps(h)}" for f, h in sorted(lock.sha256.items())]
         lines.append("")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text("\n".join(lines), encoding="utf-8")
-    temporary.replace(path)
+    replace_file(path, lambda aside: aside.write_text("\n".join(lines), encoding="utf-8"))
 
 
 def sha256_of(path: Path) -> str:
@@ -167,10 +164,7 @@ def _verify(repo_id: str, file: str, digest: str, known: Mapping[str, str]) -> N
 
 
 def _copy(found: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    shutil.copyfile(found, temporary)
-    temporary.replace(target)
+    replace_file(target, lambda aside: shutil.copyfile(found, aside))
 
 
 def _repository(location: HubLocation, endpoint: str | None, token: str | None) -> _Repository:

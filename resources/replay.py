@@ -22,7 +22,8 @@ from decomposerl.errors import EngineError
 from resources.places import LocalPath
 from resources.profile_defaults import ProfileDefaults
 from resources.shards import key_of
-from resources.tables import replace_file, write_parquet
+from resources.tables import write_parquet
+from resources.temporary import replace_file
 
 Pair = tuple[str, str]
 _SHOWN = 80

@@ -9,14 +9,13 @@ engine that could read it would grade its own exam.
 """
 
 import hashlib
-import shutil
 import sqlite3
-import tempfile
 from pathlib import Path
 
 import polars as pl
 
 import decomposerl.sample as generator
+from resources.temporary import aside, remove_abandoned
 
 
 def ensure_sample(root: Path) -> Path:
@@ -27,14 +26,11 @@ def ensure_sample(root: Path) -> Path:
     """
     target = root / fingerprint()
     if target.is_dir():
+        remove_abandoned(root)
         return target
-    root.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=".writing-", dir=root))
-    try:
+    with aside(target, "writing") as staging:
         _write(staging)
         _publish(staging, target)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     return target
 
 
@@ -61,5 +57,3 @@ def _publish(staging: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir():  # not a race that another writer won
             raise
-    else:
-        target.chmod(0o755)  # a temporary folder is private to its owner

@@ -13,9 +13,7 @@ engine whose answers change must change its name.
 
 import contextlib
 import hashlib
-import os
 import re
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
+from resources.temporary import replace_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -141,15 +140,11 @@ class Shelf:
 
         keys = table.column("key").to_pylist()
         target = self._folder / f"{key_of(*keys)[:16]}.parquet"
-        self._folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=self._folder, suffix=".tmp")
-        os.close(handle)
         named = table.replace_schema_metadata(self._metadata(table.schema.field("value").type))
-        try:
-            pq.write_table(named, name, compression="zstd", write_page_checksum=True)
-            Path(name).replace(target)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        replace_file(
+            target,
+            lambda path: pq.write_table(named, path, compression="zstd", write_page_checksum=True),
+        )
         self._index[target] = frozenset(keys)
         return target
 

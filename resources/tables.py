@@ -14,11 +14,9 @@ Left out deliberately: partitions inside a file and any knowledge of what a stag
 import dataclasses
 import hashlib
 import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from errno import EIO
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,6 +30,7 @@ from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
 from decomposerl.table import Table
 from resources.places import LocalPath
 from resources.profile_defaults import ProfileDefaults
+from resources.temporary import replace_file
 
 _TABLES = {
     "rule_filtered": schemas.RULE_FILTERED,
@@ -106,25 +105,6 @@ class StageOutput:
     pairs: pl.DataFrame | None = None
     cells: pl.DataFrame | None = None
     calls: pl.DataFrame | None = None
-
-
-def replace_file(target: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it.
-
-    Raises:
-        OSError: it cannot be written; ``filename`` is ``target``.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        write(temporary)
-        with temporary.open("rb") as handle:
-            os.fsync(handle.fileno())
-        temporary.replace(target)
-    except OSError as error:  # a full disk, for one, is reported without a name
-        raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def write_parquet(frame: pl.DataFrame, target: Path) -> None:

@@ -39,6 +39,7 @@ DOMAIN_IMPORTS = {
     # engines of single functions, imported inside them
     "datasketch",
     "sklearn",
+    "scipy",
     "matplotlib",
     "PIL",
     "numba",

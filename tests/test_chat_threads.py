@@ -1,7 +1,11 @@
 """Batches beside each other: in threads of one client, and in clients of one cache."""
 
+import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import fault_server as server
@@ -15,6 +19,26 @@ from resources.chat.client import ChatClient
 def wait_until_asked(served: FaultServer, times: int) -> None:
     while len(served.asked) < times:
         time.sleep(0.005)
+
+
+@contextmanager
+def interrupted(when: Callable[[], None]) -> Iterator[None]:
+    """Interrupt this thread after ``when``, by the signal that wakes it under a guard."""
+    main = threading.get_ident()
+
+    def interrupt() -> None:
+        when()
+        signal.pthread_kill(main, signal.SIGURG)
+
+    before = signal.signal(signal.SIGURG, signal.default_int_handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        thread.join()
+        signal.signal(signal.SIGURG, before)
 
 
 def test_threads_share_the_requests_in_flight(tmp_path: Path):
@@ -42,6 +66,34 @@ def test_no_more_calls_are_in_flight_than_allowed():
         batches = [[request(n) for n in range(start, start + 15)] for start in (0, 15)]
         list(pool.map(chat.complete, batches))
         assert (30, 5) == (len(served.asked), served.most_in_flight)
+
+
+def test_an_interrupt_keeps_the_replies_that_are_on_their_way(tmp_path: Path):
+    """Four of forty questions were sent: they are paid for, stored, and no fifth is sent."""
+    many = [request(number) for number in range(40)]
+    with FaultServer(usual=Answer(delay_s=0.5)) as served:
+        with (
+            ChatClient(settings(served.url, concurrency=4), tmp_path) as chat,
+            interrupted(lambda: wait_until_asked(served, 4)),
+        ):
+            chat.complete(many)
+        assert 4 == len(served.asked)
+        with ChatClient(settings(served.url), tmp_path) as again:
+            found = again.complete(many)
+        assert (40, 4) == (len(served.asked), again.counts.hits)
+        assert [well_text(f"q {number}") for number in range(40)] == [one.text for one in found]
+
+
+def test_an_interrupt_does_not_wait_for_a_server_that_hangs(tmp_path: Path):
+    """A second, no more; what did not come is asked by the next run."""
+    with (
+        FaultServer([server.HANGING]) as served,
+        ChatClient(settings(served.url, call_deadline_s=60.0), tmp_path) as chat,
+    ):
+        started = time.monotonic()
+        with interrupted(lambda: wait_until_asked(served, 1)):
+            chat.complete([request(1)])
+        assert time.monotonic() - started < 20
 
 
 def test_a_batch_that_is_given_up_takes_no_other_with_it():

@@ -85,6 +85,39 @@ def test_a_short_run_marks_its_rows_and_their_mean():
     assert not compared(sets, found, FAST)["limited"].any()
 
 
+def test_a_short_run_and_a_tiny_set_have_no_p_value():
+    """Four claims, 100 points apart: an interval and a reason, no p-value, none in the page."""
+    tiny = claims([S, R, S, R])
+    found = {"a": said(tiny, [S, R, S, R]), "b": said(tiny, [R, S, R, S])}
+    for limited, why in ((set(), "n = 2 of a label < 10"), ({("b", "toy")}, "limited run")):
+        frame = compared({"toy": tiny}, {"toy": found}, FAST, limited)
+        (row,) = frame.to_dicts()
+        assert (None, None, None, why) == tuple(
+            row[name] for name in ("p_bootstrap", "p_mcnemar", "p_holm", "no_p")
+        )
+        assert row["low"] < 10 < row["high"] == row["difference"] == 100
+        shown = comparison_markdown(frame).splitlines()[-1].replace("\\", "")
+        assert f"| – | – | – ({why.replace('<', '&lt;')}) |" in shown
+
+
+def test_holm_corrects_over_the_tests_that_are_shown():
+    """Eight whole test sets and a short one: the factor of the smallest p is eight."""
+    sets = dict.fromkeys(IN_DOMAIN, TOY)
+    found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
+    frame = compared(sets, found, FAST, {("a", IN_DOMAIN[0])})
+    whole = frame.filter(~pl.col("limited"))
+    assert frame.filter("limited")["p_holm"].null_count() == 2
+    assert whole["p_holm"][0] == pytest.approx(8 * whole["p_bootstrap"][0])
+
+
+def test_systems_that_hardly_differ_have_no_p_value():
+    """Five claims apart say nothing at 5 %; six may."""
+    for apart, why in ((5, "n = 5 differ < 6"), (6, None)):
+        words = [S, S] * apart + [S, R] * (20 - apart)
+        frame = compared({"toy": TOY}, {"toy": {"a": RIGHT, "b": said(TOY, words)}}, FAST)
+        assert [why] == frame["no_p"].to_list()
+
+
 def test_all_pairs_or_those_with_one():
     """Without a choice each pair stands once; with one every other system faces it."""
     found = {"toy": {"a": RIGHT, "b": HALF, "c": WRONG}}

@@ -49,6 +49,13 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     assert [] == [line for line in below if "the paper's " in line and "↳" in line]
 
 
+def test_an_uneven_interval_is_shown_with_both_bounds():
+    """Four of four are no ``100.0±0.0``, nor half of a side that is not there."""
+    row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}
+    assert "100.0 [53.5, 100.0]" in leaderboard_text(board(row), {"fever": "FEVER"})
+    assert "100.0 \\[53.5, 100.0\\]" in leaderboard_markdown(board(row), {"fever": "FEVER"})
+
+
 def test_no_line_of_a_table_is_wider_than_a_terminal():
     """Columns that do not fit follow in blocks of their own, each with every row's head."""
     for width in (60, 100, 1_000):

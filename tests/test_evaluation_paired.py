@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from strategies import LAW
 
 from decomposerl.evaluation.bootstrap import clusters_of, generator
 from decomposerl.evaluation.paired import (
@@ -56,11 +57,12 @@ def test_a_difference_is_found_with_its_interval():
 
 
 def test_a_system_is_not_better_than_itself():
-    """Paired draws of one system have no spread: no difference, p-values of 1."""
+    """No difference, p-values of 1, and the interval says how few claims that rests on."""
     labels = np.array([0, 1] * 20)
     verdicts = np.array([0, 1, 1, 1] * 10)
     told, _ = compare(labels, verdicts, verdicts, clusters_of(labels), generator(0), 100)
-    assert (told.difference, told.low, told.high) == (0, 0, 0)
+    assert told.difference == 0
+    assert -0.1 < told.low < 0 < told.high < 0.1
     assert (told.p_bootstrap, told.p_mcnemar) == (1, 1)
 
 
@@ -93,6 +95,39 @@ def test_means_of_benchmarks():
     assert (mean.rows, mean.p_mcnemar) == (1_200, None)
     with pytest.raises(ValueError, match="no benchmark"):
         mean_difference([])
+
+
+def test_four_claims_prove_nothing():
+    """All right against all wrong of four: no narrow interval, McNemar's p, and none is shown."""
+    labels = np.array([0, 1, 0, 1])
+    told, _ = compare(labels, labels, 1 - labels, clusters_of(labels), generator(0), 1_000)
+    assert told.difference == 1
+    assert 0 < told.low < 0.1
+    assert told.high == 1
+    assert (0.125, 0.125) == (told.p_bootstrap, told.p_mcnemar)
+    assert told.p == 0.125
+    assert "n = 2 of a label < 10" == told.too_small
+
+
+@LAW
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 2)), min_size=4),
+    st.integers(1, 6),
+)
+def test_no_p_value_is_below_what_the_differing_documents_allow(
+    rows: list[tuple[int, int, int]], size: int
+):
+    """2 ** (1 - m) for m documents, in a test set and in a mean; shown only from six on."""
+    labels, ours, theirs = np.array([*rows, (0, 0, 0), (1, 1, 1)]).T
+    clusters = clusters_of(labels, (np.arange(len(labels)) // size).tolist())
+    told, draws = compare(labels, ours, theirs, clusters, generator(0), 200)
+    mean = mean_difference([(told, draws)] * 3)
+    for one in (told, mean):
+        assert one.p_bootstrap >= min(1, 2.0 ** (1 - one.differing))
+        assert one.too_small or one.differing >= 6
+        assert -1 <= one.low <= one.difference <= one.high <= 1
+        assert one.low < one.high
+    assert mean.differing == 3 * told.differing
 
 
 def test_holm_by_hand():

@@ -176,6 +176,23 @@ def test_questions_are_counted_where_claims_were_decomposed():
     assert of(asked, "abstention_rate")["score"] == pytest.approx(100 * 2 / 6)
 
 
+def test_no_interval_collapses():
+    """All right: every share has room below, what only the bootstrap knows has no interval."""
+    labelled = claims(6)
+    right = predictions(labelled).with_columns(
+        verdict=labelled["label"],
+        parse_status=pl.lit("parsed"),
+        confidence_normalised=pl.lit(1.0),
+        support_score=(labelled["label"] == "Supported").cast(pl.Float64),
+    )
+    found = score(right, labelled, QUICK).filter(pl.col("score").is_not_null())
+    for row in found.iter_rows(named=True):
+        if row["low"] is None:
+            assert row["metric"].startswith(("auroc", "ece", "brier", "calls"))
+        else:
+            assert row["low"] < row["high"], row
+
+
 def test_one_label_alone_gives_no_balanced_accuracy():
     """What is not defined is null; the recall of the label that is there is not."""
     labelled = claims().filter(label="Supported")

@@ -168,7 +168,7 @@ def test_an_undeclared_asset_has_no_table():
 _WRITER = """
 import sys, time
 from pathlib import Path
-from resources.tables import replace_file
+from resources.temporary import replace_file
 def slow(path):
     with path.open("wb") as handle:
         handle.write(b"half of the new")

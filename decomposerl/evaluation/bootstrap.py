@@ -10,8 +10,12 @@ A cluster is a document with all its claims. Strata keep the labels' shares: clu
 hold only Supported claims, only Refuted ones, and both are drawn apart, each as often as there
 are of them. With one claim per document this is the bootstrap within labels.
 
-Left out deliberately: which metric (``evaluation.metrics``), and corrections of bias: the
-interval is the percentiles of the draws.
+Percentiles of few clusters, or of draws that are all the same, are narrower than what is known:
+``safe_interval`` gives none there.
+
+Left out deliberately: which metric (``evaluation.metrics``), shares of claims, whose intervals have
+a closed form (``evaluation.intervals``), and corrections of bias: the interval is the percentiles
+of the draws.
 """
 
 import hashlib
@@ -25,6 +29,8 @@ from decomposerl.evaluation.metrics import Codes, Counts, Numbers
 
 DRAWS = 10_000
 LEVEL = 0.95
+LEAST_UNITS = 30
+"""Clusters of which percentiles of draws are taken at least."""
 _BLOCK = 1 << 17
 """Numbers held at once: what fits a core's cache."""
 _FEW = 8
@@ -51,6 +57,11 @@ class Clusters:
         """Sums of columns (n, k) over the claims of each cluster, shape (clusters, k)."""
         rows = [np.bincount(self.of_row, column, self.count) for column in columns.T]
         return np.stack(rows, axis=1)
+
+    def fewest(self, sides: NDArray[np.bool_]) -> int:
+        """Clusters with a claim of the side (n,) that fewer have."""
+        both = self.sums(np.stack([sides, ~sides], axis=1)) > 0
+        return int(both.sum(axis=0).min())
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
@@ -98,6 +109,12 @@ def interval(values: Numbers, level: float = LEVEL) -> tuple[float, float]:
         return np.nan, np.nan
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def safe_interval(values: Numbers, units: int, level: float = LEVEL) -> tuple[float, float]:
+    """``interval`` of draws over so many clusters; NaN below ``LEAST_UNITS`` or without spread."""
+    low, high = interval(values, level)
+    return (low, high) if units >= LEAST_UNITS and low < high else (np.nan, np.nan)
 
 
 def auroc_draws(

@@ -6,8 +6,10 @@ both have, and for each mean of the leaderboard whose parts both have, the diffe
 A claim without a verdict counts as wrong for the system that gave none. A row that a short run is
 in, also as a part of a mean, is ``limited``.
 
-Holm's correction is over the test sets of a pair; the two means are a family of their own. A test
-set on which a balanced accuracy is not defined (one label alone) gives no row.
+A limited row, and one of too few documents (``paired.Difference.too_small``), has no p-value;
+``no_p`` says why. Holm's correction is over the test sets of a pair that have one; the two means
+are a family of their own. A test set on which a balanced accuracy is not defined (one label alone)
+gives no row.
 
 Left out deliberately: the tests themselves (``evaluation.paired``), and a verdict of "better":
 intervals and p-values are shown, a reader decides.
@@ -27,6 +29,7 @@ from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
 from decomposerl.schemas import COMPARISON
 
+LIMITED = "limited run"
 Predictions = Mapping[str, Mapping[str, pl.DataFrame]]
 """Test set to system to its ``PREDICTIONS``."""
 _Told = tuple[Difference, Numbers]
@@ -145,8 +148,10 @@ def _joint(engines: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 
 def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, object]]:
-    """The rows of one family of tests, corrected together."""
-    corrected = holm([told.p_bootstrap for told in found.values()])
+    """The rows of one family of tests; those that have a p-value are corrected together."""
+    why = {n: LIMITED if n in pair.limited else told.too_small for n, told in found.items()}
+    tested = [name for name in found if not why[name]]
+    corrected = dict(zip(tested, holm([found[name].p for name in tested]), strict=True))
     return [
         {
             "benchmark": name,
@@ -159,9 +164,10 @@ def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, obje
             "difference": 100 * told.difference,
             "low": 100 * told.low,
             "high": 100 * told.high,
-            "p_bootstrap": told.p_bootstrap,
-            "p_mcnemar": told.p_mcnemar,
-            "p_holm": p_holm,
+            "p_bootstrap": None if why[name] else told.p_bootstrap,
+            "p_mcnemar": None if why[name] else told.p_mcnemar,
+            "p_holm": corrected.get(name),
+            "no_p": why[name] or None,
         }
-        for (name, told), p_holm in zip(found.items(), corrected, strict=True)
+        for name, told in found.items()
     ]

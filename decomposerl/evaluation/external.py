@@ -1,8 +1,8 @@
 """Scores of anybody's predictions: the metrics of this project over matched examples.
 
-Takes examples of ``evaluation.matching``, gives one row a group and metric, with bootstrap
-intervals: all claims first, then each group (a part of a benchmark, say), then the uniform mean
-over groups, which is how benchmarks of several parts are mostly reported.
+Takes examples of ``evaluation.matching``, gives one row a group and metric, with the intervals of
+``evaluation.scores``: all claims first, then each group (a part of a benchmark, say), then the
+uniform mean over groups, which is how benchmarks of several parts are mostly reported.
 
 Left out deliberately: files and options (``dagster_project.metrics_run``).
 """
@@ -16,13 +16,12 @@ import polars as pl
 
 from decomposerl.evaluation.bootstrap import (
     DRAWS,
-    LEVEL,
     auroc_draws,
     clusters_of,
     generator,
-    interval,
-    resampled_sums,
+    safe_interval,
 )
+from decomposerl.evaluation.intervals import Bounds, mean_interval, metric_interval
 from decomposerl.evaluation.matching import Example
 from decomposerl.evaluation.metrics import (
     COUNT_METRICS,
@@ -31,11 +30,11 @@ from decomposerl.evaluation.metrics import (
     Numbers,
     auroc,
     codes_of,
-    indicators,
     outcome_table,
 )
 from decomposerl.evaluation.threshold import Threshold
 
+_NO_BOUNDS = (np.nan, np.nan)
 ALL, MEAN = "all", "mean of groups"
 Kind = Literal["total", "group", "mean"]
 COLUMNS = pl.Schema(
@@ -59,7 +58,7 @@ COLUMNS = pl.Schema(
 
 @dataclass(frozen=True, slots=True)
 class Draws:
-    """How intervals are taken: ``ranked`` draws for AUROC, ``draws`` for all else; 0: none."""
+    """How intervals are taken: ``ranked`` draws for AUROC; no interval where ``draws`` is 0."""
 
     draws: int = DRAWS
     ranked: int = 1_000
@@ -69,7 +68,7 @@ class Draws:
 @dataclass(frozen=True, slots=True)
 class _Figure:
     score: float
-    draws: Numbers
+    bounds: Bounds
 
 
 def labels_of(examples: Sequence[Example]) -> Codes:
@@ -111,11 +110,12 @@ def _figures(
     labels, verdicts = labels_of(examples), _verdicts(examples, threshold)
     documents = [example.document for example in examples]
     clusters = clusters_of(labels, documents)
-    rng = generator(draws.seed, name)
-    sums = resampled_sums(indicators(labels, verdicts), clusters, rng, draws.draws)
-    tables, table = sums.reshape(-1, 2, 3), outcome_table(labels, verdicts)
+    table = outcome_table(labels, verdicts)
     found = {
-        metric: _Figure(float(measure(table)), measure(tables))
+        metric: _Figure(
+            float(measure(table)),
+            metric_interval(metric, labels, verdicts, clusters) if draws.draws else _NO_BOUNDS,
+        )
         for metric, measure in COUNT_METRICS.items()
     }
     scores = scores_of(examples)
@@ -125,8 +125,10 @@ def _figures(
         held = clusters_of(
             labels[there], [d for d, has in zip(documents, there, strict=True) if has]
         )
+        rng = generator(draws.seed, name)
         ranked = auroc_draws(scores[there], supported, held, rng, draws.ranked)
-        found["auroc"] = _Figure(auroc(scores[there], supported), ranked)
+        bounds = safe_interval(ranked, held.fewest(supported))
+        found["auroc"] = _Figure(auroc(scores[there], supported), bounds)
     return found
 
 
@@ -143,13 +145,14 @@ def _sizes(examples: Sequence[Example], threshold: Threshold | None) -> tuple[in
 
 
 def _mean(parts: Sequence[_Figure]) -> _Figure:
-    score = float(np.mean([part.score for part in parts]))
-    return _Figure(score, np.mean([part.draws for part in parts], axis=0))
+    scores = [part.score for part in parts]
+    bounds = mean_interval(scores, *zip(*(part.bounds for part in parts), strict=True))
+    return _Figure(float(np.mean(scores)), bounds)
 
 
 def _rows(
     kind: Kind, name: str, figures: dict[str, _Figure], *sizes: int
 ) -> Iterator[list[object]]:
     for metric, figure in figures.items():
-        numbers = (figure.score, *interval(figure.draws, LEVEL))
+        numbers = (figure.score, *figure.bounds)
         yield [kind, name, metric, *(None if np.isnan(x) else 100 * x for x in numbers), *sizes]

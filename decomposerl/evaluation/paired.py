@@ -1,8 +1,12 @@
 """Is one system better than another? Both on the same claims.
 
 Takes labels and the two systems' verdicts as codes of ``evaluation.metrics``, gives the
-difference in balanced accuracy with the interval of a paired bootstrap, its p-value, and
-McNemar's exact test; and Holm's correction for many such questions.
+difference in balanced accuracy with its interval (``evaluation.intervals``), the p-value of a
+paired bootstrap, and McNemar's exact test; and Holm's correction for many such questions.
+
+The bootstrap's p-value is never below ``2 ** (1 - m)``, the least that an exact sign test over the
+m documents on which the systems differ can give. ``too_small`` says where no p-value should be
+shown at all, and ``Difference.p`` is the one to correct: the larger of the two tests'.
 
 Left out deliberately: joining two systems' predictions (``evaluation.comparison``).
 """
@@ -14,8 +18,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.evaluation.bootstrap import DRAWS, Clusters, interval, resampled_sums
+from decomposerl.evaluation.bootstrap import DRAWS, Clusters, resampled_sums
+from decomposerl.evaluation.intervals import difference_interval, mean_interval
 from decomposerl.evaluation.metrics import (
+    SUPPORTED,
     Codes,
     Numbers,
     balanced_accuracy,
@@ -23,13 +29,19 @@ from decomposerl.evaluation.metrics import (
     outcome_table,
 )
 
+LEAST_DIFFERING = 6
+"""Documents on which two systems must differ: of five no sign test is below 2 / 2**5 = 0.06."""
+LEAST_OF_A_LABEL = 10
+"""Documents that each label must have."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One system minus another: balanced accuracies 0..1, so -1..1, with 95 % interval.
 
     ``p_bootstrap`` and ``p_mcnemar`` are two-sided; the latter is None for a mean of several
-    benchmarks, which have no claims in common to count.
+    benchmarks, which have no claims in common to count. ``differing`` documents tell the two apart,
+    and ``of_a_label`` have a claim of the rarer label (a mean: in the benchmark with the fewest).
     """
 
     rows: int
@@ -38,6 +50,22 @@ class Difference:
     high: float
     p_bootstrap: float
     p_mcnemar: float | None
+    differing: int
+    of_a_label: int
+
+    @property
+    def p(self) -> float:
+        """The larger of the two p-values: each is too small where its assumptions fail."""
+        return self.p_bootstrap if self.p_mcnemar is None else max(self.p_bootstrap, self.p_mcnemar)
+
+    @property
+    def too_small(self) -> str:
+        """Why no p-value should be shown, empty where one may be."""
+        if self.of_a_label < LEAST_OF_A_LABEL:
+            return f"n = {self.of_a_label} of a label < {LEAST_OF_A_LABEL}"
+        if self.differing < LEAST_DIFFERING:
+            return f"n = {self.differing} differ < {LEAST_DIFFERING}"
+        return ""
 
 
 def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
@@ -54,9 +82,31 @@ def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
     both = np.hstack([indicators(labels, verdicts), indicators(labels, others)])
     tables = resampled_sums(both, clusters, rng, draws).reshape(draws, 2, 2, 3)
     found = balanced_accuracy(tables[:, 0]) - balanced_accuracy(tables[:, 1])
-    p_mcnemar = mcnemar(verdicts == labels, others == labels)
-    told = Difference(len(labels), difference, *interval(found), p_two_sided(found), p_mcnemar)
+    differing, of_a_label = _documents(labels, verdicts, others, clusters)
+    told = Difference(
+        len(labels),
+        difference,
+        *difference_interval(labels, verdicts, others, clusters),
+        max(p_two_sided(found), _least_p(differing)),
+        mcnemar(verdicts == labels, others == labels),
+        differing,
+        of_a_label,
+    )
     return told, found
+
+
+def _documents(
+    labels: Codes, verdicts: Codes, others: Codes, clusters: Clusters
+) -> tuple[int, int]:
+    """How many clusters tell the two apart, and how many have a claim of the rarer label."""
+    gained = (verdicts == labels).astype(np.int64) - (others == labels)
+    supported = labels == SUPPORTED
+    sides = np.stack([gained * supported, gained * ~supported], axis=1)
+    return int(clusters.sums(sides).any(axis=1).sum()), clusters.fewest(supported)
+
+
+def _least_p(differing: int) -> float:
+    return min(1.0, 2.0 ** (1 - differing))
 
 
 def mean_difference(parts: Sequence[tuple[Difference, Numbers]]) -> Difference:
@@ -68,9 +118,18 @@ def mean_difference(parts: Sequence[tuple[Difference, Numbers]]) -> Difference:
     if not parts:
         raise ValueError("a mean over no benchmark")
     draws = np.mean([found for _, found in parts], axis=0)
-    difference = float(np.mean([told.difference for told, _ in parts]))
-    rows = sum(told.rows for told, _ in parts)
-    return Difference(rows, difference, *interval(draws), p_two_sided(draws), None)
+    every = [told for told, _ in parts]
+    differing = sum(told.differing for told in every)
+    differences, lows, highs = zip(*((t.difference, t.low, t.high) for t in every), strict=True)
+    return Difference(
+        sum(told.rows for told in every),
+        float(np.mean(differences)),
+        *mean_interval(differences, lows, highs),
+        max(p_two_sided(draws), _least_p(differing)),
+        None,
+        differing,
+        min(told.of_a_label for told in every),
+    )
 
 
 def p_two_sided(differences: Numbers) -> float:

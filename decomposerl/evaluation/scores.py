@@ -9,6 +9,9 @@ the claims that have a verdict with that confidence (``rows`` tells), for all cl
 supported claims score above refuted ones.
 ``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's parts.
 
+Shares of claims have intervals in closed form (``evaluation.intervals``); AUROC, calibration and
+counts have the bootstrap's, or none where there are too few claims for it.
+
 Left out deliberately: comparisons (``evaluation.paired``) and layout.
 """
 
@@ -28,8 +31,14 @@ from decomposerl.evaluation.bootstrap import (
     auroc_draws,
     clusters_of,
     generator,
-    interval,
     resampled_sums,
+    safe_interval,
+)
+from decomposerl.evaluation.intervals import (
+    Bounds,
+    mean_interval,
+    metric_interval,
+    share_interval,
 )
 from decomposerl.evaluation.metrics import (
     BINS,
@@ -41,7 +50,6 @@ from decomposerl.evaluation.metrics import (
     bin_numbers,
     brier,
     calibration_error,
-    indicators,
     outcome_table,
 )
 from decomposerl.evaluation.scored_claims import codes_and_clusters, scored_claims, slices
@@ -54,6 +62,7 @@ CONFIDENCES = {
     "calibrated": "confidence_calibrated",
     "agreement": "agreement",
 }
+BALANCED = "balanced_accuracy"
 MEAN_OF_SUBSETS = "balanced_accuracy_mean_of_subsets"
 _BINNINGS: tuple[Literal["mass", "width"], ...] = ("mass", "width")
 _TRACED = pl.col("trace").is_not_null()
@@ -67,8 +76,14 @@ _RATIOS: Mapping[str, tuple[pl.Expr, pl.Expr]] = {
 }
 
 
+_COUNT = "_per_claim"
+
+
 class ScoreSettings(Settings):
-    """How intervals are taken. ``confidence_draws`` are for metrics of confidence."""
+    """How intervals are taken. ``confidence_draws`` are for metrics of confidence.
+
+    ``draws`` are for counts; shares of claims need none.
+    """
 
     draws: int = DRAWS
     confidence_draws: int = 1_000
@@ -94,11 +109,10 @@ class _Part:
         whose = (self.frame["benchmark"][0], self.frame["system"][0])
         return generator(self.settings.seed, *whose, self.slice, self.value, *names)
 
-    def row(self, metric: str, score: float, draws: Numbers, rows: NDArray[np.bool_]) -> list[Any]:
+    def row(self, metric: str, score: float, bounds: Bounds, rows: NDArray[np.bool_]) -> list[Any]:
         """One line of ``SCORES`` over the claims that ``rows`` picks."""
-        times = 1.0 if metric.endswith("_per_claim") else 100.0
-        low, high = interval(draws, self.settings.level)
-        found = [None if math.isnan(x) else x * times for x in (score, low, high)]
+        times = 1.0 if metric.endswith(_COUNT) else 100.0
+        found = [None if math.isnan(x) else x * times for x in (score, *bounds)]
         supported = int(((self.labels == 0) & rows).sum())
         return [metric, self.slice, self.value, *found, int(rows.sum()), supported]
 
@@ -145,11 +159,8 @@ def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.
 
 
 def _mean_of(rows: pl.DataFrame) -> list[object]:
-    score, low, high = (rows[column].to_numpy() for column in ("score", "low", "high"))
-    mean = float(score.mean())
-    below = math.sqrt(float(((score - low) ** 2).sum())) / len(score)
-    above = math.sqrt(float(((high - score) ** 2).sum())) / len(score)
-    found = [mean, mean - below, mean + above]
+    score, low, high = (rows[column].to_list() for column in ("score", "low", "high"))
+    found = [float(np.mean(score)), *mean_interval(score, low, high)]
     return ["balanced_accuracy", "all", "", *found, rows["rows"].sum(), rows["supported"].sum()]
 
 
@@ -159,16 +170,13 @@ def _part(frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings) -
 
 def _counted(part: _Part) -> Iterator[list[Any]]:
     table = outcome_table(part.labels, part.verdicts)
-    draws = _tables(part)
     for name, metric in COUNT_METRICS.items():
-        yield part.row(name, float(metric(table)), metric(draws), part.labels >= 0)
+        yield part.row(name, float(metric(table)), _bounds(part, name), part.labels >= 0)
 
 
-def _tables(part: _Part) -> Numbers:
-    """Resampled tables, shape (draws, 2, 3)."""
-    cells = indicators(part.labels, part.verdicts)
-    sums = resampled_sums(cells, part.clusters, part.generator("counts"), part.settings.draws)
-    return sums.reshape(-1, 2, 3)
+def _bounds(part: _Part, metric: str) -> Bounds:
+    level = part.settings.level
+    return metric_interval(metric, part.labels, part.verdicts, part.clusters, level)
 
 
 def _subset_mean(part: _Part) -> Iterator[list[Any]]:
@@ -180,10 +188,11 @@ def _subset_mean(part: _Part) -> Iterator[list[Any]]:
     ]
     if parts:
         tables = [outcome_table(one.labels, one.verdicts) for one in parts]
-        score = float(np.mean([balanced_accuracy(table) for table in tables]))
-        draws = np.mean([balanced_accuracy(_tables(one)) for one in parts], axis=0)
+        scores = [float(balanced_accuracy(table)) for table in tables]
+        lows, highs = zip(*(_bounds(one, BALANCED) for one in parts), strict=True)
         held = part.frame["subset"].is_not_null().to_numpy()
-        yield part.row(MEAN_OF_SUBSETS, score, draws, held)
+        bounds = mean_interval(scores, lows, highs)
+        yield part.row(MEAN_OF_SUBSETS, float(np.mean(scores)), bounds, held)
 
 
 def _ratios(part: _Part) -> Iterator[list[Any]]:
@@ -191,12 +200,20 @@ def _ratios(part: _Part) -> Iterator[list[Any]]:
         columns = part.frame.select(above=above.cast(pl.Int64), below=below.cast(pl.Int64))
         numbers = columns.to_numpy()
         if numbers[:, 1].any():
-            rng = part.generator(name)
-            sums = resampled_sums(numbers, part.clusters, rng, part.settings.draws)
-            with np.errstate(invalid="ignore"):
-                draws = sums[:, 0] / sums[:, 1]
-            value = float(numbers[:, 0].sum() / numbers[:, 1].sum())
-            yield part.row(name, value, draws, numbers[:, 1] > 0)
+            hits, of = numbers.T
+            find = _count_bounds if name.endswith(_COUNT) else _share_bounds
+            yield part.row(name, float(hits.sum() / of.sum()), find(part, name, numbers), of > 0)
+
+
+def _share_bounds(part: _Part, _: str, numbers: NDArray[np.int64]) -> Bounds:
+    return share_interval(numbers[:, 0], numbers[:, 1], part.clusters, part.settings.level)
+
+
+def _count_bounds(part: _Part, name: str, numbers: NDArray[np.int64]) -> Bounds:
+    sums = resampled_sums(numbers, part.clusters, part.generator(name), part.settings.draws)
+    with np.errstate(invalid="ignore"):
+        draws = sums[:, 0] / sums[:, 1]
+    return safe_interval(draws, part.clusters.count, part.settings.level)
 
 
 def _confidences(part: _Part) -> Iterator[list[Any]]:
@@ -216,7 +233,8 @@ def _ranking(
         clusters = _of_rows(part, rows)
         rng = part.generator(metric)
         draws = auroc_draws(scores, sides, clusters, rng, part.settings.confidence_draws)
-        yield part.row(metric, auroc(scores, sides), draws, rows)
+        bounds = safe_interval(draws, clusters.fewest(sides), part.settings.level)
+        yield part.row(metric, auroc(scores, sides), bounds, rows)
 
 
 def _calibrated(
@@ -230,13 +248,16 @@ def _calibrated(
     gaps = [_gaps(chances - happened, bin_numbers(chances, by, bins), bins) for by in _BINNINGS]
     columns = np.hstack([*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))])
     rng, count = part.generator("calibration", kind), part.settings.confidence_draws
-    sums = resampled_sums(columns, _of_rows(part, rows), rng, count)
+    clusters = _of_rows(part, rows)
+    sums = resampled_sums(columns, clusters, rng, count)
     drawn = sums[:, :-1] / sums[:, -1:]
+    units, level = clusters.count, part.settings.level
     for place, by in enumerate(_BINNINGS):
         error = calibration_error(chances, happened, by, bins)
         draws = np.abs(drawn[:, place * bins : (place + 1) * bins]).sum(axis=1)
-        yield part.row(f"ece_{by}_{kind}", error, draws, rows)
-    yield part.row(f"brier_{kind}", brier(chances, happened), drawn[:, -1], rows)
+        yield part.row(f"ece_{by}_{kind}", error, safe_interval(draws, units, level), rows)
+    bounds = safe_interval(drawn[:, -1], units, level)
+    yield part.row(f"brier_{kind}", brier(chances, happened), bounds, rows)
 
 
 def _with_confidence(part: _Part, column: str) -> NDArray[np.bool_]:

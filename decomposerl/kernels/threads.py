@@ -2,7 +2,8 @@
 
 Takes tasks, gives their results in order. While a team is at work the linear-algebra
 libraries run one thread a call, so a task never waits for a library thread that another
-process keeps from running, and a step never uses more cores than it was given.
+process keeps from running, and a step never uses more cores than it was given. An interrupt
+does not wait for tasks at work: they end by themselves unread, and none of the others starts.
 
 Left out deliberately: processes. Compiled loops and matrix products release the
 interpreter lock.
@@ -56,7 +57,8 @@ class Team:
     ) -> None:
         """Stop the workers and give the libraries their threads back."""
         if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+            interrupted = error is not None and not isinstance(error, Exception)
+            self._pool.shutdown(wait=not interrupted, cancel_futures=True)
             self._pool = None
         if self._torch_threads is not None:
             sys.modules["torch"].set_num_threads(self._torch_threads)

@@ -22,9 +22,11 @@ from decomposerl.reports.escape import markdown_table, one_line
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
 NOTE = (
-    "Balanced accuracy in percent; ± half of the 95 % interval. 'paper' is the paper's own figure, "
-    "measured by its authors. * a short run over some of the claims. – not run."
+    "Balanced accuracy in percent with its 95 % interval: ± half of it, or [both bounds] where "
+    "they are not equally far. 'paper' is the paper's own figure, measured by its authors. * a "
+    "short run over some of the claims. – not run."
 )
+_EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as one
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
 
@@ -78,8 +80,16 @@ def leaderboard_markdown(
 
 
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
-    """The clearest differences first: smallest corrected p, then the largest difference."""
-    order = comparison.sort(pl.col("p_holm"), pl.col("difference").abs(), descending=[False, True])
+    """The clearest differences first: smallest corrected p, then the largest difference.
+
+    Rows without a p-value follow, with the reason in its place.
+    """
+    order = comparison.sort(
+        pl.col("p_holm"),
+        pl.col("difference").abs(),
+        descending=[False, True],
+        nulls_last=[True, False],
+    )
     rows = [
         (
             row["benchmark"],
@@ -88,7 +98,7 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]",
             _chance(row["p_bootstrap"]),
             _chance(row["p_mcnemar"]),
-            _chance(row["p_holm"]),
+            f"– ({row['no_p']})" if row["no_p"] else _chance(row["p_holm"]),
             f"{row['rows']} *" if row["limited"] else row["rows"],
         )
         for row in order.head(most).iter_rows(named=True)
@@ -105,8 +115,8 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     ]
     shown = (
         f"Balanced accuracy of the system minus the other's, points of percent, with its 95 % "
-        f"interval. * a short run is in it. {comparison.height:,} comparisons; the {len(rows)} "
-        "clearest:\n\n"
+        f"interval. Holm's correction is over the larger of the two p. * a short run is in it: no "
+        f"p-value. {comparison.height:,} comparisons; the {len(rows)} clearest:\n\n"
     )
     return shown + markdown_table(headers, rows)
 
@@ -184,6 +194,8 @@ def _ours(row: _Row, name: str) -> str:
         return "–"
     if not isinstance(low, float) or not isinstance(high, float):
         return f"{score:.1f}"
+    if abs((high - score) - (score - low)) > _EVEN:
+        return f"{score:.1f} [{low:.1f}, {high:.1f}]"
     return f"{score:.1f}±{(high - low) / 2:.1f}"
 
 

@@ -11,7 +11,7 @@ Left out deliberately: one attempt and its limits (``resources.chat.calls``), fr
 import asyncio
 import json
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,8 +148,9 @@ class ChatClient:
         self.counts.add(asked=len(questions), shared=len(questions) - len(distinct))
         outcomes = self._remembered(distinct)
         rest = [question for key, question in distinct.items() if key not in outcomes]
+        left = deque(rest)
         with Progress(len(distinct), len(outcomes), self.counts) as progress:
-            outcomes |= self._loop.run(self._ask_all(rest, progress))
+            outcomes |= self._loop.run(self._ask_all(left, progress), left.clear)
         if self.cache is not None:
             outcomes |= _usable(distinct, self.cache.flush())
         found = [outcomes[question.key] for question in questions]
@@ -173,15 +174,17 @@ class ChatClient:
         self.counts.add(hits=len(found))
         return found
 
-    async def _ask_all(
-        self, questions: Sequence[_Question], progress: Progress
-    ) -> dict[str, Outcome]:
-        """As many workers as calls may be in flight take one question after the other."""
+    async def _ask_all(self, left: "deque[_Question]", progress: Progress) -> dict[str, Outcome]:
+        """As many workers as calls may be in flight take one question after the other.
+
+        Whoever empties ``left`` has them begin nothing new.
+        """
         outcomes: dict[str, Outcome] = {}
-        queue = iter(questions)
+        questions = tuple(left)
 
         async def work() -> None:
-            for question in queue:
+            while left:
+                question = left.popleft()
                 outcomes[question.key] = await self._answer(question)
                 progress.step()
 

@@ -9,9 +9,12 @@ Left out deliberately: a loop of the caller's own; a notebook's is busy running 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import wait
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+_LAST_S = 1.0
+"""What an interrupted caller waits for: replies on their way are paid for."""
 
 
 class LoopThread:
@@ -27,11 +30,21 @@ class LoopThread:
         self._loop.run_forever()
         self._loop.close()
 
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work."""
+    def run(
+        self, work: Coroutine[Any, Any, Result], wind_up: Callable[[], object] | None = None
+    ) -> Result:
+        """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work.
+
+        ``wind_up`` asks it to begin nothing new; what it has begun then has a second to end.
+        """
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return running.result()
+        except BaseException as error:
+            if wind_up is not None and not isinstance(error, Exception):
+                self._loop.call_soon_threadsafe(wind_up)
+                wait([running], _LAST_S)
+            raise
         finally:
             running.cancel()
 

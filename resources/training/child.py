@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from resources import vllm_watchdog
+from resources.interrupt import held
 
 _WATCHDOG_S = 10.0  # what the watchdog may take beyond the grace before it is itself killed
 
@@ -48,7 +49,8 @@ def run_watched(command: Sequence[str], log: Path, grace_s: float, title: str) -
 def _end(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
     process.terminate()
     try:
-        process.wait(grace_s + _WATCHDOG_S)
+        with held("the training process is saving a checkpoint"):
+            process.wait(grace_s + _WATCHDOG_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from resources.tables import replace_file
+from resources.temporary import replace_file
 from resources.training.checkpoints import Checkpoint, Checkpoints
 from resources.training.run import TrainingOutcome, TrainingRun
 

@@ -24,7 +24,7 @@ from pydantic import Field
 from decomposerl.errors import TrainingError
 from decomposerl.training.experiment import Experiment
 from resources.profile_defaults import ProfileDefaults
-from resources.tables import replace_file
+from resources.temporary import replace_file
 from resources.training.child import run_watched
 from resources.training.messages import (
     DONE,

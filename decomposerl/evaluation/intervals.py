@@ -1,0 +1,213 @@
+"""95 % intervals in closed form of shares, and of differences of shares, that never collapse.
+
+Takes outcomes by claim with what is drawn together (``bootstrap.Clusters``), gives bounds 0..1
+(differences -1..1). A percentile bootstrap of four right verdicts of four is [1, 1]; these are not.
+
+* A share: Wilson's score interval (Wilson, 1927; Brown, Cai and DasGupta, 2001).
+* F1 = 2J / (1 + J), with J the share TP / (TP + FP + FN): the interval of J, transformed
+  (Hand, Christen and Kirielle, 2021).
+* A mean of shares (balanced accuracy, macro-F1) or of test sets: MOVER, the distances to the
+  bounds of the parts added in squares, with the parts' correlation (Zou and Donner, 2008).
+* A difference of two systems within a label: Bonett and Price (2012), one claim added to either
+  kind of disagreement; then MOVER over the labels.
+* Claims of shared documents: each share counts as its effective number of claims, by the
+  linearized variance over documents (Korn and Graubard, 1998; Dean and Pagano, 2015), with
+  Student's t for few documents. Where nothing varies (0 or 1) documents are taken to stand or fall
+  as one.
+
+Coverage beside the bootstrap: ``perf/interval_coverage.py``, table in docs/evaluation.md.
+
+Left out deliberately: figures that are no shares of claims (AUROC, calibration, counts), which
+keep the bootstrap.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from decomposerl.evaluation.bootstrap import LEVEL, Clusters
+from decomposerl.evaluation.metrics import (
+    COUNT_METRICS,
+    SUPPORTED,
+    Codes,
+    Counts,
+    Numbers,
+    indicators,
+)
+
+Bounds = tuple[float, float]
+_Cells = tuple[int, ...]
+_SS, _SR, _SN, _RS, _RR, _RN = range(6)  # label and verdict, as ``metrics.indicators``
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Claims in the cells ``hits`` among those in ``of``; ``f1``: as 2J / (1 + J)."""
+
+    hits: _Cells
+    of: _Cells
+    f1: bool = False
+
+
+_RECALLS = Share((_SS,), (_SS, _SR, _SN)), Share((_RR,), (_RS, _RR, _RN))
+_LENIENT = Share((_RR, _RN), (_RS, _RR, _RN))
+_F1S = Share((_SS,), (_SS, _SR, _SN, _RS), f1=True), Share((_RR,), (_RR, _RS, _RN, _SR), f1=True)
+SHARES: Mapping[str, tuple[Share, ...]] = {
+    "balanced_accuracy": _RECALLS,
+    "balanced_accuracy_as_refuted": (_RECALLS[0], _LENIENT),
+    "recall_supported": _RECALLS[:1],
+    "recall_refuted": _RECALLS[1:],
+    "precision_supported": (Share((_SS,), (_SS, _RS)),),
+    "precision_refuted": (Share((_RR,), (_RR, _SR)),),
+    "f1_supported": _F1S[:1],
+    "f1_refuted": _F1S[1:],
+    "macro_f1": _F1S,
+    "accuracy": (Share((_SS, _RR), tuple(range(6))),),
+}
+"""Every metric of ``metrics.COUNT_METRICS`` as the mean of one or two shares."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """An estimate with its bounds; ``spread`` (clusters,) how far each cluster is from it.
+
+    ``sizes`` (clusters,) are the claims behind it, for where nothing is spread.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    spread: Numbers
+    sizes: Numbers
+
+
+def metric_interval(
+    metric: str, labels: Codes, verdicts: Codes, clusters: Clusters, level: float = LEVEL
+) -> Bounds:
+    """The interval of a metric of ``SHARES``; NaN where the metric is not defined."""
+    sums = clusters.sums(indicators(labels, verdicts))
+    if np.isnan(COUNT_METRICS[metric](sums.sum(axis=0).reshape(2, 3))):
+        return math.nan, math.nan
+    parts = [
+        _share(sums[:, list(one.hits)].sum(axis=1), sums[:, list(one.of)].sum(axis=1), level)
+        for one in SHARES[metric]
+    ]
+    return _mean(
+        [_as_f1(part) if one.f1 else part for part, one in zip(parts, SHARES[metric], strict=True)]
+    )
+
+
+def share_interval(hits: Counts, of: Counts, clusters: Clusters, level: float = LEVEL) -> Bounds:
+    """The interval of the share sum(hits) / sum(of), both (n,) by claim with 0 <= hits <= of."""
+    sums = clusters.sums(np.stack([hits, of], axis=1))
+    return _mean([_share(sums[:, 0], sums[:, 1], level)])
+
+
+def difference_interval(
+    labels: Codes, verdicts: Codes, others: Codes, clusters: Clusters, level: float = LEVEL
+) -> Bounds:
+    """The interval of one balanced accuracy minus another on the same claims."""
+    if len(np.unique(labels)) < 2:  # noqa: PLR2004 - both labels, or no balanced accuracy
+        return math.nan, math.nan
+    better = (verdicts == labels) & (others != labels)
+    worse = (others == labels) & (verdicts != labels)
+    parts = []
+    for side in (labels == SUPPORTED, labels != SUPPORTED):
+        sums = clusters.sums(np.stack([better & side, worse & side, side], axis=1))
+        parts.append(_paired(sums[:, 0], sums[:, 1], sums[:, 2], level))
+    return _mean(parts, -1.0)
+
+
+def mean_interval(scores: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Bounds:
+    """The interval of a uniform mean of independent figures from the bounds of each (MOVER)."""
+    mean = float(np.mean(scores))
+    below = math.hypot(*(score - low for score, low in zip(scores, lows, strict=True)))
+    above = math.hypot(*(high - score for score, high in zip(scores, highs, strict=True)))
+    return mean - below / len(scores), mean + above / len(scores)
+
+
+def _mean(parts: Sequence[_Part], least: float = 0.0) -> Bounds:
+    """MOVER over one or two parts on the same clusters."""
+    if any(math.isnan(part.estimate) for part in parts):
+        return math.nan, math.nan
+    together = _correlation(*parts) if len(parts) > 1 else 0.0
+    estimate = sum(part.estimate for part in parts) / len(parts)
+    below = _distance([part.estimate - part.low for part in parts], together)
+    above = _distance([part.high - part.estimate for part in parts], together)
+    return max(least, estimate - below), min(1.0, estimate + above)
+
+
+def _distance(sides: Sequence[float], together: float) -> float:
+    square = sum(side * side for side in sides) + 2 * together * math.prod(sides) * len(sides[1:])
+    return math.sqrt(max(square, 0.0)) / len(sides)
+
+
+def _correlation(one: _Part, other: _Part) -> float:
+    """Of two estimates over documents; where one does not vary, that of their claims' numbers."""
+    moved = one.spread, other.spread
+    if not (moved[0].any() and moved[1].any()):
+        moved = one.sizes, other.sizes
+    norms = float(np.linalg.norm(moved[0]) * np.linalg.norm(moved[1]))
+    return float(moved[0] @ moved[1]) / norms if norms else 0.0
+
+
+def _share(hits: Numbers, of: Numbers, level: float) -> _Part:
+    """Wilson's interval of a share over clusters; over no claim it is all there is."""
+    total = of.sum()
+    if not total:
+        return _Part(0.0, 0.0, 1.0, hits, of)
+    p = float(hits.sum() / total)
+    spread = hits - p * of
+    size, z = _effective(spread, of, p * (1 - p), level)
+    middle = (p + z * z / (2 * size)) / (1 + z * z / size)
+    half = z / (1 + z * z / size) * math.sqrt(p * (1 - p) / size + z * z / (4 * size * size))
+    return _Part(p, min(p, middle - half), max(p, middle + half), spread, of)
+
+
+def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _Part:
+    """Bonett and Price's interval of a paired difference of shares over clusters."""
+    total = of.sum()
+    ups, downs = float(better.sum() / total), float(worse.sum() / total)
+    difference = ups - downs
+    spread = better - worse - difference * of
+    size, z = _effective(spread, of, ups + downs - difference * difference, level)
+    ups, downs = ((share * size + 1) / (size + 2) for share in (ups, downs))
+    middle = ups - downs
+    half = z * math.sqrt((ups + downs - middle * middle) / (size + 2))
+    low, high = max(-1.0, middle - half), min(1.0, middle + half)
+    return _Part(difference, min(difference, low), max(difference, high), spread, of)
+
+
+def _effective(spread: Numbers, of: Numbers, variance: float, level: float) -> tuple[float, float]:
+    """How many independent claims the clusters are worth, and the quantile to go with it.
+
+    ``variance`` is that of one claim on its own. Never more than there are claims, never fewer
+    than if each cluster stood or fell as one.
+    """
+    total, count = float(of.sum()), int((of > 0).sum())
+    alike = float((of * of).sum()) / total
+    if alike <= 1:
+        return total, _quantile(level, 0)
+    effect = alike
+    if variance > 0 and count > 1:
+        found = count / (count - 1) * float((spread * spread).sum()) / total
+        effect = min(max(found / variance, 1.0), alike)
+    return total / effect, _quantile(level, count - 1)
+
+
+def _as_f1(part: _Part) -> _Part:
+    """The same of 2J / (1 + J)."""
+    estimate, low, high = (2 * j / (1 + j) for j in (part.estimate, part.low, part.high))
+    return _Part(estimate, low, high, part.spread, part.sizes)
+
+
+@lru_cache(maxsize=256)
+def _quantile(level: float, freedom: int) -> float:
+    """Of the normal distribution, or of Student's t with ``freedom`` > 0."""
+    from scipy.special import ndtri, stdtrit
+
+    upper = (1 + level) / 2
+    return float(stdtrit(freedom, upper) if freedom else ndtri(upper))

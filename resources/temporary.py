@@ -1,0 +1,105 @@
+"""Files and folders that are written under a temporary name and renamed, whole or not at all.
+
+A temporary name says who writes: ``.<name>.<machine>-<process>-<start>.<ending>``. Whoever writes
+into a folder first removes what killed writers left there: of this machine those whose process is
+gone, of another machine (a shared folder, a container), or under a name of earlier versions, those
+that nobody wrote to for an hour. A living writer's are never touched.
+
+Left out deliberately: checkpoints of the trainer, which have one writer at a time.
+"""
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from errno import EIO
+from functools import lru_cache
+from pathlib import Path
+
+_ABANDONED_S = 3600.0
+_ENDINGS = "partial|building|writing"
+_NAME = re.compile(rf"\..*\.([0-9a-f]{{8}})-(\d+)-([0-9a-f]{{8}})\.(?:{_ENDINGS})(?:\.wal)?")
+_EARLIER = re.compile(r"\..*\.\d+\.partial|\..*\.building(?:\.wal)?|\.writing-.*")
+_START = secrets.token_hex(4)  # a later process may have the same number
+
+
+def replace_file(target: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a temporary file beside ``target``, flush it to disk, rename it.
+
+    Raises:
+        OSError: it cannot be written; ``filename`` is ``target``.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with aside(target) as temporary:
+            write(temporary)
+            with temporary.open("rb") as handle:
+                os.fsync(handle.fileno())
+            temporary.replace(target)
+    except OSError as error:  # a full disk, for one, is reported without a name
+        raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
+
+
+@contextlib.contextmanager
+def aside(target: Path, ending: str = "partial") -> Iterator[Path]:
+    """A temporary name beside ``target``; what lies there at the end is removed."""
+    remove_abandoned(target.parent)
+    writer = f"{_machine()}-{os.getpid()}-{_START}"
+    temporary = target.with_name(f".{target.name}.{writer}.{ending}")
+    try:
+        yield temporary
+    finally:
+        _remove(temporary)
+        _remove(temporary.with_name(f"{temporary.name}.wal"))  # DuckDB's
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove what writers that are gone left in ``folder``; what cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name.startswith(".") and _abandoned(path):
+                with contextlib.suppress(OSError):
+                    _remove(path)
+
+
+def _abandoned(path: Path) -> bool:
+    named = _NAME.fullmatch(path.name)
+    if named is None and _EARLIER.fullmatch(path.name) is None:
+        return False
+    if named is not None and named[1] == _machine():
+        process = int(named[2])
+        return named[3] != _START if process == os.getpid() else not _alive(process)
+    try:
+        return time.time() - path.stat().st_mtime > _ABANDONED_S
+    except FileNotFoundError:
+        return False
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # it is somebody else's
+        return True
+    return True
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """8 hex digits of the space that process numbers count in: a machine, or a container."""
+    space = Path("/proc/self/ns/pid")
+    known = f"{socket.gethostname()} {space.readlink() if space.is_symlink() else ''}"
+    return hashlib.sha256(known.encode()).hexdigest()[:8]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
