@@ -3,13 +3,12 @@
 Left out deliberately: the work (``dagster_project.metrics_run``), imported when it is asked for.
 """
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import in_red
+from dagster_project.terminal import in_red, note, say, say_json
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -142,8 +141,8 @@ def _tell(run: "MetricsRun", *, as_json: bool) -> None:
             "left_out": dict(run.left_out),
             "metrics": run.frame.to_dicts(),
         }
-        typer.echo(json.dumps(page, ensure_ascii=False, indent=2, allow_nan=False))
+        say_json(page)
         return
-    typer.echo(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame)}")
+    say(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame)}")
     for line in run.notes():
-        typer.echo(line, err=True)
+        note(line)

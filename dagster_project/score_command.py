@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import Format, in_red, raw
+from dagster_project.terminal import Format, in_red, note, say, say_rows
 
 if TYPE_CHECKING:
     from dagster_project.score import ScoreRun
@@ -88,10 +88,10 @@ def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
 
     scored, wide = run.scoring.scored, score_wide(run.scoring.scored)
     if output in {Format.CSV, Format.JSON}:
-        typer.echo(raw(wide, output), nl=False)
+        say_rows(wide, output)
     else:
-        typer.echo(score_text(wide) if output is Format.TEXT else score_markdown(wide))
+        say(score_text(wide) if output is Format.TEXT else score_markdown(wide))
         if questions:
-            typer.echo(f"\n{question_pages(scored)}")
+            say(f"\n{question_pages(scored)}")
     for line in run.notes():
-        typer.echo(line, err=True)
+        note(line)
