@@ -5,21 +5,26 @@ project is one red line and exit code 2. Only ``score``, which opens engines, im
 so the others start fast; running the graph is Dagster's own command.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from dagster_project.evaluation_commands import accept, leaderboard
 from dagster_project.metrics_command import metrics
 from dagster_project.score_command import score
-from dagster_project.terminal import Format, in_red, print_marked, raw
+from dagster_project.terminal import (
+    Commands,
+    Format,
+    in_red,
+    say,
+    say_columns,
+    say_json,
+    say_marked,
+    say_rows,
+)
 from decomposerl.errors import DecomposeRLError
 
 if TYPE_CHECKING:
@@ -31,6 +36,7 @@ _Teller = Callable[["pl.DataFrame"], str]
 
 
 app = typer.Typer(
+    cls=Commands,
     help="Look at the claim-verification funnel, what stayed and what left, and score traces.",
     no_args_is_help=True,
     add_completion=False,
@@ -56,9 +62,9 @@ def explain(
 
     story = life(find_claim(_data_folder(data), claim_id))
     if as_json:
-        typer.echo(json.dumps(asdict(story), ensure_ascii=False, indent=2))
+        say_json(asdict(story))
         return
-    print_marked(life_text(story))
+    say_marked(life_text(story))
 
 
 @app.command()
@@ -99,9 +105,9 @@ def attrition(
     if output in {Format.TEXT, Format.MARKDOWN}:
         tell = texts[0] if output is Format.TEXT else texts[1]
         engines = ", ".join(engines_of(folder)) or "none"
-        typer.echo(f"{tell(frame)}\n\nengine={engines}")
+        say(f"{tell(frame)}\n\nengine={engines}")
     else:
-        typer.echo(raw(frame, output), nl=False)
+        say_rows(frame, output)
 
 
 def _ask_again(folder: Path, lexical: float | None, semantic: float | None, output: Format) -> None:
@@ -116,10 +122,10 @@ def _ask_again(folder: Path, lexical: float | None, semantic: float | None, outp
     frame = rethreshold.rethresholded(run, asked)
     if output in {Format.TEXT, Format.MARKDOWN}:
         markdown = output is Format.MARKDOWN
-        typer.echo(rethreshold.rethreshold_text(run, asked, frame, markdown=markdown))
-        typer.echo(f"\nengine={record['engine'] or 'none'}")
+        say(rethreshold.rethreshold_text(run, asked, frame, markdown=markdown))
+        say(f"\nengine={record['engine'] or 'none'}")
     else:
-        typer.echo(raw(frame, output), nl=False)
+        say_rows(frame, output)
 
 
 @app.command()
@@ -138,16 +144,15 @@ def sources(as_json: JsonOption = False) -> None:
     folder = profile.corpora or profile.data / "sample"
     rows = corpora_status(FolderCorpora(folder), sources_for(profile), benchmarks_for(profile))
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], ensure_ascii=False, indent=2))
+        say_json([asdict(row) for row in rows])
         return
-    table = Table("corpus", "use", "on disk", "licence", "terms", show_lines=False)
+    cells = []
     for row in rows:
         files = f"{len(row.present)} of {len(row.present) + len(row.missing)} files"
-        table.add_row(*(Text(cell) for cell in (row.name, row.use, files, row.license, row.terms)))
-    console = Console()
-    console.print(table)
+        cells.append((row.name, row.use, files, row.license, row.terms))
+    say_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
     where = "corpora" if profile.corpora else "bundled sample"
-    console.print(Text(f"{where}: {folder}"), soft_wrap=True)
+    say(f"{where}: {folder}")
 
 
 @app.command()
@@ -170,11 +175,11 @@ def fetch(
     found = _on_the_hub(source)
     folder = _corpora_folder(corpora)
     for corpus in found:
-        typer.echo(f"{corpus.title}: {corpus.license}. {corpus.terms}")
+        say(f"{corpus.title}: {corpus.license}. {corpus.terms}")
         if corpus.hub is not None:
             lock = folder / "corpora.lock.toml"
             for path in fetch_files(corpus.hub, folder, lock, revision=revision, endpoint=endpoint):
-                typer.echo(str(path))
+                say(str(path))
 
 
 @app.command()
@@ -199,9 +204,9 @@ def doctor(
         profile = replace(profile, data=data.resolve())
     page = examine(profile, key_named, experiment)
     if as_json:
-        typer.echo(json.dumps(readiness_json(page), ensure_ascii=False, indent=2))
+        say_json(readiness_json(page))
     else:
-        print_marked(readiness_text(page))
+        say_marked(readiness_text(page))
     if page.missing:
         raise typer.Exit(1)
 

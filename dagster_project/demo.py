@@ -18,10 +18,10 @@ from collections.abc import Callable
 
 import dagster as dg
 import polars as pl
-from rich.console import Console
 
 from dagster_project.job_runs import JobRuns, config_named
 from dagster_project.profiles import Profile, fill_environment, profile_from_environment, titles_for
+from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import SOURCES
 from decomposerl.evaluation.systems import systems
@@ -47,10 +47,10 @@ def main() -> int:
     fill_environment()
     profile = dataclasses.replace(profile_from_environment(), corpora=None)
     with dg.DagsterInstance.get() as instance:
-        return show(profile, instance, Console())
+        return show(profile, instance, Terminal())
 
 
-def show(profile: Profile, instance: dg.DagsterInstance, console: Console) -> int:
+def show(profile: Profile, instance: dg.DagsterInstance, console: Terminal) -> int:
     """Run every job and print what came of it; 0 on success."""
     runs, folder = JobRuns(profile, instance), DataFolder(base_dir=str(profile.data))
     parts: tuple[Callable[[], _Shown | None], ...] = (
@@ -62,12 +62,12 @@ def show(profile: Profile, instance: dg.DagsterInstance, console: Console) -> in
         started = time.perf_counter()
         told = part()
         if told is None:
-            console.print("[red]the run failed; the last line says why[/red]")
+            console.print("the run failed; the last line says why", style="red")
             return 1
         table, facts = told
         _print(console, table)
         _print(console, f"{facts}; this took {time.perf_counter() - started:.0f} s")
-    console.print(f"\nDuckDB    {folder.path / 'decomposerl.duckdb'}", soft_wrap=True)
+    console.print(f"\nDuckDB    {folder.path / 'decomposerl.duckdb'}")
     console.print("again     .venv/bin/decomposerl leaderboard")
     console.print("columns   docs/evaluation.md")
     console.print("browse    .venv/bin/decomposerl explain CLAIM_ID")
@@ -93,7 +93,7 @@ def _train(runs: JobRuns, folder: DataFolder) -> _Shown | None:
 
 
 def _evaluate(
-    runs: JobRuns, folder: DataFolder, profile: Profile, console: Console
+    runs: JobRuns, folder: DataFolder, profile: Profile, console: Terminal
 ) -> _Shown | None:
     """The leaderboard of every baseline and the policy.
 
@@ -143,6 +143,6 @@ def _told(outcome: TrainingOutcome) -> list[Change]:
     return changes(before, after)
 
 
-def _print(console: Console, text: str) -> None:
+def _print(console: Terminal, text: str) -> None:
     console.print()
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(text)

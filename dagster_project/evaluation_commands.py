@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dagster_project.terminal import Format, in_red, raw
+from dagster_project.terminal import Format, in_red, say, say_rows
 from decomposerl.errors import ConfigError
 
 _PATIENCE_S = 10.0
@@ -44,13 +44,13 @@ def leaderboard(
     if output in {Format.CSV, Format.JSON}:
         rows = wide(board)
         shown = rows if everything else rows.filter(rows["engine"].is_not_null())
-        typer.echo(raw(shown, output), nl=False)
+        say_rows(shown, output)
         return
     tell = leaderboard_text if output is Format.TEXT else leaderboard_markdown
-    typer.echo(tell(board, _titles(), everything=everything))
+    say(tell(board, _titles(), everything=everything))
     accepted = read_accepted(folder)
     if accepted is not None:
-        typer.echo(f"\nagainst accepted.json: {findings_text(findings(board, accepted))}")
+        say(f"\nagainst accepted.json: {findings_text(findings(board, accepted))}")
 
 
 @in_red
@@ -88,7 +88,7 @@ def accept(
         earlier = [] if fresh else read_accepted(folder) or []
         path = write_accepted(folder, merged(earlier, found), now, note)
     systems = len({cell.system for cell in found})
-    typer.echo(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
+    say(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
 
 
 def _folder(data: Path | None) -> Path:

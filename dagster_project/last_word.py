@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING
 import dagster as dg
 
 from decomposerl.errors import DecomposeRLError
+from decomposerl.printable import printable
 
 if TYPE_CHECKING:
     from dagster_shared.error import SerializableErrorInfo
@@ -74,7 +75,7 @@ class LastWord(logging.Filter):
             where = f" (log: {self._log.name})"
         if self._sentences:
             sys.stdout.flush()
-            sys.stderr.write("; ".join(self._sentences) + f"{where}\n")
+            sys.stderr.write(printable("; ".join(self._sentences)) + f"{where}\n")
         elif self._log is not None:
             Path(self._log.name).unlink(missing_ok=True)
 
@@ -94,7 +95,7 @@ class LastWord(logging.Filter):
 def runs_the_graph(words: Sequence[str]) -> bool:
     """Whether a command line is the demo, or a ``dagster`` that runs the graph in its process."""
     program = Path(words[0])
-    if program.parts[-2:] == ("dagster_project", "demo.py"):
+    if program.parts[-2:] == ("dagster_project", "__main__.py"):
         return True
     named = program.name == "dagster" or program.parts[-2:] == ("dagster", "__main__.py")
     return named and bool(set(words[1:2]) & _COMMANDS)

@@ -3,13 +3,12 @@
 Left out deliberately: the work (``dagster_project.metrics_run``), imported when it is asked for.
 """
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import in_red
+from dagster_project.terminal import in_red, note, say, say_json
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -24,7 +23,21 @@ ByOrder = Annotated[bool, typer.Option("--by-order", help="Row n belongs to row 
 Label = Annotated[str, typer.Option(help="Field of the label.")]
 Verdict = Annotated[str, typer.Option(help="Field of the predicted label.")]
 Score = Annotated[str, typer.Option(help="Field of a score, higher for supported.")]
-Group = Annotated[str, typer.Option(help="Field of LABELS whose values are scored apart.")]
+Group = Annotated[
+    list[str] | None,
+    typer.Option(help="Field of LABELS whose values are scored apart; several: A,B."),
+]
+Where = Annotated[
+    list[str] | None,
+    typer.Option(help="FIELD=VALUE or FIELD!=VALUE of LABELS; may be repeated."),
+]
+Unread = Annotated[
+    Literal["opposite", "class", "leave-out"],
+    typer.Option(
+        help="What a prediction counts as that cannot be read: the other label, a verdict "
+        "of its own, or no claim."
+    ),
+]
 Document = Annotated[str, typer.Option(help="Field of LABELS: these claims are drawn together.")]
 Cut = Annotated[float | None, typer.Option(help="Supported is a score above; default 0.5.")]
 Inclusive = Annotated[bool, typer.Option("--inclusive", help="At the threshold too.")]
@@ -62,7 +75,8 @@ def metrics(  # noqa: PLR0913 - each is one option
     label: Label = "label",
     verdict: Verdict = "",
     score: Score = "",
-    group: Group = "",
+    group: Group = None,
+    where: Where = None,
     document: Document = "",
     threshold: Cut = None,
     inclusive: Inclusive = False,
@@ -74,6 +88,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     positive: Words = None,
     negative: Others = None,
     drop: Drop = None,
+    unread: Unread = "opposite",
     missing: Missing = "error",
     extra: Extra = "error",
     records: Records = "",
@@ -82,12 +97,22 @@ def metrics(  # noqa: PLR0913 - each is one option
 ) -> None:
     """Score anybody's predictions, with intervals; see docs/evaluation.md."""
     from dagster_project import metrics_run as asked
+    from decomposerl.evaluation.conditions import Conditions
 
     dev = _dev(dev_predictions, dev_labels, records)
     run = asked.metrics_of(
         asked.Files(predictions, labels, records),
-        asked.Columns(*_ids(id_, label_id, by_order), label, verdict, score, group, document),
-        asked.Rules(_spelt(positive, negative, drop), several, missing, extra),
+        asked.Columns(
+            *_ids(id_, label_id, by_order), label, verdict, score, _groups(group), document
+        ),
+        asked.Rules(
+            _spelt(positive, negative, drop),
+            several,
+            missing,
+            extra,
+            Conditions.of(where or ()),
+            unread,
+        ),
         asked.Choosing(threshold, inclusive, dev, choose, candidates),
         asked.Draws(draws, min(draws, _RANKED)),
     )
@@ -119,6 +144,11 @@ def _ids(
     return _names(words), _names(label_words or words)
 
 
+def _groups(words: list[str] | None) -> tuple[str, ...]:
+    """Fields of the groups, in order, each once."""
+    return tuple(dict.fromkeys(name for word in words or () for name in _names(word)))
+
+
 def _names(words: str) -> tuple[str, ...]:
     """Comma-separated names of fields.
 
@@ -140,10 +170,11 @@ def _tell(run: "MetricsRun", *, as_json: bool) -> None:
             "threshold": None if run.threshold is None else run.threshold.value,
             "inclusive": run.threshold is not None and run.threshold.inclusive,
             "left_out": dict(run.left_out),
+            "unread": run.unread,
             "metrics": run.frame.to_dicts(),
         }
-        typer.echo(json.dumps(page, ensure_ascii=False, indent=2, allow_nan=False))
+        say_json(page)
         return
-    typer.echo(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame)}")
+    say(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame, run.unread)}")
     for line in run.notes():
-        typer.echo(line, err=True)
+        note(line)

@@ -9,14 +9,16 @@ Left out deliberately: reading files (``resources.result_rows``), matching and m
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import told
+from decomposerl.evaluation.conditions import EVERY_ROW
 from decomposerl.evaluation.external import Draws, labels_of, score_examples, scores_of
 from decomposerl.evaluation.matching import Columns, Example, Matched, Rules, match
+from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.threshold import Candidates, Choice, Threshold, choose_threshold
 
 if TYPE_CHECKING:
@@ -62,6 +64,7 @@ class MetricsRun:
     threshold: Threshold | None
     chosen: str
     left_out: tuple[tuple[str, int], ...]
+    unread: Unread = "opposite"
 
     def notes(self) -> Iterator[str]:
         """What a reader must know beside the table, line by line."""
@@ -72,7 +75,11 @@ class MetricsRun:
 
 
 def metrics_of(
-    files: Files, columns: Columns, rules: Rules, choosing: Choosing, draws: Draws
+    files: Files,
+    columns: Columns,
+    rules: Rules,
+    choosing: Choosing,
+    draws: Draws,
 ) -> MetricsRun:
     """Score one file of predictions.
 
@@ -81,14 +88,16 @@ def metrics_of(
             they are named by file, row and field.
     """
     _check(columns, choosing)
+    if rules.unread == "leave-out" and rules.missing == "wrong":
+        raise EvaluationError("--missing wrong counts what --unread leave-out leaves out: skip it")
     matched = _matched(files, columns, rules)
     _check_verdicts(matched.examples, columns)
     threshold, chosen, left_out = None, "", matched.left_out
     if not columns.verdict:
         threshold, chosen, elsewhere = _threshold(columns, rules, choosing)
         left_out |= {f"{what} (dev files)": count for what, count in elsewhere.items()}
-    frame = score_examples(matched.examples, threshold, draws)
-    return MetricsRun(frame, threshold, chosen, tuple(left_out.items()))
+    frame = score_examples(matched.examples, threshold, draws, rules.unread)
+    return MetricsRun(frame, threshold, chosen, tuple(left_out.items()), rules.unread)
 
 
 def _check(columns: Columns, choosing: Choosing) -> None:
@@ -146,7 +155,7 @@ def _threshold(
     if choosing.dev is None or choosing.by is None:
         given = USUAL_THRESHOLD if choosing.threshold is None else choosing.threshold
         return Threshold(given, choosing.inclusive), "", {}
-    matched = _matched(choosing.dev, columns, rules)
+    matched = _matched(choosing.dev, columns, replace(rules, where=EVERY_ROW))
     examples = matched.examples
     threshold, value = choose_threshold(
         scores_of(examples),

@@ -7,12 +7,13 @@ Left out deliberately: reading (``decomposerl.traces.records``), scoring
 (``resources.scoring``) and layout (``decomposerl.reports.score_report``).
 """
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import polars as pl
 
@@ -39,15 +40,19 @@ class ScoreRun:
     problems: tuple[Problem, ...]
     written: tuple[Path, ...]
 
+    @property
+    def unreadable(self) -> int:
+        """Lines that were not scored."""
+        return len({problem.line for problem in self.problems if problem.dropped})
+
     def notes(self) -> Iterator[str]:
         """What a reader must know beside the table, line by line."""
         yield from map(str, self.problems[:_SHOWN])
         if len(self.problems) > _SHOWN:
             yield f"and {len(self.problems) - _SHOWN:,} further problems"
         scored = self.scoring.scored
-        dropped = len({problem.line for problem in self.problems if problem.dropped})
-        if dropped:
-            whole = len(scored.rollouts) + dropped
+        if self.unreadable:
+            whole = len(scored.rollouts) + self.unreadable
             yield f"scored {len(scored.rollouts):,} of {whole:,} lines"
         longest = max(len(rollout.trace.cycles) for rollout in scored.rollouts)
         if longest > _LONG:
@@ -72,7 +77,8 @@ def score_file(
 
     ``labelled_share`` takes the label from the other claims, as a semi-supervised run does;
     ``recorded`` is a ``judge_calls`` table that stands in for the judge; ``out`` is where the
-    reward table goes, by default beside the traces.
+    reward table goes, by default beside the traces. Lines that cannot be read are written
+    beside the table, with what is wrong with them.
 
     Raises:
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
@@ -83,10 +89,15 @@ def score_file(
     weights_of(settings)  # a wrong name costs nothing
     if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
         raise ConfigError(f"--labelled-share is {labelled_share}; it must lie between 0 and 1")
-    records, problems = _records(traces)
+    outputs = _Outputs.beside(_target(traces, out))
+    outputs.keep_apart_from(traces)
+    lines = _lines(traces)
+    records, problems = _records(lines, _name(traces))
     rollouts = [_relabelled(record, labelled_share).rollout() for record in records]
     scoring, judge, embedder = _scored(rollouts, settings, recorded)
-    written = _write(scoring, _target(traces, out), with_rulings=recorded is None)
+    outputs.keep_apart_from(*([] if recorded is None else [recorded]))
+    written = _write(scoring, outputs, with_rulings=recorded is None)
+    written += _write_rejects(problems, lines, outputs.rejects)
     return ScoreRun(scoring, judge, embedder, tuple(problems), written)
 
 
@@ -134,17 +145,21 @@ def parse_weights(pairs: Sequence[str]) -> dict[str, float]:
     return weights
 
 
-def _records(traces: Path) -> tuple[list[TraceRecord], list[Problem]]:
-    name = "standard input" if str(traces) == STANDARD_INPUT else str(traces)
+def _name(traces: Path) -> str:
+    return "standard input" if str(traces) == STANDARD_INPUT else str(traces)
+
+
+def _lines(traces: Path) -> list[str]:
+    """The lines of a file or of standard input; bytes that are no UTF-8 stay as surrogates."""
     try:
-        raw = sys.stdin.buffer.read() if str(traces) == STANDARD_INPUT else traces.read_bytes()
-        text = raw.decode("utf-8")
+        whole = sys.stdin.buffer.read() if str(traces) == STANDARD_INPUT else traces.read_bytes()
     except OSError as error:
-        raise SourceFileError(f"{name} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = raw[: error.start].count(b"\n") + 1
-        raise SourceFileError(f"{name}, line {line}: not UTF-8 text") from error
-    records, problems = read_trace_records(text.split("\n"), name)
+        raise SourceFileError(f"{_name(traces)} cannot be read: {error.strerror}") from error
+    return whole.decode("utf-8", "surrogateescape").split("\n")
+
+
+def _records(lines: Sequence[str], name: str) -> tuple[list[TraceRecord], list[Problem]]:
+    records, problems = read_trace_records(lines, name)
     if not records:
         told = "".join(f"\n  {problem}" for problem in problems[:10])
         raise SourceFileError(f"{name} holds no trace that can be scored{told}")
@@ -166,19 +181,68 @@ def _target(traces: Path, out: Path | None) -> Path:
     return stem.with_name(f"{stem.stem}.rewards.parquet")
 
 
-def _write(scoring: "Scoring", target: Path, *, with_rulings: bool) -> tuple[Path, ...]:
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """Where the tables go: all beside each other, with one stem."""
+
+    rewards: Path
+    judge_calls: Path
+    rejects: Path
+
+    @classmethod
+    def beside(cls, rewards: Path) -> Self:
+        stem = rewards.name.removesuffix(".parquet").removesuffix(".rewards")
+        names = (f"{stem}.judge_calls.parquet", f"{stem}.rejects.jsonl")
+        return cls(rewards, *(rewards.with_name(name) for name in names))
+
+    def keep_apart_from(self, *inputs: Path) -> None:
+        """Refuse to write over what is read; recorded rulings are read and not written."""
+        taken = {path.resolve(): path for path in (self.rewards, self.rejects)}
+        for path in inputs:
+            if path.resolve() in taken:
+                raise ConfigError(f"{path} would be written over: choose another --out")
+
+
+def _write(scoring: "Scoring", outputs: _Outputs, *, with_rulings: bool) -> tuple[Path, ...]:
     """Recorded rulings stay where they are: what is written of them would say less."""
     from decomposerl.rewards.table import rewards_frame
     from resources.tables import write_parquet
 
-    stem = target.name.removesuffix(".parquet").removesuffix(".rewards")
-    calls = target.with_name(f"{stem}.judge_calls.parquet")
-    frames: dict[Path, pl.DataFrame] = {target: rewards_frame(scoring.scored)}
+    frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.scored)}
     if with_rulings:
-        frames[calls] = scoring.judge_calls
+        frames[outputs.judge_calls] = scoring.judge_calls
     for path, frame in frames.items():
         try:
             write_parquet(frame, path)
         except OSError as error:
             raise DecomposeRLError(f"{path} cannot be written: {error.strerror}") from error
     return tuple(frames)
+
+
+def _write_rejects(
+    problems: Sequence[Problem], lines: Sequence[str], path: Path
+) -> tuple[Path, ...]:
+    """Each line that was not scored, as it stood, with its problems; none: no file.
+
+    The list of an earlier run goes: it would speak of lines that are scored now.
+    """
+    from resources.temporary import replace_file
+
+    wrong: dict[int, list[dict[str, str]]] = {}
+    for problem in problems:
+        if problem.dropped:
+            told = {"field": problem.field, "reason": problem.reason}
+            wrong.setdefault(problem.line, []).append(told)
+    rows = [
+        json.dumps({"line": line, "problems": found, "text": lines[line - 1]})
+        for line, found in wrong.items()
+    ]
+    try:
+        if rows:
+            text = "".join(f"{row}\n" for row in rows)
+            replace_file(path, lambda aside: aside.write_text(text, "ascii"))
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DecomposeRLError(f"{path} cannot be written: {error.strerror}") from error
+    return (path,) if rows else ()

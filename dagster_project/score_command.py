@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import Format, in_red, raw
+from dagster_project.terminal import Format, in_red, note, say, say_rows
 
 if TYPE_CHECKING:
     from dagster_project.score import ScoreRun
 
 
+UNREADABLE = 3
+"""Exit code: what could be read was scored, some lines could not be read."""
 Weights = Annotated[
     list[str] | None, typer.Option(help="NAME=NUMBER, may be repeated; 0 switches off.")
 ]
@@ -25,6 +27,9 @@ Failures = Annotated[
     typer.Option(help="What a missing ruling does to the sum."),
 ]
 Share = Annotated[float | None, typer.Option(help="Take the label from the other claims, 0..1.")]
+Unreadable = Annotated[
+    bool, typer.Option("--allow-unreadable", help="Exit 0 also where lines were left out.")
+]
 Recorded = Annotated[Path | None, typer.Option(help="A judge_calls table in place of the judge.")]
 
 
@@ -45,13 +50,15 @@ def score(  # noqa: PLR0913 - each is one option
     failures: Failures = "drop_group",
     labelled_share: Share = None,
     judge_calls: Recorded = None,
+    allow_unreadable: Unreadable = False,
     questions: Annotated[bool, typer.Option(help="Print each question's values too.")] = False,
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
 ) -> None:
     """Score traces with the reward ensemble; print the table and write it as Parquet.
 
     TRACES holds one JSON object a line: claim, evidence and trace, and where there are any
-    label, n_star or questions, group, rollout, truncated. See docs/rewards.md.
+    label, n_star or questions, group, rollout, truncated. See docs/rewards.md. Exits with 3
+    where a line could not be read; the others are scored, and it is kept in the rejects file.
     """
     from dagster_project.score import parse_weights, score_file
     from decomposerl.rewards.settings import RewardSettings
@@ -66,6 +73,8 @@ def score(  # noqa: PLR0913 - each is one option
     )
     run = score_file(traces, settings, labelled_share, judge_calls, out)
     _tell_scores(run, output, questions=questions)
+    if run.unreadable and not allow_unreadable:
+        raise typer.Exit(UNREADABLE)
 
 
 def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
@@ -79,10 +88,10 @@ def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
 
     scored, wide = run.scoring.scored, score_wide(run.scoring.scored)
     if output in {Format.CSV, Format.JSON}:
-        typer.echo(raw(wide, output), nl=False)
+        say_rows(wide, output)
     else:
-        typer.echo(score_text(wide) if output is Format.TEXT else score_markdown(wide))
+        say(score_text(wide) if output is Format.TEXT else score_markdown(wide))
         if questions:
-            typer.echo(f"\n{question_pages(scored)}")
+            say(f"\n{question_pages(scored)}")
     for line in run.notes():
-        typer.echo(line, err=True)
+        note(line)

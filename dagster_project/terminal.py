@@ -1,22 +1,28 @@
 """What every command of ``decomposerl`` shares: output forms and the way errors end.
 
+All that a command prints passes through here, where text from outside becomes printable:
+no claim, label, file name or message can move the cursor, set the clipboard or turn a line
+around. Nothing else in this package prints (``tests/test_terminal.py``).
+
 Left out deliberately: any command (``cli``).
 """
 
 import atexit
 import functools
-import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from decomposerl.errors import DecomposeRLError
+from decomposerl.printable import printable, printable_json
 from resources.interrupt import STAGES_KEPT, ends_soon, guarded
 from resources.places import local
 
@@ -25,7 +31,37 @@ if TYPE_CHECKING:
 
 _Params = ParamSpec("_Params")
 _RUNS = (["asset", "materialize"], ["job", "execute"])
+_USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
 _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
+
+
+class Terminal(Console):
+    """A console that prints strings as they are: no markup, no colours of its own, no wrapping."""
+
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - as rich has it
+        """Print; strings are made printable."""
+        shown = [Text(printable(one)) if isinstance(one, str) else one for one in objects]
+        super().print(*shown, **{"soft_wrap": True, **options})
+
+
+class Commands(TyperGroup):
+    """Commands whose usage errors are printable too: they repeat what was typed."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as typer has it
+        """Read the words before the command."""
+        return _printably(super().make_context, *args, **options)
+
+    def invoke(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
+        """Read the command's words and run it."""
+        return _printably(super().invoke, *args, **options)
+
+
+def _printably(act: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on
+    try:
+        return act(*args, **options)
+    except _USAGE_ERROR as error:
+        vars(error)["message"] = printable(str(vars(error)["message"]))
+        raise
 
 
 def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
@@ -45,7 +81,7 @@ def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
         except BrokenPipeError:
             raise
         except (DecomposeRLError, OSError) as error:
-            Console(stderr=True).print(Text(_said(error), style="red"), soft_wrap=True)
+            Terminal(stderr=True).print(_said(error), style="red")
             raise typer.Exit(2) from error
 
     return guarded
@@ -75,15 +111,39 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def print_marked(text: str) -> None:
+def say(text: str) -> None:
+    """Print lines on standard output."""
+    typer.echo(printable(text))
+
+
+def note(line: str) -> None:
+    """Print one line on standard error, line breaks within it escaped."""
+    typer.echo(printable(line, keep=""), err=True)
+
+
+def say_marked(text: str) -> None:
     """Print lines in the colour of the mark that they begin with."""
-    console = Console()
+    terminal = Terminal()
     for line in text.split("\n"):
-        console.print(Text(line, style=_STYLES.get(line[:1], "")), soft_wrap=True)
+        terminal.print(line, style=_STYLES.get(line[:1], ""))
 
 
-def raw(frame: "pl.DataFrame", output: Format) -> str:
-    """A frame as CSV or JSON, with its line end."""
+def say_json(value: object) -> None:
+    """Print a value as JSON; its strings read back as they are."""
+    typer.echo(printable_json(value))
+
+
+def say_rows(frame: "pl.DataFrame", output: Format) -> None:
+    """Print a frame as JSON or CSV; in CSV what does not show is escaped."""
     if output is Format.CSV:
-        return frame.write_csv()
-    return json.dumps(frame.to_dicts(), ensure_ascii=False, indent=2) + "\n"
+        typer.echo(printable(frame.write_csv()), nl=False)
+    else:
+        say_json(frame.to_dicts())
+
+
+def say_columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a framed table that wraps its cells."""
+    table = Table(*headers, show_lines=False)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    Terminal().print(table, soft_wrap=False)

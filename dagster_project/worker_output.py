@@ -8,7 +8,6 @@ nothing here is given.
 """
 
 import logging
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -19,9 +18,9 @@ from dagster_pipes import (
     PipesParamsLoader,
     open_dagster_pipes,
 )
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from dagster_project.terminal import Terminal, note
 from decomposerl.reports.training_report import changes_text, duration, step_line
 from decomposerl.training.curves import changes
 from resources.training.messages import dry_run_message, outcome_message, step_message
@@ -78,14 +77,14 @@ class PipesOutput:
 class TerminalOutput:
     """Onto a terminal, for a run that a person starts."""
 
-    def __init__(self, console: Console, progress: Progress) -> None:
+    def __init__(self, console: Terminal, progress: Progress) -> None:
         self._console, self._progress = console, progress
         self._task = progress.add_task("training", total=None, left="")
 
     def note(self, text: str, level: int = logging.INFO) -> None:
         """A line above the bar."""
         style = "yellow" if level >= logging.WARNING else None
-        self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(text, style=style)
 
     def step(self, report: StepReport) -> None:
         """The bar moves; the step's numbers stand above it."""
@@ -130,7 +129,7 @@ class SilentOutput:
 
 def _print_error(text: str, level: int) -> None:
     if level >= logging.ERROR:
-        sys.stderr.write(f"{text}\n")
+        note(text)
 
 
 @contextmanager
@@ -143,7 +142,7 @@ def opened_output(*, silent: bool = False) -> Iterator[Output]:
         with open_dagster_pipes(params_loader=pipes) as context:
             yield PipesOutput(context)
     else:
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         name, left = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
         columns = (name, BarColumn(), MofNCompleteColumn(), left)
         with Progress(*columns, console=console, disable=not console.is_terminal) as progress:

@@ -114,7 +114,8 @@ def test_a_bad_line_is_named_and_the_rest_is_scored(file: Path, traces: tuple[Pl
     """File, line and field stand on standard error; nothing else is lost."""
     with file.open("a", encoding="utf-8") as stream:
         stream.write('{"claim": "c", "evidence": 3, "trace": ""}\n')
-    result = score(file, *LEAN, "--format", "json")
+    assert 3 == score(file, *LEAN).exit_code
+    result = score(file, *LEAN, "--format", "json", "--allow-unreadable")
     assert len(traces) == len(rows(result))
     assert f"{file}, line {len(traces) + 1}, field 'evidence'" in result.stderr
     assert f"scored {len(traces)} of {len(traces) + 1} lines" in result.stderr
@@ -202,3 +203,73 @@ def test_a_file_without_traces_is_explained(tmp_path: Path, content: bytes | Non
     assert 2 == result.exit_code
     assert said in result.stderr
     assert str(path) in result.stderr
+
+
+def test_unreadable_lines_end_with_exit_code_3_and_are_kept(tmp_path: Path):
+    """What can be read is scored; the rest stands in the rejects file as it was, with reasons."""
+    good = '{"claim": "Ada.", "evidence": "Ada.", "trace": "<think>x</think>"}'
+    bad = (b'{"claim": 3, "evidence": "", "trace": "x"}', b"no json", b'{"claim": "\xff"}', b"[1]")
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(b"\n".join((good.encode(), *bad)))
+    result = score(path, *LEAN)
+    assert 3 == result.exit_code, result.output
+    assert "scored 1 of 5 lines" in result.stderr
+    rejects = (tmp_path / "traces.rejects.jsonl").read_text().splitlines()
+    kept = [json.loads(line) for line in rejects]
+    assert [2, 3, 4, 5] == [row["line"] for row in kept]
+    assert list(bad) == [row["text"].encode("utf-8", "surrogateescape") for row in kept]
+    assert ["claim", "evidence"] == [problem["field"] for problem in kept[0]["problems"]]
+    assert 1 == pl.read_parquet(tmp_path / "traces.rewards.parquet").filter(reward="total").height
+    assert 0 == score(path, *LEAN, "--allow-unreadable").exit_code
+    path.write_text(good, "utf-8")
+    assert 0 == score(path, *LEAN).exit_code
+    assert not (tmp_path / "traces.rejects.jsonl").exists(), "no list of an earlier run"
+
+
+def test_an_unknown_field_is_no_reject(tmp_path: Path):
+    """It costs nothing: exit code 0, no rejects file."""
+    path = tmp_path / "traces.jsonl"
+    path.write_text('{"claim": "A b.", "evidence": "A.", "trace": "x", "other": 1}', "utf-8")
+    result = score(path, *LEAN)
+    assert 0 == result.exit_code, result.output
+    assert "field 'other': is not read" in result.stderr
+    assert [path] == list(tmp_path.glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("out", ["traces.rejects.jsonl", "../traces.rejects.jsonl"])
+def test_no_output_takes_the_place_of_an_input(tmp_path: Path, out: str):
+    """Traces that were rejected once, and are scored into the same tables, stay as they are."""
+    path = tmp_path / "a" / "traces.rejects.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"claim": "A b.", "evidence": "A.", "trace": "x"}', "utf-8")
+    before = path.read_bytes()
+    given = path.parent / out if out.startswith(".") else path
+    given.write_bytes(before)
+    target = given.with_name("traces.rewards.parquet")
+    for words in (("--out", target), ("--out", given)):
+        result = score(given, *LEAN, *words)
+        assert 2 == result.exit_code
+        assert "would be written over" in result.stderr
+        assert before == given.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("trace", "ü" * 128_001, "is 256,002 bytes long; at most 256,000 are scored"),
+        ("trace", "<question>" * 1_001, "holds 1,001 questions; at most 1,000 are scored"),
+        ("claim", "a" * 16_001, "is 16,001 bytes long"),
+        ("evidence", "a" * 2_000_001, "is 2,000,001 bytes long"),
+        ("evidence", ["a" * 1_000_000] * 2, "is 2,000,001 bytes long"),
+    ],
+)
+def test_a_row_of_an_impossible_size_is_a_reject(
+    tmp_path: Path, name: str, text: object, said: str
+):
+    """It is named with its size, and the others are scored."""
+    good = {"claim": "Ada.", "evidence": "Ada.", "trace": "x"}
+    path = tmp_path / "traces.jsonl"
+    path.write_text(f"{json.dumps(good)}\n{json.dumps(good | {name: text})}\n", "utf-8")
+    result = score(path, *LEAN)
+    assert 3 == result.exit_code, result.output
+    assert f"line 2, field '{name}': {said}" in result.stderr

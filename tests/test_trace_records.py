@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from decomposerl.traces.records import FIELDS, Problem, TraceRecord, group_of, read_trace_records
+from decomposerl.traces.record_fields import FIELDS
+from decomposerl.traces.records import Problem, TraceRecord, group_of, read_trace_records
 
 TRACE = (
     "<think>t</think>\n<question>q?</question>\n<answer>a.</answer>\n<think>t</think>\n"

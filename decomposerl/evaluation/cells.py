@@ -10,6 +10,7 @@ Left out deliberately: labels (``evaluation.spellings``) and what belongs togeth
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from decomposerl.claims.claim import Record
 from decomposerl.claims.records import excerpt
@@ -77,7 +78,9 @@ def cell_of(record: Record, name: str) -> object:
     if "value" in fields and fields.keys() <= _LONE:
         return fields["value"]
     has = ", ".join(map(excerpt, fields)) or "none"
-    raise MisfitError(name, f"there is no such field; there are {has}")
+    near = get_close_matches(name, list(fields), n=1)
+    hint = f" (did you mean {excerpt(near[0])}?)" if near else ""
+    raise MisfitError(name, f"there is no such field; there are {has}{hint}")
 
 
 class _Absent:

@@ -28,14 +28,17 @@ from decomposerl.evaluation.metrics import (
     NONE,
     Codes,
     Numbers,
+    Unread,
     auroc,
     codes_of,
     outcome_table,
+    treated,
 )
 from decomposerl.evaluation.threshold import Threshold
 
 _NO_BOUNDS = (np.nan, np.nan)
 ALL, MEAN = "all", "mean of groups"
+_LENIENT = "balanced_accuracy_as_refuted"  # says itself what a missing verdict is
 Kind = Literal["total", "group", "mean"]
 COLUMNS = pl.Schema(
     {
@@ -66,6 +69,13 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
+class _Chosen:
+    threshold: Threshold | None
+    unread: Unread
+    draws: Draws
+
+
+@dataclass(frozen=True, slots=True)
 class _Figure:
     score: float
     bounds: Bounds
@@ -82,43 +92,48 @@ def scores_of(examples: Sequence[Example]) -> Numbers:
 
 
 def score_examples(
-    examples: Sequence[Example], threshold: Threshold | None, draws: Draws | None = None
+    examples: Sequence[Example],
+    threshold: Threshold | None,
+    draws: Draws | None = None,
+    unread: Unread = "opposite",
 ) -> pl.DataFrame:
     """Every metric of the examples, by ``COLUMNS``.
 
     With a threshold verdicts come from scores, without one from the predictions themselves.
+    ``unread`` says what a claim without a verdict counts as; ``without_verdict`` counts them in
+    any case, ``claims`` all others only where they are left out. A claim without a score ranks
+    last of its label for AUROC where it counts as the opposite, else it has no rank.
     """
-    chosen = draws or Draws()
+    chosen = _Chosen(threshold, unread, draws or Draws())
     rows: list[list[object]] = []
-    whole = _figures(ALL, examples, threshold, chosen)
-    rows += _rows("total", ALL, whole, *_sizes(examples, threshold))
+    whole = _figures(ALL, examples, chosen)
+    rows += _rows("total", ALL, whole, *_sizes(examples, chosen))
     names = list(dict.fromkeys(example.group for example in examples))
     if len(names) > 1:
         parts = {name: [one for one in examples if one.group == name] for name in names}
-        found = [_figures(name, part, threshold, chosen) for name, part in parts.items()]
+        found = [_figures(name, part, chosen) for name, part in parts.items()]
         for (name, part), figures in zip(parts.items(), found, strict=True):
-            rows += _rows("group", name, figures, *_sizes(part, threshold))
+            rows += _rows("group", name, figures, *_sizes(part, chosen))
         shared = [name for name in whole if all(name in figures for figures in found)]
         means = {name: _mean([figures[name] for figures in found]) for name in shared}
-        rows += _rows("mean", MEAN, means, *_sizes(examples, threshold))
+        rows += _rows("mean", MEAN, means, *_sizes(examples, chosen))
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
-def _figures(
-    name: str, examples: Sequence[Example], threshold: Threshold | None, draws: Draws
-) -> dict[str, _Figure]:
-    labels, verdicts = labels_of(examples), _verdicts(examples, threshold)
+def _figures(name: str, every: Sequence[Example], chosen: _Chosen) -> dict[str, _Figure]:
+    examples, draws = _counted(every, chosen), chosen.draws
+    labels, verdicts = labels_of(examples), _verdicts(examples, chosen.threshold)
     documents = [example.document for example in examples]
     clusters = clusters_of(labels, documents)
-    table = outcome_table(labels, verdicts)
-    found = {
-        metric: _Figure(
-            float(measure(table)),
-            metric_interval(metric, labels, verdicts, clusters) if draws.draws else _NO_BOUNDS,
-        )
-        for metric, measure in COUNT_METRICS.items()
-    }
+    read = treated(labels, verdicts, chosen.unread)
+    found: dict[str, _Figure] = {}
+    for metric, measure in COUNT_METRICS.items():
+        codes = verdicts if metric == _LENIENT else read
+        bounds = metric_interval(metric, labels, codes, clusters) if draws.draws else _NO_BOUNDS
+        found[metric] = _Figure(float(measure(outcome_table(labels, codes))), bounds)
     scores = scores_of(examples)
+    if chosen.unread == "opposite" and not np.isnan(scores).all():
+        scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
     there = ~np.isnan(scores)
     if there.any():
         supported = labels[there] == 0
@@ -138,9 +153,18 @@ def _verdicts(examples: Sequence[Example], threshold: Threshold | None) -> Codes
     return codes_of([example.verdict for example in examples])
 
 
-def _sizes(examples: Sequence[Example], threshold: Threshold | None) -> tuple[int, int, int]:
-    """Claims, those labelled Supported, and those without a verdict."""
-    without = int((_verdicts(examples, threshold) == NONE).sum())
+def _counted(examples: Sequence[Example], chosen: _Chosen) -> list[Example]:
+    """The examples without those that are left out for want of a verdict."""
+    if chosen.unread != "leave-out":
+        return list(examples)
+    there = _verdicts(examples, chosen.threshold) != NONE
+    return [example for example, has in zip(examples, there, strict=True) if has]
+
+
+def _sizes(every: Sequence[Example], chosen: _Chosen) -> tuple[int, int, int]:
+    """Claims that count, those labelled Supported, and all that have no verdict."""
+    without = int((_verdicts(every, chosen.threshold) == NONE).sum())
+    examples = _counted(every, chosen)
     return len(examples), int((labels_of(examples) == 0).sum()), without
 
 

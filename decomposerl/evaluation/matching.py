@@ -9,13 +9,16 @@ Left out deliberately: opening files (``resources.result_rows``), metrics (``eva
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
 from decomposerl.claims.claim import Record
 from decomposerl.claims.records import excerpt
 from decomposerl.evaluation.cells import Misfit, MisfitError, cell_of, number_of, word_of
+from decomposerl.evaluation.conditions import EVERY_ROW, Conditions, rows_that_count
+from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.spellings import Spellings
 from decomposerl.evaluation.threshold import Several, combined
 from decomposerl.traces.trace import Verdict
@@ -29,7 +32,7 @@ class Columns:
 
     Empty ``prediction_id`` and ``label_id`` mean that row n of one file is row n of the other.
     Empty ``verdict`` or ``score`` mean that there is none, ``group`` and ``document`` likewise;
-    these two stand with the labels.
+    these two stand with the labels. Several fields of ``group`` make a group of each combination.
     """
 
     prediction_id: tuple[str, ...] = ("id",)
@@ -37,7 +40,7 @@ class Columns:
     label: str = "label"
     verdict: str = ""
     score: str = ""
-    group: str = ""
+    group: tuple[str, ...] = ()
     document: str = ""
 
 
@@ -47,13 +50,17 @@ class Rules:
 
     ``several`` makes one of a claim's scores; without it a second one is a mistake. A label
     without a prediction is an ``error``, counts as ``wrong``, or is left out (``skip``); a
-    prediction without a label is an ``error`` or left out.
+    prediction without a label is an ``error`` or left out. Only labels that fulfil ``where``
+    count; rows that hold both label and prediction go as a whole. ``unread`` is what a prediction
+    counts as that cannot be read.
     """
 
     spellings: Spellings
     several: Several | None = None
     missing: Literal["error", "wrong", "skip"] = "error"
     extra: Literal["error", "skip"] = "error"
+    where: Conditions = EVERY_ROW
+    unread: Unread = "opposite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +96,18 @@ class _Predicted:
 def match(
     predictions: Sequence[Record], labels: Sequence[Record], columns: Columns, rules: Rules
 ) -> Matched:
-    """Hold predictions against labels; ``misfits`` is empty where everything fits."""
+    """Hold predictions against labels; ``misfits`` is empty where everything fits.
+
+    Raises:
+        EvaluationError: as ``conditions.rows_that_count``.
+    """
     matched = Matched()
-    predicted = _predicted(predictions, columns, rules, matched.misfits)
+    counted, others = rows_that_count(labels, rules.where)
+    one_file = predictions is labels
+    said = counted if one_file else list(enumerate(predictions, start=1))
+    predicted = _predicted(said, columns, rules, matched.misfits)
     labelled: dict[Id, tuple[Record, Verdict | None]] = {}
-    for number, record in enumerate(labels, start=1):
+    for number, record in counted:
         try:
             name = _id(record, columns.label_id, number)
             first = labelled.setdefault(name, (record, None))
@@ -109,8 +123,20 @@ def match(
                 matched.examples.append(_example(name, label, record, columns, one))
         except MisfitError as error:
             matched.misfits.append(Misfit(record.file, record.row, error.name, str(error)))
-    _unlabelled(predicted, labelled, columns, rules, matched)
+    if others:
+        matched.left_out["labels that --where leaves out"] = len(others)
+    passed = set() if one_file else _ids_of(others, columns.label_id)
+    _unlabelled(predicted, labelled.keys() | passed, columns, rules, matched)
     return matched
+
+
+def _ids_of(rows: Sequence[tuple[int, Record]], names: tuple[str, ...]) -> set[Id]:
+    """The ids of rows that do not count; one without an id has no prediction either."""
+    found = set()
+    for number, record in rows:
+        with suppress(MisfitError):
+            found.add(_id(record, names, number))
+    return found
 
 
 def _counts(
@@ -133,10 +159,18 @@ def _counts(
 def _example(
     name: Id, label: Verdict, record: Record, columns: Columns, predicted: _Predicted
 ) -> Example:
-    group = word_of(record, columns.group) if columns.group else ""
+    group = _group(record, columns.group)
     document = _document(record, columns.document) if columns.document else None
     score = predicted.scores[0] if predicted.scores else math.nan
     return Example(name, label, predicted.verdict, score, group, document)
+
+
+def _group(record: Record, names: tuple[str, ...]) -> str:
+    r"""The value of one field; of several their values, ``a / b``, a slash in one as ``\/``."""
+    words = [word_of(record, name) for name in names]
+    if len(words) <= 1:
+        return "".join(words)
+    return " / ".join(word.replace("\\", "\\\\").replace("/", "\\/") for word in words)
 
 
 def _document(record: Record, name: str) -> str | None:
@@ -148,7 +182,7 @@ def _document(record: Record, name: str) -> str | None:
 
 def _unlabelled(
     predicted: Mapping[Id, _Predicted],
-    seen: Mapping[Id, object],
+    seen: Container[Id],
     columns: Columns,
     rules: Rules,
     matched: Matched,
@@ -165,10 +199,10 @@ def _unlabelled(
 
 
 def _predicted(
-    records: Sequence[Record], columns: Columns, rules: Rules, misfits: list[Misfit]
+    rows: Sequence[tuple[int, Record]], columns: Columns, rules: Rules, misfits: list[Misfit]
 ) -> dict[Id, _Predicted]:
     found: dict[Id, _Predicted] = {}
-    for number, record in enumerate(records, start=1):
+    for number, record in rows:
         try:
             name = _id(record, columns.prediction_id, number)
             one = found.setdefault(name, _Predicted(record))

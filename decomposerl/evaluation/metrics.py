@@ -21,6 +21,9 @@ BINS = 15
 Codes = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 Counts = NDArray[Any]
+Unread = Literal["opposite", "class", "leave-out"]
+"""What a missing verdict is: the label that is not the claim's, a verdict of its own (which is no
+label, so that means are over two), or no claim at all."""
 CountMetric = Callable[[Counts], Numbers]
 _CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, None: NONE}
 
@@ -52,6 +55,13 @@ def as_refuted(table: Counts) -> Counts:
     lenient[..., REFUTED] += table[..., NONE]
     lenient[..., NONE] = 0
     return lenient
+
+
+def treated(labels: Codes, verdicts: Codes, unread: Unread) -> Codes:
+    """The verdicts with missing ones as ``unread`` says; claims to leave out keep ``NONE``."""
+    if unread != "opposite":
+        return verdicts
+    return np.where(verdicts == NONE, 1 - labels, verdicts)
 
 
 def recall(table: Counts, label: int) -> Numbers:

@@ -7,6 +7,7 @@ Left out deliberately: CSV and JSON, which are the frame itself.
 
 import polars as pl
 
+from decomposerl.evaluation.metrics import Unread
 from decomposerl.reports.attrition import aligned
 
 GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
@@ -41,11 +42,18 @@ def _number(column: str) -> pl.Expr:
     return decimals.str.pad_start(6)
 
 
-def sizes_sentence(frame: pl.DataFrame) -> str:
-    """How many claims there are, of which label, and how many got no verdict."""
+_UNREAD = {
+    "opposite": "counted as wrong, as the opposite of their label",
+    "class": "counted as wrong, as a verdict of their own",
+    "leave-out": "left out",
+}
+
+
+def sizes_sentence(frame: pl.DataFrame, unread: Unread = "opposite") -> str:
+    """How many claims there are, of which label, how many got no verdict, and what that means."""
     row = frame.filter(kind="total").row(0, named=True)
     refuted = row["claims"] - row["supported"]
     return (
         f"{row['claims']:,} claims: {row['supported']:,} supported, {refuted:,} not; "
-        f"{row['without_verdict']:,} without a verdict, counted as wrong"
+        f"{row['without_verdict']:,} without a verdict, {_UNREAD[unread]}"
     )

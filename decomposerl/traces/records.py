@@ -20,16 +20,10 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.record_fields import FIELDS, Fields, kind_of, shown_name
 from decomposerl.traces.rollout import Rollout
-from decomposerl.traces.structure import read_verdict
 from decomposerl.traces.trace import Verdict
 
-FIELDS = (
-    "claim", "evidence", "trace", "label", "n_star", "questions", "group", "rollout", "truncated",
-)  # fmt: skip
-"""Every field that is read."""
-_LARGEST = 1_000_000
-_LONGEST = 80
 _DIGITS = 16
 
 
@@ -95,7 +89,8 @@ def read_trace_records(lines: Iterable[str], file: str) -> tuple[list[TraceRecor
     with line breaks.
 
     Every problem of a line is reported, in line order; a field that is not read is reported
-    once, where it first stands. Never raises on any content.
+    once, where it first stands. Bytes that are not UTF-8 come as surrogates ("surrogateescape"
+    of Python) and make a bad line. Never raises on any content.
     """
     reader = _Reader(file)
     for number, text in enumerate(lines, start=1):
@@ -111,105 +106,6 @@ def group_of(claim: str, evidence: str) -> str:
 
 
 @dataclass(slots=True)
-class _Fields:
-    """The fields of one line; a value that cannot be read is None and a problem."""
-
-    values: Mapping[str, object]
-    bad: list[tuple[str, str]] = field(default_factory=list)
-
-    def fail(self, name: str, reason: str) -> None:
-        self.bad.append((name, reason))
-
-    def text(self, name: str, *, blank: bool = False) -> str:
-        """A text that must be there; ``blank`` allows an empty one."""
-        value = self.values.get(name)
-        if value is None:
-            self.fail(name, "is missing" if name not in self.values else "is null")
-        elif not isinstance(value, str):
-            self.fail(name, f"{_kind(value)} instead of a text")
-        elif not (blank or value.strip()):
-            self.fail(name, "is blank")
-        else:
-            return self._storable(name, value)
-        return ""
-
-    def name(self, name: str) -> str:
-        """A text that must be there, or a whole number in place of one."""
-        value = self.values.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        return self.text(name)
-
-    def texts(self, name: str) -> list[str]:
-        """A list of texts, blank ones left out; empty where there is none."""
-        value = self.values.get(name)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            self.fail(name, f"{_kind(value)} instead of a list of texts")
-            return []
-        if other := [part for part in value if not isinstance(part, str)]:
-            self.fail(name, f"{_kind(other[0])} in a list of texts")
-            return []
-        return [self._storable(name, part) for part in value if part.strip()]
-
-    def evidence(self) -> str:
-        """One text, or passages joined with line breaks."""
-        if not isinstance(self.values.get("evidence"), list):
-            return self.text("evidence")
-        before = len(self.bad)
-        passages = self.texts("evidence")
-        if not passages and len(self.bad) == before:
-            self.fail("evidence", "holds no passage with text")
-        return "\n".join(passages)
-
-    def number(self, name: str, least: int) -> int | None:
-        """A whole number from ``least`` on, or None where there is none."""
-        value = self.values.get(name)
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)  # a column with nulls makes floats of whole numbers
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int):
-            self.fail(name, f"{_kind(value)} instead of a whole number")
-        elif not least <= value <= _LARGEST:
-            self.fail(name, f"{_name(str(value))} is not within {least} to {_LARGEST}")
-        else:
-            return value
-        return None
-
-    def label(self) -> Verdict | None:
-        value = self.values.get("label")
-        if value is None:
-            return None
-        label = read_verdict(value) if isinstance(value, str) else None
-        if label is None:
-            self.fail("label", f"{_shown(value)} is neither Supported nor Refuted")
-        return label
-
-    def truncated(self) -> bool:
-        value = self.values.get("truncated")
-        if value is not None and not isinstance(value, bool):
-            self.fail("truncated", f"{_kind(value)} instead of true or false")
-        return value is True
-
-    def n_star(self) -> int | None:
-        """The given number, else the number of different silver questions."""
-        given = self.number("n_star", least=1)
-        asked = len({text.strip() for text in self.texts("questions")}) or None
-        if given is not None and asked is not None and given != asked:
-            self.fail("n_star", f"{given}, but there are {asked} different questions")
-        return asked if given is None else given
-
-    def _storable(self, name: str, text: str) -> str:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            self.fail(name, "holds half of a surrogate pair, which is no character")
-        return text
-
-
-@dataclass(slots=True)
 class _Reader:
     """Records and problems so far, and the fields and groups that were met."""
 
@@ -221,15 +117,20 @@ class _Reader:
 
     def read(self, line: int, text: str) -> None:
         try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            self._drop(line, "", "not UTF-8 text")
+            return
+        try:
             values = json.loads(text)
         except (ValueError, RecursionError) as error:
             self._drop(line, "", f"is no JSON: {error}")
             return
         if not isinstance(values, dict):
-            self._drop(line, "", f"is {_kind(values)} instead of an object")
+            self._drop(line, "", f"is {kind_of(values)} instead of an object")
             return
         self._report_unread(line, values)
-        fields = _Fields(values)
+        fields = Fields(values)
         record = self._record(line, fields)
         bad = fields.bad or list(self._clashes(record))
         for name, reason in bad:
@@ -238,7 +139,7 @@ class _Reader:
             self.groups.setdefault(record.group, {})[record.number] = record
             self.records.append(record)
 
-    def _record(self, line: int, fields: _Fields) -> TraceRecord:
+    def _record(self, line: int, fields: Fields) -> TraceRecord:
         claim, evidence = fields.text("claim"), fields.evidence()
         text, label, n_star = fields.text("trace", blank=True), fields.label(), fields.n_star()
         named = fields.values.get("group") is not None
@@ -268,32 +169,12 @@ class _Reader:
             if name not in FIELDS and name not in self.unread:
                 self.unread.add(name)
                 reason = "is not read, here and in later lines"
-                self.problems.append(Problem(self.file, line, _name(name), reason, dropped=False))
+                self.problems.append(
+                    Problem(self.file, line, shown_name(name), reason, dropped=False)
+                )
 
     def _drop(self, line: int, name: str, reason: str) -> None:
         self.problems.append(Problem(self.file, line, name, reason))
 
 
 _SHARED = ("claim", "evidence", "label", "n_star")
-_KINDS = {
-    str: "a text",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    list: "a list",
-    dict: "an object",
-    type(None): "null",
-}
-
-
-def _kind(value: object) -> str:
-    return _KINDS[type(value)]
-
-
-def _name(text: str) -> str:
-    """A field's name as it may be shown and stored, at most ``_LONGEST`` characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")[:_LONGEST]
-
-
-def _shown(value: object) -> str:
-    return f"'{_name(value)}'" if isinstance(value, str) else _kind(value)

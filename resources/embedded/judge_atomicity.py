@@ -8,6 +8,7 @@ taken for a name unless a word of place or "both" stands before them.
 """
 
 import re
+from collections.abc import Iterator
 
 from resources.embedded.claim_words import word_set
 from resources.embedded.clause_words import AUXILIARIES, starts_with_verb
@@ -49,6 +50,8 @@ _VAGUE = word_set(
 _LONGEST = 40
 """Words of a question that can still be about one thing."""
 _LEAST_SHARED = 2
+_REACH = 500
+"""Characters on either side of a conjunction that tell what it joins."""
 
 
 def atomicity(claim: str, question: str) -> tuple[bool, ...]:
@@ -82,13 +85,12 @@ def _joined(text: str) -> bool:
     )
 
 
-def _joins(text: str) -> list[tuple[str, str, str]]:
+def _joins(text: str) -> Iterator[tuple[str, str, str]]:
     """What stands before and after each conjunction outside quotations, and the conjunction."""
     bare = _QUOTED.sub("Quotation", text).rstrip(" ?.")
-    return [
-        (bare[: join.start()], bare[join.end() :], join[0].strip(" ,").lower())
-        for join in _JOIN.finditer(bare)
-    ]
+    for join in _JOIN.finditer(bare):
+        before = bare[max(join.start() - _REACH, 0) : join.start()]
+        yield before, bare[join.end() : join.end() + _REACH], join[0].strip(" ,").lower()
 
 
 def _opens_clause(after: str) -> bool:
@@ -106,7 +108,7 @@ def _one_thing(before: str, after: str, mark: str) -> bool:
     if not left or not right or mark not in {"and", "&", "or"}:
         return False
     last, first = left[-1].strip(",."), right[0].strip(",.?")
-    if f"{last}/{first}".lower() in _PAIRS or re.search(r"\bbetween\b[^,]*$", before):
+    if f"{last}/{first}".lower() in _PAIRS or re.search(r"\bbetween\b", before.rpartition(",")[2]):
         return True
     if mark == "or" or not (last[:1].isupper() and first[:1].isupper()):
         return False

@@ -48,11 +48,13 @@ _YES_OWN = 0.3
 """The same of the rest where an answer says yes and all its names and numbers agree."""
 _LONGEST = 100
 """Words of a sentence that is cut into facts, at most; a longer one is no claim in earnest."""
+MOST_CHECKS = 100
+"""Facts of a claim; one of more is none in earnest, and no answers suffice for it."""
 _DENIED, _FRAME, _NEAR = 3, 0.5, 0.7
 """Least weight that a "no" shares with the claim, and least shares of a contradiction."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Check:
     """One fact of a claim: the statement, its subject's stems, and the stems of the rest."""
 
@@ -61,33 +63,35 @@ class Check:
     own: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What an answer states, and whether it opens with a yes (True) or a no (False)."""
+    """What an answer states, and whether it opens with a yes (True) or a no (False).
 
+    ``clauses`` holds each distinct clause once; ``affirmed`` and ``denied`` are the stems of
+    those that are not negated and of those that are, ``content`` is both. ``silent``: it
+    abstains.
+    """
+
+    silent: bool
     says: bool | None
     clauses: tuple[Statement, ...]
-
-    @property
-    def affirmed(self) -> frozenset[str]:
-        """The stems of what is not negated."""
-        return _union(one.content for one in self.clauses if not one.negated)
-
-    @property
-    def content(self) -> frozenset[str]:
-        """All stems."""
-        return _union(one.content for one in self.clauses)
+    affirmed: frozenset[str]
+    denied: frozenset[str]
+    content: frozenset[str]
 
 
 def verdict(claim: str, answers: Sequence[str]) -> AnswersVerdict:
     """The verdict that the answers support, whatever their order."""
     checks = checks_in(claim)
-    found = [read_answer(answer) for answer in answers if not abstains(answer)]
-    if not checks or not found:
+    found = [answer for answer in map(read_answer, answers) if not answer.silent]
+    if not found or not 0 < len(checks) <= MOST_CHECKS:
         return "NotEnoughInfo"
     confirmed = _union(answer.affirmed for answer in found)
-    if any(_contradicts(answer, check, checks, confirmed) for answer in found for check in checks):
-        return "Refuted"
+    content = _union(check.statement.content for check in checks)
+    for check in checks:
+        told = confirmed & (content | {slot.value for slot in check.statement.slots})
+        if any(_contradicts(answer, check, content, told) for answer in found):
+            return "Refuted"
     if all(_confirmed(check, found) for check in checks):
         return "Supported"
     return "NotEnoughInfo"
@@ -107,7 +111,7 @@ def checks_in(claim: str) -> tuple[Check, ...]:
 def read_answer(answer: str) -> Answer:
     """Take an answer apart; what it tells the judge to do is passed over."""
     says: bool | None = None
-    clauses: list[Statement] = []
+    clauses: list[str] = []
     for place, sentence in enumerate(clean(answer).sentences):
         if abstains(sentence):
             continue
@@ -116,8 +120,11 @@ def read_answer(answer: str) -> Answer:
         if lead and (lead["yes"] or lead["no"]):
             rest = sentence[lead.end() :]
             says = bool(lead["yes"]) if place == 0 else says
-        clauses += [read(part) for part in _CLAUSE.split(rest) if any(map(str.isalnum, part))]
-    return Answer(says, tuple(clauses))
+        clauses += [part for part in _CLAUSE.split(rest) if any(map(str.isalnum, part))]
+    stated = tuple(map(read, dict.fromkeys(clauses)))
+    affirmed = _union(one.content for one in stated if not one.negated)
+    denied = _union(one.content for one in stated if one.negated)
+    return Answer(abstains(answer), says, stated, affirmed, denied, affirmed | denied)
 
 
 def _check(text: str) -> Check:
@@ -155,8 +162,7 @@ def _said(answer: Answer, statement: Statement) -> frozenset[str]:
     """What an answer holds for a check: its clauses of the same polarity."""
     if answer.says is False and not statement.negated:
         return answer.affirmed if len(answer.affirmed & statement.content) > 1 else frozenset()
-    same = (one.content for one in answer.clauses if one.negated == statement.negated)
-    return _union(same) | answer.affirmed
+    return answer.content if statement.negated else answer.affirmed
 
 
 def _yes(answer: Answer, check: Check, stems: frozenset[str]) -> bool:
@@ -169,15 +175,20 @@ def _yes(answer: Answer, check: Check, stems: frozenset[str]) -> bool:
     return weight(about, statement) >= _DENIED and share(check.own, statement, stems) >= _YES_OWN
 
 
+@lru_cache(maxsize=16_384)
 def _contradicts(
-    answer: Answer, check: Check, checks: Sequence[Check], confirmed: frozenset[str]
+    answer: Answer, check: Check, claim: frozenset[str], confirmed: frozenset[str]
 ) -> bool:
-    claim = _union(one.statement.content for one in checks)
-    if _denies(answer, check):
-        return True
-    return any(
-        _negates(one, check) or _conflicts(one, check, claim, confirmed) for one in answer.clauses
-    )
+    """Whether an answer alone speaks against a check, given what all answers confirm of it.
+
+    Kept, since verdicts with one answer left out ask the same of all others.
+    """
+    return _refused(answer, check) or _conflicts(answer, check, claim, confirmed)
+
+
+@lru_cache(maxsize=16_384)
+def _refused(answer: Answer, check: Check) -> bool:
+    return _denies(answer, check) or any(_negates(one, check) for one in answer.clauses)
 
 
 def _denies(answer: Answer, check: Check) -> bool:
@@ -188,8 +199,8 @@ def _denies(answer: Answer, check: Check) -> bool:
     about = held(check.own | statement.names, statement, answer.content)
     if weight(about, statement) < _DENIED or not about & (check.own | statement.names):
         return False
-    agrees = (one for one in answer.clauses if one.negated == statement.negated)
-    return share(check.own, statement, _union(one.content for one in agrees)) < _NEAR
+    agrees = answer.denied if statement.negated else answer.affirmed
+    return share(check.own, statement, agrees) < _NEAR
 
 
 def _negates(one: Statement, check: Check) -> bool:
@@ -204,25 +215,29 @@ def _negates(one: Statement, check: Check) -> bool:
 
 
 def _conflicts(
-    one: Statement, check: Check, claim: frozenset[str], confirmed: frozenset[str]
+    answer: Answer, check: Check, claim: frozenset[str], confirmed: frozenset[str]
 ) -> bool:
     """Another value in the place of one of the check's that no answer confirms."""
     statement = check.statement
-    if one.negated or statement.negated:
-        return False
     open_ = [slot for slot in statement.slots if slot.value not in confirmed]
-    frame = statement.content - (statement.values - confirmed)
-    if not open_ or (statement.values and not frame & one.values):
+    if statement.negated or not open_:
         return False
-    frame -= {slot.value for slot in open_}
-    known = share(frame, statement, one.content)
-    return any(
-        _same_place(slot, other)
-        for slot in open_
-        if known >= (_NEAR if slot.kind == "plain" else _FRAME)
-        for other in one.slots
-        if other.value not in claim
-    )
+    named = statement.content - (statement.values - confirmed)
+    frame = named - {slot.value for slot in open_}
+
+    def conflicts(one: Statement) -> bool:
+        if one.negated or (statement.values and not named & one.values):
+            return False
+        known = share(frame, statement, one.content)
+        return any(
+            _same_place(slot, other)
+            for slot in open_
+            if known >= (_NEAR if slot.kind == "plain" else _FRAME)
+            for other in one.slots
+            if other.value not in claim
+        )
+
+    return any(map(conflicts, answer.clauses))
 
 
 def _same_place(one: Slot, other: Slot) -> bool:

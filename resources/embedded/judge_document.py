@@ -9,7 +9,7 @@ would have to conclude is not answerable here, and not correct.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -53,6 +53,8 @@ _YES_PLAIN, _YES_ALL = 0.3, 0.5
 """The same of a yes-no question."""
 _ONE_SENTENCE, _PLAIN_SHARE, _SHORT = 0.6, 0.5, 3
 """Least share of an answer's part in one sentence, of its plain words in the document."""
+MOST_PARTS = 1_000
+"""Distinct parts of an answer to one question; more are none, and nobody checks them all."""
 _CANDIDATES = 8
 """Sentences with most words in common that are also compared loosely."""
 _QUESTION_SHARE = 0.34
@@ -61,9 +63,13 @@ _QUESTION_SHARE = 0.34
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """A document's statements in order, all their stems, and its words as one text."""
+    """A document's statements in order, all their stems, and its words as one text.
+
+    ``places`` tells for each stem which statements hold it, in order.
+    """
 
     sentences: tuple[Statement, ...]
+    places: Mapping[str, Sequence[int]]
     everything: frozenset[str]
     running: str
 
@@ -77,7 +83,11 @@ class Document:
 def read_document(text: str) -> Document:
     """Take a document apart; calls about one document come together."""
     sentences = tuple(read(sentence) for sentence in clean(text).sentences)
-    return Document(sentences, _stems(sentences), _running(clean(text).text))
+    places: dict[str, list[int]] = {}
+    for at, sentence in enumerate(sentences):
+        for root in sentence.content:
+            places.setdefault(root, []).append(at)
+    return Document(sentences, places, frozenset(places), _running(clean(text).text))
 
 
 def answerable(document: str, question: str) -> bool:
@@ -138,10 +148,10 @@ def correct(document: str, question: str, answer: str) -> bool:
     if any(map(abstains, said.sentences)):
         return False  # nobody is asked about an abstention: this one comes with more
     pieces = [_CONTRAST.sub("", part) for one in split_sentences(rest) for part in _PART.split(one)]
-    parts = [read(part) for part in pieces if any(map(str.isalnum, part))]
+    parts = [read(part) for part in dict.fromkeys(pieces) if any(map(str.isalnum, part))]
     if lead and not _lead_holds(asked, source, parts, yes=bool(lead["yes"])):
         return False
-    if not lead and not parts:
+    if len(parts) > MOST_PARTS or not (lead or parts):
         return False
     return all(_borne_out(part, asked, source) for part in parts)
 
@@ -254,7 +264,8 @@ def _window(wanted: frozenset[str], of: Statement, source: Document, most: int) 
     chosen: list[Statement] = []
     rest = wanted
     while rest and len(chosen) < most:
-        exact = [one for one in source.sentences if not rest.isdisjoint(one.content)]
+        holding = {at for root in rest for at in source.places.get(root, ())}
+        exact = [source.sentences[at] for at in sorted(holding)]
         near = sorted(exact, key=lambda one: -weight(rest & one.content, of))[:_CANDIDATES]
         scored = [(held(rest, of, one.content), one) for one in near]
         if not scored:

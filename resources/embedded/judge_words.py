@@ -9,9 +9,9 @@ word after a number, which tell the places of two values alike.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from resources.embedded.claim_words import STOP_WORDS, parse, stem, word_set
 from resources.embedded.entity_names import Word, name_runs
@@ -66,6 +66,8 @@ DATING = word_set(
 _PLAIN_PLACING = word_set("in of by for with on from")
 _ROOT, _LONGER = 4, 4
 """Letters that two forms of a plain word share at least, and that one has more at most."""
+_MANY = 200
+"""Stems from which on longer and shorter forms are looked up, not compared one by one."""
 _NAME_WEIGHT = 2
 FRAME_WORDS = frozenset(
     map(
@@ -99,28 +101,21 @@ class Slot:
 class Statement:
     """One sentence. ``names``, ``numbers`` and ``plain`` are stems and do not overlap.
 
-    ``absent`` says that something is not mentioned, listed or said.
+    ``content`` holds all stems, ``values`` names and numbers. ``absent`` says that something
+    is not mentioned, listed or said.
     """
 
     text: str
     names: frozenset[str]
     numbers: frozenset[str]
     plain: frozenset[str]
+    content: frozenset[str]
+    values: frozenset[str]
     words: frozenset[str]
     slots: tuple[Slot, ...]
     negated: bool
     absent: bool
     doubts: bool
-
-    @property
-    def content(self) -> frozenset[str]:
-        """All stems."""
-        return self.names | self.numbers | self.plain
-
-    @property
-    def values(self) -> frozenset[str]:
-        """Names and numbers."""
-        return self.names | self.numbers
 
 
 @lru_cache(maxsize=50_000)
@@ -134,6 +129,8 @@ def read(sentence: str) -> Statement:
         names=names,
         numbers=parsed.numbers,
         plain=parsed.content - names - parsed.numbers,
+        content=parsed.content | names,
+        values=names | parsed.numbers,
         words=parsed.words,
         slots=tuple(_slots(tokens, names)),
         negated=parsed.negated,
@@ -154,8 +151,8 @@ def held(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset
     loose = (wanted - found) & of.plain
     if not loose:
         return found
-    families = {_FAMILY[root] for root in by if root in _FAMILY}
-    return found | {root for root in loose if _FAMILY.get(root) in families or _alike(root, by)}
+    families, alike = _looser(by)
+    return found | {root for root in loose if _FAMILY.get(root) in families or alike(root)}
 
 
 def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
@@ -163,6 +160,33 @@ def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
     if not wanted:
         return 1.0
     return weight(held(wanted, of, by), of) / weight(wanted, of)
+
+
+def _looser(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
+    """The families of ``by``, and the test whether it holds another form of a stem."""
+    if len(by) > _MANY:
+        return _index(by)
+    return _families(by), partial(_alike, by=by)
+
+
+@lru_cache(maxsize=16)
+def _index(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
+    """The same for the many stems of a document, which many parts are held against."""
+    starts = frozenset(one[:end] for one in by for end in _shorter(one))
+
+    def alike(root: str) -> bool:
+        return root in starts or any(root[:end] in by for end in _shorter(root))
+
+    return _families(by), alike
+
+
+def _families(by: frozenset[str]) -> frozenset[int]:
+    return frozenset(_FAMILY[root] for root in by if root in _FAMILY)
+
+
+def _shorter(root: str) -> range:
+    """Lengths of the forms of ``root`` that are not longer than it."""
+    return range(max(_ROOT, len(root) - _LONGER), len(root) + 1)
 
 
 def _alike(root: str, by: frozenset[str]) -> bool:
