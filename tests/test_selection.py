@@ -84,7 +84,7 @@ def every_key(graph: dg.Definitions) -> list[dg.AssetKey]:
 @pytest.mark.parametrize(
     "options",
     [{}, {"asset_selection": every_key}, {"tags": {"dagster/partition": "tiny"}}],
-    ids=str,
+    ids=["no selection", "every key", "a partition"],
 )
 def test_a_run_of_the_whole_graph_is_refused_before_its_first_step(
     options: dict[str, Any], graph: dg.Definitions, folder: Path
