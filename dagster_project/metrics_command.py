@@ -13,6 +13,7 @@ from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
     from dagster_project.metrics_run import Files, MetricsRun
+    from decomposerl.evaluation.conditions import Conditions
     from decomposerl.evaluation.spellings import Spellings
 
 _RANKED = 1_000  # draws of AUROC, which cost a pass over the claims each
@@ -97,26 +98,23 @@ def metrics(  # noqa: PLR0913 - each is one option
 ) -> None:
     """Score anybody's predictions, with intervals; see docs/evaluation.md."""
     from dagster_project import metrics_run as asked
-    from decomposerl.evaluation.conditions import Conditions
 
-    dev = _dev(dev_predictions, dev_labels, records)
+    dev, parts = _dev(dev_predictions, dev_labels, records), _groups(group)
+    spelt, conditions = _spelt(positive, negative, drop), _conditions(where)
     run = asked.metrics_of(
         asked.Files(predictions, labels, records),
-        asked.Columns(
-            *_ids(id_, label_id, by_order), label, verdict, score, _groups(group), document
-        ),
-        asked.Rules(
-            _spelt(positive, negative, drop),
-            several,
-            missing,
-            extra,
-            Conditions.of(where or ()),
-            unread,
-        ),
+        asked.Columns(*_ids(id_, label_id, by_order), label, verdict, score, parts, document),
+        asked.Rules(spelt, several, missing, extra, conditions, unread),
         asked.Choosing(threshold, inclusive, dev, choose, candidates),
         asked.Draws(draws, min(draws, _RANKED)),
     )
     _tell(run, as_json=as_json)
+
+
+def _conditions(words: list[str] | None) -> "Conditions":
+    from decomposerl.evaluation.conditions import Conditions
+
+    return Conditions.of(words or ())
 
 
 def _spelt(*sides: list[str] | None) -> "Spellings":
