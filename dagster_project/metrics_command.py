@@ -95,16 +95,27 @@ def metrics(  # noqa: PLR0913 - each is one option
     as_json: AsJson = False,
 ) -> None:
     """Score anybody's predictions, with intervals; see docs/evaluation.md."""
-    from dagster_project import metrics_run as asked
-
-    run = asked.metrics_of(
-        asked.Files(predictions, labels, records),
+    run = _scored(
+        (predictions, labels, records),
         _columns(_ids(id_, label_id, by_order), (label, verdict, score), group, document),
         _rules((positive, negative, drop), (missing, extra, unread), several, where),
         _choosing((threshold, inclusive, choose, candidates), dev_predictions, dev_labels, records),
-        asked.Draws(draws, min(draws, _RANKED)),
+        draws,
     )
     _tell(run, as_json=as_json)
+
+
+def _scored(
+    files: tuple[Path, Path, str],
+    columns: "Columns",
+    rules: "Rules",
+    choosing: "Choosing",
+    draws: int,
+) -> "MetricsRun":
+    from dagster_project.metrics_run import Draws, Files, metrics_of
+
+    few = Draws(draws, min(draws, _RANKED))
+    return metrics_of(Files(*files), columns, rules, choosing, few)
 
 
 def _columns(
