@@ -12,8 +12,7 @@ from dagster_project.terminal import in_red, note, say, say_json
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dagster_project.metrics_run import Files, MetricsRun
-    from decomposerl.evaluation.spellings import Spellings
+    from dagster_project.metrics_run import Choosing, Columns, Files, MetricsRun, Rules
 
 _RANKED = 1_000  # draws of AUROC, which cost a pass over the claims each
 Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv, .parquet, or with .gz.")]
@@ -96,33 +95,78 @@ def metrics(  # noqa: PLR0913 - each is one option
     as_json: AsJson = False,
 ) -> None:
     """Score anybody's predictions, with intervals; see docs/evaluation.md."""
-    from dagster_project import metrics_run as asked
-    from decomposerl.evaluation.conditions import Conditions
-
-    dev = _dev(dev_predictions, dev_labels, records)
-    run = asked.metrics_of(
-        asked.Files(predictions, labels, records),
-        asked.Columns(
-            *_ids(id_, label_id, by_order), label, verdict, score, _groups(group), document
-        ),
-        asked.Rules(
-            _spelt(positive, negative, drop),
-            several,
-            missing,
-            extra,
-            Conditions.of(where or ()),
-            unread,
-        ),
-        asked.Choosing(threshold, inclusive, dev, choose, candidates),
-        asked.Draws(draws, min(draws, _RANKED)),
+    run = _scored(
+        (predictions, labels, records),
+        _columns(_ids(id_, label_id, by_order), (label, verdict, score), group, document),
+        _rules((positive, negative, drop), (missing, extra, unread), several, where),
+        _choosing((threshold, inclusive, choose, candidates), dev_predictions, dev_labels, records),
+        draws,
     )
     _tell(run, as_json=as_json)
 
 
-def _spelt(*sides: list[str] | None) -> "Spellings":
+def _scored(
+    files: tuple[Path, Path, str],
+    columns: "Columns",
+    rules: "Rules",
+    choosing: "Choosing",
+    draws: int,
+) -> "MetricsRun":
+    from dagster_project.metrics_run import Draws, Files, metrics_of
+
+    few = Draws(draws, min(draws, _RANKED))
+    return metrics_of(Files(*files), columns, rules, choosing, few)
+
+
+def _columns(
+    ids: tuple[tuple[str, ...], tuple[str, ...]],
+    cells: tuple[str, str, str],
+    group: list[str] | None,
+    document: str,
+) -> "Columns":
+    """Label, verdict and score are ``cells``; each field of a group stands once."""
+    from dagster_project.metrics_run import Columns
+
+    parts = tuple(dict.fromkeys(name for word in group or () for name in _names(word)))
+    return Columns(*ids, *cells, parts, document)
+
+
+def _rules(
+    spelt: tuple[list[str] | None, ...],
+    partners: tuple[
+        Literal["error", "wrong", "skip"],
+        Literal["error", "skip"],
+        Literal["opposite", "class", "leave-out"],
+    ],
+    several: Literal["max", "mean", "min"] | None,
+    where: list[str] | None,
+) -> "Rules":
+    """Spellings of both sides and of what is dropped; ``partners``: missing, extra, unread."""
+    from dagster_project.metrics_run import Rules
+    from decomposerl.evaluation.conditions import Conditions
     from decomposerl.evaluation.spellings import Spellings
 
-    return Spellings.of(*(side or () for side in sides))
+    missing, extra, unread = partners
+    spellings = Spellings.of(*(side or () for side in spelt))
+    return Rules(spellings, several, missing, extra, Conditions.of(where or ()), unread)
+
+
+def _choosing(
+    chosen: tuple[
+        float | None,
+        bool,
+        Literal["f1", "balanced_accuracy"] | None,
+        Literal["midpoints", "scores", "hundredths"] | None,
+    ],
+    predictions: Path | None,
+    labels: Path | None,
+    records: str,
+) -> "Choosing":
+    """``chosen``: threshold, inclusive, by what and from what it is chosen on the dev files."""
+    from dagster_project.metrics_run import Choosing
+
+    threshold, inclusive, by, candidates = chosen
+    return Choosing(threshold, inclusive, _dev(predictions, labels, records), by, candidates)
 
 
 def _dev(predictions: Path | None, labels: Path | None, records: str) -> "Files | None":
@@ -142,11 +186,6 @@ def _ids(
     if by_order:
         return (), ()
     return _names(words), _names(label_words or words)
-
-
-def _groups(words: list[str] | None) -> tuple[str, ...]:
-    """Fields of the groups, in order, each once."""
-    return tuple(dict.fromkeys(name for word in words or () for name in _names(word)))
 
 
 def _names(words: str) -> tuple[str, ...]:

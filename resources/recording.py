@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from decomposerl.claims.ledger import unknown_labels
 from decomposerl.claims.load import Loaded
+from decomposerl.printable import printable
 from decomposerl.reports import figures
 from decomposerl.reports.escape import markdown_table
 from decomposerl.reports.stage_page import StagePage, stage_page
@@ -242,7 +243,7 @@ def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
 def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:
     rows = rejects.head(most).iter_rows(named=True)
     places = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
-    return f"{rejects.height} rejected rows in the rejects table, e.g. {places}"
+    return f"{rejects.height} rejected rows in the rejects table, e.g. {printable(places, keep='')}"
 
 
 def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:

@@ -10,6 +10,7 @@ Left out deliberately: lines, groups and what a trace says (``decomposerl.traces
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from decomposerl.printable import printable
 from decomposerl.traces.structure import read_verdict
 from decomposerl.traces.trace import Verdict
 
@@ -155,7 +156,7 @@ def kind_of(value: object) -> str:
 
 def shown_name(text: str) -> str:
     """A field's name as it may be shown and stored, at most ``_LONGEST`` characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")[:_LONGEST]
+    return printable(text.encode("utf-8", "replace").decode("utf-8")[:_LONGEST], keep="")
 
 
 def _shown(value: object) -> str:
