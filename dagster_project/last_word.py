@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING
 
 import dagster as dg
 
+from dagster_project.terminal import Terminal
 from decomposerl.errors import DecomposeRLError
 from decomposerl.printable import printable
 
@@ -51,6 +52,7 @@ class LastWord(logging.Filter):
             if not any(one.endswith(said) for one in self._sentences):
                 self._sentences[f"{step}: {said}" if step else said] = None
             return False
+        record.msg, record.args = printable(message), ()
         failed = event is not None and record.levelno >= logging.ERROR
         return record.levelno >= logging.INFO and not failed and _NOISE not in message
 
@@ -75,7 +77,7 @@ class LastWord(logging.Filter):
             where = f" (log: {self._log.name})"
         if self._sentences:
             sys.stdout.flush()
-            sys.stderr.write(printable("; ".join(self._sentences)) + f"{where}\n")
+            Terminal(stderr=True).print("; ".join(self._sentences) + where)
         elif self._log is not None:
             Path(self._log.name).unlink(missing_ok=True)
 
