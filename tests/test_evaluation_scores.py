@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, roc_auc_score
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import clusters_of, generator, interval, resampled_sums
@@ -104,6 +104,25 @@ def test_scores_equal_the_reference():
     parsed = of(scores, "parse_rate")["score"]
     assert parsed == pytest.approx(100 * found["verdict"].is_not_null().mean())
     assert SCORES.conform(scores).equals(score(found, labelled, QUICK))
+
+
+def test_f1_and_precision_count_a_missing_verdict_as_the_other_label():
+    """As scikit-learn gives them with such a verdict wrong, and no third class."""
+    labelled = claims()
+    found = predictions(labelled)
+    scores = score(found, labelled, QUICK)
+    labels = labelled["label"].to_list()
+    other = {"Supported": "Refuted", "Refuted": "Supported"}
+    read = [given or other[own] for given, own in zip(found["verdict"], labels, strict=True)]
+    assert None in found["verdict"].to_list()
+    assert of(scores, "macro_f1")["score"] == pytest.approx(
+        100 * f1_score(labels, read, average="macro")
+    )
+    for name, label in (("supported", "Supported"), ("refuted", "Refuted")):
+        expected = precision_score(labels, read, pos_label=label)
+        row = of(scores, f"precision_{name}")
+        assert row["score"] == pytest.approx(100 * expected)
+        assert row["low"] < row["score"] < row["high"]
 
 
 def test_confidence_is_scored_where_there_is_one():

@@ -97,9 +97,10 @@ def accuracy(table: Counts) -> Numbers:
     return _ratio(right, table.sum(axis=(-1, -2)))
 
 
+AS_REFUTED = "balanced_accuracy_as_refuted"
 COUNT_METRICS: Mapping[str, CountMetric] = {
     "balanced_accuracy": balanced_accuracy,
-    "balanced_accuracy_as_refuted": lambda table: balanced_accuracy(as_refuted(table)),
+    AS_REFUTED: lambda table: balanced_accuracy(as_refuted(table)),
     "recall_supported": lambda table: recall(table, SUPPORTED),
     "recall_refuted": lambda table: recall(table, REFUTED),
     "precision_supported": lambda table: precision(table, SUPPORTED),

@@ -41,6 +41,7 @@ from decomposerl.evaluation.intervals import (
     share_interval,
 )
 from decomposerl.evaluation.metrics import (
+    AS_REFUTED,
     BINS,
     COUNT_METRICS,
     Codes,
@@ -51,6 +52,7 @@ from decomposerl.evaluation.metrics import (
     brier,
     calibration_error,
     outcome_table,
+    treated,
 )
 from decomposerl.evaluation.scored_claims import codes_and_clusters, scored_claims, slices
 from decomposerl.schemas import SCORES
@@ -169,14 +171,21 @@ def _part(frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings) -
 
 
 def _counted(part: _Part) -> Iterator[list[Any]]:
-    table = outcome_table(part.labels, part.verdicts)
     for name, metric in COUNT_METRICS.items():
+        table = outcome_table(part.labels, _read(part, name))
         yield part.row(name, float(metric(table)), _bounds(part, name), part.labels >= 0)
 
 
 def _bounds(part: _Part, metric: str) -> Bounds:
     level = part.settings.level
-    return metric_interval(metric, part.labels, part.verdicts, part.clusters, level)
+    return metric_interval(metric, part.labels, _read(part, metric), part.clusters, level)
+
+
+def _read(part: _Part, metric: str) -> Codes:
+    """The verdicts as a metric reads them: a missing one is wrong, as ``metrics`` has it."""
+    if metric == AS_REFUTED:
+        return part.verdicts
+    return treated(part.labels, part.verdicts, "opposite")
 
 
 def _subset_mean(part: _Part) -> Iterator[list[Any]]:
