@@ -31,6 +31,7 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
     @dg.asset(
         key=["benchmark", benchmark.name],
         group_name="benchmarks",
+        config_schema={},
         kinds={"parquet"},
         description=f"Test claims of {benchmark.title} ({benchmark.domain}, {place}).",
         metadata={

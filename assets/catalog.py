@@ -29,7 +29,7 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
     source_names = [source.name for source in sources]
     deps = [dg.AssetKey(["claims", name]) for name in source_names] + [*STAGES]
 
-    @dg.asset(deps=deps, group_name="catalog", kinds={"parquet"})
+    @dg.asset(deps=deps, group_name="catalog", kinds={"parquet"}, config_schema={})
     @alone
     def attrition(
         context: dg.AssetExecutionContext, data_folder: DataFolder
@@ -75,7 +75,12 @@ def _stages(folder: DataFolder) -> list[StageFrames]:
     ]
 
 
-@dg.asset(deps=["difficulty_band", "silver_decomposed"], group_name="catalog", kinds={"parquet"})
+@dg.asset(
+    deps=["difficulty_band", "silver_decomposed"],
+    group_name="catalog",
+    kinds={"parquet"},
+    config_schema={},
+)
 @alone
 def chat_replies(
     context: dg.AssetExecutionContext, chat_cache: ChatCacheFile
@@ -96,7 +101,12 @@ def catalog_asset(
 ) -> dg.AssetsDefinition:
     """The DuckDB catalogue over these sources, listed by title, and these benchmarks."""
 
-    @dg.asset(deps=["attrition", "chat_replies"], group_name="catalog", kinds={"duckdb"})
+    @dg.asset(
+        deps=["attrition", "chat_replies"],
+        group_name="catalog",
+        kinds={"duckdb"},
+        config_schema={},
+    )
     @alone
     def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
         """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""

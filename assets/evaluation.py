@@ -163,6 +163,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
     @dg.asset(
         deps=[dg.AssetKey(["scores", name]) for name in names],
         group_name=_GROUP,
+        config_schema={},
         kinds={"parquet"},
     )
     @alone

@@ -28,6 +28,7 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
     @dg.asset(
         key=["claims", source.name],
         group_name="sources",
+        config_schema={},
         kinds={"parquet"},
         description=f"Claims of {source.title} ({source.domain}), read from its native files.",
         metadata={

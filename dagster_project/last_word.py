@@ -1,14 +1,15 @@
 """How a command that runs the graph ends: one sentence for what went wrong, last and alone.
 
 Takes the events of a run as Dagster's console would print them, and errors that nobody caught.
-While the run goes on, the terminal shows its progress. Stack traces and all events go to a log
-file, removed after a run without an error; Dagster keeps the events where DAGSTER_HOME is set.
+While the run goes on, the terminal shows its progress. Where something went wrong, stack traces and
+all events go to a log file at the end; Dagster keeps the events where DAGSTER_HOME is set.
 
 Left out deliberately: the code server and the UI, which show a run's events themselves.
 """
 
 import atexit
 import logging
+import re
 import sys
 import tempfile
 import traceback
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -38,12 +39,12 @@ class LastWord(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self._sentences: dict[str, None] = {}
-        self._log: IO[str] | None = None
+        self._log: list[str] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Write every record to the log; whether the terminal shows it too."""
         message = record.getMessage()
-        self._write(f"{record.levelname} {message}")
+        self._log.append(f"{record.levelname} {message}\n")
         event = getattr(record, "dagster_meta", {}).get("dagster_event")
         error = getattr(getattr(event, "event_specific_data", None), "error", None)
         if event is not None and error is not None:
@@ -65,33 +66,26 @@ class LastWord(logging.Filter):
             return
         said, ours = _raised(error)
         if not ours:
-            self._write("".join(traceback.format_exception(kind, error, trace)))
+            self._log += traceback.format_exception(kind, error, trace)
         self._sentences[said] = None
 
     def speak(self) -> None:
-        """The sentences and where the log is, on standard error; without one the log is removed."""
-        where = ""
-        if self._log is not None:
-            with suppress(OSError):
-                self._log.close()
-            where = f" (log: {self._log.name})"
+        """The sentences and where the log is, on standard error; without one nothing is written."""
         if self._sentences:
+            said, where = "; ".join(self._sentences), self._written()
             sys.stdout.flush()
-            Terminal(stderr=True).print("; ".join(self._sentences) + where)
-        elif self._log is not None:
-            Path(self._log.name).unlink(missing_ok=True)
+            Terminal(stderr=True).print(f"{said}{where}")
 
-    def _write(self, text: str) -> None:
-        with suppress(OSError):  # on a full disk the sentence is said without a log
-            self._append(text)
-
-    def _append(self, text: str) -> None:
-        if self._log is None:
-            self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed at exit
-                "w", prefix="decomposerl-", suffix=".log", delete=False, encoding="utf-8"
-            )
-        self._log.write(f"{text}\n")
-        self._log.flush()
+    def _written(self) -> str:
+        """The log's place, after it was written; empty where it is empty or the disk is full."""
+        with suppress(OSError):
+            if self._log:
+                with tempfile.NamedTemporaryFile(
+                    prefix="decomposerl-", suffix=".log", delete=False
+                ) as log:
+                    log.write("".join(self._log).encode("utf-8", "backslashreplace"))
+                return f" (log: {log.name})"
+        return ""
 
 
 def runs_the_graph(words: Sequence[str]) -> bool:
@@ -149,4 +143,5 @@ def _raised(error: BaseException) -> tuple[str, bool]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split()).partition(" Expected: ")[0]  # what a configuration may hold
+    """Without what Dagster appends: what a configuration may hold, or the trace of its error."""
+    return re.split(r" (?:Expected|Stack Trace): ", " ".join(text.split()))[0]

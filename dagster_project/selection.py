@@ -21,7 +21,7 @@ from decomposerl.errors import ConfigError
 if TYPE_CHECKING:
     from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
-_TERM = re.compile(r'(\w+):(?:"([^"]*)"|([^\s(),"]+))')
+_TERM = re.compile(r'(\w+):(?:"([^"]*)"|([^\s(),"=]+))(?:="[^"]*"|=[^\s(),"]+)?')  # tag:k="v"
 _ALIKE = 0.55
 _IMPLICIT = "__ASSET_JOB"  # Dagster's own job, of which every selection of assets is a part
 

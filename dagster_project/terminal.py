@@ -9,6 +9,8 @@ Left out deliberately: any command (``cli``).
 
 import atexit
 import functools
+import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -97,9 +99,14 @@ def ends_soon_from_terminal() -> None:
     """Guard a run that somebody started in this very process with Dagster's own commands.
 
     Dagster keeps signals to itself while it loads, and ends an interrupted run with a traceback.
+    One that came before this guard is sent to it again.
     """
     if sys.argv[1:3] in _RUNS and (guard := guarded(STAGES_KEPT)) is not None:
         atexit.register(guard.close)
+        from dagster._utils.interrupts import pop_captured_interrupt
+
+        if pop_captured_interrupt():
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 class Format(StrEnum):

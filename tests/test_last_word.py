@@ -1,5 +1,6 @@
 """What a person reads when a run stops: one sentence, last and alone."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 MOST_LINES = 4  # a warning of Dagster's own in two, its "failed" in one, the sentence
 STEP = ["--select", 'key:"deduplicated"']
+NO_VALUE = {"resources": {"corpora": {"config": {"root": {"env": "NOPE"}}}}}
 WRONG = ["--config-json", '{"ops": {"deduplicated": {"config": {"cosin": 3}}}}']
 
 
@@ -72,6 +74,7 @@ def test_a_data_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
         (STEP, {"DECOMPOSERL_DATA": "s3://bucket/x"}, "holds a URL"),
         (["--select", 'key:"claims/hoover"'], {}, 'the nearest is key:"claims/hover"'),
         ([*STEP, *WRONG], {}, 'unexpected config entry "cosin"'),
+        (["--select", 'key:"claims/hover"', "--config-json", json.dumps(NO_VALUE)], {}, '"NOPE"'),
     ],
 )
 def test_a_run_that_is_refused_says_so_alone_and_writes_nothing(
@@ -81,6 +84,7 @@ def test_a_run_that_is_refused_says_so_alone_and_writes_nothing(
     lines = stopped(tmp_path, *words, **environment)
     assert len(lines) <= MOST_LINES
     assert said in lines[-1]
+    assert "Stack Trace" not in lines[-1]
     assert not (tmp_path / "data").exists()
 
 

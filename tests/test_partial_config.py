@@ -10,8 +10,9 @@ import dagster as dg
 import pytest
 from pydantic import BaseModel
 
+from dagster_project.definitions import build_definitions
 from dagster_project.engine_choices import ProfileName
-from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from resources.reading import CorporaResource
 
 Value = Any  # whatever a field of a resource holds
@@ -144,6 +145,17 @@ def test_a_value_of_the_class_can_be_asked_for(tmp_path: Path):
     some = initialized("verifier", verifier, {"engine": "embedded", "batch_size": 512})
     assert ("embedded", 512) == (some["engine"], some["batch_size"])
     assert verifier.model == some["model"]
+
+
+def test_no_asset_takes_a_setting_that_it_does_not_have(tmp_path: Path):
+    """A setting in a wrong place, or misspelt, would be ignored: Dagster is to refuse it."""
+    graph = build_definitions(Profile("embedded", None, tmp_path)).resolve_asset_graph()
+    nodes = (graph.get(key) for key in graph.materializable_asset_keys)
+    schemas = {
+        node.key.to_user_string(): node.assets_def.op.config_schema.as_field().config_type
+        for node in nodes
+    }
+    assert [] == [key for key, kind in sorted(schemas.items()) if not isinstance(kind, dg.Shape)]
 
 
 def test_an_asset_of_a_run_reads_the_corpora_of_the_profile(tmp_path: Path):

@@ -26,6 +26,7 @@ MISSPELT = [
     ('key:"deduplicated"+ and not group:"evalution"', 'group:"evaluation"'),
     ('key:"Claims/hover"', 'key:"claims/hover"'),
     ('group:"zzzz"', "the nearest is "),
+    ('tag:"domain"="no such"', "the nearest is "),
 ]
 WHOLE = ["*", 'key:"*"', 'not key:"policy" or key:"policy"', 'key:"claims/hover",*']
 NOTHING = ['key:"policy" and key:"claims/hover"', 'group:"funnel" and not group:"funnel"']
@@ -65,6 +66,13 @@ def test_everything_and_nothing_are_refused(selection: str, said: str, graph: dg
 def test_every_documented_selection_stands(line: str, graph: dg.Definitions):
     """What the documents tell a user to type is not refused."""
     refuse_unmatched(option(shlex.split(line), "--select"), graph)
+
+
+@pytest.mark.parametrize("value", ['="{}"', "={}"])
+def test_a_tag_is_selected_with_its_value(value: str, graph: dg.Definitions):
+    """A value is a part of its term."""
+    hover = graph.resolve_asset_graph().get(dg.AssetKey(["claims", "hover"]))
+    refuse_unmatched(f'tag:"domain"{value.format(hover.tags["domain"])}', graph)
 
 
 def test_the_selection_is_read_from_the_command_line_alone():
