@@ -24,7 +24,6 @@ Left out deliberately: writing. Connections are read-only. Views, whose rows may
 import json
 import re
 import sqlite3
-import unicodedata
 import weakref
 from collections.abc import Iterator
 from functools import lru_cache
@@ -33,6 +32,7 @@ from typing import Any, Literal
 
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
+from decomposerl.normal_form import normalised
 
 Layout = Literal["fever", "text", "feverous"]
 
@@ -160,7 +160,7 @@ def spellings(title: str) -> Iterator[str]:
     forms = (
         form
         for text in (title, *swapped)
-        for form in (text, *(unicodedata.normalize(name, text) for name in _FORMS))
+        for form in (text, *(normalised(name, text) for name in _FORMS))
     )
     yield from dict.fromkeys(forms)
 

@@ -172,9 +172,7 @@ def _align(claim: Sentence, best: Sentence) -> tuple[float, float, tuple[float, 
     return same / total, (same + filled) / total, (float(number), float(name), float(word))
 
 
-def _alignable(
-    found: tuple[str, ...], claim: Sentence
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _alignable(found: tuple[str, ...], claim: Sentence) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The stems of a sentence and of the claim; of too many, the parts named above."""
     if len(found) * len(claim.stems) <= MOST_ALIGNED:
         return found, claim.stems
