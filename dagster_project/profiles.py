@@ -24,8 +24,9 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
-from resources.places import local
+from resources.places import local, regular_file
 
+_MAX_TOML_BYTES = 1_000_000
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -172,15 +173,19 @@ def titles_for(profile: Profile) -> dict[str, str]:
 
 
 def _own_corpora(profile: Profile) -> list[tuple[str, str]]:
-    paths = sorted(profile.corpora.glob("*/source.toml")) if profile.corpora else []
+    folders = sorted(profile.corpora.glob("*")) if profile.corpora else []
+    paths = [path for folder in folders if os.path.lexists(path := folder / "source.toml")]
     return [(str(path), _text_of(path)) for path in paths]
 
 
 def _text_of(path: Path) -> str:
     try:
+        if regular_file(path).stat().st_size > _MAX_TOML_BYTES:
+            raise ConfigError(f"{path} has more than {_MAX_TOML_BYTES:,} bytes")
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read as UTF-8 text: {error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{path} cannot be read as UTF-8 text: {why}") from error
 
 
 def _refuse_taken_names(

@@ -11,7 +11,7 @@ fetching (``hub.py``): this module opens what is on disk and nothing else.
 
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from decomposerl.claims.json_elements import array_records, object_records
 from decomposerl.claims.records import MAX_LINE_BYTES, Cut, Line, jsonl_records
 from decomposerl.claims.source import NativeFile
 from resources.pages import SqlitePages
+from resources.places import regular_file
 
 MAX_WHOLE_BYTES = 1_000_000_000
 """Of a JSON array or object, and of a packed Parquet file; reading takes up to five times it."""
@@ -59,25 +60,31 @@ class FolderCorpora:
             SourceFileError: the file is no SQLite database of a known layout.
         """
         found = self.root / path
-        return SqlitePages(found) if found.is_file() else None
+        return SqlitePages(found) if _is_there(found) else None
 
     def _find(self, path: str) -> Path | None:
         plain = self.root / path
         zipped = plain.with_name(plain.name + ".gz")
-        return next((found for found in (plain, zipped) if _is_file(found)), None)
+        there = [found for found in (plain, zipped) if _is_there(found)]
+        return next((found for found in there if _is_there(found, Path.is_file)), None) or (
+            there[0] if there else None
+        )
 
 
-def _is_file(path: Path) -> bool:
+def _is_there(path: Path, test: Callable[[Path], object] = Path.lstat) -> bool:
+    """Whether something lies at the path, a link to nothing too: reading it says what is wrong."""
     try:
-        return path.is_file()
-    except OSError:  # it may be there; reading it says what is wrong
+        return bool(test(path))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return False
+    except OSError:
         return True
 
 
 def records_of(found: Path, file: NativeFile) -> Iterator[Record | Reject]:
     """Rows of the file that lies at ``found``, as ``FolderCorpora.records`` gives them."""
     try:
-        yield from _records(file, found)
+        yield from _records(file, regular_file(found))
     except OSError as error:
         detail = error.strerror or type(error).__name__
         yield Reject(file.path, 0, "", "unreadable_file", detail)

@@ -24,23 +24,26 @@ Left out deliberately: writing. Connections are read-only. Views, whose rows may
 import json
 import re
 import sqlite3
-import unicodedata
+import threading
 import weakref
-from collections.abc import Iterator
-from functools import lru_cache
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
+from decomposerl.normal_form import normalised
+from resources.places import regular_file
 
+Made = TypeVar("Made")
 Layout = Literal["fever", "text", "feverous"]
 
 _MARKS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
 # What opens like a link and is none is matched as far as it was read, and left as it is.
 _LINK = re.compile(r"\[\[[^\]|]*+(?:\|([^\]]*+)(\]\])?)?")
 _FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
-_CACHED_PAGES = 512
+_CACHED_PAGES, CACHED_CHARACTERS = 512, 20_000_000
 _MAX_SENTENCES = 20_000  # a damaged number must not blow a page up
 _MAX_DIGITS = 18  # a longer number is no place in a page
 MAX_PAGE_BYTES = 20_000_000
@@ -57,16 +60,17 @@ class SqlitePages:
         """
         self._path = path
         try:
-            uri = f"{path.resolve().as_uri()}?mode=ro"
+            uri = f"{regular_file(path).resolve().as_uri()}?mode=ro"
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             weakref.finalize(self, self._connection.close)
             self._connection.text_factory = _lenient
             self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_PAGE_BYTES)
             self.layout: Layout = self._recognised()
-        except sqlite3.Error as error:
-            raise SourceFileError(f"page database {path.name}: {error}") from error
-        self._page = lru_cache(maxsize=_CACHED_PAGES)(self._looked_up)
-        self._json = lru_cache(maxsize=_CACHED_PAGES)(_parsed)
+        except (sqlite3.Error, OSError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise SourceFileError(f"page database {path.name}: {why}") from error
+        self._page = _Recent(self._looked_up, lambda _, page: len(page or ""))
+        self._json = _Recent(_parsed, lambda text, _: len(text))
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
         """The page's sentences, index = native sentence number; None if there is no page.
@@ -151,6 +155,28 @@ class SqlitePages:
         raise DamagedPage(f"{self._path.name}: page {title!r:.80} is no text but {kind}")
 
 
+class _Recent(Generic[Made]):
+    """What was made last, by what it was made of: so many, and so many characters, are kept."""
+
+    def __init__(self, make: Callable[[str], Made], size: Callable[[str, Made], int]) -> None:
+        self._make, self._size_of = make, size
+        self._kept: OrderedDict[str, tuple[Made, int]] = OrderedDict()
+        self._size, self._lock = 0, threading.Lock()
+
+    def __call__(self, key: str) -> Made:
+        with self._lock:
+            if key not in self._kept:
+                made = self._make(key)
+                self._kept[key] = made, self._size_of(key, made)
+                self._size += self._kept[key][1]
+            self._kept.move_to_end(key)
+            while len(self._kept) > _CACHED_PAGES or (
+                self._size > CACHED_CHARACTERS and len(self._kept) > 1
+            ):
+                self._size -= self._kept.popitem(last=False)[1][1]
+            return self._kept[key][0]
+
+
 def spellings(title: str) -> Iterator[str]:
     """The ways a title may stand in a database, most literal first, each once."""
     plain, marked = title, title
@@ -160,7 +186,7 @@ def spellings(title: str) -> Iterator[str]:
     forms = (
         form
         for text in (title, *swapped)
-        for form in (text, *(unicodedata.normalize(name, text) for name in _FORMS))
+        for form in (text, *(normalised(name, text) for name in _FORMS))
     )
     yield from dict.fromkeys(forms)
 

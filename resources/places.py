@@ -7,6 +7,8 @@ Left out deliberately: object storage, and whether a folder exists.
 """
 
 import re
+import stat
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -33,3 +35,14 @@ def local(place: str, named: str = "this setting") -> str:
 
 LocalPath = Annotated[str, AfterValidator(local)]
 """A path as a field of a resource or of settings."""
+
+
+def regular_file(path: Path) -> Path:
+    """The path itself, where a file lies that ends.
+
+    Raises:
+        OSError: none does; reading a pipe, a socket or a device may never end.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(None, "no regular file but a folder, pipe, socket or device")
+    return path

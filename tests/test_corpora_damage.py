@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+import stat
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from dagster_project.profiles import Profile, sources_for
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.delimited import delimited_records
 from decomposerl.claims.fields import integer, read_each, text
@@ -20,7 +23,7 @@ from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile, Reade
 from decomposerl.claims.sources.ambifc import AMBIFC
 from decomposerl.claims.sources.feverous import FEVEROUS
 from decomposerl.claims.sources.pubmedclaim import PUBMEDCLAIM
-from decomposerl.errors import ConservationError, TooManyRejects
+from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
 from resources.corpora import FolderCorpora
 
 LENIENT = LoadSettings(max_reject_share=1)
@@ -281,3 +284,56 @@ def test_the_catalogue_leaves_out_and_joins_rows_on_purpose(tmp_path: Path):
     for source in (FEVEROUS, AMBIFC, PUBMEDCLAIM):
         loaded = load_source(source, None, FolderCorpora(tmp_path), LoadSettings())
         assert ("ok", 1, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
+
+
+ODD_FILES: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to nothing": lambda path: path.symlink_to("nothing"),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+    "socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["jsonl", "json_array", "csv", "parquet"])
+@pytest.mark.parametrize("make", ODD_FILES.values(), ids=ODD_FILES)
+def test_what_is_no_file_is_unreadable_and_never_waited_for(
+    tmp_path: Path, make: Callable[[Path], object], kind: FileFormat
+):
+    """A pipe that nobody writes, a device without end: one reject that names the file."""
+    make(tmp_path / "a.x")
+    files = FolderCorpora(tmp_path)
+    assert files.exists("a.x")
+    (reject,) = files.records(NativeFile("a.x", kind, "train"))
+    assert isinstance(reject, Reject)
+    assert ("a.x", 0, "unreadable_file") == (reject.file, reject.row, reject.reason)
+    with pytest.raises(SourceFileError, match=r"a\.x"):
+        files.pages("a.x")
+
+
+def test_a_gzipped_file_beside_what_is_no_file_is_read(tmp_path: Path):
+    """As where nothing lies there."""
+    (tmp_path / "a.jsonl").mkdir()
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"claim": "C."}\n'))
+    (record,) = FolderCorpora(tmp_path).records(NativeFile("a.jsonl", "jsonl", "train"))
+    assert isinstance(record, Record)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", ODD_FILES.values(), ids=ODD_FILES)
+def test_a_description_that_is_no_file_is_an_error(tmp_path: Path, make: Callable[[Path], object]):
+    """Its path is named; nothing is waited for, and it is not passed over."""
+    (tmp_path / "own").mkdir()
+    make(tmp_path / "own" / "source.toml")
+    with pytest.raises(ConfigError, match=r"own/source\.toml cannot be read"):
+        sources_for(Profile("embedded", tmp_path, tmp_path / "data"))
+
+
+def test_a_description_without_end_is_an_error(tmp_path: Path):
+    """A large file is no TOML that somebody wrote."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "source.toml").write_bytes(b"# " * 500_001)
+    with pytest.raises(ConfigError, match="more than 1,000,000 bytes"):
+        sources_for(Profile("embedded", tmp_path, tmp_path / "data"))

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError
+from resources.embedded.claim_words import split_sentences
 from resources.embedded.evidence_match import FEATURES, match
 from resources.embedded.lexical_verifier import LexicalVerifier, load_weights
 from resources.embedded.minilm import MiniLM
@@ -150,3 +151,38 @@ def test_weights_of_other_features_are_refused(tmp_path: Path):
 def test_the_engine_names_weights_and_embedder():
     """Both decide the answers, so both keep stored results apart."""
     assert f"lexical_verifier:{load_weights().fingerprint}+letters" == VERIFIER.engine
+
+
+WORDS = [f"k{chr(97 + i % 26)}{chr(97 + i // 26 % 26)}{chr(97 + i // 676)}" for i in range(4_000)]
+HUGE = {
+    "one word": ("war " * 5_000, "war " * 500_000),
+    "two words": ("war cat " * 2_500, "cat war " * 250_000),
+    "words with words between": (
+        " ".join(WORDS),
+        " ".join(f"{word} " + "filler " * 60 for word in WORDS),
+    ),
+    "apostrophes": ("a'" * 10_000, "a'" * 1_000_000),
+    "abbreviations": ("A. " * 6_000, "A. " * 600_000),
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("pair", HUGE.values(), ids=HUGE)
+def test_a_pair_at_the_limits_of_size_is_read(pair: tuple[str, str]):
+    """A claim of 20 kB and evidence of 2 MB in one sentence: seconds, where it took hours."""
+    claim, evidence = pair
+    assert np.isfinite(match(evidence, claim).features).all()
+
+
+def test_a_claim_is_found_in_a_sentence_that_is_too_long_to_align():
+    """The part that holds most of the claim's words is the one that is aligned."""
+    aligned = FEATURES.index("aligned")
+    claim = " ".join(WORDS[:200])
+    for evidence in (f"{claim} " + "filler " * 50_000, "filler " * 50_000 + claim):
+        assert match(evidence, claim).features[aligned] == 1.0
+
+
+def test_a_sentence_of_abbreviations_is_one():
+    """What was cut at a full stop and put together again keeps its words and one space."""
+    assert ["Mr. A. B went to U.S. Steel."] == split_sentences("Mr. A.  B went to U.S.\tSteel. ")
+    assert ["A.", "B."] == split_sentences("A.\nB.")

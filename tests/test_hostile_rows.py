@@ -157,6 +157,26 @@ def test_a_hostile_value_costs_its_row_alone(member: Source | Benchmark, kind: s
             assert found.claims.height + found.drops.height >= 1
 
 
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("fever", ("evidence", 0, 0, 2)),
+        ("pubhealthtab", ("table", "rows", 0, 1)),
+        ("pubhealthtab", ("table", "header_horizontal", 0)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["5,000 digits", "deeper than the stack"])
+def test_what_no_adapter_can_write_is_a_reject_with_its_field(
+    name: str, path: tuple[str | int, ...], kind: str
+):
+    """The adapter's own error names no field; the value that nobody can print does."""
+    member = next(one for one in (*SOURCES, *BENCHMARKS) if one.name == name)
+    row = ROWS[name][0]
+    rejects = loaded(member, [row, with_value(row, path, HOSTILE[kind])]).rejects
+    found = rejects.filter(reason="adapter_error")
+    assert [(2, path[0])] == found.select("row", "field").unique().rows()
+
+
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_users_corpus_survives_hostile_values(kind: str):
     """The reader of a TOML file keeps the same law, and the neighbour is a claim."""

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from decomposerl.claims.source import DamagedPage
 from decomposerl.errors import SourceFileError
 from resources.corpora import FolderCorpora
-from resources.pages import SqlitePages, spellings
+from resources.pages import CACHED_CHARACTERS, SqlitePages, spellings
 
 FEVEROUS_PAGE = {
     "title": "Blue Lake",
@@ -127,3 +128,18 @@ def test_spellings_begin_with_the_title_itself():
     assert "A_(b)" == found[0]
     assert {"A (b)", "A_-LRB-b-RRB-", "A -LRB-b-RRB-"} <= set(found)
     assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("table", ["documents(id PRIMARY KEY, text)", "wiki(id PRIMARY KEY, data)"])
+def test_large_pages_are_not_kept_without_end(tmp_path: Path, table: str):
+    """40 pages of 2 MB: what is kept stays within its characters, and every page is read."""
+    body = "a" * 2_000_000
+    text = json.dumps({"sentence_0": body}) if table.startswith("wiki") else body
+    pages = SqlitePages(database(tmp_path / "p.db", table, ((str(n), text) for n in range(40))))
+    tracemalloc.start()
+    for number in range(40):
+        assert (body,) == pages.sentences(str(number))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2.2 * CACHED_CHARACTERS
+    assert (body,) == pages.sentences("0")

@@ -273,3 +273,15 @@ def test_a_row_of_an_impossible_size_is_a_reject(
     result = score(path, *LEAN)
     assert 3 == result.exit_code, result.output
     assert f"line 2, field '{name}': {said}" in result.stderr
+
+
+def test_many_questions_on_much_evidence_are_a_reject(tmp_path: Path):
+    """Each question reads all of the evidence, so both together have a limit."""
+    good = {"claim": "Ada.", "evidence": "Ada.", "trace": "x"}
+    large = good | {"evidence": "a" * 1_000_000, "trace": "<question>" * 201}
+    path = tmp_path / "traces.jsonl"
+    path.write_text(f"{json.dumps(good)}\n{json.dumps(large)}\n", "utf-8")
+    result = score(path, *LEAN)
+    assert 3 == result.exit_code, result.output
+    said = "asks 201 questions of 1,000,000 bytes of evidence; at most 200 are scored"
+    assert f"line 2, field 'trace': {said}" in result.stderr

@@ -260,6 +260,17 @@ def test_a_number_stands_once_in_its_group():
     assert [Problem("t.jsonl", 2, "rollout", reason)] == problems
 
 
+@pytest.mark.timeout(120)
+def test_a_group_of_many_rollouts_is_numbered_in_linear_time():
+    """Each takes the least free number, which is not looked for from 0 on."""
+    lines = [line(rollout=7), line(rollout=0), *[line()] * 80_000]
+    records, problems = read(*lines)
+    assert not problems
+    numbers = [record.number for record in records]
+    assert [7, 0, 1, 2, 3, 4, 5, 6, 8] == numbers[:9]
+    assert 80_001 == numbers[-1]
+
+
 def test_a_problem_reads_as_one_line():
     """File, line, field and reason, in this order."""
     assert str(Problem("a.jsonl", 3, "label", "is odd")) == "a.jsonl, line 3, field 'label': is odd"

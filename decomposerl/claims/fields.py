@@ -256,7 +256,18 @@ def _guarded(
         raise
     except Exception as error:  # noqa: BLE001 - whatever one row does, its neighbours are read
         detail = excerpt(f"{type(error).__name__}: {error}")
-        return (Reject(record.file, record.row, "", "adapter_error", detail),)
+        field = _unprintable(record.fields)
+        return (Reject(record.file, record.row, field, "adapter_error", detail),)
+
+
+def _unprintable(fields: Fields) -> str:
+    """The first field that is nested too deeply, or a number too long, to be written; else none."""
+    for name, found in fields.items():
+        try:
+            repr(found)
+        except (RecursionError, ValueError):
+            return excerpt(name)
+    return ""
 
 
 def _find(fields: Fields, path: str) -> object:

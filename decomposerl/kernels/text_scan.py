@@ -8,13 +8,13 @@ Left out deliberately: policy tokens (a port) and any threshold (``funnel/``).
 """
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.kernels.code_points import CLOSERS, OPENINGS, QUOTES, TERMINATORS
+from decomposerl.normal_form import normalised
 
 _TERMINATOR = re.compile(f"[{TERMINATORS}]+[{re.escape(CLOSERS)}]*\\s+(?=\\S)")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -151,7 +151,7 @@ def _units(passages: Sequence[str], *, table: bool) -> list[str]:
 
 def composed(text: str) -> str:
     """``text`` with accents and their letters as one character where there is one."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return text if text.isascii() else normalised("NFC", text)
 
 
 def normalise_claim(text: str) -> str:
@@ -159,5 +159,5 @@ def normalise_claim(text: str) -> str:
 
     Normalising twice changes nothing. Two texts without any word character are equal.
     """
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    folded = normalised("NFKC", normalised("NFKC", text).casefold())
     return _NON_WORD.sub(" ", folded).strip()

@@ -8,7 +8,6 @@ Left out deliberately: comparing sets (``set_join``, ``minhash_join``).
 """
 
 import itertools
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 
 from decomposerl.kernels.text_scan import words
 from decomposerl.kernels.threads import Team
+from decomposerl.normal_form import normalised
 
 Array = TypeVar(
     "Array", NDArray[np.int32], NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint8]
@@ -118,7 +118,7 @@ def _starts(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
 
 
 def _plain(text: str) -> str:
-    normal = text if text.isascii() else unicodedata.normalize("NFC", text)
+    normal = text if text.isascii() else normalised("NFC", text)
     return " ".join(normal.lower().replace(_SEPARATOR, " ").split())
 
 

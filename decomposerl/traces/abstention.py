@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
+from decomposerl.normal_form import normalised
 from decomposerl.traces.nothing_said import DOCUMENT, asserts_nothing, tells, turns
 
 MOST_WORDS = 80
@@ -100,7 +101,7 @@ def _is_thing(text: str) -> bool:
 
 def _plain(answer: str) -> str:
     """Lower case, straight apostrophes and quotes, single spaces, no markup."""
-    text = unicodedata.normalize("NFKC", answer.translate(_MARKS)).translate(_MARKS)
+    text = normalised("NFKC", answer.translate(_MARKS)).translate(_MARKS)
     text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     lines = (" ".join(line.split()) for line in _MARKUP.sub("", text).lower().splitlines())
     return "\n".join(line for line in lines if line)

@@ -12,6 +12,8 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
+from decomposerl.normal_form import normalised
+
 # Before the compatibility form, which would make two marks of one, or a space and an accent.
 _MARKS = {ord(mark): "'" for mark in '"“”„‟«»‘’‚‛‹›ʼ`´′″'}
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
@@ -87,7 +89,7 @@ def _folded(cluster: str) -> str:
     """The normal form of one cluster; a space for white space, nothing for invisible ones."""
     if cluster.isspace():
         return " "
-    form = unicodedata.normalize("NFKD", cluster.translate(_MARKS)).casefold()
-    form = unicodedata.normalize("NFKC", form).translate(_DASHES)
+    form = normalised("NFKD", cluster.translate(_MARKS)).casefold()
+    form = normalised("NFKC", form).translate(_DASHES)
     form = "".join(" " if c.isspace() else c for c in form if unicodedata.category(c) != "Cf")
     return form.strip() or (" " if form else "")

@@ -22,6 +22,8 @@ MOST_BYTES = {"claim": 16_000, "evidence": 2_000_000, "trace": 256_000}
 """The longest text of a field, in bytes of UTF-8."""
 MOST_QUESTIONS = 1_000
 """Questions of a trace; n of them take 4n + 1 rulings."""
+MOST_READ = 200_000_000
+"""Questions of a trace times bytes of its evidence, in which each of them is looked up."""
 _QUESTION = "<question>"
 _LARGEST = 1_000_000
 _LONGEST = 80
@@ -80,6 +82,15 @@ class Fields:
         if not passages and len(self.bad) == before:
             self.fail("evidence", "holds no passage with text")
         return self._within("evidence", "\n".join(passages))
+
+    def trace(self, evidence: str) -> str:
+        """The trace; it may be blank, and what it asks of ``evidence`` has a limit."""
+        text = self.text("trace", blank=True)
+        asked, size = text.count(_QUESTION), len(evidence.encode("utf-8", "replace"))
+        if asked * size > MOST_READ:
+            most = f"at most {MOST_READ // size:,} are scored"
+            self.fail("trace", f"asks {asked:,} questions of {size:,} bytes of evidence; {most}")
+        return text
 
     def number(self, name: str, least: int) -> int | None:
         """A whole number from ``least`` on, or None where there is none."""

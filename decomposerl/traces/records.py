@@ -114,6 +114,8 @@ class _Reader:
     problems: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     groups: dict[str, dict[int, TraceRecord]] = field(default_factory=dict)
+    free: dict[str, int] = field(default_factory=dict)
+    """A number up to which none of a group is free."""
 
     def read(self, line: int, text: str) -> None:
         try:
@@ -141,13 +143,14 @@ class _Reader:
 
     def _record(self, line: int, fields: Fields) -> TraceRecord:
         claim, evidence = fields.text("claim"), fields.evidence()
-        text, label, n_star = fields.text("trace", blank=True), fields.label(), fields.n_star()
+        text, label, n_star = fields.trace(evidence), fields.label(), fields.n_star()
         named = fields.values.get("group") is not None
         group = fields.name("group") if named else group_of(claim, evidence)
         number = fields.number("rollout", least=0)
         if number is None:
             taken = self.groups.get(group, {})
-            number = next(free for free in count() if free not in taken)
+            number = next(free for free in count(self.free.get(group, 0)) if free not in taken)
+            self.free[group] = number
         cut = fields.truncated()
         return TraceRecord(line, claim, evidence, text, label, n_star, group, number, cut)
 

@@ -57,8 +57,8 @@ class OneHost(DefaultAsyncHttpxClient):
             if deadline.expired():
                 raise APITimeoutError(request=request) from None
             raise
-        coded = {"content-encoding", "content-length", "transfer-encoding"}
-        plain = [(name, text) for name, text in reply.headers.multi_items() if name not in coded]
+        coded = {b"content-encoding", b"content-length", b"transfer-encoding"}
+        plain = [(name, text) for name, text in reply.headers.raw if name.lower() not in coded]
         return type(reply)(reply.status_code, headers=plain, content=content, request=request)
 
 

@@ -8,7 +8,7 @@ Left out deliberately: parts of speech, coreference and word frequencies.
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?=[^\W\d_])[^\W\d_]+)?")
 _SPLIT = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\W_])|\n+")
@@ -131,17 +131,18 @@ def split_sentences(text: str) -> list[str]:
 
     A full stop after an initial or a common abbreviation ends no sentence.
     """
-    out: list[str] = []
-    open_ = False
-    start = 0
-    for cut in _SPLIT.finditer(text):
-        piece = text[start : cut.start()]
-        out[-1:] = [f"{out[-1]} {piece}"] if open_ else [*out[-1:], piece]
-        open_ = "\n" not in cut[0] and bool(_ABBREVIATED.search(piece[-8:]))
-        start = cut.end()
-    rest = text[start:]
-    out[-1:] = [f"{out[-1]} {rest}"] if open_ else [*out[-1:], rest]
-    return [sentence.strip() for sentence in out if sentence.strip()]
+    sentences: list[list[str]] = []
+    start, open_ = 0, False
+    for cut in chain(_SPLIT.finditer(text), (None,)):
+        piece = text[start : cut.start() if cut else None]
+        if open_:
+            sentences[-1].append(piece)
+        else:
+            sentences.append([piece])
+        if cut:
+            open_ = "\n" not in cut[0] and bool(_ABBREVIATED.search(piece[-8:]))
+            start = cut.end()
+    return [whole for pieces in sentences if (whole := " ".join(pieces).strip())]
 
 
 def parse(text: str) -> Sentence:

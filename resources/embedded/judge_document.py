@@ -55,6 +55,8 @@ _ONE_SENTENCE, _PLAIN_SHARE, _SHORT = 0.6, 0.5, 3
 """Least share of an answer's part in one sentence, of its plain words in the document."""
 MOST_PARTS = 1_000
 """Distinct parts of an answer to one question; more are none, and nobody checks them all."""
+MOST_COMPARED = 10_000_000
+"""The same times the sentences of the document."""
 _CANDIDATES = 8
 """Sentences with most words in common that are also compared loosely."""
 _QUESTION_SHARE = 0.34
@@ -151,7 +153,9 @@ def correct(document: str, question: str, answer: str) -> bool:
     parts = [read(part) for part in dict.fromkeys(pieces) if any(map(str.isalnum, part))]
     if lead and not _lead_holds(asked, source, parts, yes=bool(lead["yes"])):
         return False
-    if len(parts) > MOST_PARTS or not (lead or parts):
+    if len(parts) > min(MOST_PARTS, MOST_COMPARED // (len(source.sentences) or 1)):
+        return False
+    if not (lead or parts):
         return False
     return all(_borne_out(part, asked, source) for part in parts)
 
@@ -205,8 +209,10 @@ def _stands_in(
 
 def _negated_there(wanted: frozenset[str], part: Statement, best: Statement) -> bool:
     """Whether the clause of ``best`` that holds most of ``wanted`` is negated."""
+    if not best.negated:
+        return False
     clauses = [read(clause) for clause in _CLAUSE.split(best.text) if clause.strip()]
-    return best.negated and max(clauses, key=lambda one: share(wanted, part, one.content)).negated
+    return max(clauses, key=lambda one: share(wanted, part, one.content)).negated
 
 
 def _stands_by_question(
@@ -282,4 +288,5 @@ def _running(text: str) -> str:
 
 
 def _stems(sentences: Iterable[Statement]) -> frozenset[str]:
-    return frozenset[str]().union(*(sentence.content for sentence in sentences))
+    first, *others = *(sentence.content for sentence in sentences), frozenset[str]()
+    return first.union(*others) if any(others) else first  # one sentence may be all there is

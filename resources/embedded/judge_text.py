@@ -9,10 +9,10 @@ Left out deliberately: look-alike letters of other scripts, and orders in other 
 
 import html
 import re
-import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
+from decomposerl.normal_form import normalised
 from resources.embedded.claim_words import STOP_WORDS, split_sentences
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
@@ -110,7 +110,7 @@ def clean(text: str) -> CleanText:
 
     An order goes from its first word to the end of its sentence.
     """
-    plain = unicodedata.normalize("NFKC", _MARKS.sub(" ", _INVISIBLE.sub("", _unescaped(text))))
+    plain = normalised("NFKC", _MARKS.sub(" ", _INVISIBLE.sub("", _unescaped(text))))
     bare = _FORGED.sub("\n", plain)
     kept: list[str] = []
     orders = bare != plain
