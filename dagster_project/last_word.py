@@ -8,6 +8,7 @@ Left out deliberately: the code server and the UI, which show a run's events the
 """
 
 import atexit
+import copy
 import logging
 import sys
 import tempfile
@@ -29,6 +30,22 @@ if TYPE_CHECKING:
 
 _NOISE = "Dependencies for step "  # and its name: the steps after one that failed
 _COMMANDS = {"asset", "job"}
+
+
+class Printable(logging.Formatter):
+    """Another formatter's lines of records whose text is made printable."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line; the record itself, which goes to Dagster's storage too, stays."""
+        shown = copy.copy(record)
+        shown.msg, shown.args = printable(record.getMessage()), None
+        if shown.exc_info:
+            shown.exc_text = printable(self._inner.formatException(shown.exc_info))
+        return self._inner.format(shown)
 
 
 class LastWord(logging.Filter):
@@ -88,7 +105,7 @@ class LastWord(logging.Filter):
             self._log = tempfile.NamedTemporaryFile(  # noqa: SIM115 - closed at exit
                 "w", prefix="decomposerl-", suffix=".log", delete=False, encoding="utf-8"
             )
-        self._log.write(f"{text}\n")
+        self._log.write(f"{printable(text)}\n")
         self._log.flush()
 
 
@@ -109,9 +126,10 @@ def install() -> None:
         """Dagster makes the console of a run of the process's class of loggers."""
 
         def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802 - as logging has it
-            """As of any logger; what the console prints goes through the filter."""
+            """As of any logger; what the console prints is filtered and printable."""
             if self.name == "dagster":
                 hdlr.addFilter(word)
+                hdlr.setFormatter(Printable(hdlr.formatter or logging.Formatter()))
             super().addHandler(hdlr)
 
     for category in (dg.BetaWarning, dg.PreviewWarning, dg.SupersessionWarning):

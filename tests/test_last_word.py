@@ -87,7 +87,7 @@ def test_a_run_that_is_refused_says_so_alone_and_writes_nothing(
 def test_the_demo_too(tmp_path: Path):
     """It says what is wrong with its environment in one line."""
     done = subprocess.run(
-        [sys.executable, "-m", "dagster_project.demo"],
+        [sys.executable, "-m", "dagster_project"],
         cwd=ROOT,
         env=os.environ | {"DECOMPOSERL_PROFIL": "paper", "DECOMPOSERL_DATA": str(tmp_path)},
         capture_output=True,
