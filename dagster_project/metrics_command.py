@@ -13,6 +13,7 @@ from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
     from dagster_project.metrics_run import Files, MetricsRun
+    from decomposerl.evaluation.conditions import Conditions
     from decomposerl.evaluation.spellings import Spellings
 
 _RANKED = 1_000  # draws of AUROC, which cost a pass over the claims each
@@ -96,27 +97,21 @@ def metrics(  # noqa: PLR0913 - each is one option
     as_json: AsJson = False,
 ) -> None:
     """Score anybody's predictions, with intervals; see docs/evaluation.md."""
-    from dagster_project import metrics_run as asked
+    from dagster_project import metrics_run as run
+
+    files, dev = run.Files(predictions, labels, records), _dev(dev_predictions, dev_labels, records)
+    ids, groups, kept = _ids(id_, label_id, by_order), _groups(group), _kept(where)
+    columns = run.Columns(*ids, label, verdict, score, groups, document)
+    rules = run.Rules(_spelt(positive, negative, drop), several, missing, extra, kept, unread)
+    choosing = run.Choosing(threshold, inclusive, dev, choose, candidates)
+    found = run.metrics_of(files, columns, rules, choosing, run.Draws(draws, min(draws, _RANKED)))
+    _tell(found, as_json=as_json)
+
+
+def _kept(where: list[str] | None) -> "Conditions":
     from decomposerl.evaluation.conditions import Conditions
 
-    dev = _dev(dev_predictions, dev_labels, records)
-    run = asked.metrics_of(
-        asked.Files(predictions, labels, records),
-        asked.Columns(
-            *_ids(id_, label_id, by_order), label, verdict, score, _groups(group), document
-        ),
-        asked.Rules(
-            _spelt(positive, negative, drop),
-            several,
-            missing,
-            extra,
-            Conditions.of(where or ()),
-            unread,
-        ),
-        asked.Choosing(threshold, inclusive, dev, choose, candidates),
-        asked.Draws(draws, min(draws, _RANKED)),
-    )
-    _tell(run, as_json=as_json)
+    return Conditions.of(where or ())
 
 
 def _spelt(*sides: list[str] | None) -> "Spellings":

@@ -22,6 +22,7 @@ Weights = Annotated[
 Abstention = Annotated[
     Literal["honest", "literal"], typer.Option(help="Whether dodging pays, as printed.")
 ]
+Atomicity = Annotated[Literal["fraction", "strict"], typer.Option(help="k/5, or all five.")]
 Failures = Annotated[
     Literal["drop_group", "drop_rollout", "zero", "raise"],
     typer.Option(help="What a missing ruling does to the sum."),
@@ -41,9 +42,7 @@ def score(  # noqa: PLR0913 - each is one option
     weight: Weights = None,
     necessity: Annotated[Literal["min", "mean"], typer.Option(help="Over questions.")] = "min",
     abstention: Abstention = "honest",
-    atomicity: Annotated[
-        Literal["fraction", "strict"], typer.Option(help="k/5, or all five.")
-    ] = "fraction",
+    atomicity: Atomicity = "fraction",
     votes: Annotated[
         Literal["judge", "policy"], typer.Option(help="Whose verdicts stand in for a label.")
     ] = "judge",

@@ -370,24 +370,6 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
 
 
-def test_names_from_a_corpus_are_printable_in_dagsters_own_lines(tmp_path: Path):
-    """A warning on rejects repeats file and column as the corpus' author named them."""
-    bridge_corpus(tmp_path / "corpora")
-    folder, odd = tmp_path / "corpora/bridge_notes", "x\x1b]0;t\x07\u202e"
-    page = (folder / "source.toml").read_text("utf-8")
-    shown = json.dumps(odd).strip('"')
-    page = page.replace("train.jsonl", f"{shown}.jsonl").replace('"statement"', f'"{shown}"')
-    (folder / "source.toml").write_text(page, "utf-8")
-    rows = [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
-    rows = [{**row, odd: row["statement"] if n else 3} for n, row in enumerate(rows[:-1])]
-    write_jsonl(folder / f"{odd}.jsonl", rows)
-    done = materialize(page_lines()[0], tmp_path)
-    told = done.stderr + done.stdout
-    assert done.returncode == 0, told[-3000:]
-    assert r"bridge_notes/x\x1b]0;t\x07\u202e.jsonl:1 x\x1b]0;t\x07\u202e" in told
-    assert not any(raw in told for raw in ("\x1b]", "\x07", "\u202e"))
-
-
 def materialize(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run one line of the page on the folder's corpora and data."""
     words = shlex.split(line)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from leaderboard_parts import SYSTEMS, score, scores
 from strategies import LAW
 from test_cli import local_hub
+from test_generic_source import bridge_corpus, materialize, page_lines, write_jsonl
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
@@ -226,6 +227,24 @@ def test_a_line_of_dagsters_log_is_text_alone():
     assert line == f"{printable(HOSTILE)}\nend\nValueError: {printable(HOSTILE)}"
     assert (HOSTILE,) == record.args
     assert record.exc_text is None
+
+
+def test_names_from_a_corpus_are_printable_in_dagsters_own_lines(tmp_path: Path):
+    """A warning on rejects repeats file and column as the corpus' author named them."""
+    bridge_corpus(tmp_path / "corpora")
+    folder, odd = tmp_path / "corpora/bridge_notes", "x\x1b]0;t\x07\u202e"
+    page = (folder / "source.toml").read_text("utf-8")
+    shown = json.dumps(odd).strip('"')
+    page = page.replace("train.jsonl", f"{shown}.jsonl").replace('"statement"', f'"{shown}"')
+    (folder / "source.toml").write_text(page, "utf-8")
+    rows = [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
+    rows = [{**row, odd: row["statement"] if n else 3} for n, row in enumerate(rows[:-1])]
+    write_jsonl(folder / f"{odd}.jsonl", rows)
+    done = materialize(page_lines()[0], tmp_path)
+    told = done.stderr + done.stdout
+    assert done.returncode == 0, told[-3000:]
+    assert r"bridge_notes/x\x1b]0;t\x07\u202e.jsonl:1 x\x1b]0;t\x07\u202e" in told
+    assert not any(raw in told for raw in ("\x1b]", "\x07", "\u202e"))
 
 
 @LAW
