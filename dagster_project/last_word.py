@@ -8,6 +8,7 @@ Left out deliberately: the code server and the UI, which show a run's events the
 """
 
 import atexit
+import copy
 import logging
 import re
 import sys
@@ -33,6 +34,22 @@ _NOISE = "Dependencies for step "  # and its name: the steps after one that fail
 _COMMANDS = {"asset", "job"}
 
 
+class Printable(logging.Formatter):
+    """Another formatter's lines of records whose text is made printable."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line; the record itself, which goes to Dagster's storage too, stays."""
+        shown = copy.copy(record)
+        shown.msg, shown.args = printable(record.getMessage()), None
+        if shown.exc_info:
+            shown.exc_text = printable(self._inner.formatException(shown.exc_info))
+        return self._inner.format(shown)
+
+
 class LastWord(logging.Filter):
     """Keeps what went wrong until the process ends; a filter of the console that prints events."""
 
@@ -53,7 +70,6 @@ class LastWord(logging.Filter):
             if not any(one.endswith(said) for one in self._sentences):
                 self._sentences[f"{step}: {said}" if step else said] = None
             return False
-        record.msg, record.args = printable(message), ()
         failed = event is not None and record.levelno >= logging.ERROR
         return record.levelno >= logging.INFO and not failed and _NOISE not in message
 
@@ -83,7 +99,7 @@ class LastWord(logging.Filter):
                 with tempfile.NamedTemporaryFile(
                     prefix="decomposerl-", suffix=".log", delete=False
                 ) as log:
-                    log.write("".join(self._log).encode("utf-8", "backslashreplace"))
+                    log.write(printable("".join(self._log)).encode("utf-8"))
                 return f" (log: {log.name})"
         return ""
 
@@ -105,9 +121,10 @@ def install() -> None:
         """Dagster makes the console of a run of the process's class of loggers."""
 
         def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802 - as logging has it
-            """As of any logger; what the console prints goes through the filter."""
+            """As of any logger; what the console prints is filtered and printable."""
             if self.name == "dagster":
                 hdlr.addFilter(word)
+                hdlr.setFormatter(Printable(hdlr.formatter or logging.Formatter()))
             super().addHandler(hdlr)
 
     for category in (dg.BetaWarning, dg.PreviewWarning, dg.SupersessionWarning):

@@ -1,6 +1,7 @@
 """Tokens, MiniLM and the Dagster resources that open the embedded engines."""
 
 import math
+import pickle
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,15 @@ def test_a_vector_depends_on_its_text_alone(texts: list[str], row: int):
     together = MODEL.embed(texts)[row]
     assert np.array_equal(MODEL.embed([texts[row]])[0], together)
     assert np.array_equal(ONE_THREAD.embed(texts[::-1] + texts)[len(texts) + row], together)
+
+
+def test_an_embedder_that_was_used_goes_to_another_process():
+    """By its settings: the session stays here, the copy gives the same bits."""
+    texts = ["Oslo is a city.", ""]
+    vectors = MODEL.embed(texts)
+    copy = pickle.loads(pickle.dumps(MODEL))  # noqa: S301 - made here
+    assert MODEL == copy
+    assert np.array_equal(vectors, copy.embed(texts))
 
 
 def test_vectors_are_those_of_sentence_transformers():

@@ -1,6 +1,7 @@
 """What a person reads when a run stops: one sentence, last and alone."""
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -8,6 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_generic_source import bridge_corpus, materialize, page_lines, write_jsonl
+
+from dagster_project.last_word import Printable
+from decomposerl.printable import printable
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_LINES = 4  # a warning of Dagster's own in two, its "failed" in one, the sentence
@@ -100,3 +105,39 @@ def test_the_demo_too(tmp_path: Path):
     )
     (line,) = done.stderr.splitlines()
     assert (1, True) == (done.returncode, "the nearest is DECOMPOSERL_PROFILE" in line)
+
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\u202e\u2066\x9b31m\u200b\x85\r\u2028[red]x"
+
+
+def test_a_line_of_dagsters_log_is_text_alone():
+    """Message, arguments and a trace; the record, which is stored too, stays as it was."""
+    inner = logging.Formatter("\x1b[32m%(levelname)s\x1b[0m %(message)s")
+    error = ValueError(HOSTILE)
+    record = logging.LogRecord(
+        "dagster", logging.WARNING, "", 0, "%s\nend", (HOSTILE,), (ValueError, error, None)
+    )
+    shown = Printable(inner).format(record)
+    colours, line = shown[: len("\x1b[32mWARNING\x1b[0m ")], shown[len("\x1b[32mWARNING\x1b[0m ") :]
+    assert colours == "\x1b[32mWARNING\x1b[0m "
+    assert line == f"{printable(HOSTILE)}\nend\nValueError: {printable(HOSTILE)}"
+    assert (HOSTILE,) == record.args
+    assert record.exc_text is None
+
+
+def test_names_from_a_corpus_are_printable_in_dagsters_own_lines(tmp_path: Path):
+    """A warning on rejects repeats file and column as the corpus' author named them."""
+    bridge_corpus(tmp_path / "corpora")
+    folder, odd = tmp_path / "corpora/bridge_notes", "x\x1b]0;t\x07\u202e"
+    page = (folder / "source.toml").read_text("utf-8")
+    shown = json.dumps(odd).strip('"')
+    page = page.replace("train.jsonl", f"{shown}.jsonl").replace('"statement"', f'"{shown}"')
+    (folder / "source.toml").write_text(page, "utf-8")
+    rows = [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
+    rows = [{**row, odd: row["statement"] if n else 3} for n, row in enumerate(rows[:-1])]
+    write_jsonl(folder / f"{odd}.jsonl", rows)
+    done = materialize(page_lines()[0], tmp_path)
+    told = done.stderr + done.stdout
+    assert done.returncode == 0, told[-3000:]
+    assert r"bridge_notes/x\x1b]0;t\x07\u202e.jsonl:1 x\x1b]0;t\x07\u202e" in told
+    assert not any(raw in told for raw in ("\x1b]", "\x07", "\u202e"))

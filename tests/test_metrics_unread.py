@@ -1,21 +1,28 @@
 """``decomposerl metrics``: predictions that cannot be read, groups of several fields, filters."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from metrics_parts import metrics, refused, scores_of, write
+from polars.testing import assert_frame_equal
 from sklearn import metrics as reference
 from strategies import LAW
 
-from decomposerl.evaluation.external import Draws, score_examples
+from decomposerl.evaluation.bootstrap import clusters_of
+from decomposerl.evaluation.external import Draws, labels_of, score_examples
+from decomposerl.evaluation.intervals import metric_interval
 from decomposerl.evaluation.matching import Example
-from decomposerl.evaluation.metrics import Unread
+from decomposerl.evaluation.metrics import Unread, codes_of
 from decomposerl.traces.trace import Verdict
 
-NO_DRAWS = Draws(0, 0)
+NO_DRAWS, ONE_DRAW = Draws(0, 0), Draws(1, 1)
 OTHER: dict[Verdict, Verdict] = {"Supported": "Refuted", "Refuted": "Supported"}
 LABELS = ["Supported", "Refuted"]
 verdicts: st.SearchStrategy[Verdict] = st.sampled_from(("Supported", "Refuted"))
@@ -66,6 +73,42 @@ def test_each_treatment_is_scikit_learns(told: list[tuple[Verdict, Verdict | Non
         expected = by_reference([label for label, _ in read], [said for _, said in read])
         ours = found(told, unread)
         assert expected == pytest.approx({name: (ours[name] or 0) / 100 for name in expected})
+
+
+@given(pairs, st.lists(st.none() | st.sampled_from("abc"), min_size=30, max_size=30))
+@LAW
+def test_intervals_are_of_the_treated_verdicts(
+    told: list[tuple[Verdict, Verdict | None]], documents: list[str | None]
+):
+    """Those of the same file with the treatment written into it; each holds its score."""
+    every = [
+        Example((str(n),), label, said, float("nan"), "", documents[n])
+        for n, (label, said) in enumerate(told)
+    ]
+    by_hand = {
+        "opposite": [replace(one, verdict=one.verdict or OTHER[one.label]) for one in every],
+        "class": every,
+        "leave-out": [one for one in every if one.verdict],
+    }
+    shared = pl.col("metric") != "balanced_accuracy_as_refuted"  # reads what is missing itself
+    for unread in get_args(Unread):
+        frame = score_examples(every, None, ONE_DRAW, unread)
+        sums = frame.drop_nulls("score").filter(pl.col("low") < pl.col("high"))
+        assert sums.height == frame["score"].count()
+        assert sums.filter(pl.col("score").is_between("low", "high").not_()).is_empty()
+        if unread != "class":
+            kept = ["metric", "score", "low", "high"]
+            plain = score_examples(by_hand[unread], None, ONE_DRAW, "class")
+            assert_frame_equal(frame.filter(shared)[kept], plain.filter(shared)[kept])
+            continue
+        labels = labels_of(every)
+        codes = codes_of([one.verdict for one in every])
+        clusters = clusters_of(labels, documents[: len(every)])
+        for row in frame.iter_rows(named=True):
+            bounds = metric_interval(row["metric"], labels, codes, clusters)
+            assert [row["low"] or 0, row["high"] or 0] == pytest.approx(
+                [0 if np.isnan(bound) else 100 * bound for bound in bounds]
+            )
 
 
 def test_the_published_macro_f1_is_the_default(tmp_path: Path):
@@ -142,6 +185,13 @@ def test_groups_of_several_fields(parts: Path, words: tuple[str, ...]):
     page = json.loads(metrics(parts, parts, "--verdict", "v", *words, "--json").stdout)["metrics"]
     groups = {row["group"]: row["claims"] for row in page if row["kind"] == "group"}
     assert {"x / 1": 8, "x / 2": 8, "y / 1": 4, "y / 2": 4} == groups
+
+
+def test_a_field_of_booleans_makes_groups_too(parts: Path):
+    """Named as ``--where`` takes them."""
+    page = json.loads(metrics(parts, parts, "--verdict", "v", "--group", "set,ok", "--json").stdout)
+    groups = {row["group"] for row in page["metrics"] if row["kind"] == "group"}
+    assert {"x / true", "x / false", "y / true", "y / false"} == groups
 
 
 def test_combinations_are_never_confused(tmp_path: Path):

@@ -167,7 +167,11 @@ def _example(
 
 def _group(record: Record, names: tuple[str, ...]) -> str:
     r"""The value of one field; of several their values, ``a / b``, a slash in one as ``\/``."""
-    words = [word_of(record, name) for name in names]
+    cells = ((name, cell_of(record, name)) for name in names)
+    words = [
+        str(cell).lower() if isinstance(cell, bool) else word_of(record, name)
+        for name, cell in cells
+    ]
     if len(words) <= 1:
         return "".join(words)
     return " / ".join(word.replace("\\", "\\\\").replace("/", "\\/") for word in words)

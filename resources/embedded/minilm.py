@@ -11,7 +11,7 @@ change a sum's order. Processors with other instructions may differ by about 1e-
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -41,6 +41,10 @@ class MiniLM:
     path: str = ""
     threads: int = 0
     dimension: int = 384
+
+    def __getstate__(self) -> dict[str, str | int]:
+        """Settings alone go to another process, which loads its own session."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def engine(self) -> str:
