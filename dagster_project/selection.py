@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from dagster._core.storage.tags import BACKFILL_ID_TAG
 
 from decomposerl.errors import ConfigError
 
@@ -68,19 +69,29 @@ def guarded(
 
     def open_for_some(context: dg.InitResourceContext) -> dg.IOManager:
         if context.run is not None:
-            _refuse_whole(context.run, definitions())
+            _refuse_whole(context.run, context.instance, definitions())
         return opened(context)
 
     return dg.IOManagerDefinition(open_for_some, plain.config_schema, tables.__doc__)
 
 
-def _refuse_whole(run: dg.DagsterRun, definitions: dg.Definitions) -> None:
+def _refuse_whole(
+    run: dg.DagsterRun, instance: dg.DagsterInstance | None, definitions: dg.Definitions
+) -> None:
     if run.job_name != _IMPLICIT:
         return
     some = run.asset_selection or run.asset_check_selection or run.resolved_op_selection
     every = definitions.resolve_asset_graph().materializable_asset_keys
-    if not some or (run.asset_selection or set()) >= every:
+    asked = set(run.asset_selection or ()) | _of_backfill(run, instance)
+    if not some or asked >= every:
         raise ConfigError(f"this run selects the whole graph; {_choices(definitions)}")
+
+
+def _of_backfill(run: dg.DagsterRun, instance: dg.DagsterInstance | None) -> set[dg.AssetKey]:
+    """What the backfill that a run is part of selects: Dagster cuts one of everything into runs."""
+    name = run.tags.get(BACKFILL_ID_TAG)
+    backfill = instance.get_backfill(name) if instance is not None and name else None
+    return set((backfill.asset_selection if backfill else None) or ())
 
 
 def _choices(definitions: dg.Definitions) -> str:

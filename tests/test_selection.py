@@ -7,6 +7,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.execution.backfill import PartitionBackfill
+from dagster._core.storage.tags import BACKFILL_ID_TAG
 from test_house import materialize_lines, option
 
 from dagster_project.definitions import build_definitions
@@ -106,6 +108,39 @@ def test_a_run_of_the_whole_graph_is_refused_before_its_first_step(
         )
         steps = [one for one in result.all_events if one.is_step_start]
     assert (False, [], False) == (result.success, steps, folder.exists())
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_run_of_a_backfill_of_everything_is_refused(
+    graph: dg.Definitions, folder: Path, *, whole: bool
+):
+    """Dagster cuts such a backfill into runs of some assets each; one of some assets may run."""
+    assets, key = graph.resolve_asset_graph(), dg.AssetKey(["claims", "hover"])
+    job = graph.resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        backfill = PartitionBackfill.from_asset_partitions(
+            backfill_id="everything",
+            asset_graph=assets,
+            partition_names=None,
+            asset_selection=every_key(graph) if whole else [key],
+            backfill_timestamp=0.0,
+            tags={},
+            dynamic_partitions_store=instance,
+            all_partitions=True,
+            title=None,
+            description=None,
+            run_config=None,
+        )
+        instance.add_backfill(backfill)
+        result = job.execute_in_process(
+            run_config=QUIET,
+            instance=instance,
+            raise_on_error=False,
+            asset_selection=[key],
+            tags={BACKFILL_ID_TAG: "everything"},
+        )
+    assert whole is not result.success
+    assert whole is not (folder / "claims/hover.parquet").exists()
 
 
 def test_a_run_of_some_assets_and_a_job_start(graph: dg.Definitions):
