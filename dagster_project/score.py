@@ -8,6 +8,7 @@ Left out deliberately: reading (``decomposerl.traces.records``), scoring
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -197,9 +198,9 @@ class _Outputs:
 
     def keep_apart_from(self, *inputs: Path) -> None:
         """Refuse to write over what is read; recorded rulings are read and not written."""
-        taken = {path.resolve(): path for path in (self.rewards, self.rejects)}
+        taken = {Path(os.path.realpath(path)): path for path in (self.rewards, self.rejects)}
         for path in inputs:
-            if path.resolve() in taken:
+            if Path(os.path.realpath(path)) in taken:
                 raise ConfigError(f"{path} would be written over: choose another --out")
 
 

@@ -285,3 +285,11 @@ def test_many_questions_on_much_evidence_are_a_reject(tmp_path: Path):
     assert 3 == result.exit_code, result.output
     said = "asks 201 questions of 1,000,000 bytes of evidence; at most 200 are scored"
     assert f"line 2, field 'trace': {said}" in result.stderr
+
+
+def test_a_link_to_itself_is_one_sentence(tmp_path: Path):
+    """The file is named; there is no traceback."""
+    (tmp_path / "traces.jsonl").symlink_to("traces.jsonl")
+    result = score(tmp_path / "traces.jsonl", *LEAN)
+    assert 2 == result.exit_code
+    assert "traces.jsonl cannot be read" in result.stderr
