@@ -13,7 +13,7 @@ from decomposerl.claims.labels import LabelMap, Side
 from decomposerl.claims.records import excerpt
 
 _INT64 = range(-(2**63), 2**63)
-MAX_BYTES = {"id": 1_000, "claim": 20_000, "label": 1_000, "document": 4_000, "subset": 1_000}
+MAX_BYTES = {"id": 1_000, "claim": 16_000, "label": 1_000, "document": 4_000, "subset": 1_000}
 """Most bytes in UTF-8 of each text field; evidence has its limit in ``LoadSettings``."""
 MAX_ITEMS = {"passages": 50_000, "documents": 1_000}
 """Most passages and documents of one row."""
