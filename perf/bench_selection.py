@@ -31,6 +31,7 @@ def cell_rows(sizes: Sizes) -> Iterator[Row]:
     vectors = selection_vectors(rows, sizes.dimensions)
     yield from _beside_product(vectors, picks)
     similarity = vectors @ vectors.T
+    np.fill_diagonal(similarity, 1)
     both = paired(
         partial(lazy_greedy, similarity, picks),
         partial(peers.submodlib_picks, picks, similarity=similarity),
@@ -73,6 +74,7 @@ def _beside_product(vectors: Vectors, picks: int) -> Iterator[Row]:
     with busy_core():
         busy = paired(work, product, pairs=1)
     similarity = product()
+    np.fill_diagonal(similarity, 1)  # as the selection has it, by definition
     oracle_s, oracle = timed(partial(_oracle, similarity, picks))
     note = (
         f"matrix {similarity.nbytes / 1e6:,.0f} MB; {quiet.ours.evaluations:,} gains evaluated; "
