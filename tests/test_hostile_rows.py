@@ -224,7 +224,7 @@ def test_the_reject_names_file_row_field_and_reason(tmp_path: Path):
     found = load_source(parse_source_toml(OWN, "x"), None, FolderCorpora(tmp_path), LENIENT)
     assert [
         ("own/a.jsonl", 1, "hops", "missing_field", "is not a whole number of 64 bits"),
-        ("own/a.jsonl", 2, "claim", "field_too_large", "1100000 bytes, at most 20000"),
+        ("own/a.jsonl", 2, "claim", "field_too_large", "1100000 bytes, at most 16000"),
     ] == found.rejects.select("file", "row", "field", "reason", "detail").rows()
 
 
