@@ -162,8 +162,8 @@ def _lines(traces: Path) -> list[str]:
 def _records(lines: Sequence[str], name: str) -> tuple[list[TraceRecord], list[Problem]]:
     records, problems = read_trace_records(lines, name)
     if not records:
-        told = "".join(f"\n  {problem}" for problem in problems[:10])
-        raise SourceFileError(f"{name} holds no trace that can be scored{told}")
+        listed = "".join(f"\n  {problem}" for problem in problems[:10])
+        raise SourceFileError(f"{name} holds no trace that can be scored{listed}")
     return records, problems
 
 
@@ -232,8 +232,8 @@ def _write_rejects(
     wrong: dict[int, list[dict[str, str]]] = {}
     for problem in problems:
         if problem.dropped:
-            told = {"field": problem.field, "reason": problem.reason}
-            wrong.setdefault(problem.line, []).append(told)
+            entry = {"field": problem.field, "reason": problem.reason}
+            wrong.setdefault(problem.line, []).append(entry)
     rows = [
         json.dumps({"line": line, "problems": found, "text": lines[line - 1]})
         for line, found in wrong.items()

@@ -123,12 +123,12 @@ def paired_line(case: Case, replicates: int) -> list[str]:
         luck, apart = _luck(case, rng), rng.random(case.rows) < 0.5  # noqa: PLR2004 - half of them
         theirs = np.where(apart, _luck(case, rng), luck)
         pair = _verdicts(labels, luck, case.right), _verdicts(labels, theirs, other)
-        told, draws = compare(labels, *pair, clusters, rng, DRAWS)
+        outcome, draws = compare(labels, *pair, clusters, rng, DRAWS)
         found[0].append(interval(draws))
-        found[1].append((told.low, told.high))
+        found[1].append((outcome.low, outcome.high))
         below[0] += p_two_sided(draws) < ALPHA
-        below[1] += not told.too_small and told.p < ALPHA
-        below[2] += not told.too_small
+        below[1] += not outcome.too_small and outcome.p < ALPHA
+        below[2] += not outcome.too_small
     truth = case.right - other
     shares = [f"{100 * count / replicates:.1f}" for count in below]
     return [*case.what, *(cell for each in found for cell in _held(each, truth)), *shares]

@@ -1,7 +1,7 @@
 """One writer at a time: of an asset or its partition in the data folder, of a run's folder.
 
 Takes a place and holds an advisory lock (``flock``) on a file, in which the holder writes who it
-is; whoever comes second is refused, or waits, and learns it from there. The kernel drops the lock
+is; a second writer is refused, or waits, and learns it from there. The kernel drops the lock
 with the process, however that ends, so a lock is never stale; the file stays. Readers take none:
 writers replace by rename.
 

@@ -133,7 +133,7 @@ class HostedEmbedder:
             for number, batch in queue:
                 try:
                     came[number] = await self._ask(client, batch)
-                except Exception as error:  # noqa: BLE001 - raised by whoever takes it
+                except Exception as error:  # noqa: BLE001 - raised where it is taken
                     failed.append(error)
                 if failed:
                     return
@@ -204,8 +204,8 @@ class HostedEmbedder:
         return False
 
     def _vectors(self, reply: Any, count: int) -> NDArray[np.float32]:  # noqa: ANN401 - JSON
-        told = reply if isinstance(reply, dict) else {}
-        model, data = told.get("model"), told.get("data")
+        fields = reply if isinstance(reply, dict) else {}
+        model, data = fields.get("model"), fields.get("data")
         if model != self.model:
             said = without_key(repr(model), self.key, "***")[:_SHOWN]
             raise EngineError(f"asked for '{self.model}', the endpoint answered as {said}")

@@ -1,7 +1,7 @@
 """Files and folders that are written under a temporary name and renamed, whole or not at all.
 
-A temporary name says who writes: ``.<name>.<machine>-<process>-<start>.<ending>``. Whoever writes
-into a folder first removes what killed writers left there: of this machine those whose process is
+A temporary name says who writes: ``.<name>.<machine>-<process>-<start>.<ending>``. A writer
+of a folder first removes what killed writers left there: of this machine those whose process is
 gone, of another machine (a shared folder, a container), or under a name of earlier versions, those
 that nobody wrote to for an hour. A living writer's are never touched.
 

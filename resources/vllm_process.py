@@ -169,7 +169,7 @@ def lack_of(root: str, name: str, key: str = "", *, refusal: str) -> str:
 
     Raises:
         EngineError: it does not serve ``name``, redirects, or wants a key or another one, which
-            waiting does not mend; ``refusal`` then says what to look at.
+            waiting does not fix; ``refusal`` then says what to look at.
     """
     asked = f"{root}/health"
     # The machine's proxy, where there is one, must not see what goes to a neighbour.

@@ -67,6 +67,14 @@ def streaming(head: str, endless: bytes, drip_s: float = 0.0) -> Answer:
     return Answer(raw=raw, endless=endless, drip_s=drip_s)
 
 
+DRIPPING = {
+    "body": streaming("200 OK", b" ", 0.01),
+    "head": Answer(raw=b"HTTP/1.1 200 OK\r\nX-A: ", endless=b"1", drip_s=0.01),
+    "1xx": streaming("100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", 0.001),
+}
+"""Responses that come byte by byte and never end, by the part that does."""
+
+
 def redirect(status: int, location: str) -> Answer:
     """A redirect to another address."""
     return Answer(status, {"Location": location}, b"elsewhere")

@@ -113,8 +113,8 @@ def test_an_asset_that_is_being_written_is_refused_before_its_work(tmp_path: Pat
     process = holder(lock_path(tmp_path, f"predictions/fever/{first}"))
     refused = materialize(tmp_path, first, "fever")
     assert not refused.success
-    told = f"predictions/fever/{first} is being written by process {process.pid}"
-    assert told in failures(refused)
+    message = f"predictions/fever/{first} is being written by process {process.pid}"
+    assert message in failures(refused)
     assert not list(tmp_path.glob("predictions/fever/*"))
     assert not (tmp_path / "engine_results").exists()
     assert materialize(tmp_path, second, "fever").success
@@ -186,7 +186,7 @@ def test_the_lock_is_held_until_all_is_stored(tmp_path: Path):
 
 
 def test_every_asset_writes_alone():
-    """Each asset of the project holds its lock, whoever adds one."""
+    """Each asset of the project holds its lock, new ones too."""
     made = build_definitions(profile_from_environment({}))
     assets = [one for one in made.assets or [] if isinstance(one, dg.AssetsDefinition)]
     assert 50 < len(assets)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from chat_parts import TEMPLATE, MadeUpTime, request, settings
-from fault_server import MODEL, Answer, FaultServer, replying, streaming, using, well_text
+from fault_server import DRIPPING, MODEL, Answer, FaultServer, replying, streaming, using, well_text
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import LAW
@@ -210,10 +210,10 @@ usages = (
 
 @LAW
 @given(usages, st.text(max_size=300), st.text(max_size=99))
-def test_booked_usage_is_what_the_request_can_have_used(told: Any, prompt: str, text: str):  # noqa: ANN401 - any JSON
+def test_booked_usage_is_what_the_request_can_have_used(reported: Any, prompt: str, text: str):  # noqa: ANN401 - any JSON
     """Whatever is reported: whole numbers within the bounds, and no cost below nothing."""
     one = ChatRequest((Message("user", prompt),), ASKED, TEMPLATE)
-    used = Usage.of(told, one, text)
+    used = Usage.of(reported, one, text)
     size = len(prompt.encode("utf-8", "replace"))
     assert type(used.prompt_tokens) is type(used.completion_tokens) is int
     assert 1 <= used.prompt_tokens <= size + 2_000
@@ -238,10 +238,10 @@ IMPLAUSIBLE = {
 }
 
 
-@pytest.mark.parametrize("told", IMPLAUSIBLE.values(), ids=IMPLAUSIBLE)
-def test_usage_that_cannot_be_is_estimated_and_told(told: object, tmp_path: Path):
+@pytest.mark.parametrize("reported", IMPLAUSIBLE.values(), ids=IMPLAUSIBLE)
+def test_usage_that_cannot_be_is_estimated_and_reported(reported: object, tmp_path: Path):
     """The reply is kept, booked as estimated, and counted under its name."""
-    with FaultServer(usual=using(told)) as served, client(served.url, tmp_path) as chat:
+    with FaultServer(usual=using(reported)) as served, client(served.url, tmp_path) as chat:
         (found,) = chat.complete([request(1)])
         assert isinstance(found, ChatReply)
         shown = chat.counts.metadata()
@@ -265,14 +265,14 @@ def test_digits_without_end_are_no_usage_and_no_error():
         assert 1 == chat.counts.implausible_usage == len(served.asked)
 
 
-@pytest.mark.parametrize("told", [IMPLAUSIBLE["negative"], IMPLAUSIBLE["zero"], None])
+@pytest.mark.parametrize("reported", [IMPLAUSIBLE["negative"], IMPLAUSIBLE["zero"], None])
 @pytest.mark.parametrize("every", [1, 10])
-def test_the_dollar_ceiling_holds_whatever_is_reported(told: object, every: int):
+def test_the_dollar_ceiling_holds_whatever_is_reported(reported: object, every: int):
     """200 questions under a ceiling that stops honest replies at 30: never more than that."""
     guess = Estimate.of(request(100, sampling=ASKED))
     dollars = 30 * cost(PRICE, guess.prompt_tokens, guess.completion_tokens)
     honest = using({"prompt_tokens": guess.prompt_tokens, "completion_tokens": 1_000})
-    script = [using(told) if n % every == 0 else honest for n in range(200)]
+    script = [using(reported) if n % every == 0 else honest for n in range(200)]
     limits = {"prices": {MODEL: PRICE}, "ceilings": Ceilings(money=dollars * 1.001)}
     with FaultServer(script) as served, client(served.url, **limits) as chat:
         found = chat.complete([request(n, sampling=ASKED) for n in range(100, 300)])
@@ -357,15 +357,7 @@ def test_a_refusal_without_end_is_still_a_refusal(status: int):
         assert served.sent < 20_000_000
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        streaming("200 OK", b" ", 0.01),
-        Answer(raw=b"HTTP/1.1 200 OK\r\nX-A: ", endless=b"1", drip_s=0.01),
-        streaming("100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", 0.001),
-    ],
-    ids=["body", "head", "1xx"],
-)
+@pytest.mark.parametrize("answer", DRIPPING.values(), ids=DRIPPING)
 def test_a_dripping_reply_ends_at_the_deadline(answer: Answer):
     """However slowly it comes, one byte after the other."""
     with FaultServer(usual=answer) as served, client(served.url, call_deadline_s=1.0) as chat:

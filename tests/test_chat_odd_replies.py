@@ -72,14 +72,14 @@ FAR = ("1000000000", "86400", "Fri, 31 Dec 9999 23:59:59 GMT")
 
 
 @pytest.mark.parametrize("status", [429, 503])
-@pytest.mark.parametrize("told", [*SOON, *PAST, *FAR])
-def test_no_retry_after_hangs_or_breaks_a_question(told: str, status: int):
+@pytest.mark.parametrize("header", [*SOON, *PAST, *FAR])
+def test_no_retry_after_hangs_or_breaks_a_question(header: str, status: int):
     """What is no time to come is not waited for; far off, the question fails by name."""
-    with FaultServer([Answer(status, {"Retry-After": told}, b"{}")]) as served:
+    with FaultServer([Answer(status, {"Retry-After": header}, b"{}")]) as served:
         time = MadeUpTime()
         with ChatClient(settings(served.url), None, timing=time.timing()) as chat:
             (found,) = chat.complete([request(1)])
-        if told in FAR:
+        if header in FAR:
             assert isinstance(found, ChatFailure)
             assert found.reason == ("rate_limited" if status == 429 else "server_error")
         else:

@@ -132,9 +132,9 @@ def test_a_test_claim_in_a_training_set_is_found(data: Path):
     write_parquet(frame_of(TRAINING_CLAIMS, dirty), data / "training_claims_random.parquet")
     found = checked(data, ["leaderboard"])["no_leakage"]
     assert not found.passed
-    told = {name: value.value for name, value in found.metadata.items()}
-    assert 1 == sum(n for name, n in told.items() if name.startswith("training_claims_random: "))
-    assert ["training_claims", "training_claims_random"] == told["training sets"]
+    results = {name: value.value for name, value in found.metadata.items()}
+    assert 1 == sum(n for name, n in results.items() if name.startswith("training_claims_random: "))
+    assert ["training_claims", "training_claims_random"] == results["training sets"]
 
 
 def results_of(
@@ -155,8 +155,8 @@ def test_each_system_keeps_its_result(data: Path):
         names = {"predictions": ("parse_rate", "every_claim_once"), "scores": ("label_balance",)}
         for folder, checks in names.items():
             for name in checks:
-                told = results_of(instance, [folder, "fever"], name)
-                assert {first: "SUCCEEDED", second: "SUCCEEDED"} == told
+                results = results_of(instance, [folder, "fever"], name)
+                assert {first: "SUCCEEDED", second: "SUCCEEDED"} == results
         path = data / f"predictions/fever/{first}.parquet"
         write_parquet(pl.read_parquet(path).head(3), path)
         again = dg.materialize(
@@ -167,8 +167,8 @@ def test_each_system_keeps_its_result(data: Path):
             instance=instance,
         )
         assert not all(one.passed for one in again.get_asset_check_evaluations())
-        told = results_of(instance, ["predictions", "fever"], "every_claim_once")
-        assert {first: "FAILED", second: "SUCCEEDED"} == told
+        results = results_of(instance, ["predictions", "fever"], "every_claim_once")
+        assert {first: "FAILED", second: "SUCCEEDED"} == results
 
 
 def test_every_check_of_a_partitioned_asset_has_its_partitions():

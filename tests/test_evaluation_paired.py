@@ -45,25 +45,25 @@ def test_a_difference_is_found_with_its_interval():
     good = np.where(rng.random(800) < 0.85, labels, 1 - labels)
     poor = np.where(rng.random(800) < 0.70, labels, 2)
     clusters = clusters_of(labels)
-    told, draws = compare(labels, good, poor, clusters, generator(1), 2_000)
+    outcome, draws = compare(labels, good, poor, clusters, generator(1), 2_000)
     back, _ = compare(labels, poor, good, clusters, generator(1), 2_000)
     assert (2_000,) == draws.shape
-    assert 0.05 < told.low < told.difference < told.high < 0.25
-    assert told.p_bootstrap == pytest.approx(2 / 2_001)
-    assert told.p_mcnemar is not None
-    assert told.p_mcnemar < 1e-6
-    assert (-told.high, -told.low) == pytest.approx((back.low, back.high), abs=0.006)
-    assert -told.difference == pytest.approx(back.difference)
+    assert 0.05 < outcome.low < outcome.difference < outcome.high < 0.25
+    assert outcome.p_bootstrap == pytest.approx(2 / 2_001)
+    assert outcome.p_mcnemar is not None
+    assert outcome.p_mcnemar < 1e-6
+    assert (-outcome.high, -outcome.low) == pytest.approx((back.low, back.high), abs=0.006)
+    assert -outcome.difference == pytest.approx(back.difference)
 
 
 def test_a_system_is_not_better_than_itself():
     """No difference, p-values of 1, and the interval says how few claims that rests on."""
     labels = np.array([0, 1] * 20)
     verdicts = np.array([0, 1, 1, 1] * 10)
-    told, _ = compare(labels, verdicts, verdicts, clusters_of(labels), generator(0), 100)
-    assert told.difference == 0
-    assert -0.1 < told.low < 0 < told.high < 0.1
-    assert (told.p_bootstrap, told.p_mcnemar) == (1, 1)
+    outcome, _ = compare(labels, verdicts, verdicts, clusters_of(labels), generator(0), 100)
+    assert outcome.difference == 0
+    assert -0.1 < outcome.low < 0 < outcome.high < 0.1
+    assert (outcome.p_bootstrap, outcome.p_mcnemar) == (1, 1)
 
 
 def test_under_no_difference_p_values_are_spread_out():
@@ -74,8 +74,8 @@ def test_under_no_difference_p_values_are_spread_out():
     below = 0
     for number in range(200):
         sides = [np.where(rng.random(200) < 0.7, labels, 1 - labels) for _ in range(2)]
-        told, _ = compare(labels, *sides, clusters, generator(number), 400)
-        below += told.p_bootstrap < 0.1
+        outcome, _ = compare(labels, *sides, clusters, generator(number), 400)
+        below += outcome.p_bootstrap < 0.1
     assert 8 <= below <= 36
 
 
@@ -90,8 +90,8 @@ def test_means_of_benchmarks():
         found = compare(labels, ours, theirs, clusters_of(labels), generator(number), 1_000)
         parts.append(found)
     mean = mean_difference(parts)
-    assert mean.difference == pytest.approx(np.mean([told.difference for told, _ in parts]))
-    assert mean.high - mean.low < min(told.high - told.low for told, _ in parts)
+    assert mean.difference == pytest.approx(np.mean([outcome.difference for outcome, _ in parts]))
+    assert mean.high - mean.low < min(outcome.high - outcome.low for outcome, _ in parts)
     assert (mean.rows, mean.p_mcnemar) == (1_200, None)
     with pytest.raises(ValueError, match="no benchmark"):
         mean_difference([])
@@ -100,13 +100,13 @@ def test_means_of_benchmarks():
 def test_four_claims_prove_nothing():
     """All right against all wrong of four: no narrow interval, McNemar's p, and none is shown."""
     labels = np.array([0, 1, 0, 1])
-    told, _ = compare(labels, labels, 1 - labels, clusters_of(labels), generator(0), 1_000)
-    assert told.difference == 1
-    assert 0 < told.low < 0.1
-    assert told.high == 1
-    assert (0.125, 0.125) == (told.p_bootstrap, told.p_mcnemar)
-    assert told.p == 0.125
-    assert "n = 2 of a label < 10" == told.too_small
+    outcome, _ = compare(labels, labels, 1 - labels, clusters_of(labels), generator(0), 1_000)
+    assert outcome.difference == 1
+    assert 0 < outcome.low < 0.1
+    assert outcome.high == 1
+    assert (0.125, 0.125) == (outcome.p_bootstrap, outcome.p_mcnemar)
+    assert outcome.p == 0.125
+    assert "n = 2 of a label < 10" == outcome.too_small
 
 
 @LAW
@@ -120,14 +120,14 @@ def test_no_p_value_is_below_what_the_differing_documents_allow(
     """2 ** (1 - m) for m documents, in a test set and in a mean; shown only from six on."""
     labels, ours, theirs = np.array([*rows, (0, 0, 0), (1, 1, 1)]).T
     clusters = clusters_of(labels, (np.arange(len(labels)) // size).tolist())
-    told, draws = compare(labels, ours, theirs, clusters, generator(0), 200)
-    mean = mean_difference([(told, draws)] * 3)
-    for one in (told, mean):
+    outcome, draws = compare(labels, ours, theirs, clusters, generator(0), 200)
+    mean = mean_difference([(outcome, draws)] * 3)
+    for one in (outcome, mean):
         assert one.p_bootstrap >= min(1, 2.0 ** (1 - one.differing))
         assert one.too_small or one.differing >= 6
         assert -1 <= one.low <= one.difference <= one.high <= 1
         assert one.low < one.high
-    assert mean.differing == 3 * told.differing
+    assert mean.differing == 3 * outcome.differing
 
 
 def test_holm_by_hand():

@@ -360,12 +360,12 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     rows: Rows = [{**row, "note_id": i, "verdict": label} for i, label in enumerate(odd)]
     write_jsonl(tmp_path / "corpora/bridge_notes/train.jsonl", rows)
     done = materialize(page_lines()[0], tmp_path)
-    told = done.stderr + done.stdout
+    output = done.stderr + done.stdout
     assert done.returncode != 0
     for part in ("'maybe so' (25)", r"'x\x1b]0;t\x07\u202e' (10)", "rejects/bridge_notes.parquet"):
-        assert part in told
-    assert "\x1b]0" not in told
-    assert "y" * 100 not in told.replace("y" * 900, "")
+        assert part in output
+    assert "\x1b]0" not in output
+    assert "y" * 100 not in output.replace("y" * 900, "")
     kept = pl.read_parquet(tmp_path / "data/rejects/bridge_notes.parquet")
     assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_server import MODEL, Answer, FaultServer, streaming
+from fault_server import DRIPPING, MODEL, Answer, FaultServer, streaming
 
 from decomposerl.errors import EngineError
 from resources.hosted_embeddings import EmbeddingsStopped, HostedEmbedder
@@ -61,15 +61,7 @@ def test_nonsense_is_one_error_and_keeps_the_other_vectors(answer: Answer):
         assert served.sent < 80_000_000
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        streaming("200 OK", b" ", 0.01),
-        Answer(raw=b"HTTP/1.1 200 OK\r\nX-A: ", endless=b"1", drip_s=0.01),
-        streaming("100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", 0.001),
-    ],
-    ids=["body", "head", "1xx"],
-)
+@pytest.mark.parametrize("answer", DRIPPING.values(), ids=DRIPPING)
 def test_a_dripping_reply_ends(answer: Answer):
     """Twice the wait for a piece is all that a whole reply gets; it is not asked for again."""
     with FaultServer(usual=answer) as served:

@@ -76,8 +76,8 @@ UNSTORABLE = {
 
 def accounts(result: dg.ExecuteInProcessResult, stage: str) -> tuple[int, int]:
     """Items that the stage asked an engine for, and items it had stored."""
-    told = result.asset_materializations_for_node(stage)[0].metadata
-    return int(told["engine calls"].value), int(told["engine results reused"].value)  # type: ignore[arg-type]
+    metadata = result.asset_materializations_for_node(stage)[0].metadata
+    return int(metadata["engine calls"].value), int(metadata["engine results reused"].value)  # type: ignore[arg-type]
 
 
 def read(data: Path, name: str) -> pl.DataFrame:
@@ -113,8 +113,8 @@ def test_a_passing_fault_is_not_seen_in_the_silver_table(tmp_path: Path, answer:
         assert 31 == len(server.asked)
     drops = read(tmp_path, "drops/silver_decomposed")
     assert {"too_few_questions"} == set(drops["reason"])
-    told = result.asset_materializations_for_node("silver_decomposed")[0].metadata
-    assert (30, 1) == (told["chat calls"].value - 1, told["chat retries"].value)
+    metadata = result.asset_materializations_for_node("silver_decomposed")[0].metadata
+    assert (30, 1) == (metadata["chat calls"].value - 1, metadata["chat retries"].value)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ def test_nonsense_usage_is_shown_with_the_stage(tmp_path: Path):
     with QuestionServer() as server:
         server.spoiled = using({"prompt_tokens": 10**30, "completion_tokens": -5})
         result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)
-    told = result.asset_materializations_for_node("silver_decomposed")[0].metadata
+    metadata = result.asset_materializations_for_node("silver_decomposed")[0].metadata
     # The small numbers of the others are fewer than their long prompts can have.
-    assert told["chat implausible_usage"].value >= 1
+    assert metadata["chat implausible_usage"].value >= 1
 
 
 def test_a_refused_claim_is_dropped_and_the_rest_is_kept(tmp_path: Path):
@@ -216,8 +216,8 @@ def test_a_killed_silver_run_asks_only_for_what_is_missing(tmp_path: Path):
     assert again == len(set(server.prompts[:again]))
     # Lost at most: what was in flight, the batch being written, and the one that waits.
     assert ROWS - asked <= again <= ROWS - asked + IN_FLIGHT + 2 * BATCH_ROWS
-    told = result.asset_materializations_for_node("silver_decomposed")[0].metadata
-    assert again == told["chat calls"].value
+    metadata = result.asset_materializations_for_node("silver_decomposed")[0].metadata
+    assert again == metadata["chat calls"].value
     kept, drops = read(killed, "silver_decomposed"), read(killed, "drops/silver_decomposed")
     assert [] == broken_rules(before, kept, drops)
     assert {"too_few_questions"} == set(drops["reason"])

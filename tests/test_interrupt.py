@@ -42,7 +42,7 @@ class Started:
         os.killpg(self._process.pid, number)
 
     def end(self) -> tuple[int, str, str, float]:
-        """Exit status, both outputs, and the seconds since it was told."""
+        """Exit status, both outputs, and the seconds since the signal."""
         out, err = self._process.communicate(timeout=60)
         return self._process.returncode, out, err, time.monotonic() - self._at
 

@@ -137,7 +137,7 @@ def test_names_from_a_corpus_are_printable_in_dagsters_own_lines(tmp_path: Path)
     rows = [{**row, odd: row["statement"] if n else 3} for n, row in enumerate(rows[:-1])]
     write_jsonl(folder / f"{odd}.jsonl", rows)
     done = materialize(page_lines()[0], tmp_path)
-    told = done.stderr + done.stdout
-    assert done.returncode == 0, told[-3000:]
-    assert r"bridge_notes/x\x1b]0;t\x07\u202e.jsonl:1 x\x1b]0;t\x07\u202e" in told
-    assert not any(raw in told for raw in ("\x1b]", "\x07", "\u202e"))
+    output = done.stderr + done.stdout
+    assert done.returncode == 0, output[-3000:]
+    assert r"bridge_notes/x\x1b]0;t\x07\u202e.jsonl:1 x\x1b]0;t\x07\u202e" in output
+    assert not any(raw in output for raw in ("\x1b]", "\x07", "\u202e"))

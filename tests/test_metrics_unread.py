@@ -29,10 +29,10 @@ verdicts: st.SearchStrategy[Verdict] = st.sampled_from(("Supported", "Refuted"))
 pairs = st.lists(st.tuples(verdicts, st.none() | verdicts), min_size=2, max_size=30)
 
 
-def found(told: list[tuple[Verdict, Verdict | None]], unread: Unread) -> dict[str, float | None]:
+def found(pairs: list[tuple[Verdict, Verdict | None]], unread: Unread) -> dict[str, float | None]:
     examples = [
         Example((str(n),), label, said, float("nan"), "", None)
-        for n, (label, said) in enumerate(told)
+        for n, (label, said) in enumerate(pairs)
     ]
     frame = score_examples(examples, None, NO_DRAWS, unread)
     return dict(zip(frame["metric"], frame["score"], strict=True))
@@ -59,31 +59,31 @@ def by_reference(gold: list[str], said: list[str]) -> dict[str, float]:
 
 @given(pairs)
 @LAW
-def test_each_treatment_is_scikit_learns(told: list[tuple[Verdict, Verdict | None]]):
+def test_each_treatment_is_scikit_learns(pairs: list[tuple[Verdict, Verdict | None]]):
     """The other label, a word that is no label, or only the claims that were answered."""
-    answered = [(label, said) for label, said in told if said is not None]
+    answered = [(label, said) for label, said in pairs if said is not None]
     readings: dict[Unread, list[tuple[Verdict, str]]] = {
-        "opposite": [(label, said or OTHER[label]) for label, said in told],
-        "class": [(label, said or "unread") for label, said in told],
+        "opposite": [(label, said or OTHER[label]) for label, said in pairs],
+        "class": [(label, said or "unread") for label, said in pairs],
         "leave-out": [(label, str(said)) for label, said in answered],
     }
     for unread, read in readings.items():
         if set(LABELS) != {label for label, _ in read}:
             continue  # metrics that nobody can earn are undefined here, 0 there
         expected = by_reference([label for label, _ in read], [said for _, said in read])
-        ours = found(told, unread)
+        ours = found(pairs, unread)
         assert expected == pytest.approx({name: (ours[name] or 0) / 100 for name in expected})
 
 
 @given(pairs, st.lists(st.none() | st.sampled_from("abc"), min_size=30, max_size=30))
 @LAW
 def test_intervals_are_of_the_treated_verdicts(
-    told: list[tuple[Verdict, Verdict | None]], documents: list[str | None]
+    pairs: list[tuple[Verdict, Verdict | None]], documents: list[str | None]
 ):
     """Those of the same file with the treatment written into it; each holds its score."""
     every = [
         Example((str(n),), label, said, float("nan"), "", documents[n])
-        for n, (label, said) in enumerate(told)
+        for n, (label, said) in enumerate(pairs)
     ]
     by_hand = {
         "opposite": [replace(one, verdict=one.verdict or OTHER[one.label]) for one in every],
@@ -271,5 +271,5 @@ def test_a_filter_tells_runs_of_one_file_apart(tmp_path: Path):
 )
 def test_wrong_fields_are_named_with_the_nearest(parts: Path, words: list[str], message: str):
     """The file and what would be right stand in the sentence."""
-    told = " ".join(refused(parts, parts, "--verdict", "v", *words).replace("│", " ").split())
-    assert message in told
+    output = " ".join(refused(parts, parts, "--verdict", "v", *words).replace("│", " ").split())
+    assert message in output

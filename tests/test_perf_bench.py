@@ -20,13 +20,13 @@ time.sleep(60)
 
 def test_a_bench_that_hangs_is_ended_with_all_it_started(tmp_path: Path):
     """What it measured stays, a row says what is missing, and no process is left behind."""
-    started, told = time.perf_counter(), tmp_path / "pid"
-    found = list(rows_within([sys.executable, "-c", HANGS, str(told)], "slow", 3.0))
+    started, pid_file = time.perf_counter(), tmp_path / "pid"
+    found = list(rows_within([sys.executable, "-c", HANGS, str(pid_file)], "slow", 10.0))
     assert time.perf_counter() - started < 30
     assert [("x", 2.0), ("slow, the rest", None)] == [(row.name, row.ratio) for row in found]
-    assert "ended after 3 s" == found[-1].note
+    assert "ended after 10 s" == found[-1].note
     assert found[-1].missed
-    status = Path(f"/proc/{told.read_text()}/status")
+    status = Path(f"/proc/{pid_file.read_text()}/status")
     assert not status.exists() or "zombie" in status.read_text()
 
 
@@ -37,7 +37,7 @@ def test_a_bench_that_fails_says_so():
 
 
 def test_a_bench_that_is_left_early_is_ended():
-    """Whoever stops reading leaves no process behind."""
+    """A reader that stops early leaves no process behind."""
     command = [sys.executable, "-c", f"import time; print('row {ROW}', flush=True); time.sleep(60)"]
     started, rows = time.perf_counter(), rows_within(command, "slow", 60.0)
     next(rows)

@@ -169,11 +169,11 @@ COMMANDS = sorted(typer.main.get_command(app).commands)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_lets_text_act(command: str, tmp_path: Path):
     """A new command needs an attack of its own here. No traceback either."""
-    told = list(ATTACKS[command](tmp_path))
-    for result in (*told, run((command, f"--{EVIL}")), run((command, EVIL, EVIL, EVIL, EVIL))):
+    results = list(ATTACKS[command](tmp_path))
+    for result in (*results, run((command, f"--{EVIL}")), run((command, EVIL, EVIL, EVIL, EVIL))):
         assert set() == acting(result.output), result.output
         assert result.exception is None or isinstance(result.exception, SystemExit)
-    assert any("\\x1b" in result.output or "\\u001b" in result.output for result in told), (
+    assert any("\\x1b" in result.output or "\\u001b" in result.output for result in results), (
         "the attack reaches the output"
     )
 
@@ -219,10 +219,10 @@ def test_every_way_to_print_escapes(capsys: pytest.CaptureFixture[str]):
     say_json({EVIL: EVIL})
     say_columns(("a",), [(EVIL,)])
     Terminal(stderr=True).print(f"[bold]{EVIL}[/bold]", style="red")
-    told = capsys.readouterr()
-    assert set() == acting(told.out + told.err)
-    assert "a\\n\\x1b" in told.err
-    assert "[bold]" in told.err
+    captured = capsys.readouterr()
+    assert set() == acting(captured.out + captured.err)
+    assert "a\\n\\x1b" in captured.err
+    assert "[bold]" in captured.err
 
 
 @pytest.mark.parametrize(

@@ -65,9 +65,9 @@ def test_a_run_shows_its_steps_and_gives_a_policy(data: Path, instance: dg.Dagst
     assert metadata["learning curves"].startswith("![")
     assert {"calls": 210, "dollars": 0.0} == metadata["judge"]
     assert metadata["recipe"]["model"] == "hub/name"
-    (told,) = result.get_asset_check_evaluations()
-    assert (True, "good") == (told.passed, told.partition)
-    assert "3.2" in told.metadata["means over the last 20 steps"].value
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert (True, "good") == (evaluation.passed, evaluation.partition)
+    assert "3.2" in evaluation.metadata["means over the last 20 steps"].value
 
 
 def test_the_process_gets_the_run_that_the_key_names(data: Path):
@@ -105,10 +105,10 @@ def test_an_unhealthy_run_is_shown_and_fails_its_check(data: Path, instance: dg.
     result = materialize("stopped", data, instance)
     assert result.success
     assert "stopped early: in 100% of groups" in messages(instance, result)
-    (told,) = result.get_asset_check_evaluations()
-    assert not told.passed
-    assert told.severity == dg.AssetCheckSeverity.ERROR
-    assert ["zero_spread_groups"] == told.metadata["findings"].value
+    (evaluation,) = result.get_asset_check_evaluations()
+    assert not evaluation.passed
+    assert evaluation.severity == dg.AssetCheckSeverity.ERROR
+    assert ["zero_spread_groups"] == evaluation.metadata["findings"].value
 
 
 @pytest.mark.parametrize(

@@ -104,11 +104,11 @@ def test_changed_inputs_begin_another_run_and_say_so(data: DataFolder, file: str
     else:
         edit(data.path / file)
     other = taken(data)
-    told = news(other)
+    message = news(other)
     assert other.key != first.key
-    assert named in told
-    assert f"run {other.key} begins at step 0" in told
-    assert first.key in told
+    assert named in message
+    assert f"run {other.key} begins at step 0" in message
+    assert first.key in message
     started(other)
     aside = first.folder / "superseded" / first.key
     assert kept == contents(aside / "inputs" / first.key)

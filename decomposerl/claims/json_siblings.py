@@ -84,7 +84,7 @@ class End:
     """How a broken element ends.
 
     ``end`` is the comma or bracket that ends it by bracket count; None where the text ends
-    first or brackets cannot be told from text (``open_string``). ``sibling`` is the first
+    first or brackets cannot be separated from text (``open_string``). ``sibling`` is the first
     sibling before ``reach``, which is how far was read.
     """
 

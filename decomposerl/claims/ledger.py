@@ -31,9 +31,9 @@ def unknown_labels(rejects: pl.DataFrame, most: int = 8) -> str:
     counts = Counter(
         text if len(text) <= _LABEL_CHARS else text[:_LABEL_CHARS] + "…" for text in unknown
     )
-    told = [f"{label!r} ({rows})" for label, rows in counts.most_common(most)]
+    named = [f"{label!r} ({rows})" for label, rows in counts.most_common(most)]
     more = [f"and {len(counts) - most} more"] if len(counts) > most else []
-    return ", ".join([*told, *more])
+    return ", ".join([*named, *more])
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class NativeFile:
     subset: str | None = None
 
 
-class DamagedPage(Exception):  # noqa: N818 - a fault of one row's evidence, as it is told
+class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
     """A page is there and cannot be read; it never leaves the reading loop of ``fields.py``."""
 
 

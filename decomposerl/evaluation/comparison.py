@@ -100,7 +100,7 @@ def _add(
     if both["label"].n_unique() < 2:  # noqa: PLR2004 - a balanced accuracy needs both labels
         return
     labels = codes_of(both["label"].to_list())
-    told = compare(
+    outcome = compare(
         labels,
         codes_of(both["verdict"].to_list()),
         codes_of(both["other_verdict"].to_list()),
@@ -108,7 +108,7 @@ def _add(
         generator(settings.seed, "comparison", name),
         settings.draws,
     )
-    pair.found[name] = told
+    pair.found[name] = outcome
     pair.engines[name] = both["engine"][0], both["other_engine"][0]
 
 
@@ -125,7 +125,11 @@ def _joined(claims: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> p
 
 
 def _rows(pair: _Pair) -> list[dict[str, object]]:
-    sets = {name: told for name, (told, _) in pair.found.items() if not math.isnan(told.difference)}
+    sets = {
+        name: outcome
+        for name, (outcome, _) in pair.found.items()
+        if not math.isnan(outcome.difference)
+    }
     means = _means(pair)
     return [*_family(pair, sets), *_family(pair, means)]
 
@@ -149,7 +153,7 @@ def _joint(engines: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, object]]:
     """The rows of one family of tests; those that have a p-value are corrected together."""
-    why = {n: LIMITED if n in pair.limited else told.too_small for n, told in found.items()}
+    why = {n: LIMITED if n in pair.limited else outcome.too_small for n, outcome in found.items()}
     tested = [name for name in found if not why[name]]
     corrected = dict(zip(tested, holm([found[name].p for name in tested]), strict=True))
     return [
@@ -159,15 +163,15 @@ def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, obje
             "other": pair.other,
             "engine": pair.engines[name][0],
             "other_engine": pair.engines[name][1],
-            "rows": told.rows,
+            "rows": outcome.rows,
             "limited": name in pair.limited,
-            "difference": 100 * told.difference,
-            "low": 100 * told.low,
-            "high": 100 * told.high,
-            "p_bootstrap": None if why[name] else told.p_bootstrap,
-            "p_mcnemar": None if why[name] else told.p_mcnemar,
+            "difference": 100 * outcome.difference,
+            "low": 100 * outcome.low,
+            "high": 100 * outcome.high,
+            "p_bootstrap": None if why[name] else outcome.p_bootstrap,
+            "p_mcnemar": None if why[name] else outcome.p_mcnemar,
             "p_holm": corrected.get(name),
             "no_p": why[name] or None,
         }
-        for name, told in found.items()
+        for name, outcome in found.items()
     ]

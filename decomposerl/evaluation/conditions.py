@@ -140,7 +140,7 @@ def _number(value: str) -> float | int:
 
 
 def _held(records: Sequence[Record], conditions: Conditions) -> str:
-    """What the fields hold, for whoever misspelt a value."""
+    """What the fields hold, to suggest for a misspelt one."""
     found = []
     for name in conditions.names:
         cells = dict.fromkeys(str(_cell(record, name)) for record in records)

@@ -83,7 +83,7 @@ def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
     tables = resampled_sums(both, clusters, rng, draws).reshape(draws, 2, 2, 3)
     found = balanced_accuracy(tables[:, 0]) - balanced_accuracy(tables[:, 1])
     differing, of_a_label = _documents(labels, verdicts, others, clusters)
-    told = Difference(
+    outcome = Difference(
         len(labels),
         difference,
         *difference_interval(labels, verdicts, others, clusters),
@@ -92,7 +92,7 @@ def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
         differing,
         of_a_label,
     )
-    return told, found
+    return outcome, found
 
 
 def _documents(
@@ -118,17 +118,17 @@ def mean_difference(parts: Sequence[tuple[Difference, Numbers]]) -> Difference:
     if not parts:
         raise ValueError("a mean over no benchmark")
     draws = np.mean([found for _, found in parts], axis=0)
-    every = [told for told, _ in parts]
-    differing = sum(told.differing for told in every)
+    every = [outcome for outcome, _ in parts]
+    differing = sum(outcome.differing for outcome in every)
     differences, lows, highs = zip(*((t.difference, t.low, t.high) for t in every), strict=True)
     return Difference(
-        sum(told.rows for told in every),
+        sum(outcome.rows for outcome in every),
         float(np.mean(differences)),
         *mean_interval(differences, lows, highs),
         max(p_two_sided(draws), _least_p(differing)),
         None,
         differing,
-        min(told.of_a_label for told in every),
+        min(outcome.of_a_label for outcome in every),
     )
 
 

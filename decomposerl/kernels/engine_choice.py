@@ -4,7 +4,7 @@ Takes rows and a threshold, gives an engine of ``products`` or ``torch_products`
 steps, each cheaper than what it saves:
 
 1. A precision for which the processor names no unit is not offered: its products would be
-   emulated, and torch would be loaded for nothing.
+   emulated, and loading torch would gain nothing.
 2. Bare products of growing size are timed, once a process and dimension. An engine that
    falls behind the first one leaves at once: single precision leaves the fewest pairs open,
    so an engine with slower products cannot win.

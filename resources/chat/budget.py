@@ -58,13 +58,13 @@ class Usage:
         A prompt has from one token to one a byte, and 1,024 for the template; a reply has
         from one token, where it has text, to ``max_tokens``.
         """
-        told = reported if isinstance(reported, dict) else {}
+        usage = reported if isinstance(reported, dict) else {}
         size = sum(len(turn.content.encode("utf-8", "replace")) for turn in request.messages)
         most = size + len(request.schema or "") + _TEMPLATE_TOKENS
         most += _TOKENS_A_MESSAGE * len(request.messages)
         budget = request.sampling.max_tokens
-        prompt = _within(told.get("prompt_tokens"), 1, most)
-        completion = _within(told.get("completion_tokens"), int(bool(text)), budget)
+        prompt = _within(usage.get("prompt_tokens"), 1, most)
+        completion = _within(usage.get("completion_tokens"), int(bool(text)), budget)
         if prompt is not None and completion is not None:
             return cls(prompt, completion)
         guess = Estimate.of(request)

@@ -177,7 +177,7 @@ class ChatClient:
     async def _ask_all(self, left: "deque[_Question]", progress: Progress) -> dict[str, Outcome]:
         """As many workers as calls may be in flight take one question after the other.
 
-        Whoever empties ``left`` has them begin nothing new.
+        Emptying ``left`` stops them from beginning new ones.
         """
         outcomes: dict[str, Outcome] = {}
         questions = tuple(left)

@@ -89,8 +89,8 @@ def verdict(claim: str, answers: Sequence[str]) -> AnswersVerdict:
     confirmed = _union(answer.affirmed for answer in found)
     content = _union(check.statement.content for check in checks)
     for check in checks:
-        told = confirmed & (content | {slot.value for slot in check.statement.slots})
-        if any(_contradicts(answer, check, content, told) for answer in found):
+        stated = confirmed & (content | {slot.value for slot in check.statement.slots})
+        if any(_contradicts(answer, check, content, stated) for answer in found):
             return "Refuted"
     if all(_confirmed(check, found) for check in checks):
         return "Supported"

@@ -2,7 +2,7 @@
 
 Takes the data folder and a system, gives claims of the silver-decomposed pool that are in no
 training set and, for a policy, neither among the claims that its run copied for itself nor among
-the held-out claims that it was told by and that its checkpoint may have been chosen by.
+the held-out claims that it was evaluated on and that its checkpoint may have been chosen by.
 
 Left out deliberately: the draw (``evaluation.dev_split``).
 """
@@ -48,7 +48,7 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
 
 
 def _of_policy(data: DataFolder, system: System) -> list[Path]:
-    """What its run trained on and was told by; runs of earlier versions noted the latter alone."""
+    """What its run trained and was evaluated on; earlier versions noted the latter alone."""
     copies = inputs_of(data, experiment(system.model.key))
     if copies is None:
         return [notes_folder(data, system.model.key) / "held_out.parquet"]

@@ -59,7 +59,7 @@ class Weights:
 
         Raises:
             OSError: there is no such model.
-            EngineError: another run replaced the adapter since ``name`` was told.
+            EngineError: another run replaced the adapter since ``name`` was read.
         """
         import torch
         import transformers

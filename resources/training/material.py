@@ -31,7 +31,7 @@ _SILVER = "silver_decomposed"
 _TRAINING = ("training_claims", "training_claims_random")
 _CLAIMS, _HELD_OUT, _PROMPTS, _ASIDE = "claims.parquet", "held_out.parquet", "prompts", ".partial"
 _TRIES = 3
-_SEED = 42  # not the run's: runs of several seeds are told by the same claims
+_SEED = 42  # not the run's: runs of several seeds are evaluated on the same claims
 
 
 class Inputs(NamedTuple):
