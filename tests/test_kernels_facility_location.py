@@ -168,6 +168,15 @@ def test_coverage_gains_are_the_greedy_gains():
     np.testing.assert_allclose(greedy.cover, cover, rtol=1e-5)
 
 
+def test_a_replayed_pick_covers_itself_whole():
+    """Its similarity to itself is 1, as in the greedy, whatever its product with itself is."""
+    vectors = coarse_vectors(700, seed=8, shift=0.2)
+    greedy = facility_location(vectors, 600)
+    gains, cover = coverage_gains(vectors, greedy.picks)
+    assert np.array_equal(greedy.gains, gains)
+    assert np.array_equal(greedy.cover, cover)
+
+
 @pytest.mark.parametrize(("rows", "k"), [(0, 3), (1, 1), (4, 0), (4, 9)])
 @pytest.mark.parametrize("limit", [1, 2**30])
 def test_edge_sizes_are_answered(rows: int, k: int, limit: int):
