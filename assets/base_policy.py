@@ -6,10 +6,10 @@ checkpoint, or the same made anew from nothing.
 
 import dagster as dg
 
-from resources.alone import alone
-from resources.embedded.tiny_policy import base_policy_facts, load_base_policy
-from resources.embedded.tiny_warm_start import WarmStart, warm_start
-from resources.tables import DataFolder
+from resources.policy_tiny.folder import base_policy_facts, load_base_policy
+from resources.policy_tiny.warm_start import WarmStart, warm_start
+from resources.store.parquet import DataFolder
+from resources.store.run_lock import alone
 
 _TOLD_EVERY = 100
 

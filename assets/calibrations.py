@@ -18,13 +18,13 @@ from pydantic import Field
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.calibration_page import calibration_facts, reliability_markdown
-from resources.alone import alone
-from resources.engines import VerifierResource
 from resources.evaluation.calibrating import Fit, fitted, write_calibration
 from resources.evaluation.dev_claims import SILVER, dev_claims
 from resources.evaluation.model import EvaluationModelResource
-from resources.recording import StageRecorder
-from resources.tables import DataFolder, StageOutput
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import StageRecorder
+from resources.store.run_lock import alone
+from resources.verifier.resource import VerifierResource
 
 _TRIED = 40
 """Claims that are asked before the rest, to learn whether there is any confidence."""

@@ -15,11 +15,11 @@ from decomposerl.reports.attrition import (
 )
 from decomposerl.reports.attrition import attrition as attrition_table
 from decomposerl.reports.escape import markdown_table
-from resources.alone import alone
+from resources.catalogue.database import build_catalogue
 from resources.chat.cache_file import ChatCacheFile
-from resources.duckdb_catalogue import build_catalogue
-from resources.recording import StageRecorder, picture
-from resources.tables import DataFolder, StageOutput
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import StageRecorder, picture
+from resources.store.run_lock import alone
 
 _KEPT = ["claim_id", "source", "label"]
 

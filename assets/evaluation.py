@@ -18,10 +18,10 @@ from pydantic import Field
 from decomposerl.claims.source import Benchmark
 from decomposerl.evaluation.comparison import ComparisonSettings, compared
 from decomposerl.evaluation.derived import derived_from
-from decomposerl.evaluation.examined import examined
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
 from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score
+from decomposerl.evaluation.subset import examined
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.evaluation_page import (
     calls_markdown,
@@ -30,13 +30,13 @@ from decomposerl.reports.evaluation_page import (
     scores_markdown,
 )
 from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
-from resources.alone import alone
-from resources.engines import VerifierResource
-from resources.evaluated import LIMITED, Evaluated, needed, status_of, test_claims
-from resources.evaluated_policy import chosen_facts
+from resources.evaluation.chosen_policy import chosen_facts
 from resources.evaluation.model import EvaluationModelResource
-from resources.recording import StageRecorder
-from resources.tables import DataFolder, StageOutput
+from resources.evaluation.results_folder import LIMITED, Evaluated, needed, status_of, test_claims
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import StageRecorder
+from resources.store.run_lock import alone
+from resources.verifier.resource import VerifierResource
 
 _GROUP = "evaluation"
 _Output = dg.MaterializeResult[StageOutput]

@@ -12,17 +12,17 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.evaluation.derived import derived_from
-from decomposerl.evaluation.examined import examined
 from decomposerl.evaluation.registry import REGISTRY, SHARE_TOLERANCE
 from decomposerl.evaluation.regression import findings
+from decomposerl.evaluation.subset import examined
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.leaderboard_report import findings_text
-from resources.checking import partitioned_check
-from resources.engines import EmbedderResource
-from resources.evaluated import LIMITED, read_accepted, test_claims
-from resources.leakage import leaks
-from resources.reading import CorporaResource
-from resources.tables import DataFolder
+from resources.corpora.resource import CorporaResource
+from resources.embedder.resource import EmbedderResource
+from resources.evaluation.leakage import leaks
+from resources.evaluation.results_folder import LIMITED, read_accepted, test_claims
+from resources.store.parquet import DataFolder
+from resources.store.partition_checks import partitioned_check
 
 LEAST_PARSED, LEAST_USEFUL = 0.95, 0.5
 TRAINING_SETS = ("training_claims", "training_claims_random")

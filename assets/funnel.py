@@ -16,16 +16,14 @@ from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.step import ROUNDING, StageResult
 from decomposerl.reports.figures import selection_curve_png
 from decomposerl.reports.selection import cells_markdown, selection_totals
-from resources.alone import alone
-from resources.engines import (
-    DecomposerResource,
-    EmbedderResource,
-    EntitiesResource,
-    TokensResource,
-    VerifierResource,
-)
-from resources.recording import StageRecorder, picture
-from resources.tables import StageOutput
+from resources.decomposer.resource import DecomposerResource
+from resources.embedder.resource import EmbedderResource
+from resources.entities.resource import EntitiesResource
+from resources.store.parquet import StageOutput
+from resources.store.recording import StageRecorder, picture
+from resources.store.run_lock import alone
+from resources.tokens.resource import TokensResource
+from resources.verifier.resource import VerifierResource
 
 Result = dg.MaterializeResult[StageOutput]
 _GROUP, _KINDS = "funnel", {"parquet"}

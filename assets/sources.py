@@ -11,10 +11,10 @@ import dagster as dg
 from decomposerl.claims.catalogue import benchmark_of
 from decomposerl.claims.load import load_source
 from decomposerl.claims.source import Benchmark, Source
-from resources.alone import alone
-from resources.reading import CorporaResource
-from resources.recording import StageRecorder
-from resources.tables import DataFolder, StageOutput
+from resources.corpora.resource import CorporaResource
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import StageRecorder
+from resources.store.run_lock import alone
 
 
 def source_assets(

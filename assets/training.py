@@ -16,13 +16,13 @@ from pydantic import Field
 
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import Experiment
-from resources.alone import alone
-from resources.engines import EmbedderResource
-from resources.judge_engine import JudgeResource
-from resources.tables import DataFolder
-from resources.training.launcher import PolicyTrainerResource
-from resources.training.material import gather, look_folder, news
+from resources.embedder.resource import EmbedderResource
+from resources.judge.resource import JudgeResource
+from resources.store.parquet import DataFolder
+from resources.store.run_lock import alone
 from resources.training.recording import policy_result
+from resources.training.resource import PolicyTrainerResource
+from resources.training.run_inputs import gather, look_folder, news
 from resources.training.run_judge import judge_for
 
 _OF_TRAINER = (

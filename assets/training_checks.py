@@ -15,8 +15,8 @@ from decomposerl.reports.training_report import measures_markdown
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.health import HealthSettings, check
-from resources.checking import partitioned_check
-from resources.tables import DataFolder
+from resources.store.parquet import DataFolder
+from resources.store.partition_checks import partitioned_check
 
 
 def training_health_check(experiments: Sequence[Experiment]) -> dg.AssetChecksDefinition:

@@ -12,9 +12,9 @@ from pydantic import Field
 
 from decomposerl.reports.escape import markdown_table
 from decomposerl.training.random_claims import random_claims
-from resources.alone import alone
-from resources.recording import StageRecorder
-from resources.tables import StageOutput
+from resources.store.parquet import StageOutput
+from resources.store.recording import StageRecorder
+from resources.store.run_lock import alone
 
 
 class RandomClaimsConfig(dg.Config):

@@ -5,7 +5,7 @@ Left out deliberately: everything else (``demo``).
 
 import sys
 
-from resources.interrupt import STAGES_KEPT, ends_soon
+from resources.process.interrupt import STAGES_KEPT, ends_soon
 
 if __name__ == "__main__":
     with ends_soon(STAGES_KEPT):

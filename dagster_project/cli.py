@@ -58,7 +58,7 @@ def explain(
 ) -> None:
     """Tell one claim's life: each stage, the numbers it was judged by, why it left."""
     from decomposerl.reports.explain import life, life_text
-    from resources.claim_lookup import find_claim
+    from resources.catalogue.claim_lookup import find_claim
 
     story = life(find_claim(_data_folder(data), claim_id))
     if as_json:
@@ -87,7 +87,7 @@ def attrition(
     With a threshold: what deduplication would keep at it, exactly, from stored pairs.
     """
     from decomposerl.reports import attrition as report
-    from resources.duckdb_catalogue import engines_of, read_table
+    from resources.catalogue.database import engines_of, read_table
 
     folder = _data_folder(data)
     if (semantic_threshold, lexical_threshold) != (None, None):
@@ -112,7 +112,7 @@ def attrition(
 
 def _ask_again(folder: Path, lexical: float | None, semantic: float | None, output: Format) -> None:
     from decomposerl.reports import rethreshold
-    from resources.dedup_run import read_dedup_run
+    from resources.catalogue.dedup_run import read_dedup_run
 
     run, record = read_dedup_run(folder)
     asked = rethreshold.Thresholds(
@@ -137,8 +137,8 @@ def sources(as_json: JsonOption = False) -> None:
         profile_from_environment,
         sources_for,
     )
-    from resources.corpora import FolderCorpora
-    from resources.corpora_status import corpora_status
+    from resources.corpora.folder import FolderCorpora
+    from resources.corpora.status import corpora_status
 
     profile = profile_from_environment()
     folder = profile.corpora or profile.data / "sample"
@@ -170,7 +170,7 @@ def fetch(
     ] = None,
 ) -> None:
     """Fetch a corpus from the Hugging Face hub at a pinned revision and check its hashes."""
-    from resources.hub import fetch as fetch_files
+    from resources.hub.download import fetch as fetch_files
 
     found = _on_the_hub(source)
     folder = _corpora_folder(corpora)

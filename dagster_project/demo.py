@@ -29,10 +29,10 @@ from decomposerl.reports.attrition import attrition_text, attrition_wide
 from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.reports.training_report import changes_text
 from decomposerl.training.curves import Change, changes
-from resources.tables import DataFolder
-from resources.training.folder import RunFolder, read_outcome
-from resources.training.material import policy_folder
+from resources.store.parquet import DataFolder
 from resources.training.run import TrainingOutcome
+from resources.training.run_folder import RunFolder, read_outcome
+from resources.training.run_inputs import policy_folder
 
 _RECIPE = "tiny"
 _ENGINES = {"rules", "lexical"}

@@ -3,7 +3,7 @@
 Takes a profile and a way to read a key, gives a ``Readiness``. Every check looks at what
 ``engine_choices`` decided, the very values that the run will use.
 
-Left out deliberately: looking (``resources.readiness``) and the page
+Left out deliberately: looking (``resources.preflight.probes``) and the page
 (``decomposerl.reports.readiness``).
 """
 
@@ -17,9 +17,9 @@ from dagster_project.profiles import Profile
 from dagster_project.training_estimate import training_estimate
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import Estimate, Finding, Readiness
-from resources import readiness as look
-from resources.vllm_command import program_of
-from resources.workload import measured_workload
+from resources.preflight import probes as look
+from resources.preflight.workload import measured_workload
+from resources.vllm.command import program_of
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
 """Claims, stages and stored results of the paper's pool, or of the sample, with room to spare."""

@@ -29,7 +29,7 @@ from dagster_project.engine_variables import (
 from dagster_project.public_figures import PRICES
 from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Price
-from resources.places import local
+from resources.store.paths import local
 
 ProfileName = Literal["embedded", "local", "paper"]
 PoliciesAt = Literal["in_process", "served"]

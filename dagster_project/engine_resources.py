@@ -13,17 +13,15 @@ import dagster as dg
 
 from dagster_project.engine_choices import EngineChoices, Server
 from resources.chat.settings import ThinkingStyle
-from resources.engines import (
-    DecomposerResource,
-    EmbedderResource,
-    EntitiesResource,
-    TokensResource,
-    VerifierResource,
-)
+from resources.decomposer.resource import DecomposerResource
+from resources.embedder.resource import EmbedderResource
+from resources.entities.resource import EntitiesResource
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.served import ServedModels
-from resources.judge_engine import JudgeResource
-from resources.training.launcher import PolicyTrainerResource
+from resources.evaluation.served_policy import ServedModels
+from resources.judge.resource import JudgeResource
+from resources.tokens.resource import TokensResource
+from resources.training.resource import PolicyTrainerResource
+from resources.verifier.resource import VerifierResource
 
 _HOSTED_BATCH = 8_192  # a batch ends with its slowest question; replies are cached as they come
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # most tokens; reasoning counts as reply

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from decomposerl.errors import ConfigError
 from decomposerl.reports.cost import Price
-from resources.vllm_command import program_of
+from resources.vllm.command import program_of
 
 Env = Mapping[str, str]
 EXAMPLE_URL = "http://127.0.0.1:8000/v1"

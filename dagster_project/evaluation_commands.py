@@ -37,7 +37,7 @@ def leaderboard(
         leaderboard_markdown,
         leaderboard_text,
     )
-    from resources.evaluated import read_accepted, read_leaderboard
+    from resources.evaluation.results_folder import read_accepted, read_leaderboard
 
     folder = _folder(data)
     board = read_leaderboard(folder)
@@ -71,8 +71,13 @@ def accept(
     are gone, and a damaged file, leave with --fresh.
     """
     from decomposerl.evaluation.regression import cells, merged
-    from resources.alone import alone_in, lock_path
-    from resources.evaluated import ACCEPTED, read_accepted, read_leaderboard, write_accepted
+    from resources.evaluation.results_folder import (
+        ACCEPTED,
+        read_accepted,
+        read_leaderboard,
+        write_accepted,
+    )
+    from resources.store.run_lock import alone_in, lock_path
 
     folder = _folder(data)
     found = cells(read_leaderboard(folder))

@@ -3,7 +3,7 @@
 Takes two files and what their fields mean, gives every metric with its interval; with two further
 files it chooses the threshold there.
 
-Left out deliberately: reading files (``resources.result_rows``), matching and metrics
+Left out deliberately: reading files (``resources.evaluation.result_files``), matching and metrics
 (``decomposerl.evaluation``), options and printing (``metrics_command``).
 """
 
@@ -119,7 +119,7 @@ def _check(columns: Columns, choosing: Choosing) -> None:
 
 
 def _matched(files: Files, columns: Columns, rules: Rules) -> Matched:
-    from resources.result_rows import read_result_rows
+    from resources.evaluation.result_files import read_result_rows
 
     predictions = read_result_rows(files.predictions, files.within)
     same = files.predictions == files.labels

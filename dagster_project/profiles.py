@@ -24,7 +24,7 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
-from resources.places import local, regular_file
+from resources.store.paths import local, regular_file
 
 _MAX_TOML_BYTES = 1_000_000
 _ROOT = Path(__file__).resolve().parent.parent
@@ -122,8 +122,8 @@ def resources_for(profile: Profile) -> dict[str, Any]:
     """The Dagster resources of a profile, by the names that assets ask for."""
     from dagster_project.engine_resources import engine_resources
     from resources.chat.cache_file import ChatCacheFile
-    from resources.reading import CorporaResource
-    from resources.tables import DataFolder, ParquetTables
+    from resources.corpora.resource import CorporaResource
+    from resources.store.parquet import DataFolder, ParquetTables
 
     results = str(profile.data / "engine_results")
     return {

@@ -4,7 +4,7 @@ Takes a JSONL file of traces with their claims, prints the reward table and writ
 the file with the judge's rulings.
 
 Left out deliberately: reading (``decomposerl.traces.records``), scoring
-(``resources.scoring``) and layout (``decomposerl.reports.score_report``).
+(``resources.judge.scoring``) and layout (``decomposerl.reports.score_report``).
 """
 
 import json
@@ -24,7 +24,7 @@ from decomposerl.traces.records import Problem, TraceRecord, read_trace_records
 from decomposerl.traces.rollout import Rollout
 
 if TYPE_CHECKING:
-    from resources.scoring import Scoring
+    from resources.judge.scoring import Scoring
 
 STANDARD_INPUT = "-"
 _SHOWN = 20
@@ -83,7 +83,7 @@ def score_file(
 
     Raises:
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
-        DecomposeRLError: as ``resources.scoring.score_rollouts``.
+        DecomposeRLError: as ``resources.judge.scoring.score_rollouts``.
     """
     from decomposerl.rewards.composite import weights_of
 
@@ -111,8 +111,8 @@ def _scored(
         profile_from_environment,
         resources_for,
     )
-    from resources.replay_judge import ReplayJudge
-    from resources.scoring import score_rollouts
+    from resources.judge.replay import ReplayJudge
+    from resources.judge.scoring import score_rollouts
 
     fill_environment()
     engines = resources_for(profile_from_environment())
@@ -207,7 +207,7 @@ class _Outputs:
 def _write(scoring: "Scoring", outputs: _Outputs, *, with_rulings: bool) -> tuple[Path, ...]:
     """Recorded rulings stay where they are: what is written of them would say less."""
     from decomposerl.rewards.table import rewards_frame
-    from resources.tables import write_parquet
+    from resources.store.parquet import write_parquet
 
     frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.scored)}
     if with_rulings:
@@ -227,7 +227,7 @@ def _write_rejects(
 
     The list of an earlier run goes: it would speak of lines that are scored now.
     """
-    from resources.temporary import replace_file
+    from resources.store.temporary import replace_file
 
     wrong: dict[int, list[dict[str, str]]] = {}
     for problem in problems:

@@ -2,7 +2,7 @@
 
 All that a command prints passes through here, where text from outside becomes printable:
 no claim, label, file name or message can move the cursor, set the clipboard or turn a line
-around. Nothing else in this package prints (``tests/test_terminal.py``).
+around. Nothing else in this package prints (``tests/dagster_project/test_terminal.py``).
 
 Left out deliberately: any command (``cli``).
 """
@@ -25,8 +25,8 @@ from typer.core import TyperGroup
 
 from decomposerl.errors import DecomposeRLError
 from decomposerl.printable import printable, printable_json
-from resources.interrupt import STAGES_KEPT, ends_soon, guarded
-from resources.places import local
+from resources.process.interrupt import STAGES_KEPT, ends_soon, guarded
+from resources.store.paths import local
 
 if TYPE_CHECKING:
     import polars as pl
@@ -69,7 +69,7 @@ def _printably(act: Callable[..., Any], *args: Any, **options: Any) -> Any:  # n
 def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
     """Let the project's errors, and those of files, end a command with one red line and code 2.
 
-    Ctrl-C and SIGTERM end it with a sentence (``resources.interrupt``).
+    Ctrl-C and SIGTERM end it with a sentence (``resources.process.interrupt``).
     """
 
     @functools.wraps(command)

@@ -4,7 +4,7 @@ Takes engines, a data folder and an experiment's name, gives an ``Estimate``: th
 and the questions to embed, over the training claims that are there or else the paper's.
 
 Left out deliberately: what needs the base model, such as lengths of prompts and memory; the
-dry run tells it before training (``resources.training.dry_run``).
+dry run tells it before training (``resources.training.preflight``).
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ from decomposerl.training.estimate import (
 )
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import PAPER_7B, TINY, experiment
-from resources.workload import claim_facts
+from resources.preflight.workload import claim_facts
 
 _RULED_TOKENS = 20.0  # a reply without thinking: the tags and the ruling
 

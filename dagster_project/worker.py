@@ -30,7 +30,7 @@ from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
-from resources.alone import alone_in
+from resources.store.run_lock import alone_in
 from resources.training.messages import DONE, REFUSED
 from resources.training.run import TrainingOutcome, TrainingRun
 from resources.training.run_judge import judge_for
@@ -116,7 +116,7 @@ def _look(
     Raises:
         TrainingError: it found a problem, and nobody said to start anyway.
     """
-    from resources.training.dry_run import Known, dry_run
+    from resources.training.preflight import Known, dry_run
 
     server = profile.engines.judge_server
     price = None if server is None else server.price

@@ -8,8 +8,8 @@ Each bench runs in a process of its own, which is ended at ``BENCH_S``, or when 
 bench has taken ``TOTAL_S``: what it measured until then stays in the table, and a row says
 that the rest is missing.
 
-Left out deliberately: the funnel as a whole (``perf.paper_scale``) and its growth
-(``perf.growth``).
+Left out deliberately: the funnel as a whole (``studies.paper_scale``) and its growth
+(``studies.growth``).
 """
 
 import argparse
@@ -42,7 +42,7 @@ from perf.busy import load_beside
 from perf.older_processor import is_emulated, program
 from perf.sizes import PAPER, QUICK, Sizes
 from perf.timing import Row
-from perf.verifier_report import write_between_markers
+from studies.verifier_report import write_between_markers
 
 TOTAL_S, BENCH_S = 870.0, 300.0
 ROW = "row "  # how a line of a child begins that is one; peers print lines too

@@ -17,10 +17,10 @@ from decomposerl.claims.catalogue import SOURCES
 from decomposerl.claims.load import LoadSettings, load_source
 from perf.sizes import Sizes
 from perf.timing import Row, paired
-from resources.corpora import FolderCorpora
-from resources.embedded.minilm import MiniLM
-from resources.embedded.minilm_graph import encoder, session_of
-from resources.sample import ensure_sample
+from resources.corpora.bundled_sample import ensure_sample
+from resources.corpora.folder import FolderCorpora
+from resources.embedder.minilm import MiniLM
+from resources.embedder.minilm_graph import encoder, session_of
 
 WARM = 8
 Vectors = NDArray[np.float32]

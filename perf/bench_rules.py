@@ -3,7 +3,7 @@
 Takes sizes, gives rows. The times are those of ``sizes.evidence`` rows; the note scales them
 to the paper's 155,506.
 
-Left out deliberately: entity recognition (``perf.paper_scale`` times it on a sample).
+Left out deliberately: entity recognition (``studies.paper_scale`` times it on a sample).
 """
 
 from collections.abc import Iterator, Sequence

@@ -3,7 +3,7 @@
 ``python -m perf.chat_server`` prints its port and answers every request with the same
 reply. It reads no more of a request than where it ends.
 
-Left out deliberately: everything a server should do (``tests/fault_server.py`` does some).
+Left out deliberately: everything a server should do (``tests/support/fault_server.py`` does some).
 """
 
 import asyncio

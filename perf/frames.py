@@ -3,7 +3,7 @@
 Takes strings, gives ``CLAIMS``, ``BENCHMARK_CLAIMS`` and ``DIFFICULTY_BAND``
 frames and the four ports.
 
-Left out deliberately: anything on disk (``resources.replay``, ``perf.paper_inputs``).
+Left out deliberately: anything on disk (``resources.store.replay``, ``studies.paper_inputs``).
 """
 
 import time

@@ -22,8 +22,8 @@ from decomposerl.training.experiment import Experiment, Lora, Sampling
 from decomposerl.training.experiments import PAPER_7B
 from perf.frames import MadeVectors
 from perf.machine import peak_mb
-from resources.embedded.rule_judge import RuleJudge
-from resources.embedded.tiny_tokenizer import END, PAD, START, TAGS
+from resources.judge.rule_judge import RuleJudge
+from resources.policy_tiny.tokenizer import END, PAD, START, TAGS
 from resources.training.run import Generation, Limits, StepReport, TrainingRun
 
 QWEN_7B = {

@@ -38,7 +38,7 @@ def funnel() -> int:
         claims_frame,
     )
     from perf.inputs import synthetic_claims, synthetic_evidence
-    from resources.embedded.word_tokens import WordTokens
+    from resources.tokens.word_tokens import WordTokens
 
     claims = synthetic_claims(2 * ROWS)
     vectors = MadeVectors(DIMENSIONS)

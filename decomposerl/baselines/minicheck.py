@@ -7,7 +7,7 @@ There is no chat model behind it, so ``procedures`` is empty: whoever runs the m
 ``ports.Verifier.support_probability`` for all claims at once and makes each score a verification
 with ``from_probability``. Its protocol is written ``faithful``; there is no other.
 
-Left out deliberately: chunks and models (``resources.minicheck``, ``resources.embedded``), and
+Left out deliberately: chunks and models (``resources.verifier``), and
 thresholds per data set: the publication has one for all.
 """
 

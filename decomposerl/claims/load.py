@@ -19,10 +19,10 @@ from pydantic import Field
 
 from decomposerl.claims.checks import Candidate, examine
 from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim_collector import Drop, Ledger
 from decomposerl.claims.fields import CountedFiles
 from decomposerl.claims.holdout import Holdout, split_by_document
 from decomposerl.claims.labels import LabelRule, apply_rule
-from decomposerl.claims.ledger import Drop, Ledger
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.claims.split_plan import SplitPlan, plan_split
 from decomposerl.errors import ConservationError

@@ -3,7 +3,7 @@
 Takes lines or bytes, gives ``Record | Reject`` in file order. A row that cannot be parsed
 is quarantined alone; every row beside it survives.
 
-Left out deliberately: opening and decompressing (``resources/corpora.py``), the scanner of
+Left out deliberately: opening and decompressing (``resources/corpora/folder.py``), the scanner of
 JSON arrays and objects (``json_elements.py``), delimited text (``delimited.py``), and any
 judgement on what a row says (``checks.py``).
 """

@@ -15,7 +15,7 @@ Takes outcomes by claim with what is drawn together (``bootstrap.Clusters``), gi
   Student's t for few documents. Where nothing varies (0 or 1) documents are taken to stand or fall
   as one.
 
-Coverage beside the bootstrap: ``perf/interval_coverage.py``, table in docs/evaluation.md.
+Coverage beside the bootstrap: ``studies/interval_coverage.py``, table in docs/evaluation.md.
 
 Left out deliberately: figures that are no shares of claims (AUROC, calibration, counts), which
 keep the bootstrap.

@@ -4,7 +4,8 @@ Takes rows of two files and which of their fields mean what, gives one ``Example
 every row that does not fit, by file, row and field. Nothing is dropped in silence: what a reader
 chose to leave out is counted.
 
-Left out deliberately: opening files (``resources.result_rows``), metrics (``evaluation.external``).
+Left out deliberately: opening files (``resources.evaluation.result_files``), metrics
+(``evaluation.external``).
 """
 
 import math

@@ -8,7 +8,7 @@ system message that asks for Yes or No, a user message of a document line and a 
 The model was trained under its publisher's words: a user who wants exactly those puts them
 into a ``minicheck.md`` of their own.
 
-Left out deliberately: chunks and how their scores are combined (``resources.minicheck``).
+Left out deliberately: chunks and how their scores are combined (``resources.verifier``).
 """
 
 import math

@@ -4,7 +4,7 @@ Takes the text of a Markdown file whose sections open with ``<!-- section: NAME 
 a ``PromptFile``. Filling is one pass: what is filled in is never read for places again, so
 evidence that happens to hold ``{claim}`` stays as it is.
 
-Left out deliberately: reading the file (``resources.prompts``).
+Left out deliberately: reading the file (``resources.store.prompts``).
 """
 
 import hashlib

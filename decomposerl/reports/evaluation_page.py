@@ -7,7 +7,7 @@ Left out deliberately: the leaderboard (``reports.leaderboard_report``).
 
 import polars as pl
 
-from decomposerl.evaluation.examined import Examined
+from decomposerl.evaluation.subset import Examined
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.escape import markdown_table
 

@@ -3,7 +3,7 @@
 Takes what the tables hold of one claim (``Found``) and gives a ``Life``: data for
 ``--json`` and lines for a terminal. Claims are untrusted text and come out on one line.
 
-Left out deliberately: finding the claim on disk (``resources/claim_lookup.py``).
+Left out deliberately: finding the claim on disk (``resources/catalogue/claim_lookup.py``).
 """
 
 from collections.abc import Callable, Mapping

@@ -3,7 +3,7 @@
 Takes findings and estimates, gives a page. A thing that is missing stands beside the
 command or the variable that mends it.
 
-Left out deliberately: looking (``resources.readiness``) and reckoning (``reports.cost``).
+Left out deliberately: looking (``resources.preflight.probes``) and reckoning (``reports.cost``).
 """
 
 from dataclasses import asdict, dataclass

@@ -4,8 +4,8 @@ Takes what a run of the stage saw and did (``DedupRun``) and gives its answer at
 thresholds: lexical duplicates first, then semantic ones among their survivors. Exact at or
 above the floor of the pairs, because a pair below both thresholds decides nothing.
 
-Left out deliberately: reading the tables (``resources/dedup_run.py``), and a search for the
-threshold that leaves a wanted number of rows: keep first is not monotone, a higher
+Left out deliberately: reading the tables (``resources/catalogue/dedup_run.py``), and a search for
+the threshold that leaves a wanted number of rows: keep first is not monotone, a higher
 threshold may keep fewer.
 """
 

@@ -4,7 +4,7 @@ Takes findings about the machine and the estimates of ``decomposerl.training``, 
 ``DryRun`` as Markdown and as plain values. A finding that is ``missing`` is a problem: the run
 does not start, unless a person says that it shall.
 
-Left out deliberately: looking (``resources.training.dry_run``).
+Left out deliberately: looking (``resources.training.preflight``).
 """
 
 from collections.abc import Mapping

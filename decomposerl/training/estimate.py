@@ -5,7 +5,7 @@ tokens, disk and hours. Judge calls are an upper bound: every rollout is taken t
 questions as the silver decomposition has (paper, section 2.5), no call to repeat another.
 
 Left out deliberately: money (``reports.training_plan``), memory (``training.memory``), and
-looking at the machine (``resources.training.dry_run``).
+looking at the machine (``resources.training.preflight``).
 """
 
 from collections.abc import Mapping

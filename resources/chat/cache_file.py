@@ -10,8 +10,8 @@ import polars as pl
 from pydantic import Field
 
 from resources.chat.export import CACHE_FILE, replies_in
-from resources.places import LocalPath
-from resources.profile_defaults import ProfileDefaults
+from resources.store.paths import LocalPath
+from resources.store.profile_defaults import ProfileDefaults
 
 
 class ChatCacheFile(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]

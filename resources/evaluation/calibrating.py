@@ -24,7 +24,7 @@ from decomposerl.evaluation.calibration import (
 from decomposerl.evaluation.reliability import reliability
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
 from decomposerl.schemas import CALIBRATIONS
-from resources.temporary import replace_file
+from resources.store.temporary import replace_file
 
 FOLDER = CALIBRATIONS.name
 _NORMALISED = "confidence_normalised"

@@ -15,8 +15,8 @@ from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.dev_split import DevSplit, dev_split
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import experiment
-from resources.tables import DataFolder
-from resources.training.material import inputs_of, notes_folder
+from resources.store.parquet import DataFolder
+from resources.training.run_inputs import inputs_of, notes_folder
 
 SILVER = "silver_decomposed"
 _TRAINING = ("training_claims", "training_claims_random")

@@ -22,8 +22,8 @@ from typing import Any
 from decomposerl.baselines.method import Answer, Call
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.caller import Reply
-from resources.evaluation.likeliest import Likeliest
 from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.top_logprobs import Likeliest
 from resources.evaluation.weights import Loaded, Weights
 
 RULES = 1

@@ -14,7 +14,7 @@ from functools import cache
 from decomposerl.baselines.method import Call
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
-from resources.prompts import load_prompt
+from resources.store.prompts import load_prompt
 
 CONTINUATION = "continuation"
 """The prompt file that asks to go on with a transcript."""

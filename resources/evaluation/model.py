@@ -32,23 +32,23 @@ from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import Rule
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import experiment
-from resources.embedded.rule_chat import RuleChat
-from resources.engine_settings import StoredResource
-from resources.engines import VerifierResource
-from resources.evaluated_policy import chosen_policy
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
+from resources.evaluation.chosen_policy import chosen_policy
 from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.policy_method import PROMPT, REVISION, asking_of, policy_procedure
+from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.runner import Limits
-from resources.evaluation.served import ServedModels
+from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.evaluation.weights import Weights
-from resources.prompts import load_policy_prompt
-from resources.tables import DataFolder
-from resources.training.material import base_of
+from resources.store.parquet import DataFolder
+from resources.store.prompts import load_policy_prompt
+from resources.store.resource import StoredResource
+from resources.training.run_inputs import base_of
+from resources.verifier.resource import VerifierResource
 
 SHARDS = "prediction_shards"
 _TOLD = 20  # times that a run says how far it is

@@ -26,7 +26,13 @@ from decomposerl.baselines.method import (
 )
 from decomposerl.errors import EngineError
 from resources.evaluation.caller import MethodCaller, Reply
-from resources.evaluation.finished import CallRecord, Finished, FinishedClaims, finish, record_of
+from resources.evaluation.prediction_store import (
+    CallRecord,
+    Finished,
+    FinishedClaims,
+    finish,
+    record_of,
+)
 
 Progress = Callable[[int, int], None]
 """Told how many claims are done, and how many there are."""

@@ -16,7 +16,7 @@ from decomposerl.errors import TrainingError
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
-from resources.training.foreign import Tokenizer
+from resources.training.library_types import Tokenizer
 
 CLAIM_COLUMNS = (
     "claim_id",

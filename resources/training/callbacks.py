@@ -15,15 +15,15 @@ from typing import Any
 
 from decomposerl.training.curves import TRAIN, Point
 from decomposerl.training.health import Finding, HealthSettings, check, news, spread_key
-from resources.training.across import from_first
-from resources.training.curve_book import HELD_OUT, LAST_STEPS, CurveBook
-from resources.training.evaluation import Evaluation
-from resources.training.folder import Attempt
-from resources.training.foreign import Trainer, TrainerControl, TrainerState, Whatever
+from resources.training.distributed import from_first
 from resources.training.held_out import HeldOutClaims
+from resources.training.library_types import Trainer, TrainerControl, TrainerState, Whatever
 from resources.training.measures import PHASES, batch_points, second_points, trainer_points
+from resources.training.metrics_log import HELD_OUT, LAST_STEPS, CurveBook
 from resources.training.policy_trainer import Phases
+from resources.training.reward_scoring import Evaluation
 from resources.training.run import Report, StepReport, TrainingRun
+from resources.training.run_folder import Attempt
 from resources.training.stopping import Interrupted, SafePoint
 
 

@@ -21,9 +21,9 @@ from decomposerl.rewards.supervision import is_labelled
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.held_out_claims import held_out_claims
-from resources.prompts import load_policy_prompt
+from resources.store.prompts import load_policy_prompt
 from resources.training.batch import CLAIM_COLUMNS
-from resources.training.foreign import Dataset, Tokenizer
+from resources.training.library_types import Dataset, Tokenizer
 from resources.training.run import TrainingRun
 
 Row = dict[str, Any]

@@ -15,13 +15,13 @@ from time import perf_counter
 
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.training.curves import Point, Split
-from resources.training.across import from_first
 from resources.training.batch import CLAIM_COLUMNS, Reader, Sampled
 from resources.training.data import Row
-from resources.training.evaluation import Evaluation
-from resources.training.foreign import Trainer
+from resources.training.distributed import from_first
+from resources.training.library_types import Trainer
 from resources.training.measures import batch_points, second_points
 from resources.training.random_state import seeded_aside
+from resources.training.reward_scoring import Evaluation
 
 _GREEDY = ("do_sample", "temperature", "top_p", "top_k", "min_p")
 

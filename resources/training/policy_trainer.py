@@ -18,7 +18,6 @@ from time import perf_counter
 from typing import Any
 
 from decomposerl.rewards.composite import Amount
-from resources.training.across import amounts_across
 from resources.training.batch import Reader, Sampled
 from resources.training.checkpoints import (
     Checkpoints,
@@ -26,7 +25,8 @@ from resources.training.checkpoints import (
     folder_aside,
     publish_folder,
 )
-from resources.training.foreign import Model, Tokenizer, Trainer, Whatever
+from resources.training.distributed import amounts_across
+from resources.training.library_types import Model, Tokenizer, Trainer, Whatever
 from resources.training.order import StepOrder
 from resources.training.rewards import Evaluate, SharedEvaluation
 

@@ -18,11 +18,11 @@ from decomposerl.reports.training_figure import training_png
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes, ends
 from decomposerl.training.experiment import plain_values
-from resources.recording import picture
-from resources.tables import file_sha256
-from resources.training.folder import RunFolder, read_starts
-from resources.training.launcher import Trained
+from resources.store.parquet import file_sha256
+from resources.store.recording import picture
+from resources.training.resource import Trained
 from resources.training.run import TrainingOutcome
+from resources.training.run_folder import RunFolder, read_starts
 
 _WEIGHTS = "adapter_model.safetensors"
 _ENDS = 10  # the ends of training curves are means over a tenth of the steps

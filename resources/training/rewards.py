@@ -22,9 +22,9 @@ from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import Amount
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
-from resources.scoring import Scoring, score_rollouts
+from resources.judge.scoring import Scoring, score_rollouts
 from resources.training.batch import Reader, Sampled, rollouts_of
-from resources.training.foreign import TrainerState, Whatever
+from resources.training.library_types import TrainerState, Whatever
 
 Amounts = Mapping[str, Sequence[Amount]]
 RewardFunction = Callable[..., Awaitable[list[Amount]]]

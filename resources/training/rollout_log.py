@@ -22,9 +22,9 @@ from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import CURVES, JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.table import Table
 from decomposerl.training.curves import TRAIN, Split
-from resources.tables import write_parquet
-from resources.training.folder import Start, read_starts
+from resources.store.parquet import write_parquet
 from resources.training.rewards import ScoredBatch
+from resources.training.run_folder import Start, read_starts
 
 LogTable = Literal["rollouts", "rewards", "judge_calls", "curves"]
 _TABLES: dict[LogTable, Table] = {

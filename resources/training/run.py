@@ -58,8 +58,8 @@ class TrainingRun:
 
     ``claims`` is a Parquet file of ``TRAINING_CLAIMS``, ``held_out`` one of
     ``SILVER_DECOMPOSED`` or None. ``base`` is what ``Experiment.model`` stands for: a hub name or
-    a folder. ``folder`` receives everything (``resources.training.folder``). ``key`` is the run:
-    16 hex digits over recipe, claims, base weights and engines; a start with another key
+    a folder. ``folder`` receives everything (``resources.training.run_folder``). ``key`` is
+    the run: 16 hex digits over recipe, claims, base weights and engines; a start with another key
     begins anew. ``prompts`` is a folder of a person's own prompt files, empty for ours.
     """
 

@@ -3,12 +3,12 @@
 Takes the profile's judge resource and a recipe, gives the resource to open. Graph and worker
 both ask here, so that what a run's key names is what rules.
 
-Left out deliberately: the engines (``resources.judge_engine``).
+Left out deliberately: the engines (``resources.judge.resource``).
 """
 
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import Experiment
-from resources.judge_engine import JudgeResource
+from resources.judge.resource import JudgeResource
 
 
 def judge_for(judge: JudgeResource, experiment: Experiment) -> JudgeResource:

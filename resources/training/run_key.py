@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from decomposerl.training.experiment import Experiment
-from resources.prompts import load_prompt
-from resources.tables import file_sha256
+from resources.store.parquet import file_sha256
+from resources.store.prompts import load_prompt
 
 _READ_WHOLE = 64 * 1024 * 1024
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from resources.training.foreign import TrainerState
+from resources.training.library_types import TrainerState
 from resources.training.random_state import RandomState
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from decomposerl.training.curves import TRAIN, Split
-from resources.training.curve_book import HELD_OUT
 from resources.training.measures import PHASES
+from resources.training.metrics_log import HELD_OUT
 from resources.training.rollout_log import LogTable, all_files
 
 

@@ -19,20 +19,18 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import weights_of
 from decomposerl.training.experiment import Grpo, plain_values
-from resources.training.across import from_first
 from resources.training.batch import Reader, reader_of
 from resources.training.callbacks import StepWatch, step_callback
-from resources.training.curve_book import CurveBook
 from resources.training.data import (
     Prompts,
     held_out_prompts,
     policy_prompt,
     training_prompts,
 )
-from resources.training.evaluation import Evaluation
-from resources.training.folder import begin, finished, write_json, write_outcome
-from resources.training.foreign import Model, Tokenizer, Trainer
+from resources.training.distributed import from_first
 from resources.training.held_out import HeldOutClaims
+from resources.training.library_types import Model, Tokenizer, Trainer
+from resources.training.metrics_log import CurveBook
 from resources.training.order import StepOrder
 from resources.training.policy_trainer import (
     Phases,
@@ -42,9 +40,11 @@ from resources.training.policy_trainer import (
     policy_trainer,
     write_adapter,
 )
+from resources.training.reward_scoring import Evaluation
 from resources.training.rewards import Scorer, SharedEvaluation, reward_functions
 from resources.training.rollout_log import RolloutLog
 from resources.training.run import Report, TrainingOutcome, TrainingRun
+from resources.training.run_folder import begin, finished, write_json, write_outcome
 from resources.training.stopping import Interrupted, SafePoint, signals_interrupt
 from resources.training.totals import judge_usage, seconds_spent
 from resources.training.trl_settings import grpo_arguments, lora_arguments

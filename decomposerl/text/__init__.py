@@ -1,0 +1,1 @@
+"""What every reader of language shares: words, clauses, names."""

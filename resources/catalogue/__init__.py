@@ -1,0 +1,1 @@
+"""The DuckDB catalogue over the data folder, and look-ups in it."""

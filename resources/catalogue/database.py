@@ -1,0 +1,233 @@
+"""The DuckDB catalogue: one small file to browse the whole data folder with SQL.
+
+Takes the data folder and writes ``decomposerl.duckdb`` in it: views over the Parquet with
+paths relative to that folder, and small results as tables. The file is built under another
+name and renamed over the old one, so an open reader keeps what it has and nobody waits.
+What is not materialized yet is an empty view or table with the right columns.
+
+DuckDB is imported where it is used: loaded before torch, it prints a page of warnings when
+the process ends.
+
+Left out deliberately: any change to the Parquet, and queries (``docs/browsing.md``).
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from decomposerl import schemas
+from decomposerl.claims.source import Benchmark, Source
+from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
+from decomposerl.evaluation.leaderboard import wide
+from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
+from decomposerl.table import Table
+from resources.catalogue.training_views import ATTEMPTS, attempts
+from resources.catalogue.views import Current, views
+from resources.store.temporary import aside
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+FILE = "decomposerl.duckdb"
+
+
+def build_catalogue(
+    data: Path,
+    sources: Sequence[Source] | None = None,
+    benchmarks: Sequence[Benchmark] | None = None,
+) -> Path:
+    """Build the catalogue of ``data`` and swap it in; returns its path.
+
+    Only files of these ``sources`` and ``benchmarks`` count, whatever a removed corpus left
+    behind (default: every file in the folder). ``sources`` gives titles and the paper's raw
+    counts too (default: the built-in catalogue).
+
+    Raises:
+        ConfigError: the folder's path holds a character that DuckDB takes for a pattern.
+        SchemaError: a file of the folder is not what its place promises.
+    """
+    import duckdb
+
+    data = data.resolve()
+    unusable = sorted(set(str(data)) & set(",*?["))
+    if unusable:
+        raise ConfigError(f"DuckDB cannot take {unusable[0]!r} in the data folder's path: {data}")
+    data.mkdir(parents=True, exist_ok=True)
+    with _swapped_in(data / FILE) as building:
+        try:
+            connection = duckdb.connect(building, config={"file_search_path": str(data)})
+            with connection:
+                titled = _known_sources() if sources is None else sources
+                _fill(connection, data, titled, Current(_names(sources), _names(benchmarks)))
+        except (duckdb.Error, pl.exceptions.PolarsError) as error:
+            raise SchemaError(f"the catalogue of {data} cannot be built: {error}") from error
+    return data / FILE
+
+
+def open_catalogue(data: Path) -> "DuckDBPyConnection":
+    """The catalogue of ``data``, read-only; its views find the Parquet wherever one stands.
+
+    Raises:
+        DecomposeRLError: there is no catalogue yet, or another program writes to it.
+    """
+    import duckdb
+
+    path = data.resolve() / FILE
+    if not path.is_file():
+        raise DecomposeRLError(
+            f"there is no catalogue in {data.resolve()}. Build it with: "
+            "dagster asset materialize -m dagster_project.definitions --select '+key:\"catalog\"'"
+        )
+    try:
+        config = {"file_search_path": str(path.parent)}
+        return duckdb.connect(path, read_only=True, config=config)
+    except duckdb.IOException as error:
+        raise DecomposeRLError(
+            f"{path} cannot be opened; a program may have it open for writing "
+            f"(open it with 'duckdb -readonly {FILE}'): {error}"
+        ) from error
+
+
+def read_table(data: Path, name: str) -> pl.DataFrame:
+    """One of the catalogue's small tables as a frame.
+
+    Raises:
+        DecomposeRLError: as ``open_catalogue``; or the catalogue lacks the table.
+    """
+    import duckdb
+
+    with open_catalogue(data) as connection:
+        try:
+            frame: pl.DataFrame = connection.table(name).pl()
+        except duckdb.Error as error:
+            raise SchemaError(f"the catalogue of {data} has no table '{name}'") from error
+        return frame
+
+
+def engines_of(data: Path) -> list[str]:
+    """The engines that the funnel's current data was made with, each once, sorted.
+
+    Raises:
+        DecomposeRLError: as ``open_catalogue``.
+    """
+    runs = read_table(data, "stage_runs")
+    evaluated = pl.col("stage").str.contains("^(predictions|calibrations)/")
+    engines = runs.filter(~evaluated)["engine"].drop_nulls()
+    return sorted({name.strip() for joined in engines for name in joined.split(",")} - {""})
+
+
+def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]:
+    """The stages that have been materialized in ``data``, in funnel order.
+
+    ``kept`` has ``source`` and ``label`` only; the sources together are stage ``claims``:
+    the ``current`` ones, by default all whose files are in the folder.
+    """
+    current = Current() if current is None else current
+    found = []
+    claims = current.files(data, "claims")
+    if claims:
+        found.append(
+            StageFrames(
+                STAGES[0],
+                0,
+                _kept(claims),
+                _all(current.files(data, "drops/claims"), schemas.DROPS),
+                _all(current.files(data, "rejects"), schemas.REJECTS),
+            )
+        )
+    for order, stage in enumerate(STAGES[1:], start=1):
+        if (data / f"{stage}.parquet").is_file():
+            drops = _all(data.glob(f"drops/{stage}.parquet"), schemas.DROPS)
+            found.append(StageFrames(stage, order, _kept([data / f"{stage}.parquet"]), drops))
+    return found
+
+
+def _names(corpora: Sequence[Source] | Sequence[Benchmark] | None) -> frozenset[str] | None:
+    return None if corpora is None else frozenset(corpus.name for corpus in corpora)
+
+
+def _fill(
+    connection: "DuckDBPyConnection", data: Path, sources: Sequence[Source], current: Current
+) -> None:
+    _store(connection, ATTEMPTS.name, attempts(data))  # views on training read it
+    for statement in views(data, current):
+        connection.execute(statement)
+    counted = attrition(read_stages(data, current))
+    raw = {s.name: s.paper_raw for s in sources if s.paper_raw is not None}
+    tables = {
+        "attrition": counted,
+        "attrition_wide": attrition_wide(counted, raw, {s.name: s.title for s in sources}),
+        "drops_by_reason": _reasons(counted),
+        "stage_runs": _stage_runs(data, current),
+        **_evaluation(data),
+    }
+    for name, frame in tables.items():
+        _store(connection, name, frame)
+    connection.execute("CHECKPOINT")
+
+
+def _evaluation(data: Path) -> dict[str, pl.DataFrame]:
+    """The leaderboard in both forms, and the comparison; empty before the first one."""
+    board = _all(data.glob("leaderboard.parquet"), schemas.LEADERBOARD)
+    return {
+        "leaderboard": board,
+        "leaderboard_wide": wide(board),
+        "comparison": _all(data.glob("comparison.parquet"), schemas.COMPARISON),
+    }
+
+
+def _store(connection: "DuckDBPyConnection", name: str, frame: pl.DataFrame) -> None:
+    connection.register("incoming", frame.to_arrow())
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM incoming")  # noqa: S608 - constants of this module
+    connection.unregister("incoming")
+
+
+def _reasons(counted: pl.DataFrame) -> pl.DataFrame:
+    return (
+        counted.filter(pl.col("outcome") != "kept")
+        .group_by("stage_order", "stage", "outcome", "step", "reason", "source")
+        .agg(pl.col("rows").sum())
+        .sort(["stage_order", "rows", "reason", "source"], descending=[False, True, False, False])
+    )
+
+
+def _stage_runs(data: Path, current: Current) -> pl.DataFrame:
+    rows = []
+    for path in sorted(filter(current.counts, data.glob("stage_runs/*.json"))):
+        try:
+            rows.append(json.loads(path.read_text("utf-8")))
+        except ValueError as error:
+            raise SchemaError(f"{path} is not a run record: {error}") from error
+    frame = pl.DataFrame(rows, schema=schemas.STAGE_RUNS.schema)
+    return schemas.STAGE_RUNS.conform(frame)
+
+
+def _kept(paths: Iterable[Path]) -> pl.DataFrame:
+    return pl.concat([pl.read_parquet(path, columns=["source", "label"]) for path in paths])
+
+
+def _all(paths: Iterable[Path], table: Table) -> pl.DataFrame:
+    """All rows; a column that a file of an earlier version lacks is null."""
+    frames = [table.empty(), *(pl.read_parquet(path) for path in paths)]
+    return pl.concat(frames, how="diagonal").select(list(table.schema))
+
+
+def _known_sources() -> Sequence[Source]:
+    from decomposerl.claims.catalogue import SOURCES
+
+    return SOURCES
+
+
+@contextmanager
+def _swapped_in(target: Path) -> Iterator[Path]:
+    """A name beside ``target`` to build under; renamed over it unless the body raises."""
+    with aside(target, "building") as building:
+        yield building
+        # A log left by someone who wrote into the old file must not be replayed on the new.
+        target.with_name(f"{target.name}.wal").unlink(missing_ok=True)
+        os.replace(building, target)  # noqa: PTH105 - the atomic rename, by its usual name

@@ -1,0 +1,1 @@
+"""The corpora folder: native files, page databases, the bundled sample."""

@@ -1,0 +1,35 @@
+"""The corpora as a Dagster resource: one folder and one set of reading rules for all.
+
+Sources and benchmarks share it because a hold-out split is only a split if both sides
+cut in the same place.
+"""
+
+from pathlib import Path
+
+import dagster as dg
+
+from decomposerl.claims.load import LoadSettings
+from resources.corpora.bundled_sample import ensure_sample
+from resources.corpora.folder import FolderCorpora
+from resources.store.paths import LocalPath
+from resources.store.profile_defaults import ProfileDefaults
+
+
+class LoadConfig(LoadSettings, dg.Config):
+    """The reading rules of ``LoadSettings`` as Dagster configuration."""
+
+
+class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """A folder of raw corpora; an empty ``root`` means the bundled sample.
+
+    The sample is generated into ``sample_root`` the first time it is asked for.
+    """
+
+    root: LocalPath = ""
+    sample_root: LocalPath = "data/sample"
+    settings: LoadConfig = LoadConfig()
+
+    def files(self) -> FolderCorpora:
+        """The files of the chosen folder, as adapters ask for them."""
+        folder = Path(self.root) if self.root else ensure_sample(Path(self.sample_root))
+        return FolderCorpora(folder)

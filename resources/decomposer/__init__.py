@@ -1,0 +1,1 @@
+"""The decomposer port: the Dagster resource and its engines."""

@@ -1,0 +1,44 @@
+"""The writer of silver questions as a Dagster resource: rules, or a chat model."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from resources.chat.resource import PromptedResource
+from resources.decomposer.chat_engine import ChatDecomposer
+from resources.decomposer.rule_engine import RuleDecomposer
+from resources.decomposer.stored import StoredDecomposer
+from resources.store.prompts import load_prompt
+
+
+class DecomposerResource(PromptedResource):
+    """The writer of silver sub-questions."""
+
+    batch_size: int = Field(default=1024, ge=1, description="pairs asked and stored at a time")
+    engine: Literal["embedded", "chat"] = Field(
+        default="embedded", description="rules on the claim's wording, or a chat model"
+    )
+    most_unanswered: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="share of claims without a reply above which the stage fails",
+    )
+
+    def open(self) -> StoredDecomposer:
+        """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
+        if self.engine == "embedded":
+            return StoredDecomposer(RuleDecomposer(), self.store(), self.batch_size)
+        chat = self.chat()
+        writer = ChatDecomposer(
+            chat,
+            load_prompt("silver", self.prompts_dir),
+            self.sampling(),
+            structured=self.structured,
+            thinking=self.thinks,
+            most_unanswered=self.most_unanswered,
+            sends_temperature=self.sends_temperature,
+        )
+        stored = StoredDecomposer(writer, self.store(), self.batch_size, chat.details)
+        writer.answered_before = lambda: stored.hits
+        return stored

@@ -1,1 +1,0 @@
-"""Engines that need no key, no hub and no GPU."""

@@ -1,0 +1,1 @@
+"""The embedder port: the Dagster resource and its engines."""

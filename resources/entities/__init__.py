@@ -1,0 +1,1 @@
+"""The entity recogniser port: the Dagster resource and its engines."""

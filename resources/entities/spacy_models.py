@@ -1,0 +1,150 @@
+"""One trained spaCy pipeline by name or folder: found, named, loaded for its entities alone.
+
+Takes the name of an installed model package or a model folder, gives a label with version,
+and the pipeline. Where it is missing the error is the very command that installs it.
+
+scispaCy's models load through spaCy alone, and that is the supported path: the ``scispacy``
+package (linker, abbreviations) is neither needed nor used. Their packages ask for a spaCy
+before 3.8, hence ``--no-deps``; spaCy 3.8 then warns that the model is older (W095). Their
+configurations hold quoted booleans, which spaCy 3.8 refuses; they are read as booleans here.
+
+Left out deliberately: downloading, and training. Code in a model package is not run: its data
+folder is loaded.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from decomposerl.errors import EngineMissing
+from resources.hub.fingerprint import digest_of
+
+INSTALL = "pip install 'decomposerl[science]'"
+TRANSFORMERS = "pip install 'decomposerl[trf]'"
+_SCISPACY = re.compile(r"en_(core_sci|ner)_(\w+)")
+_SCISPACY_URL = "https://s3-us-west-2.amazonaws.com/ai2-s2-scispacy/releases/v{0}/{1}-{0}.tar.gz"
+_SCISPACY_VERSION = "0.5.4"
+_SPACYS_OWN = re.compile(r"[a-z]{2,3}_(core|dep|ent|sent)_(web|news|wiki|udv25\w*)_(sm|md|lg|trf)")
+_QUOTED = {"True": True, "False": False}
+
+
+@dataclass(frozen=True)
+class SpacyModel:
+    """``name`` is an installed package (looked for first, as spaCy does) or a folder."""
+
+    name: str
+
+    @cached_property
+    def label(self) -> str:
+        """Name and version from the model's meta; a folder's content hash besides.
+
+        Raises:
+            EngineMissing: there is no such model.
+        """
+        label = f"{self._title}-{self._meta['version']}"
+        return label if _package_folder(self.name) else f"{label}-{digest_of(self._folder)}"
+
+    def load(self) -> Any:  # noqa: ANN401 - spaCy's types are not imported here
+        """The pipeline with every pipe off that entities do not need.
+
+        Kept are the pipes that write ``doc.ents`` and those whose vectors they listen to. A
+        parser is off, as spaCy advises for entities alone: no entity is cut at a sentence
+        end that only the parser saw.
+
+        Raises:
+            EngineMissing: spaCy, the model, or a package that the model needs is missing.
+        """
+        folder = self._folder
+        if find_spec("spacy") is None:
+            raise EngineMissing(f"spaCy is not installed: {INSTALL}")
+        missing = [need for need in self._meta.get("requirements", ()) if not _installed(need)]
+        if missing:
+            wanted = " ".join(f'"{need}"' for need in missing)
+            raise EngineMissing(f"spaCy model '{self.name}' needs more: pip install {wanted}")
+        import spacy
+
+        config = spacy.util.load_config(folder / "config.cfg")
+        try:
+            pipeline = spacy.load(folder, config={"components": _unquoted(config["components"])})
+        except (
+            ValueError
+        ) as error:  # an unknown factory or architecture, a configuration that fails
+            raise EngineMissing(
+                f"spaCy cannot load '{self.name}'; if it is a transformer: {TRANSFORMERS}\n{error}"
+            ) from error
+        pipeline.select_pipes(enable=_entity_pipes(pipeline))
+        return pipeline
+
+    @cached_property
+    def _folder(self) -> Path:
+        package = _package_folder(self.name)
+        if package is not None:
+            meta = json.loads((package / "meta.json").read_text("utf-8"))
+            return package / f"{package.name}-{meta['version']}"
+        folder = Path(self.name)
+        if not (folder / "meta.json").is_file():
+            raise EngineMissing(f"spaCy model '{self.name}' is missing: {install_hint(self.name)}")
+        return folder
+
+    @cached_property
+    def _meta(self) -> dict[str, Any]:
+        return dict(json.loads((self._folder / "meta.json").read_text("utf-8")))
+
+    @property
+    def _title(self) -> str:
+        return f"{self._meta['lang']}_{self._meta['name']}"
+
+
+def install_hint(name: str) -> str:
+    """What a person types to get the model ``name``; for an unknown one, what it may be."""
+    if _SCISPACY.fullmatch(name):
+        return f"pip install --no-deps {_SCISPACY_URL.format(_SCISPACY_VERSION, name)}"
+    if _SPACYS_OWN.fullmatch(name):
+        download = f"python -m spacy download {name}"
+        return f"{TRANSFORMERS} && {download}" if name.endswith("_trf") else download
+    return "it is neither an installed model package nor a folder with a meta.json"
+
+
+def _package_folder(name: str) -> Path | None:
+    spec = find_spec(name) if name.isidentifier() else None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    return folder if (folder / "meta.json").is_file() else None
+
+
+def _installed(requirement: str) -> bool:
+    name = re.match(r"[\w.-]+", requirement)
+    try:
+        return name is not None and bool(version(name.group()))
+    except PackageNotFoundError:
+        return False
+
+
+def _unquoted(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of ``section`` that are booleans in quotes, as booleans."""
+    found: dict[str, Any] = {}
+    for name, value in section.items():
+        inner = _unquoted(value) if isinstance(value, Mapping) else None
+        if inner:
+            found[name] = inner
+        elif isinstance(value, str) and value in _QUOTED:
+            found[name] = _QUOTED[value]
+    return found
+
+
+def _entity_pipes(pipeline: Any) -> list[str]:  # noqa: ANN401 - spaCy's types are not imported here
+    writers = [
+        name for name in pipeline.pipe_names if "doc.ents" in pipeline.get_pipe_meta(name).assigns
+    ]
+    return [
+        name
+        for name, pipe in pipeline.pipeline
+        if name in writers or set(getattr(pipe, "listening_components", ())) & set(writers)
+    ]

@@ -1,0 +1,32 @@
+"""Entities with a memory: a text that was read is not read again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.ports import EntityRecogniser
+from resources.store.results import ResultStore, Stored, every_row, list_filler, string_lists
+
+
+class StoredEntities(Stored[str]):
+    """An ``EntityRecogniser`` whose surface forms are stored (lists of strings)."""
+
+    _port = "entities"
+
+    def __init__(
+        self, engine: EntityRecogniser, store: ResultStore, batch_size: int = 1024
+    ) -> None:
+        """Wrap ``engine``."""
+        super().__init__(engine, store, batch_size)
+
+    def entities(self, texts: Sequence[str]) -> list[list[str]]:
+        """As the engine's."""
+        out: list[list[str]] = [[] for _ in texts]
+
+        def ask(batch: list[str]) -> tuple[NDArray[np.int64], Any]:
+            return every_row(len(batch)), string_lists(self._inner.entities(batch))
+
+        positions = self._pass(texts, lambda text: (text,), list_filler(out), ask)
+        return [list(out[position]) for position in positions]

@@ -1,0 +1,120 @@
+"""Files of predictions and labels, of this project or another, row by row.
+
+Takes a path, gives its records in order; the ending says what it holds: ``.jsonl`` (or
+``.ndjson``), ``.csv``, ``.tsv``, ``.parquet`` and ``.json``, each also with ``.gz``. A JSON file is
+a list of objects or values, an object from ids to objects or values, or JSON lines by another name.
+An entry of an object has its id in ``key`` and, where nothing else stands there, in ``id``; a value
+alone stands in ``value``.
+
+Left out deliberately: what the fields mean (``decomposerl.evaluation.matching``).
+"""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from decomposerl.claims.claim import Record, Reject
+from decomposerl.claims.records import jsonl_records
+from decomposerl.claims.source import FileFormat, NativeFile
+from decomposerl.errors import EvaluationError
+from resources.corpora.folder import records_of
+
+FORMATS: dict[str, FileFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+JSON = ".json"
+_SHOWN = 20
+
+
+def read_result_rows(path: Path, within: str = "") -> list[Record]:
+    """All rows of a file; ``within`` names the entry of a JSON object that holds them.
+
+    Raises:
+        EvaluationError: the file cannot be read, a row is broken, or there is none. Rows are
+            named by file and number.
+    """
+    ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if ending.lower() == JSON:
+        rows: list[Record | Reject] = list(_json_rows(path, within))
+    elif ending.lower() in FORMATS:
+        file = NativeFile(str(path), FORMATS[ending.lower()], "")
+        rows = list(records_of(path, file)) if path.is_file() else [_absent(path)]
+    else:
+        known = ", ".join((*FORMATS, JSON))
+        raise EvaluationError(f"{path}: its ending is none of {known} (or those with .gz)")
+    broken = [row for row in rows if isinstance(row, Reject)]
+    if broken:
+        lines = [_sentence(row) for row in broken[:_SHOWN]]
+        more = len(broken) - _SHOWN
+        raise EvaluationError("\n".join([*lines, *([f"and {more:,} further rows"] * (more > 0))]))
+    if not rows:
+        raise EvaluationError(f"{path} holds no row")
+    return [row for row in rows if isinstance(row, Record)]
+
+
+def _json_rows(path: Path, within: str) -> Iterator[Record | Reject]:
+    name, data = str(path), _content(path)
+    try:
+        text = data.decode("utf-8-sig")
+        whole = json.loads(text, object_pairs_hook=_unrepeated)
+    except _RepeatedKeyError as error:
+        raise EvaluationError(f"{path}: the key {error} stands twice in one object") from error
+    except UnicodeDecodeError as error:
+        raise EvaluationError(f"{path}: not UTF-8 text") from error
+    except (ValueError, RecursionError) as error:
+        lines = data.splitlines(keepends=True)
+        if len(lines) > 1 and lines[0].rstrip().endswith(b"}"):
+            yield from jsonl_records(name, lines)
+            return
+        raise EvaluationError(f"{path}: not JSON: {error}") from error
+    if within:
+        if not isinstance(whole, Mapping) or within not in whole:
+            raise EvaluationError(f"{path}: there is no entry '{within}'")
+        whole = whole[within]
+    if not isinstance(whole, list | dict):
+        raise EvaluationError(f"{path}: neither a list nor an object")
+    entries = whole.items() if isinstance(whole, dict) else ((None, value) for value in whole)
+    for row, (key, value) in enumerate(entries, start=1):
+        named = {} if key is None else {"key": key, "id": key}
+        fields = value if isinstance(value, dict) else {"value": value}
+        yield Record(name, row, named | fields)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        data = path.read_bytes()
+        return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (EOFError, zlib.error) as error:
+        raise EvaluationError(f"{path}: damaged gzip: {error}") from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise EvaluationError(f"{path} cannot be read: {why}") from error
+
+
+class _RepeatedKeyError(ValueError):
+    """A key stands twice in an object, so one of its values would be lost."""
+
+
+def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedKeyError(repr(key))
+        found[key] = value
+    return found
+
+
+def _absent(path: Path) -> Reject:
+    return Reject(str(path), 0, "", "unreadable_file", "there is no such file")
+
+
+def _sentence(row: Reject) -> str:
+    place = f", row {row.row}" if row.row else ""
+    place += f", field {row.field}" if row.field else ""
+    return f"{row.file}{place}: {row.reason.replace('_', ' ')}: {row.detail}"

@@ -1,0 +1,1 @@
+"""A chat model made of rules, for methods where no model can run."""

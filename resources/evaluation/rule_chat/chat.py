@@ -1,0 +1,122 @@
+"""A chat model made of rules: it serves the calls of methods where no model can run.
+
+Takes calls, gives replies in one form an operation, the same every time; none fails, none is cut.
+It reads a call's variables and, of its template, two things alone: whether questions are asked for
+or statements, and whether a check may end as unknown. It understands nothing: names, numbers,
+plain words and polarity are compared, by the rules of the embedded decomposer and judge and by a
+verifier. A method's procedure is run as it is; only its model is missing.
+
+    decompose         numbered questions or statements, or NONE
+    next_question     a question that was not asked yet, or NONE
+    answer            the sentences that answer, or unknown
+    verify            Supported or Refuted; Unknown too, where the template is no verdict and has it
+    judge_sufficient  Yes or No
+    program           a program of checks that must all hold
+    select            numbers of passages, or NONE
+    summarise, state  a text in one line
+    procedure         Q and A lines, and a verdict where the template is ``single_call``
+
+Left out deliberately: transcripts (``Call.continues``), which repeat what stands in the variables,
+and confidence: a rule has no tokens.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+
+from decomposerl.baselines.method import Answer, Call, Operation
+from decomposerl.ports import Verifier
+from resources.evaluation.caller import Reply
+from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.rule_chat import checks, texts
+from resources.evaluation.rule_chat.checks import Weighing
+
+RULES = 2
+"""Raised whenever the rules change, so that stored claims are not mixed."""
+
+
+class RuleChat:
+    """A ``MethodCaller`` that needs nothing installed but its verifier, and always answers."""
+
+    concurrent = False
+    claims_at_once = 256
+
+    def __init__(self, verifier: Verifier, prompts: MethodPrompts | None = None) -> None:
+        """``verifier`` holds statements against evidence; ``prompts`` as for a chat model."""
+        self._verifier, self._prompts = verifier, prompts or MethodPrompts()
+
+    @property
+    def engine(self) -> str:
+        """The rule set and the verifier."""
+        return f"rule_chat:{RULES}+{self._verifier.engine}"
+
+    def prompt_hash(self, prompt: str) -> str:
+        """Over the prompt file and the rules."""
+        return self._prompts.hash(prompt, RULES)
+
+    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+        """One reply a call, in order.
+
+        Raises:
+            ConfigError: the prompt file lacks a call's section, or a place of it; rules would
+                not notice, and a chat model would.
+            EngineError: the verifier cannot be asked.
+        """
+        for call in calls:
+            self._prompts.filled(prompt, call)
+        works = [
+            _SERVES[call.operation](call, self._prompts.section(prompt, call).lower())
+            for call in calls
+        ]
+        return [Reply(Answer(text)) for text in _worked(works, self._verifier)]
+
+
+# Each takes a call and the words of its template, in small letters.
+_SERVES: Mapping[Operation, Callable[[Call, str], str | Weighing]] = {
+    "decompose": lambda call, words: texts.decompose(
+        call.variables, as_questions="question" in words
+    ),
+    "next_question": lambda call, _: texts.next_question(call.variables),
+    "answer": lambda call, _: checks.answer(call.variables),
+    "verify": lambda call, words: checks.check(
+        call.variables, may_be_unknown=call.template != "verdict" and "unknown" in words
+    ),
+    "judge_sufficient": lambda call, _: texts.sufficient(call.variables),
+    "program": lambda call, _: texts.program(call.variables),
+    "select": lambda call, _: texts.select(call.variables),
+    "summarise": lambda call, _: texts.summarise(call.variables),
+    "state": lambda call, _: texts.state(call.variables),
+    "procedure": lambda call, _: checks.written_out(
+        call.variables, with_verdict=call.template == "single_call"
+    ),
+}
+
+
+def _worked(works: Sequence[str | Weighing], verifier: Verifier) -> list[str]:
+    """All replies; the pairs that they need at the same time are weighed in one batch."""
+    replies = [work if isinstance(work, str) else "" for work in works]
+    waiting: list[tuple[int, Weighing, tuple[checks.Pair, ...]]] = []
+    for place, work in enumerate(works):
+        if isinstance(work, Generator):
+            _go(work, None, place, replies, waiting)
+    while waiting:
+        pairs = [pair for _, _, wanted in waiting for pair in wanted]
+        weights = iter(verifier.support_probability(pairs).tolist())
+        going, waiting = waiting, []
+        for place, work, wanted in going:
+            _go(work, tuple(next(weights) for _ in wanted), place, replies, waiting)
+    return replies
+
+
+def _go(
+    work: Weighing,
+    weights: tuple[float, ...] | None,
+    place: int,
+    replies: list[str],
+    waiting: list[tuple[int, Weighing, tuple[checks.Pair, ...]]],
+) -> None:
+    """Run up to the next pairs that are to be weighed, or to the reply."""
+    try:
+        wanted = next(work) if weights is None else work.send(weights)
+    except StopIteration as end:
+        replies[place] = end.value
+    else:
+        waiting.append((place, work, wanted))

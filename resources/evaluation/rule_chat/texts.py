@@ -1,0 +1,109 @@
+"""Texts by rules: questions, statements, programs, passages, summaries.
+
+Takes the variables of a call, gives its reply. A claim is cut by the embedded decomposer's rules;
+sentences are told apart by the words that they share.
+
+Left out deliberately: whether anything holds (``rule_chat_checks``).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from decomposerl.baselines.program import Both, Expression, Name, Program, Step, write_program
+from decomposerl.text.clauses import checks_of
+from decomposerl.text.words import STOP_WORDS, split_sentences
+from decomposerl.training.evidence_view import evidence_view
+from decomposerl.training.experiment import EvidenceView
+from resources.decomposer.rule_engine import questions_of
+from resources.evaluation.rule_chat.reading import (
+    asked_already,
+    evidence_in,
+    pairs_in,
+    passages_in,
+    statement_of,
+    told,
+)
+from resources.judge.rule_coverage import verdict
+from resources.judge.rule_document import asks_yes_or_no
+from resources.judge.rule_words import read, share
+
+NONE = "NONE"
+_SUMMARY = EvidenceView(most_sentences=3)
+_SELECTED = 3
+_FACTS = 9
+"""Facts of a program at most: with the prediction, the language's ten statements."""
+
+
+def decompose(variables: Mapping[str, str], *, as_questions: bool) -> str:
+    """The claim's parts, numbered, as questions or as statements; ``NONE`` where there is none."""
+    claim = variables["claim"]
+    parts = questions_of(claim) if as_questions else statements_of(claim)
+    return "\n".join(f"{number}. {part}" for number, part in enumerate(parts, 1)) or NONE
+
+
+def next_question(variables: Mapping[str, str]) -> str:
+    """The first question, planned or of the claim, that was not asked; else ``NONE``."""
+    planned = variables.get("questions", "").splitlines() or questions_of(variables["claim"])
+    return next((one for one in planned if one and not asked_already(one, variables)), NONE)
+
+
+def sufficient(variables: Mapping[str, str]) -> str:
+    """Yes where what is known supports or refutes the claim by itself."""
+    statement = variables.get("statement", variables.get("claim", ""))
+    return "No" if verdict(statement, told(variables)) == "NotEnoughInfo" else "Yes"
+
+
+def program(variables: Mapping[str, str]) -> str:
+    """A program that checks each statement of the claim and predicts that all hold."""
+    facts = statements_of(variables["claim"])[:_FACTS]
+    steps = tuple(Step(f"fact_{at}", "Verify", fact) for at, fact in enumerate(facts, start=1))
+    expression: Expression = Name(steps[0].name)
+    for step in steps[1:]:
+        expression = Both("and", expression, Name(step.name))
+    return write_program(Program(steps, "label", expression))
+
+
+def select(variables: Mapping[str, str]) -> str:
+    """Numbers of the passages that share most with what is asked, in order; else ``NONE``."""
+    wanted = read(variables.get("question") or variables.get("statement") or variables["claim"])
+    shared = {
+        number: share(wanted.content, wanted, read(passage).content) if wanted.content else 0.0
+        for number, passage in passages_in(variables["passages"])
+    }
+    best = sorted((at for at in shared if shared[at] > 0), key=lambda at: (-shared[at], at))
+    return ", ".join(map(str, sorted(best[:_SELECTED]))) or NONE
+
+
+def summarise(variables: Mapping[str, str]) -> str:
+    """The few sentences of the evidence that share most with what is asked, in one line."""
+    asked = variables.get("question") or variables.get("statement") or variables["claim"]
+    return " ".join(evidence_view(asked, evidence_in(variables) or "", _SUMMARY).split())
+
+
+def state(variables: Mapping[str, str]) -> str:
+    """The one pair of ``qa`` as a statement: what is asked about with the sentences that tell it.
+
+    An answer that is no yes or no is a statement already.
+    """
+    ((question, answer),) = pairs_in(variables)
+    lead, _, told_by = answer.partition(",")
+    said = lead.strip(" .").lower()
+    if not asks_yes_or_no(question) or said not in {"yes", "no"}:
+        return answer
+    found = statement_of(question) if said == "yes" else _denied(statement_of(question))
+    return f"{found.removesuffix('.')}: {told_by.strip()}" if told_by.strip() else found
+
+
+def _denied(statement: str) -> str:
+    name = statement.partition(" ")[0].lower() not in STOP_WORDS
+    denied = statement if name else statement[:1].lower() + statement[1:]
+    return f"It is not true that {denied}"
+
+
+def statements_of(claim: str) -> Sequence[str]:
+    """The claim as statements of one fact each; the claim itself where no rule cuts it."""
+    found: dict[str, str] = {}
+    for sentence in split_sentences(" ".join(claim.split())):
+        checks = [one for one in checks_of(sentence.rstrip(" .;:!,")) if not one.endswith("?")]
+        for check in checks or [sentence.rstrip(" .")]:
+            found.setdefault(check.casefold(), f"{check[:1].upper()}{check[1:]}.")
+    return list(found.values()) or [" ".join(claim.split())]

@@ -1,0 +1,186 @@
+"""Models at OpenAI-compatible endpoints, for methods: running ones, or a server that is started.
+
+Takes what a person may configure, gives a ``ChatCaller`` for the model that a system names. One
+``ServedModels`` is one place where models are served, with its key, its prices and its limits.
+Where no endpoint is named and a command is, a vLLM server of the model is started at the first
+question and stopped with the resource; a policy's adapter is then served beside its base.
+
+It is configuration and no resource: Dagster warns of itself where one resource stands in another.
+
+Left out deliberately: which system is asked where (``resources.evaluation.model``).
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import dagster as dg
+from pydantic import Field, SecretStr
+
+from decomposerl.errors import ConfigError
+from resources.chat.lazy_client import CountedChat, LateChat
+from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings, Price
+from resources.evaluation.chat_caller import Asking, ChatCaller
+from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.weights import digest_of
+from resources.vllm.server import VllmServer
+
+Closers = list[Callable[[], None]]
+"""What is to be called when the run ends."""
+
+
+class ServedModels(dg.Config):
+    """One place that serves models for evaluation. 0 is no limit."""
+
+    endpoints: list[str] = Field(default=[], description="URLs that end in /v1; empty: start one")
+    model: str = Field(default="", description="name in requests; empty: as the system names it")
+    revision: str = Field(default="", description="of the weights, or the snapshot")
+    api_key: str = Field(default="", repr=False, description="key; give a dg.EnvVar")
+    key_variable: str = Field(
+        default="", description="variable that must hold the key; empty: no key is needed"
+    )
+    key_name: str = Field(default="", description="variable of the key, for messages alone")
+    concurrency: int = Field(default=256, ge=1, description="most requests in flight, and claims")
+    call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
+    most_reply_bytes: int = Field(
+        default=MOST_REPLY_BYTES, ge=1, description="most of one reply, however many tokens it has"
+    )
+    prompt_price: float = Field(default=0, ge=0, description="US dollars a million prompt tokens")
+    completion_price: float = Field(
+        default=0, ge=0, description="US dollars a million completion tokens"
+    )
+    dollar_ceiling: float = Field(default=0, ge=0, description="of one asset's run; 0: none")
+    thinking: Literal["default", "on", "off"] = Field(
+        default="default", description="of a reasoning model"
+    )
+    thinking_style: Literal["none", "qwen", "openai"] = Field(
+        default="none", description="how thinking is switched"
+    )
+    continues: bool = Field(
+        default=False, description="whether it goes on from an assistant's turn, as vLLM does"
+    )
+    likeliest: int = Field(
+        default=5, ge=0, le=20, description="alternatives told for a token of a verdict; 0: none"
+    )
+    vllm: list[str] = Field(default=[], description="first words to start a server; empty: never")
+    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
+    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
+    context: int = Field(default=0, ge=0, description="tokens it reads; 0: the model's own limit")
+    lora_rank: int = Field(default=64, ge=1, description="highest rank of an adapter it serves")
+    withheld: list[str] = Field(
+        default=[], description="variables that a started server's environment lacks, as keys are"
+    )
+    start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
+    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
+
+    def caller(  # noqa: PLR0913 - whom to ask, in which words, and where replies are kept
+        self,
+        requested: str,
+        prompts: MethodPrompts,
+        seed: int,
+        *,
+        results: Path,
+        closers: Closers,
+        adapter: tuple[str, str] = ("", ""),
+    ) -> tuple[ChatCaller, LateChat]:
+        """Ask the model ``requested``, or the adapter (name, folder) that is served on it.
+
+        Replies are kept in the cache below ``results``; ``closers`` receives what ends the client.
+
+        Raises:
+            ConfigError: nothing serves it: no endpoint is named, and no command to start one.
+        """
+        name, folder = adapter
+        model = name or self.model or requested
+        if not self.endpoints and not self.vllm:
+            raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
+        started = self.server(requested, adapter)
+        revision = self._revision(requested, folder)
+
+        def make() -> CountedChat:
+            from resources.chat.client import ChatClient
+
+            key = self.key()  # where it is missing no server is started
+            urls = self._urls(started, closers)
+            return ChatClient(self._settings(model, revision, urls), results, key)
+
+        chat = LateChat(f"chat:{model}" + (f"@{revision}" if revision else ""), make)
+        closers.append(chat.close)
+        asking, width = self._asking(seed), self.concurrency
+        caller = ChatCaller(chat, asking, prompts=prompts, claims_at_once=width, price=self._price)
+        return caller, chat
+
+    def _revision(self, base: str, adapter: str) -> str:
+        """What is known of the weights: the base's revision or files, and the adapter's.
+
+        A policy that was trained again, or on another base, keeps its name; replies are kept apart.
+        """
+        if not adapter:
+            return self.revision
+        under = digest_of(Path(base)) if Path(base).is_dir() else self.revision
+        return "+".join(one for one in (under, digest_of(Path(adapter))) if one)
+
+    def _urls(self, server: VllmServer, closers: Closers) -> tuple[str, ...]:
+        """The endpoints, or the server, which is started where there are none."""
+        if self.endpoints:
+            return tuple(self.endpoints)
+        closers.append(server.stop)
+        return (server.base_url(),)
+
+    def key(self) -> SecretStr:
+        """The key, in memory alone.
+
+        Raises:
+            ConfigError: one is needed and there is none; the message names the variable.
+        """
+        if self.key_variable and not self.api_key:
+            raise ConfigError(
+                f"{self.key_variable} is not set; it must hold the endpoint's key, in the "
+                "environment or in .env"
+            )
+        return SecretStr(self.api_key)
+
+    @property
+    def _price(self) -> Price | None:
+        price = Price(prompt=self.prompt_price, completion=self.completion_price)
+        return None if price == Price() else price
+
+    def _asking(self, seed: int) -> Asking:
+        return Asking(
+            seed=seed,
+            likeliest=0 if self.thinking_style == "openai" else self.likeliest,
+            continues=self.continues,
+            thinking={"default": None, "on": True, "off": False}[self.thinking],
+            thinking_style=self.thinking_style,
+        )
+
+    def _settings(self, model: str, revision: str, urls: tuple[str, ...]) -> ChatSettings:
+        return ChatSettings(
+            model=model,
+            revision=revision,
+            endpoints=urls,
+            concurrency=self.concurrency,
+            call_deadline_s=self.call_deadline_s,
+            most_reply_bytes=self.most_reply_bytes,
+            thinking_style=self.thinking_style,
+            needs_logprobs=False,
+            prices={} if self._price is None else {model: self._price},
+            ceilings=Ceilings(money=self.dollar_ceiling or None),
+        )
+
+    def server(self, base: str, adapter: tuple[str, str] = ("", "")) -> VllmServer:
+        """The server of a model that is started, with an adapter where there is one."""
+        name, folder = adapter
+        lora = ["--enable-lora", "--max-lora-rank", str(self.lora_rank), "--lora-modules"]
+        return VllmServer(
+            model=base,
+            executable=self.vllm,
+            revision=self.revision,
+            tensor_parallel_size=self.cards,
+            max_model_len=self.context,
+            gpu_memory_utilization=self.gpu_share,
+            extra_arguments=[*lora, f"{name}={folder}"] if folder else [],
+            withheld=self.withheld,
+            start_timeout_s=self.start_timeout_s,
+            log_dir=self.log_dir,
+        )

@@ -1,0 +1,1 @@
+"""The one seam to the model and data hub, and fingerprints of model folders."""

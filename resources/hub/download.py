@@ -1,0 +1,279 @@
+"""Fetches a corpus from the Hugging Face hub at a pinned revision, and checks it.
+
+Takes a ``HubLocation``, the corpora folder and the lock file; gives the fetched paths. The
+first fetch resolves the branch to a commit and writes ``corpora.lock.toml`` with that commit
+and the SHA-256 of every file; later fetches use the locked commit and verify the hashes.
+
+An endpoint that begins with ``file://`` is a local folder laid out as
+``<repo_id>/<revision>/<file>`` with ``<repo_id>/refs/main`` naming the revision. The network
+path is real ``huggingface_hub`` code; without a network it can only be tried against a small
+server on loopback that speaks the hub's protocol, and the tests do that. It has not been run
+against the public hub.
+
+Left out deliberately: reading environment variables (the caller passes endpoint and token),
+and any decision to fetch: nothing is downloaded unless a person asks for it. Models are only
+looked up in the hub's local cache.
+"""
+
+import fnmatch
+import hashlib
+import json
+import shutil
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from decomposerl.claims.source import HubLocation
+from decomposerl.errors import EngineMissing, SourceError, SourceFileError
+from resources.store.temporary import replace_file
+
+_LOCAL = "file://"
+_HEADER = "# Written by the first fetch of each corpus; delete an entry to take a newer one.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """What one repository is pinned to: a commit and the hash of each file."""
+
+    revision: str
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Repository(Protocol):
+    def resolve(self, revision: str | None) -> str: ...
+
+    def files(self, revision: str) -> list[str]: ...
+
+    def download(self, file: str, revision: str) -> Path: ...
+
+
+def fetch(  # noqa: PLR0913 - one call says everything; nothing is read from the environment
+    location: HubLocation,
+    root: Path,
+    lock: Path,
+    *,
+    revision: str | None = None,
+    endpoint: str | None = None,
+    token: str | None = None,
+) -> list[Path]:
+    """Bring the files of ``location`` below ``root`` and return their paths.
+
+    ``revision`` (a branch or commit) overrides the locked commit and re-pins the corpus.
+    A file that is already there with the locked hash is not fetched again.
+
+    Raises:
+        EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
+        SourceError: the repository is gated, absent or unreachable.
+        SourceFileError: a file is absent, or its hash is not the locked one.
+    """
+    locks = read_lock(lock)
+    pinned = locks.get(location.repo_id) if revision is None else None
+    repository = _repository(location, endpoint, token)
+    commit = pinned.revision if pinned is not None else repository.resolve(revision)
+    known = dict(pinned.sha256) if pinned is not None else {}
+    paths = []
+    for wanted, local in location.files:
+        file, target = _file_name(wanted, location.repo_id, repository, commit, known), root / local
+        if not (target.is_file() and known.get(file) == sha256_of(target)):
+            found = repository.download(file, commit)
+            _verify(location.repo_id, file, sha256_of(found), known)
+            _copy(found, target)
+        known.setdefault(file, sha256_of(target))
+        paths.append(target)
+    write_lock(lock, {**locks, location.repo_id: Lock(commit, known)})
+    return paths
+
+
+def cached_model(repo_id: str, revision: str) -> Path | None:
+    """Folder of a model that ``hf download`` has put into the hub's local cache, if any.
+
+    ``revision`` is a branch or commit; the folder's name is the commit. Asks no server.
+
+    Raises:
+        EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
+    """
+    hub = _hub()
+    try:
+        found = hub.snapshot_download(repo_id, revision=revision, local_files_only=True)
+    except hub.errors.LocalEntryNotFoundError:
+        return None
+    return Path(found)
+
+
+def _file_name(
+    wanted: str, repo_id: str, repository: _Repository, commit: str, known: Mapping[str, str]
+) -> str:
+    """The file that ``wanted`` means: itself, or the only match where it is a pattern."""
+    if not set(wanted) & set("*?["):
+        return wanted
+    locked = fnmatch.filter(known, wanted)
+    matches = locked or fnmatch.filter(repository.files(commit), wanted)
+    if len(matches) != 1:
+        raise SourceFileError(
+            f"{repo_id}: {len(matches)} files match '{wanted}' at revision {commit}: "
+            f"{', '.join(sorted(matches)) or 'none'}"
+        )
+    return matches[0]
+
+
+def read_lock(path: Path) -> dict[str, Lock]:
+    """The pinned repositories; empty where there is no lock file yet.
+
+    Raises:
+        SourceFileError: the lock file is not what ``write_lock`` writes.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        return {
+            repo: Lock(str(table["revision"]), {str(k): str(v) for k, v in table["sha256"].items()})
+            for repo, table in tables.items()
+        }
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as e:
+        raise SourceFileError(f"lock file {path}: {e!r}; delete it to pin anew") from e
+
+
+def write_lock(path: Path, locks: Mapping[str, Lock]) -> None:
+    """Write the lock file whole, by rename, in alphabetical order."""
+    lines = [_HEADER]
+    for repo, lock in sorted(locks.items()):
+        lines.append(f"[{json.dumps(repo)}]\nrevision = {json.dumps(lock.revision)}")
+        lines.append(f"[{json.dumps(repo)}.sha256]")
+        lines += [f"{json.dumps(f)} = {json.dumps(h)}" for f, h in sorted(lock.sha256.items())]
+        lines.append("")
+    replace_file(path, lambda aside: aside.write_text("\n".join(lines), encoding="utf-8"))
+
+
+def sha256_of(path: Path) -> str:
+    """Hex SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _verify(repo_id: str, file: str, digest: str, known: Mapping[str, str]) -> None:
+    wanted = known.get(file)
+    if wanted is not None and wanted != digest:
+        raise SourceFileError(
+            f"{repo_id}: {file} has SHA-256 {digest}, the lock file says {wanted}; "
+            "delete its entry from the lock file to accept the new content"
+        )
+
+
+def _copy(found: Path, target: Path) -> None:
+    replace_file(target, lambda aside: shutil.copyfile(found, aside))
+
+
+def _repository(location: HubLocation, endpoint: str | None, token: str | None) -> _Repository:
+    if endpoint is not None and endpoint.startswith(_LOCAL):
+        return _FolderRepository(Path(unquote(urlsplit(endpoint).path)), location.repo_id)
+    return _HubRepository(location, endpoint, token)
+
+
+@dataclass(frozen=True, slots=True)
+class _FolderRepository:
+    """A hub laid out as folders (see the module's docstring)."""
+
+    root: Path
+    repo_id: str
+
+    def resolve(self, revision: str | None) -> str:
+        folder = self.root / self.repo_id
+        ref = folder / "refs" / (revision or "main")
+        if ref.is_file():
+            return ref.read_text(encoding="utf-8").strip()
+        if revision is not None and (folder / revision).is_dir():
+            return revision
+        raise SourceError(f"{self.repo_id}: no revision '{revision or 'main'}' at {self.root}")
+
+    def files(self, revision: str) -> list[str]:
+        folder = self.root / self.repo_id / revision
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+    def download(self, file: str, revision: str) -> Path:
+        path = self.root / self.repo_id / revision / file
+        if not path.is_file():
+            raise SourceFileError(f"{self.repo_id}: no file {file} at revision {revision}")
+        return path
+
+
+@dataclass(frozen=True, slots=True)
+class _HubRepository:
+    """A dataset repository of the real hub."""
+
+    location: HubLocation
+    endpoint: str | None
+    token: str | None
+
+    def resolve(self, revision: str | None) -> str:
+        hub = _hub()
+        try:
+            info = hub.HfApi(endpoint=self.endpoint, token=self.token).repo_info(
+                self.location.repo_id, repo_type="dataset", revision=revision or "main"
+            )
+        except _failures(hub) as error:
+            raise self._explained(error) from error
+        return str(info.sha)
+
+    def files(self, revision: str) -> list[str]:
+        hub = _hub()
+        api = hub.HfApi(endpoint=self.endpoint, token=self.token)
+        try:
+            names = api.list_repo_files(
+                self.location.repo_id, repo_type="dataset", revision=revision
+            )
+        except _failures(hub) as error:
+            raise self._explained(error) from error
+        return [str(name) for name in names]
+
+    def download(self, file: str, revision: str) -> Path:
+        hub = _hub()
+        try:
+            path = hub.hf_hub_download(
+                self.location.repo_id,
+                file,
+                repo_type="dataset",
+                revision=revision,
+                endpoint=self.endpoint,
+                token=self.token,
+            )
+        except _failures(hub) as error:
+            raise self._explained(error) from error
+        return Path(path)
+
+    def _explained(self, error: Exception) -> SourceError:
+        hub, repo = _hub(), self.location.repo_id
+        page = f"https://huggingface.co/datasets/{repo}"
+        if isinstance(error, hub.errors.GatedRepoError) or (
+            self.location.gated and isinstance(error, hub.errors.RepositoryNotFoundError)
+        ):
+            return SourceError(
+                f"{repo} is gated: accept its terms at {page}, then put a token of that account "
+                "into HF_TOKEN (or: hf auth login)"
+            )
+        if isinstance(error, hub.errors.RepositoryNotFoundError):
+            return SourceError(f"{repo}: no such dataset, or it needs a token ({page})")
+        if isinstance(error, hub.errors.EntryNotFoundError):
+            return SourceFileError(
+                f"{repo}: a file of the corpus is not in the repository: {error}"
+            )
+        return SourceError(f"{repo} could not be fetched: {error}")
+
+
+def _failures(hub: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401 - a module
+    # The hub's HTTP library changes between versions; its errors share a base with the hub's.
+    return (*hub.errors.HfHubHTTPError.__bases__, OSError, ValueError)
+
+
+def _hub() -> Any:  # noqa: ANN401 - the module itself, imported when it is needed
+    try:
+        import huggingface_hub
+        import huggingface_hub.errors
+    except ImportError as error:
+        raise EngineMissing(
+            "huggingface_hub is not installed: pip install 'decomposerl[hub]'"
+        ) from error
+    return huggingface_hub

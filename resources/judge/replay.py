@@ -1,0 +1,96 @@
+"""A judge that answers from a recorded table: call key to ruling.
+
+Takes a folder that ``record`` filled (``judge.parquet``: ``call_key``, ``value``,
+``failure``) and gives the ``Judge`` port. A stored ``JUDGE_CALLS`` table can be recorded as
+it is, so that rewards of an earlier run are computed again without a model.
+
+Left out deliberately: a default ruling. A call that nobody recorded is an error; a recorded
+failure is a ruling like any other.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.errors import EngineError
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.plan import rulings_from_frame
+from decomposerl.schemas import JUDGE_CALLS
+from resources.store.parquet import write_parquet
+
+_COLUMNS = ("call_key", "value", "failure")
+_SHOWN = 80
+
+
+class ReplayJudge:
+    """A ``Judge`` over recorded rulings."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` may be a table itself (``.parquet``). Reads nothing before the first call."""
+        self._path = _place(folder)
+        self._rulings: Mapping[str, Ruling] | None = None
+        self.engine = f"replay of {folder.name}"
+        """Name of the program behind the port: where its rulings were recorded."""
+        self.calls = 0
+        """Calls sent to an engine: none."""
+        self.hits = 0
+        """Calls answered from the table."""
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """The recorded ruling of each call, in order.
+
+        Raises:
+            EngineError: there is no table, or a call was never recorded.
+        """
+        rulings = self._load()
+        found = [rulings.get(call.key) for call in calls]
+        known = [ruling for ruling in found if ruling is not None]
+        if len(known) < len(found):
+            call = calls[found.index(None)]
+            text = (call.question or call.claim)[:_SHOWN]
+            raise EngineError(f"{self.engine}: no record of {call.task} of '{text}'")
+        self.hits += len(known)
+        return known
+
+    def _load(self) -> Mapping[str, Ruling]:
+        if self._rulings is None:
+            if not self._path.is_file():
+                raise EngineError(f"{self.engine}: there is no {self._path}")
+            try:
+                table = pl.read_parquet(self._path, columns=[*_COLUMNS])
+            except (pl.exceptions.PolarsError, OSError) as error:
+                raise EngineError(f"{self._path} is no table of rulings: {error}") from error
+            self._rulings = rulings_from_frame(table)
+        return self._rulings
+
+
+def record(folder: Path, calls: Sequence[JudgeCall], rulings: Sequence[Ruling]) -> None:
+    """Write the rulings of ``calls``, in place of earlier ones.
+
+    Raises:
+        ValueError: there are more or fewer rulings than calls.
+        SchemaError: one call comes with two rulings.
+    """
+    rows = [
+        (call.key, ruling.value, ruling.failure)
+        for call, ruling in zip(calls, rulings, strict=True)
+    ]
+    schema = {name: JUDGE_CALLS.schema[name] for name in _COLUMNS}
+    record_table(folder, pl.DataFrame(rows, schema=schema, orient="row"))
+
+
+def record_table(folder: Path, frame: pl.DataFrame) -> None:
+    """Write the rulings of a verdict table, in place of earlier ones.
+
+    ``frame`` has the columns ``call_key``, ``value`` and ``failure`` of ``JUDGE_CALLS``.
+
+    Raises:
+        SchemaError: one call stands there with two rulings.
+    """
+    rulings_from_frame(frame)
+    write_parquet(frame.select(_COLUMNS).unique().sort("call_key"), _place(folder))
+
+
+def _place(folder: Path) -> Path:
+    return folder if folder.suffix == ".parquet" else folder / "judge.parquet"

@@ -1,0 +1,292 @@
+"""What a document answers and bears out, by rules on words (paper, section 3.2, joint reward).
+
+Takes a document with a question, and an answer to it; gives whether one or two sentences of
+the document hold what the question names and something of the kind it asks for, and whether
+every part of the answer stands in the document, with the same polarity.
+
+Left out deliberately: inference across sentences, arithmetic and counting. What a reader
+would have to conclude is not answerable here, and not correct.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from decomposerl.text.clause_words import AUXILIARIES
+from decomposerl.text.words import split_sentences, word_set
+from decomposerl.traces.abstention import abstains
+from resources.judge.rule_text import clean
+from resources.judge.rule_words import FRAME_WORDS, Statement, held, read, share, weight
+
+_ABOUT_DOCUMENT = re.compile(
+    r"^(?:does|do|is|are|did) (?:the|this) (?:document|text|evidence|passage|article|source)s?\b"
+    r"[^?]*\b(?:mention|say|state|list|include|contain|give|specify|name)",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?P<what>who|whom|whose|when|(?:what|which) (?:year|date|month|century|decade)|where"
+    r"|how (?:many|much|long|old|far|high|tall|large|big|often)|what|which|why|how)\b",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(
+    r"^\W*(?:answer\W+)?(?:(?P<yes>yes|correct|true|indeed)|(?P<no>no|incorrect|false|wrong))"
+    r"(?:\s*[,.:;!—–-]\s*|\s+(?=[A-Z])|\s*$)",
+    re.IGNORECASE,
+)
+_PART = re.compile(
+    r"\s*(?:;|:| -- |—|–|, (?=(?:and|but|while|whereas|which|who|where|so)\b)"
+    r"| (?:while|whereas|but) | and (?=never|not|no\b|explicitly|does|did|is|was|has))\s*"
+)
+_CONTRAST = re.compile(r", (?:and |but )?not (?:by |in |to |for |of |on |at )?[^,;.!?]{1,60}[.!]?$")
+_NEGATION = re.compile(
+    r"\b(not|no|never|neither|nor|none|nobody|nothing|nowhere|without|cannot|fail\w*|unable|lack\w*"
+    r"|absence|denie[ds]|refused|barely|hardly)\b|(?=n['’]t\b)",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"\w+")
+_PRONOUNS = word_set("it its he his she her they their this these")
+_CLAUSE = re.compile(r"[;:]|, (?:but|while|although|though) | but ")
+_WH_PLAIN, _WH_VALUES, _WH_ALL = 0.5, 0.75, 0.6
+"""Least shares of a wh-question's plain words, names and numbers, and of all it names."""
+_YES_PLAIN, _YES_ALL = 0.3, 0.5
+"""The same of a yes-no question."""
+_ONE_SENTENCE, _PLAIN_SHARE, _SHORT = 0.6, 0.5, 3
+"""Least share of an answer's part in one sentence, of its plain words in the document."""
+MOST_PARTS = 1_000
+"""Distinct parts of an answer to one question; more are none, and nobody checks them all."""
+MOST_COMPARED = 10_000_000
+"""The same times the sentences of the document."""
+_CANDIDATES = 8
+"""Sentences with most words in common that are also compared loosely."""
+_QUESTION_SHARE = 0.34
+"""Least share of the question in the place where a short answer stands."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """A document's statements in order, all their stems, and its words as one text.
+
+    ``places`` tells for each stem which statements hold it, in order.
+    """
+
+    sentences: tuple[Statement, ...]
+    places: Mapping[str, Sequence[int]]
+    everything: frozenset[str]
+    running: str
+
+    def around(self, sentence: Statement) -> frozenset[str]:
+        """The stems of a sentence and of its two neighbours, which pronouns refer to."""
+        at = self.sentences.index(sentence)
+        return _stems(self.sentences[max(at - 1, 0) : at + 2])
+
+
+@lru_cache(maxsize=64)
+def read_document(text: str) -> Document:
+    """Take a document apart; calls about one document come together."""
+    sentences = tuple(read(sentence) for sentence in clean(text).sentences)
+    places: dict[str, list[int]] = {}
+    for at, sentence in enumerate(sentences):
+        for root in sentence.content:
+            places.setdefault(root, []).append(at)
+    return Document(sentences, places, frozenset(places), _running(clean(text).text))
+
+
+def answerable(document: str, question: str) -> bool:
+    """Whether one or two sentences of ``document`` hold what answers ``question``."""
+    asked = clean(question)
+    if "?" not in question:
+        return False
+    if _ABOUT_DOCUMENT.search(asked.text):
+        return bool(document.strip())
+    one = read(asked.text)
+    wanted = one.content - (FRAME_WORDS & one.plain)
+    window = _window(wanted, one, read_document(document), 2)
+    if not wanted or not window:
+        return False
+    found = _stems(window)
+    plain = share(wanted & one.plain, one, found)
+    every = share(wanted, one, found)
+    if asks_yes_or_no(asked.text):
+        return plain >= _YES_PLAIN and every >= _YES_ALL
+    values = share(wanted & one.values, one, found)
+    return (
+        plain >= _WH_PLAIN
+        and values >= _WH_VALUES
+        and every >= _WH_ALL
+        and _holds_kind(asked.text, one, window)
+    )
+
+
+def answering(document: str, question: str) -> tuple[str, ...]:
+    """The one or two sentences that make ``question`` answerable, best first; else none.
+
+    A question about the document itself has none.
+    """
+    asked = clean(question)
+    if _ABOUT_DOCUMENT.search(asked.text) or not answerable(document, question):
+        return ()
+    one = read(asked.text)
+    wanted = one.content - (FRAME_WORDS & one.plain)
+    return tuple(found.text for found in _window(wanted, one, read_document(document), 2))
+
+
+def asks_yes_or_no(question: str) -> bool:
+    """Whether the question opens with an auxiliary."""
+    words = question.split()
+    return bool(words) and words[0].lower() in AUXILIARIES
+
+
+def correct(document: str, question: str, answer: str) -> bool:
+    """Whether ``document`` bears out every part of ``answer``, read with its question."""
+    said = clean(answer)
+    if said.orders or not said.sentences:
+        return False
+    text = said.text
+    lead = _LEAD.match(text)
+    rest = text[lead.end() :] if lead else text
+    source = read_document(document)
+    asked = read(clean(question).text)
+    if any(map(abstains, said.sentences)):
+        return False  # nobody is asked about an abstention: this one comes with more
+    pieces = [_CONTRAST.sub("", part) for one in split_sentences(rest) for part in _PART.split(one)]
+    parts = [read(part) for part in dict.fromkeys(pieces) if any(map(str.isalnum, part))]
+    if lead and not _lead_holds(asked, source, parts, yes=bool(lead["yes"])):
+        return False
+    if len(parts) > min(MOST_PARTS, MOST_COMPARED // (len(source.sentences) or 1)):
+        return False
+    if not (lead or parts):
+        return False
+    return all(_borne_out(part, asked, source) for part in parts)
+
+
+def _lead_holds(
+    asked: Statement, source: Document, parts: Sequence[Statement], *, yes: bool
+) -> bool:
+    """Whether the document agrees with a yes, or a no, to what is asked."""
+    wanted = asked.content - (FRAME_WORDS & asked.plain)
+    window = _window(wanted, asked, source, 1)
+    if not wanted or not window:
+        return False
+    best = window[0]
+    every = share(wanted, asked, best.content)
+    said = bool(parts) and best.negated != asked.negated and not best.absent
+    if yes:
+        both = _stems(_window(wanted, asked, source, 2))
+        values = wanted & asked.values
+        return not said and share(values, asked, both) == 1 and every >= _QUESTION_SHARE
+    return said or every < 1 or best.negated != asked.negated
+
+
+def _borne_out(part: Statement, asked: Statement, source: Document) -> bool:
+    """Whether one part of an answer stands in the document."""
+    wanted = part.content - (FRAME_WORDS & part.plain)
+    if len(wanted) >= _SHORT and _running(part.text) in source.running:
+        return True
+    if part.absent or part.negated:
+        return _denial_holds(part, wanted, source)
+    own = (wanted & part.plain) - held(wanted & part.plain, part, asked.content)
+    best = next(iter(_window(wanted, part, source, 1)), None)
+    if not wanted or best is None:
+        return not wanted
+    around = source.around(best)
+    named = around if best.words & _PRONOUNS else best.content | (around & asked.content)
+    if not wanted & part.values <= named or share(own, part, source.everything) < _PLAIN_SHARE:
+        return False
+    return _stands_in(best, wanted, own, part) and (
+        len(wanted) > _SHORT or _stands_by_question(wanted, part, asked, source)
+    )
+
+
+def _stands_in(
+    best: Statement, wanted: frozenset[str], own: frozenset[str], part: Statement
+) -> bool:
+    """Whether ``best`` holds enough of a part, or of what is new in it, and does not deny it."""
+    new = (wanted & part.values) | own
+    enough = max(share(wanted, part, best.content), share(new, part, best.content))
+    return enough >= _ONE_SENTENCE and not _negated_there(wanted, part, best)
+
+
+def _negated_there(wanted: frozenset[str], part: Statement, best: Statement) -> bool:
+    """Whether the clause of ``best`` that holds most of ``wanted`` is negated."""
+    if not best.negated:
+        return False
+    clauses = [read(clause) for clause in _CLAUSE.split(best.text) if clause.strip()]
+    return max(clauses, key=lambda one: share(wanted, part, one.content)).negated
+
+
+def _stands_by_question(
+    wanted: frozenset[str], part: Statement, asked: Statement, source: Document
+) -> bool:
+    """Whether a short answer stands in a sentence that is about the question."""
+    if _ABOUT_DOCUMENT.search(asked.text):
+        return True
+    topic = asked.content - (FRAME_WORDS & asked.plain) - wanted
+    return any(
+        share(topic, asked, one.content) >= _QUESTION_SHARE
+        for one in source.sentences
+        if share(wanted, part, one.content) >= _ONE_SENTENCE
+    )
+
+
+def _denial_holds(part: Statement, wanted: frozenset[str], source: Document) -> bool:
+    """A denial holds where the document denies it too, or holds no such value.
+
+    What stands before the negation is asserted, unless something is said to be absent.
+    """
+    cut = _NEGATION.search(part.text)
+    asserted = read(part.text[: cut.start()]).values if cut else frozenset[str]()
+    denied = read(part.text[cut.end() :]).values & wanted if cut else wanted & part.values
+    if not part.absent and not asserted <= source.everything:
+        return False
+    if not (wanted & part.values if part.absent else denied) <= source.everything:
+        return True
+    best = next(iter(_window(wanted, part, source, 1)), None)
+    if best is None or share(wanted, part, best.content) < _ONE_SENTENCE:
+        return True
+    return _negated_there(wanted, part, best)
+
+
+def _holds_kind(question: str, one: Statement, window: Sequence[Statement]) -> bool:
+    """Whether the sentences hold something of the kind that is asked for."""
+    asks = _ASKS.search(question)
+    what = asks["what"].lower() if asks else "what"
+    slots = [
+        slot for sentence in window for slot in sentence.slots if slot.value not in one.content
+    ]
+    kinds = {slot.kind for slot in slots}
+    if what in {"who", "whom", "whose", "where"}:
+        return "name" in kinds
+    if what == "when" or what.endswith(("year", "date", "month", "century", "decade")):
+        return "year" in kinds or (not what.endswith("year") and "number" in kinds)
+    if what.startswith("how ") and what != "how often":
+        return bool(kinds & {"number", "year"})
+    new = _stems(window) - one.content
+    return bool(new)
+
+
+def _window(wanted: frozenset[str], of: Statement, source: Document, most: int) -> list[Statement]:
+    """At most ``most`` sentences that together hold most of ``wanted``, best first."""
+    chosen: list[Statement] = []
+    rest = wanted
+    while rest and len(chosen) < most:
+        holding = {at for root in rest for at in source.places.get(root, ())}
+        exact = [source.sentences[at] for at in sorted(holding)]
+        near = sorted(exact, key=lambda one: -weight(rest & one.content, of))[:_CANDIDATES]
+        scored = [(held(rest, of, one.content), one) for one in near]
+        if not scored:
+            break
+        found, best = max(scored, key=lambda pair: (weight(pair[0], of), -len(pair[1].content)))
+        chosen.append(best)
+        rest -= found
+    return chosen
+
+
+def _running(text: str) -> str:
+    """The words in order, lower-case, a space around each."""
+    return f" {' '.join(_WORDS.findall(text.lower()))} "
+
+
+def _stems(sentences: Iterable[Statement]) -> frozenset[str]:
+    first, *others = *(sentence.content for sentence in sentences), frozenset[str]()
+    return first.union(*others) if any(others) else first  # one sentence may be all there is

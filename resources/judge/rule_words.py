@@ -1,0 +1,240 @@
+"""What a sentence states, in the terms the rule judge compares: names, numbers, plain words.
+
+Takes a sentence, gives a frozen ``Statement``; takes two of them, gives how much of the one
+the other holds. A name or a number weighs two, a plain word one. Plain words also match
+across common word families (write, author, novelist) and longer forms (play, player).
+
+Left out deliberately: order and grammar, but for the word before a name or number and the
+word after a number, which tell the places of two values alike.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from decomposerl.text.names import Word, name_runs
+from decomposerl.text.words import STOP_WORDS, parse, stem, word_set
+
+_WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?=[^\W\d_])[^\W\d_]+)?")
+_ABSENT = re.compile(
+    r"\b(?:not|never|no|nowhere|without|n['’]t)\b[^.;]{0,40}?\b(?:mention|list|stat|say|said|specif"
+    r"|includ|contain|describ|found in|given in|record|appear|refer|indicat|part of)\w*",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"1\d{3}|20\d{2}")
+_FAMILIES = (
+    "write wrote written writer author authored novelist novel essayist book penned pen",
+    "win won winner award awarded receive received recipient honour honours honor laureate prize",
+    "direct directed director film movie",
+    "found founded founder establish established set registered began begin begun started start",
+    "locate located lie lies situated based found",
+    "marry married wife husband spouse",
+    "die died death dead succumbed killed lost",
+    "born birth raised grew",
+    "play plays played player footballer footbal goalkeep",
+    "build built constructed erected put",
+    "buy bought acquired acquire purchased purchase take took taken",
+    "lead led head headed leader leadership chaired presided captain",
+    "make made produce produced manufacture manufactured turn create created",
+    "give gave given donated paid pay granted",
+    "discover discovered found isolated identified detected",
+    "say said stated claimed told reported",
+    "cause causes caused lead leads led due because",
+    "increase increased rise rose risen grew growth grow higher",
+    "decrease decreased fall fell fallen drop dropped decline declined lower reduce reduced",
+    "home house houses homes",
+    "work worked job employed employ earned career living",
+    "study studied degree graduated alumnus educated",
+    "name named called known",
+    "range native habitat live lives found",
+    "nation country land",
+    "us usa american america",
+)
+_FAMILY = {
+    root: at
+    for at, family in enumerate(_FAMILIES)
+    for root in {stem(word) for word in family.split()}
+}
+PLACING = word_set("in of by for with on from at to near as against under")
+"""Words that tell where a value stands: two values after the same one answer one question."""
+DATING = word_set(
+    "in of on during january february march april may june july august september october "
+    "november december"
+)
+"""The same of years."""
+_PLAIN_PLACING = word_set("in of by for with on from")
+_ROOT, _LONGER = 4, 4
+"""Letters that two forms of a plain word share at least, and that one has more at most."""
+_MANY = 200
+"""Stems from which on longer and shorter forms are looked up, not compared one by one."""
+_NAME_WEIGHT = 2
+FRAME_WORDS = frozenset(
+    map(
+        stem,
+        word_set(
+            "document text evidence passage article source page excerpt snippet table list lists "
+            "listed state states stated say says said mention mentions mentioned give gives given "
+            "show shows according confirm confirms confirmed explicitly clearly directly indicates "
+            "specified claim question answer true false therefore thus currently provided based "
+            "specifically describes described notes called actually instead fact same also"
+        ),
+    )
+)
+"""Stems that talk about the document, not about the world."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A value with its place: the function word before it, its kind, the stem after it.
+
+    ``kind`` is name, year or number; ``value`` a stem.
+    """
+
+    before: str
+    kind: str
+    value: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One sentence. ``names``, ``numbers`` and ``plain`` are stems and do not overlap.
+
+    ``content`` holds all stems, ``values`` names and numbers. ``absent`` says that something
+    is not mentioned, listed or said.
+    """
+
+    text: str
+    names: frozenset[str]
+    numbers: frozenset[str]
+    plain: frozenset[str]
+    content: frozenset[str]
+    values: frozenset[str]
+    words: frozenset[str]
+    slots: tuple[Slot, ...]
+    negated: bool
+    absent: bool
+    doubts: bool
+
+
+@lru_cache(maxsize=50_000)
+def read(sentence: str) -> Statement:
+    """Take one sentence apart."""
+    parsed = parse(sentence)
+    tokens = _WORD.findall(sentence)
+    names = parsed.names | _opening_names(tokens)
+    return Statement(
+        text=sentence,
+        names=names,
+        numbers=parsed.numbers,
+        plain=parsed.content - names - parsed.numbers,
+        content=parsed.content | names,
+        values=names | parsed.numbers,
+        words=parsed.words,
+        slots=tuple(_slots(tokens, names)),
+        negated=parsed.negated,
+        absent=_ABSENT.search(sentence) is not None,
+        doubts=parsed.doubts,
+    )
+
+
+def weight(stems: Iterable[str], of: Statement) -> int:
+    """Names and numbers of ``of`` count twice."""
+    values = of.values
+    return sum(_NAME_WEIGHT if root in values else 1 for root in stems)
+
+
+def held(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset[str]:
+    """The ``wanted`` stems of ``of`` that ``by`` holds; values exactly, plain words loosely."""
+    found = wanted & by
+    loose = (wanted - found) & of.plain
+    if not loose:
+        return found
+    families, alike = _looser(by)
+    return found | {root for root in loose if _FAMILY.get(root) in families or alike(root)}
+
+
+def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
+    """Weight of the ``wanted`` stems of ``of`` that ``by`` holds, 0..1; 1 where none is."""
+    if not wanted:
+        return 1.0
+    return weight(held(wanted, of, by), of) / weight(wanted, of)
+
+
+def _looser(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
+    """The families of ``by``, and the test whether it holds another form of a stem."""
+    if len(by) > _MANY:
+        return _index(by)
+    return _families(by), partial(_alike, by=by)
+
+
+@lru_cache(maxsize=16)
+def _index(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
+    """The same for the many stems of a document, which many parts are held against."""
+    starts = frozenset(one[:end] for one in by for end in _shorter(one))
+
+    def alike(root: str) -> bool:
+        return root in starts or any(root[:end] in by for end in _shorter(root))
+
+    return _families(by), alike
+
+
+def _families(by: frozenset[str]) -> frozenset[int]:
+    return frozenset(_FAMILY[root] for root in by if root in _FAMILY)
+
+
+def _shorter(root: str) -> range:
+    """Lengths of the forms of ``root`` that are not longer than it."""
+    return range(max(_ROOT, len(root) - _LONGER), len(root) + 1)
+
+
+def _alike(root: str, by: frozenset[str]) -> bool:
+    """Whether one of ``by`` is a longer or shorter form of ``root``."""
+    if len(root) < _ROOT:
+        return False
+    return any(
+        len(other) >= _ROOT
+        and abs(len(other) - len(root)) <= _LONGER
+        and (other.startswith(root) or root.startswith(other))
+        for other in by
+    )
+
+
+def _opening_names(tokens: list[str]) -> frozenset[str]:
+    """The stems of a name that opens the sentence, where a capital alone proves nothing."""
+    opening = [Word(token, space=True) for token in tokens[:4]]
+    run = next(iter(name_runs(opening)), None) if opening else None
+    if run is None or run[0] > 0:
+        return frozenset()
+    lower = [token.lower() for token in tokens[: run[1]]]
+    return frozenset(
+        stem(token) for token in lower if token not in STOP_WORDS and not stem(token)[0].isdigit()
+    )
+
+
+def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
+    """Each number, and the last word of each run of name words, with its neighbours."""
+    lower = [token.lower() for token in tokens]
+    stems = [stem(low) if low not in STOP_WORDS else "" for low in lower]
+    start = 0
+    for at, root in enumerate(stems):
+        is_name = root in names and root != ""
+        if at and not (is_name and stems[at - 1] in names):
+            start = at
+        after = stems[at + 1] if at + 1 < len(stems) else ""
+        if root and root[0].isdigit():
+            kind = "year" if _YEAR.fullmatch(root) else "number"
+            yield Slot(_before(lower, at), kind, root, after)
+        elif is_name and after not in names:
+            yield Slot(_before(lower, start), "name", root, after)
+        elif root and not is_name and _before(lower, at) in _PLAIN_PLACING:
+            yield Slot(_before(lower, at), "plain", root, after)
+
+
+def _before(lower: list[str], at: int) -> str:
+    """The word before a value, articles passed over; empty at the start."""
+    place = at - 1
+    while place >= 0 and lower[place] in {"the", "a", "an", "its", "his", "her", "their"}:
+        place -= 1
+    return lower[place] if place >= 0 else ""

@@ -1,1 +1,0 @@
-"""MiniCheck: a verifier in process and one behind an endpoint, over the same chunks."""

@@ -1,0 +1,1 @@
+"""The tiny policy: checkpoint, tokenizer, warm start."""

@@ -1,0 +1,266 @@
+"""The warm start of the tiny policy: its shape, its lessons, and the imitation of them.
+
+Takes settings, gives the model folder that ``resources.policy_tiny.folder`` copies
+(``python -m studies.warm_start`` makes it anew).
+
+Left out deliberately: reading whole documents, and anything beyond the invented world.
+"""
+
+import copy
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from decomposerl.errors import ConfigError
+from resources.policy_tiny.circuit import Words, wire_copying
+from resources.policy_tiny.examples import Example, batches, encoded
+from resources.policy_tiny.folder import PROMPT, VIEW
+from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START, train_tokenizer
+from resources.training.checkpoints import empty_folder, folder_aside, publish_folder
+from sample.policy_lessons import HELD, MISSING, lessons
+
+Progress = Callable[[int, float], None]
+"""Told the step and the running mean of the loss."""
+_TOKENIZED = 8_000
+"""Lessons that the tokenizer is trained on."""
+_MARKED = (START, EVIDENCE, CLAIM, f" {HELD}", f" {MISSING}")
+"""What the circuit is written around."""
+_DECAY = 0.01
+"""Weight decay."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmStart:
+    """The model's shape and how it is warm-started; the defaults made the checkpoint.
+
+    ``initializer_range`` is about 1 / sqrt(hidden): with transformers' 0.02 attention stays
+    flat at this size and nothing is learnt. The last ``flawed_share`` of the steps imitates
+    lessons of which the share ``flaws`` has a flaw; 0 trains on clean traces alone.
+    ``prompt_weight`` is the loss weight of a prompt's token, ``decision_weight`` that of a yes or
+    no, of a mark and of a verdict; any other token of a trace has 1.
+    """
+
+    vocabulary: int = 1536
+    hidden: int = 96
+    layers: int = 3
+    heads: int = 3
+    intermediate: int = 192
+    initializer_range: float = 0.1
+    pool: int = 20_000
+    steps: int = 1_600
+    batch: int = 16
+    learning_rate: float = 3e-3
+    warmup: int = 100
+    flawed_share: float = 0.15
+    flaws: float = 0.8
+    prompt_weight: float = 0.15
+    decision_weight: float = 6.0
+    seed: int = 20
+
+
+def warm_start(
+    settings: WarmStart, folder: Path, progress: Progress, control: Path | None = None
+) -> Path:
+    """Make the tokenizer, train the model, save both in ``folder`` in 16 bits.
+
+    ``control`` receives the model that the same first steps make where the last ones go on with
+    clean traces. On one machine the same settings give the same bytes. Torch's threads and
+    random state are afterwards what they were.
+
+    Raises:
+        ConfigError: the vocabulary is too small to hold the marks.
+    """
+    with _alone():
+        return _warm_started(settings, folder, progress, control)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One thread and a random state of our own; both are given back."""
+    import torch
+
+    threads = torch.get_num_threads()
+    with torch.random.fork_rng(devices=[]):
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _warm_started(
+    settings: WarmStart, folder: Path, progress: Progress, control: Path | None
+) -> Path:
+    clean = list(islice(lessons(settings.seed, VIEW), settings.pool))
+    flawed = list(islice(lessons(settings.seed + 1, VIEW, settings.flaws), settings.pool // 4))
+    texts = (f"{one.view}\n{one.claim}\n{one.trace}" for one in clean[:_TOKENIZED])
+    tokenizer = train_tokenizer(texts, settings.vocabulary)
+    first = round(settings.steps * (1 - settings.flawed_share))
+    taught = encoded(clean, tokenizer)
+    model = _model(settings, tokenizer)
+    course = _Course(settings, model, tokenizer, progress)
+    course.follow(taught, first)
+    middle = course.state()
+    if control is not None:
+        course.follow(taught, settings.steps - first)
+        _save(course.model, tokenizer, settings, control)
+    course.restore(middle)
+    course.follow(encoded(flawed, tokenizer), settings.steps - first)
+    return _save(course.model, tokenizer, settings, folder)
+
+
+def _save(model: Any, tokenizer: Any, settings: WarmStart, folder: Path) -> Path:  # noqa: ANN401 - transformers' types
+    """Write the folder beside its place and move it there; the model itself stays in 32 bits."""
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    aside = folder_aside(folder)
+    empty_folder(aside)
+    copy.deepcopy(model).half().save_pretrained(aside)
+    tokenizer.save_pretrained(aside)
+    shutil.copyfile(PROMPT, aside / "policy.md")
+    (aside / "warm_start.json").write_text(json.dumps(asdict(settings), indent=2) + "\n", "utf-8")
+    publish_folder(aside, folder)
+    return folder
+
+
+def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transformers' types
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    torch.default_generator.manual_seed(settings.seed)  # all is drawn there, whatever the device
+    model = Qwen2ForCausalLM(
+        Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=settings.hidden,
+            num_hidden_layers=settings.layers,
+            num_attention_heads=settings.heads,
+            num_key_value_heads=settings.heads,
+            intermediate_size=settings.intermediate,
+            max_position_embeddings=2048,
+            initializer_range=settings.initializer_range,
+            rope_parameters={"rope_type": "default", "rope_theta": 1e8},
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+    wire_copying(model, _words(tokenizer))
+    return model
+
+
+def _words(tokenizer: Any) -> Words:  # noqa: ANN401 - a transformers tokenizer
+    """What the circuit must know of the vocabulary.
+
+    Raises:
+        ConfigError: it is too small: a mark is no token.
+    """
+    cut = {mark: tokenizer.encode(mark, add_special_tokens=False) for mark in _MARKED}
+    if several := [mark.strip() for mark, ids in cut.items() if len(ids) > 1]:
+        told = " and ".join(several)
+        raise ConfigError(f"a vocabulary of {len(tokenizer)} is too small: no token for {told}")
+    opening, evidence, claim, held, missing = (ids[0] for ids in cut.values())
+    return Words(opening=opening, evidence=evidence, claim=claim, held=held, missing=missing)
+
+
+class _Course:
+    """A model on its way through the lessons: its rate goes up, stays to the middle, then falls."""
+
+    def __init__(self, settings: WarmStart, model: Any, tokenizer: Any, progress: Progress) -> None:  # noqa: ANN401 - transformers' types
+        self.settings, self.model, self.progress = settings, model, progress
+        self.pad = tokenizer.pad_token_id
+        self.decisions = tokenizer.convert_tokens_to_ids(["<answer>", "<verification>"])
+        self.marks = [tokenizer.encode(f" {mark}")[0] for mark in (HELD, MISSING)]
+        self.optimizers = _optimizers(model, settings.learning_rate)
+        self.step, self.mean = 0, 0.0
+
+    def state(self) -> dict[str, Any]:
+        """A copy of all that ``restore`` needs."""
+        return copy.deepcopy(
+            {
+                "model": self.model.state_dict(),
+                "optimizers": [one.state_dict() for one in self.optimizers],
+                "place": (self.step, self.mean),
+            }
+        )
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to where ``state`` was taken."""
+        self.model.load_state_dict(state["model"])
+        for optimizer, held in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(held)
+        self.step, self.mean = state["place"]
+
+    def follow(self, pool: list[Example], steps: int) -> None:
+        """Imitate so many batches of a pool; the order depends on the step reached alone."""
+        rng = random.Random(self.settings.seed + self.step)  # noqa: S311 - an order needs no secrets
+        for batch in islice(batches(pool, self.settings.batch, rng), steps):
+            self._imitate(batch)
+
+    def _imitate(self, batch: list[Example]) -> None:
+        import torch
+
+        rate = self.settings.learning_rate * _factor(self.step, self.settings)
+        loss = self._loss(batch)
+        self.model.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+        self.step += 1
+        self.mean = 0.95 * self.mean + 0.05 * loss.item() if self.step > 1 else loss.item()
+        self.progress(self.step, self.mean)
+
+    def _loss(self, batch: list[Example]) -> Any:  # noqa: ANN401 - a torch tensor
+        """The weighted mean of the next-token loss.
+
+        No attention mask: padding stands at the end, and a token sees only what precedes it.
+        """
+        import torch
+
+        longest = max(len(head) + len(tail) for head, tail in batch)
+        tokens = torch.full((len(batch), longest), self.pad)
+        weights = torch.zeros(len(batch), longest)
+        for row, (head, tail) in enumerate(batch):
+            tokens[row, : len(head) + len(tail)] = torch.tensor(head + tail)
+            weights[row, 1 : len(head)] = self.settings.prompt_weight
+            weights[row, len(head) : len(head) + len(tail)] = 1.0
+        decided = torch.isin(tokens[:, :-1], torch.tensor(self.decisions))
+        decided |= torch.isin(tokens[:, 1:], torch.tensor(self.marks)) & (weights[:, 1:] == 1)
+        weights[:, 1:][decided] = self.settings.decision_weight
+        counted = weights[:, 1:] > 0
+        states = self.model.model(input_ids=tokens).last_hidden_state[:, :-1]
+        losses = torch.nn.functional.cross_entropy(
+            self.model.lm_head(states[counted]), tokens[:, 1:][counted], reduction="none"
+        )
+        weight = weights[:, 1:][counted]
+        return (losses * weight).sum() / weight.sum()
+
+
+def _optimizers(model: Any, rate: float) -> tuple[Any, Any]:  # noqa: ANN401 - torch's types
+    """Muon for the layers' matrices (a third fewer steps than AdamW's here), AdamW for the rest."""
+    import torch
+
+    layers = [each for each in model.model.layers.parameters() if each.ndim > 1]
+    known = {id(each) for each in layers}
+    rest = [each for each in model.parameters() if id(each) not in known]
+    return (
+        torch.optim.Muon(layers, lr=rate, weight_decay=_DECAY, adjust_lr_fn="match_rms_adamw"),
+        torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.98), weight_decay=_DECAY),
+    )
+
+
+def _factor(step: int, settings: WarmStart) -> float:
+    """The learning rate's share at a step: up, level to the middle, down to a fiftieth."""
+    half = settings.steps / 2
+    fall = 1.0 if step < half else max(0.02, (settings.steps - step) / half)
+    return min(1.0, (step + 1) / settings.warmup) * fall

@@ -1,0 +1,1 @@
+"""Processes of our own: interrupts, children that end with their starter."""

@@ -1,0 +1,225 @@
+"""Frames to Parquet and back: atomic, schema-checked, content-hashed.
+
+An asset's value is a ``StageOutput``; it lands as ``<key>.parquet`` with its drops,
+rejects, pairs, selection cells and run record beside it. Each file is written to a
+temporary name in the same folder and renamed, the asset's own file after its side tables
+and the run record last, so a killed run leaves the previous data or the new data, never
+half of either. The SHA-256 of the Parquet file is the asset's data version.
+
+A partition has a file and a run record of its own: ``<key>/<partition>.parquet``.
+
+Left out deliberately: partitions inside a file and any knowledge of what a stage does.
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import dagster as dg
+import polars as pl
+from pydantic import PrivateAttr
+from upath import UPath
+
+from decomposerl import schemas
+from decomposerl.errors import SchemaError, SourceFileError, TooManyRejects
+from decomposerl.table import Table
+from resources.store.paths import LocalPath
+from resources.store.profile_defaults import ProfileDefaults
+from resources.store.temporary import replace_file
+
+_TABLES = {
+    "rule_filtered": schemas.RULE_FILTERED,
+    "difficulty_band": schemas.DIFFICULTY_BAND,
+    "deduplicated": schemas.DEDUPLICATED,
+    "decontaminated": schemas.DECONTAMINATED,
+    "silver_decomposed": schemas.SILVER_DECOMPOSED,
+    "diversity_selected": schemas.DIVERSITY_SELECTED,
+    "training_claims": schemas.TRAINING_CLAIMS,
+    "training_claims_random": schemas.TRAINING_CLAIMS,
+    "chat_replies": schemas.CHAT_REPLIES,
+    "attrition": schemas.ATTRITION,
+    "calibrations": schemas.CALIBRATIONS,
+    "leaderboard": schemas.LEADERBOARD,
+    "comparison": schemas.COMPARISON,
+}
+_FOLDERS = {
+    "claims": schemas.CLAIMS,
+    "benchmark": schemas.BENCHMARK_CLAIMS,
+    "predictions": schemas.PREDICTIONS,
+    "scores": schemas.SCORES,
+}
+_SIDE_OF = {"rejects": "claims/", "calls": "predictions/"}  # what a folder is beside, in its names
+
+
+def table_of(key: str) -> Table:
+    """The table that an asset's frame must conform to (``key`` has slashes).
+
+    Raises:
+        SchemaError: no table is declared for the key.
+    """
+    folder, _, name = key.partition("/")
+    table = _FOLDERS.get(folder) if name else _TABLES.get(key)
+    if table is None:
+        raise SchemaError(f"no table is declared for asset '{key}'")
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """What one materialization did; the columns of ``schemas.STAGE_RUNS``."""
+
+    stage: str
+    run_id: str
+    finished_at: str
+    seconds: float
+    rows_in: int
+    rows_kept: int
+    rows_dropped: int
+    rows_rejected: int
+    engine: str | None
+    engine_calls: int
+    engine_hits: int
+    config: str
+    step_engines: str = "{}"
+    status: str = "ok"
+    data_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StageOutput:
+    """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record.
+
+    ``pairs`` (``PAIRS``) is there where the run was asked to keep them, ``cells``
+    (``SELECTION_CELLS``) where the stage selects, ``calls`` (``CALLS``) where it predicts.
+    """
+
+    kept: pl.DataFrame
+    run: StageRun
+    drops: pl.DataFrame | None = None
+    rejects: pl.DataFrame | None = None
+    pairs: pl.DataFrame | None = None
+    cells: pl.DataFrame | None = None
+    calls: pl.DataFrame | None = None
+
+
+def write_parquet(frame: pl.DataFrame, target: Path) -> None:
+    """Write one frame atomically: zstd, with statistics, rows in the order given."""
+    replace_file(
+        target,
+        lambda path: frame.rechunk().write_parquet(path, compression="zstd", statistics=True),
+    )
+
+
+def file_sha256(path: Path) -> str:
+    """Hex SHA-256 of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """Reads what lies under ``DECOMPOSERL_DATA``; the IO manager writes it."""
+
+    base_dir: LocalPath
+
+    @property
+    def path(self) -> Path:
+        """The folder itself."""
+        return Path(self.base_dir)
+
+    def read(self, key: str, columns: list[str] | None = None) -> pl.DataFrame:
+        """Some columns of one Parquet file by key, e.g. ``drops/rule_filtered``."""
+        return pl.read_parquet(self.path / f"{key}.parquet", columns=columns)
+
+    def exists(self, key: str) -> bool:
+        """Whether the Parquet file of a key is there."""
+        return (self.path / f"{key}.parquet").is_file()
+
+    @contextmanager
+    def keeping_rejects(self, key: str) -> Iterator[None]:
+        """Write the rejects of a corpus that has too many of them, and let its error pass."""
+        try:
+            yield
+        except TooManyRejects as error:
+            path = self.path / "rejects" / f"{key.removeprefix(_SIDE_OF['rejects'])}.parquet"
+            if isinstance(error.rejects, pl.DataFrame):
+                write_parquet(schemas.REJECTS.conform(error.rejects), path)
+                raise TooManyRejects(f"{error}; all of them: {path}", error.rejects) from error
+            raise
+
+    def run(self, key: str) -> dict[str, Any]:
+        """The run record of an asset (``schemas.STAGE_RUNS``)."""
+        record: dict[str, Any] = json.loads(run_path(self.path, key).read_text("utf-8"))
+        return record
+
+
+def run_path(base: Path, key: str) -> Path:
+    """Where the run record of an asset lies."""
+    return base / "stage_runs" / f"{key.replace('/', '__')}.json"
+
+
+class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager):
+    """Stores each asset's ``StageOutput`` under ``base_dir`` and loads frames back."""
+
+    base_dir: LocalPath
+    # Pydantic takes an unannotated class attribute for a field.
+    extension: ClassVar[str | None] = ".parquet"  # type: ignore[misc]
+    _base_path: UPath = PrivateAttr()
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002 - Dagster's signature
+        """Resolve the base folder once a run."""
+        self._base_path = UPath(self.base_dir)
+
+    def dump_to_path(self, context: dg.OutputContext, obj: StageOutput, path: UPath) -> None:
+        """Write side tables, then the frame, then the run record, each atomically.
+
+        Raises:
+            SchemaError: a frame does not conform to its table.
+        """
+        base, key = Path(self.base_dir), "/".join(context.asset_key.path)
+        kept = table_of(key).conform(obj.kept)
+        if context.has_asset_partitions:
+            key = f"{key}/{context.asset_partition_key}"
+        for folder, frame, table in (
+            ("drops", obj.drops, schemas.DROPS),
+            ("rejects", obj.rejects, schemas.REJECTS),
+            ("pairs", obj.pairs, schemas.PAIRS),
+            ("selection_cells", obj.cells, schemas.SELECTION_CELLS),
+            ("calls", obj.calls, schemas.CALLS),
+        ):
+            side = key.removeprefix(_SIDE_OF.get(folder, ""))
+            side_path = base / folder / f"{side}.parquet"
+            if frame is not None:
+                write_parquet(table.conform(frame), side_path)
+            elif folder == "pairs":  # those of an earlier run are not of this one
+                side_path.unlink(missing_ok=True)
+        target = Path(str(path))
+        write_parquet(kept, target)
+        version = file_sha256(target)
+        context.step_context.set_data_version(context.asset_key, dg.DataVersion(version))
+        record = json.dumps(dataclasses.asdict(dataclasses.replace(obj.run, data_version=version)))
+        replace_file(run_path(base, key), lambda p: p.write_text(record, "utf-8"))
+
+    def load_from_path(self, context: dg.InputContext, path: UPath) -> pl.DataFrame:
+        """Read one asset's frame and check it against its table.
+
+        Raises:
+            SourceFileError: the file is not there, or cannot be read.
+            SchemaError: the file holds another table than its key promises.
+        """
+        key = "/".join(context.asset_key.path)
+        try:
+            return table_of(key).conform(pl.read_parquet(str(path)))
+        except FileNotFoundError as error:
+            raise SourceFileError(f"{path} is not there; materialize '{key}' first") from error
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise SourceFileError(
+                f"{path} cannot be read ({error}); materialize '{key}' again"
+            ) from error
+        except SchemaError as error:
+            hint = f"if an earlier version wrote {path}, materialize '{key}' again"
+            raise SchemaError(f"{error}; {hint}") from error

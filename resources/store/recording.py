@@ -1,0 +1,254 @@
+"""One stage's result as a materialization: timed, counted, drawn, ready for the UI.
+
+Takes what a stage computed (frames of ``decomposerl.schemas``) and gives a
+``MaterializeResult`` whose metadata shows rows in, kept and dropped by reason and source,
+label balance, token histogram, configuration and a truncated sample.
+
+Left out deliberately: any decision. Tables and pictures come from ``decomposerl.reports``.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import dagster as dg
+import polars as pl
+from pydantic import BaseModel
+
+from decomposerl.claims.claim_collector import unknown_labels
+from decomposerl.claims.load import Loaded
+from decomposerl.printable import printable
+from decomposerl.reports import figures
+from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.stage_page import StagePage, stage_page
+from decomposerl.schemas import DROPS
+from resources.store.parquet import StageOutput, StageRun
+
+_KEYS = ["claim_id", "source", "label"]
+_MEANING = {
+    "not_available": "none of its files is in the corpora folder; the frame is empty",
+    "off_by_terms": "its terms allow evaluation only; it gives no training claim",
+    "truncated": "a file ends in the middle; the rows before the cut were kept",
+    "empty": "one of its files is there and holds no row",
+    "limited": "a short run over some of the claims, as the limit said; it is no measure",
+    "nothing_to_ask": "no claim has both a label and evidence",
+}
+
+
+class Counted(Protocol):
+    """An engine behind a result store: its name and what this run asked of it."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the program behind the port."""
+        ...
+
+    @property
+    def calls(self) -> int:
+        """Items sent to the engine."""
+        ...
+
+    @property
+    def hits(self) -> int:
+        """Items answered from stored results."""
+        ...
+
+    def details(self) -> Mapping[str, int | float | str]:
+        """What else it counted, by name: HTTP calls, money, failures by reason; and examples."""
+        ...
+
+
+class StageRecorder:
+    """Started at the top of an asset; ``result`` ends the clock and builds the output."""
+
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        settings: BaseModel | None = None,
+        *engines: Counted,
+        part: str = "",
+    ) -> None:
+        """``settings`` is echoed into the metadata, ``engines`` are counted.
+
+        ``part`` is the partition, empty where the asset has none.
+        """
+        self._context, self._engines = context, engines
+        self._settings: dict[str, Any] = {} if settings is None else settings.model_dump()
+        self._key = "/".join([*context.asset_key.path, *filter(None, [part])])
+        self._started = time.perf_counter()
+
+    def result(
+        self,
+        rows_in: pl.DataFrame,
+        kept: pl.DataFrame,
+        drops: pl.DataFrame | None,
+        extra: Mapping[str, Any] | None = None,
+        engines: Mapping[str, str] | None = None,
+        **beside: pl.DataFrame | None,
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of a funnel stage.
+
+        ``rows_in`` needs ``claim_id``, ``source``, ``label``, ``claim``; ``kept`` is the
+        stage's table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing
+        itself; ``engines`` are those of its steps; ``beside`` are the further frames of
+        ``StageOutput``, by name.
+        """
+        keys = rows_in.select(_KEYS)
+        page = stage_page(self._key, rows_in, kept, _or_empty(drops), self._settings)
+        run = self._run(rows_in.height, kept, drops)
+        run = replace(run, step_engines=json.dumps(dict(engines or {})))
+        output = StageOutput(kept, run, drops, **beside)
+        metadata = self._metadata(page, output.run) | dict(extra or {})
+        if engines:
+            metadata["engine of each step"] = dg.MetadataValue.json(dict(engines))
+        if output.pairs is not None:
+            metadata |= {
+                f"{kind} pairs": rows for kind, rows in output.pairs["kind"].value_counts().rows()
+            }
+        metadata["rows by source"] = picture(
+            figures.drops_by_source_png(keys, kept, _or_empty(drops))
+        )
+        if "evidence_tokens" in kept.columns and kept.height:
+            metadata["evidence tokens"] = picture(figures.token_histogram_png(kept))
+        return dg.MaterializeResult(value=output, metadata=metadata)
+
+    def loaded(
+        self, loaded: Loaded, extra: Mapping[str, Any] | None = None
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of a source or benchmark that was read from native files."""
+        keys = pl.concat([loaded.claims.select(_KEYS), loaded.drops.select(_KEYS)])
+        page = stage_page(self._key, keys, loaded.claims, loaded.drops, self._settings)
+        run = self._run(
+            loaded.rows_read, loaded.claims, loaded.drops, loaded.rejects, loaded.status
+        )
+        metadata = self._metadata(page, run) | dict(extra or {})
+        metadata |= {
+            "status": loaded.status,
+            "rows rejected": loaded.rejects.height,
+            "rejects": dg.MetadataValue.md(_rejects_md(loaded.rejects)),
+            "native files": dg.MetadataValue.json(list(loaded.files)),
+        }
+        if loaded.status != "ok":
+            self._context.log.warning(f"{self._key}: {_MEANING.get(loaded.status, loaded.status)}")
+        if loaded.rejects.height:
+            self._context.log.warning(f"{self._key}: {_first_rejects(loaded.rejects)}")
+        if labels := unknown_labels(loaded.rejects):
+            self._context.log.warning(f"{self._key}: unknown labels: {labels}")
+            metadata["unknown labels"] = labels
+        output = StageOutput(loaded.claims, run, loaded.drops, loaded.rejects)
+        return dg.MaterializeResult(value=output, metadata=metadata)
+
+    def table(
+        self, frame: pl.DataFrame, metadata: Mapping[str, Any]
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of a report table, which keeps and drops no claims."""
+        output = StageOutput(frame, self._run(frame.height, frame, None))
+        return dg.MaterializeResult(value=output, metadata=metadata)
+
+    def evaluated(
+        self,
+        frame: pl.DataFrame,
+        rows_in: int,
+        status: str,
+        metadata: Mapping[str, Any],
+        **beside: pl.DataFrame,
+    ) -> dg.MaterializeResult[StageOutput]:
+        """The materialization of predictions or scores; what is no row of ``frame`` is no drop.
+
+        ``beside`` are the further frames of ``StageOutput``, by name.
+        """
+        run = self._run(rows_in, frame, None, status=status)
+        if status != "ok":
+            self._context.log.warning(f"{self._key}: {_MEANING.get(status, status)}")
+        shown: dict[str, Any] = {"status": status, "seconds": run.seconds}
+        if self._engines:
+            shown |= self._counted(run)
+        output = StageOutput(frame, run, **beside)
+        return dg.MaterializeResult(value=output, metadata={**shown, **metadata})
+
+    def _run(
+        self,
+        rows_in: int,
+        kept: pl.DataFrame,
+        drops: pl.DataFrame | None,
+        rejects: pl.DataFrame | None = None,
+        status: str = "ok",
+    ) -> StageRun:
+        run = StageRun(
+            stage=self._key,
+            run_id=self._context.run.run_id,
+            finished_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            seconds=round(time.perf_counter() - self._started, 3),
+            rows_in=rows_in,
+            rows_kept=kept.height,
+            rows_dropped=_height(drops),
+            rows_rejected=_height(rejects),
+            engine=", ".join(sorted({engine.engine for engine in self._engines})) or None,
+            engine_calls=sum(engine.calls for engine in self._engines),
+            engine_hits=sum(engine.hits for engine in self._engines),
+            config=json.dumps(self._settings, sort_keys=True),
+            status=status,
+        )
+        self._context.log.info(
+            f"{self._key}: {run.rows_in:,} in, {run.rows_kept:,} kept, {run.rows_dropped:,} "
+            f"dropped, {run.rows_rejected:,} rejected, {run.seconds:.1f} s, "
+            f"{run.engine_calls:,} engine calls"
+        )
+        return run
+
+    def _metadata(self, page: StagePage, run: StageRun) -> dict[str, Any]:
+        if page.struck:
+            names = ", ".join(page.struck)
+            self._context.log.warning(f"{self._key}: removed most of {names}; see its 'guard'")
+        return {
+            "dagster/row_count": page.rows_kept,
+            **page.numeric,
+            "drops by reason": dg.MetadataValue.md(page.by_reason_md),
+            "by source": dg.MetadataValue.md(page.by_source_md),
+            "label balance": dg.MetadataValue.md(page.label_balance_md),
+            "sample": dg.MetadataValue.md(page.sample_md),
+            "guard": dg.MetadataValue.md(page.guard_md or "no source lost suspiciously much"),
+            "close calls": dg.MetadataValue.md(page.close_md or "none"),
+            "settings": dg.MetadataValue.md(page.settings_md),
+            **self._counted(run),
+            "seconds": run.seconds,
+        }
+
+    def _counted(self, run: StageRun) -> dict[str, Any]:
+        """Which engines answered, how often, and what else they counted."""
+        return {
+            "engine": run.engine or "none",
+            "engine calls": run.engine_calls,
+            "engine results reused": run.engine_hits,
+            **{name: n for engine in self._engines for name, n in engine.details().items()},
+        }
+
+
+def picture(png: bytes) -> dg.MarkdownMetadataValue:
+    """A PNG as metadata that the UI draws in place."""
+    return dg.MetadataValue.md(figures.data_uri(png))
+
+
+def _height(frame: pl.DataFrame | None) -> int:
+    return 0 if frame is None else frame.height
+
+
+def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
+    return DROPS.empty() if drops is None else drops
+
+
+def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:
+    rows = rejects.head(most).iter_rows(named=True)
+    places = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
+    return f"{rejects.height} rejected rows in the rejects table, e.g. {printable(places, keep='')}"
+
+
+def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:
+    if rejects.is_empty():
+        return "none"
+    rows = rejects.select("file", "row", "field", "reason", "detail").head(most).rows()
+    table = markdown_table(["file", "row", "field", "reason", "detail"], rows)
+    return f"{rejects.height} rows; the first {len(rows)}:\n\n{table}"

@@ -1,0 +1,40 @@
+"""The base of every Dagster resource whose engine's results are stored."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from resources.store.paths import LocalPath
+from resources.store.profile_defaults import ProfileDefaults
+from resources.store.results import ResultStore
+
+
+class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """An engine whose results are kept."""
+
+    results_dir: LocalPath = Field(
+        description="folder of stored engine results, shared by all engines"
+    )
+
+    _closers: list[Callable[[], None]] = PrivateAttr(default_factory=list)
+
+    def store(self) -> ResultStore:
+        """All stored results."""
+        return ResultStore(Path(self.results_dir))
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:  # noqa: ARG002 - Dagster's signature
+        """Close what was opened, also when the run failed."""
+        try:
+            yield self
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the clients and stop the servers behind ``open``; may be called again."""
+        while self._closers:
+            self._closers.pop()()

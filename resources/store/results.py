@@ -1,0 +1,138 @@
+"""Engines with a memory: what was answered once is never asked again.
+
+Takes an engine of ``decomposerl.ports`` and a ``ResultStore``; gives an engine of the same
+port that asks only for what the store lacks, each distinct input once a pass, in batches
+that are stored as soon as they are answered. A second run over the same inputs calls
+nothing, and a killed run asks only for the rest.
+
+Left out deliberately: the files (``resources.store.shards``) and expiry; an engine whose answers
+change must change its ``engine`` name, which keeps its results apart.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from resources.store.shards import Shelf, key_of, slug
+
+Item = TypeVar("Item")
+Pair = tuple[str, str]
+Details = Callable[[], Mapping[str, int | float | str]]
+
+
+class ResultStore:
+    """All stored results below ``root``: ``<root>/<port>/<engine slug>/<shard>.parquet``."""
+
+    def __init__(self, root: Path) -> None:
+        """``root`` is made when the first result is written."""
+        self._root = root
+
+    def shelf(self, port: str, engine: str) -> Shelf:
+        """The results of one engine behind one port."""
+        return Shelf(self._root / port / slug(engine), engine)
+
+
+class Stored(Generic[Item]):
+    """What the wrapper of each port shares: counting, one pass, the progress bar."""
+
+    _port: str
+
+    def __init__(
+        self,
+        engine: Any,  # noqa: ANN401 - each subclass names its port
+        store: ResultStore,
+        batch_size: int = 256,
+        details: Details = dict,
+    ) -> None:
+        """``batch_size`` items are asked, and then stored, at a time."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
+        self._inner, self._store, self._batch_size = engine, store, batch_size
+        self._shelf: Shelf | None = None
+        self.details = details
+        """What else the engine counted (HTTP calls, money, failures by reason), by name."""
+        self.calls = 0
+        """Items sent to the engine since this object was made."""
+        self.hits = 0
+        """Items answered without the engine: stored earlier, or repeated in one pass."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the program behind the port."""
+        return str(self._inner.engine)
+
+    def _pass(
+        self,
+        items: Sequence[Item],
+        parts: Callable[[Item], tuple[str, ...]],
+        fill: Callable[[NDArray[np.int64], Any], None],
+        ask: Callable[[list[Item]], tuple[NDArray[np.int64], Any]],
+    ) -> NDArray[np.int64]:
+        """Answer every distinct item into the caller's memory.
+
+        ``fill`` takes positions among the distinct items and their stored values; ``ask``
+        sends items to the engine and gives which of them (indices) have a storable answer,
+        and those answers as an Arrow array. Returns each item's position, shape (n,).
+        """
+        from tqdm import tqdm
+
+        distinct: dict[str, int] = {}
+        kept: list[Item] = []
+        positions = np.empty(len(items), dtype=np.int64)
+        for row, item in enumerate(items):
+            key = key_of(*parts(item))
+            if key not in distinct:
+                distinct[key] = len(kept)
+                kept.append(item)
+            positions[row] = distinct[key]
+        shelf = self._shelf = self._shelf or self._store.shelf(self._port, self.engine)
+        todo = _recall(shelf, distinct, fill)
+        self.hits += len(items) - len(todo)
+        keys = list(distinct)
+        with tqdm(total=len(todo), desc=self._port, unit="item", disable=None) as bar:
+            for start in range(0, len(todo), self._batch_size):
+                batch = todo[start : start + self._batch_size]
+                answered, values = ask([kept[i] for i in batch])
+                self.calls += len(batch)
+                rows = batch[answered]
+                shelf.write([keys[i] for i in rows], values)
+                fill(rows, values)
+                bar.update(len(batch))
+        shelf.compact()
+        return positions
+
+
+def _recall(
+    shelf: Shelf, distinct: dict[str, int], fill: Callable[[NDArray[np.int64], Any], None]
+) -> NDArray[np.int64]:
+    """Fill in what the shelf holds; the positions it does not hold, in order."""
+    missing = np.ones(len(distinct), dtype=np.bool_)
+    for positions, values in shelf.read(distinct):
+        fill(positions, values)
+        missing[positions] = False
+    return np.flatnonzero(missing)
+
+
+def every_row(count: int) -> NDArray[np.int64]:
+    """Indices 0 to ``count - 1``: all items of a batch were answered."""
+    return np.arange(count, dtype=np.int64)
+
+
+def list_filler(out: list[Any]) -> Callable[[NDArray[np.int64], Any], None]:
+    """A ``fill`` that writes stored values into a list."""
+
+    def fill(rows: NDArray[np.int64], values: Any) -> None:  # noqa: ANN401 - an Arrow array
+        for row, answer in zip(rows, values.to_pylist(), strict=True):
+            out[row] = answer
+
+    return fill
+
+
+def string_lists(answers: Sequence[Sequence[str]]) -> Any:  # noqa: ANN401 - an Arrow array
+    """Lists of strings as an Arrow array."""
+    import pyarrow as pa
+
+    return pa.array([list(answer) for answer in answers], pa.list_(pa.string()))

@@ -1,0 +1,164 @@
+"""One writer at a time: of an asset or its partition in the data folder, of a run's folder.
+
+Takes a place and holds an advisory lock (``flock``) on a file, in which the holder writes who it
+is; a second writer is refused, or waits, and learns it from there. The kernel drops the lock
+with the process, however that ends, so a lock is never stale; the file stays. Readers take none:
+writers replace by rename.
+
+Left out deliberately: hosts that share the folder on a file system that does not pass locks on
+(NFS mounted with ``nolock`` or ``local_lock``); each host then locks for itself. Where a file
+system has no locks at all, the log says so and the work goes on.
+"""
+
+import errno
+import fcntl
+import functools
+import inspect
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from io import FileIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import dagster as dg
+
+from decomposerl.errors import ConfigError, DecomposeRLError
+from resources.store.parquet import DataFolder, ParquetTables
+
+_POLL_S = 0.2
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
+_Asset = TypeVar("_Asset", bound=Callable[..., Any])
+_held: dict[str, tuple[int, FileIO]] = {}
+"""Locks of this process by file, with the thread that took them."""
+
+
+def lock_path(data: Path, key: str) -> Path:
+    """The lock of an asset, or of ``<asset>/<partition>``."""
+    return data / ".locks" / f"{key.replace('/', '__')}.lock"
+
+
+@contextmanager
+def alone_in(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock file while ``what`` is written; another holder is waited for ``wait_s`` seconds.
+
+    Raises:
+        DecomposeRLError: another one still holds it; the message has its process, host and run.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = file.open("a+b", buffering=0)
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be written: {error}") from error
+    try:
+        _leave_behind(str(file))
+        _take(handle, what, time.monotonic() + wait_s)
+        _held[str(file)] = (threading.get_ident(), handle)
+        _sign(handle, run)
+        yield
+    finally:
+        if _held.get(str(file), (0, None))[1] is handle:
+            del _held[str(file)]
+        handle.close()
+
+
+def alone(asset: _Asset) -> _Asset:
+    """An asset's function that holds the asset's lock from its first line until all is stored.
+
+    Dagster stores what is yielded before it goes on, so that a generator outlasts the writing.
+    """
+
+    def writing(*args: object, **inputs: object) -> Iterator[Any]:
+        context = dg.AssetExecutionContext.get()
+        with _alone_with(context):
+            made = asset(*args, **inputs)
+            if inspect.isgenerator(made):
+                yield from made
+            else:
+                yield made
+
+    if inspect.isgeneratorfunction(asset):
+        return functools.wraps(asset)(writing)  # type: ignore[return-value]
+
+    @functools.wraps(asset)  # Dagster reads the output's type from a plain function alone
+    def write(*args: object, **inputs: object) -> Iterator[Any]:
+        return writing(*args, **inputs)
+
+    return write  # type: ignore[return-value]
+
+
+@contextmanager
+def _alone_with(context: dg.AssetExecutionContext) -> Iterator[None]:
+    """The lock of the asset, or of the one partition, that a step writes.
+
+    Raises:
+        ConfigError: the run takes a range of partitions.
+    """
+    key = "/".join(context.asset_key.path)
+    if context.assets_def.partitions_def is not None:
+        if not context.has_partition_key:
+            raise ConfigError(f"a run of {key} takes one partition: start one run for each")
+        key = f"{key}/{context.partition_key}"
+    with alone_in(lock_path(_data(context), key), key, context.run.run_id):
+        yield
+
+
+def _data(context: dg.AssetExecutionContext) -> Path:
+    """The data folder that the step reads or writes."""
+    for resource in context.resources.original_resource_dict.values():
+        if isinstance(resource, DataFolder | ParquetTables):
+            return Path(resource.base_dir)
+    raise ConfigError("a step has neither a data folder nor the tables' IO manager")
+
+
+def _leave_behind(file: str) -> None:
+    """Give up what an earlier, failed step of this thread left locked: it runs one at a time."""
+    thread, handle = _held.get(file, (0, None))
+    if handle is not None and thread == threading.get_ident():
+        del _held[file]
+        handle.close()
+
+
+def _take(handle: FileIO, what: str, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise DecomposeRLError(
+                    f"{what} is being written by {_holder(handle)}: wait for it, or end it"
+                ) from None
+            time.sleep(_POLL_S)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            dg.get_dagster_logger().warning(
+                f"{handle.name}: the file system has no locks ({error.strerror}), so a second run "
+                f"that writes {what} would not be noticed"
+            )
+            return
+        else:
+            return
+
+
+def _sign(handle: FileIO, run: str) -> None:
+    now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
+    who = {"pid": os.getpid(), "host": socket.gethostname(), "since": now, "run": run}
+    with suppress(OSError):  # on a full disk the lock holds all the same
+        handle.truncate(0)
+        handle.write(json.dumps(who).encode())
+
+
+def _holder(handle: FileIO) -> str:
+    handle.seek(0)
+    try:
+        who = json.loads(handle.read())
+        run = f", run {who['run']}" if who["run"] else ""
+        return f"process {who['pid']} on {who['host']} since {who['since']}{run}"
+    except (ValueError, KeyError, TypeError):  # it is just being written, or was edited
+        return "another process"

@@ -1,0 +1,1 @@
+"""The token counter port: the Dagster resource and its engines."""

@@ -1,0 +1,1 @@
+"""The verifier port: the Dagster resource and its engines."""

@@ -1,0 +1,188 @@
+"""MiniCheck's three encoders in process: Flan-T5-Large, DeBERTa-v3-Large, RoBERTa-Large.
+
+Takes (evidence, claim) pairs, gives P(supported) (Tang et al. 2024, the public models of
+2024). The models read chunks of the evidence beside the claim, batched by length so that
+little of a batch is padding.
+
+Left out deliberately: downloads (a missing model is an error that says the command),
+stored results (``resources.store.results``), and the 7B model
+(``resources.verifier.minicheck_hosted``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.errors import EngineMissing
+from resources.hub.download import cached_model
+from resources.hub.fingerprint import digest_of
+from resources.verifier.batches import Batch, batches
+from resources.verifier.chunks import words
+from resources.verifier.questions import ClaimSplit, questions
+
+ModelName = Literal["flan-t5-large", "deberta-v3-large", "roberta-large"]
+INSTALL = "pip install 'decomposerl[embed]'"
+RULES = 1
+"""Raise it when this file or its neighbours change any probability."""
+_REFUTED_ID, _SUPPORTED_ID = 3, 209
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What a published model was trained on: lengths in its tokens, ``budget`` in ``unit``."""
+
+    repo_id: str
+    budget: int
+    unit: Literal["words", "tokens"]
+    max_tokens: int
+    prefix: str = ""
+
+
+MODELS: dict[str, Published] = {
+    "flan-t5-large": Published(
+        "lytang/MiniCheck-Flan-T5-Large", 500, "words", 2_048, prefix="predict: "
+    ),
+    "deberta-v3-large": Published("lytang/MiniCheck-DeBERTa-v3-Large", 400, "tokens", 2_048),
+    "roberta-large": Published("lytang/MiniCheck-RoBERTa-Large", 400, "tokens", 512),
+}
+
+
+@dataclass(frozen=True)
+class LocalMiniCheck:
+    """A ``Verifier`` on transformers, loaded at the first pair.
+
+    ``path`` is a model folder; empty for ``revision`` (branch or commit) of the published
+    model in the hub's local cache. ``device`` is torch's name, for example ``cuda`` or
+    ``cpu``. ``batch_tokens`` is the most tokens of one batch, padding included. Neither is
+    part of ``engine``: float32 answers differ by less than 1e-5 between batch shapes.
+    """
+
+    model: ModelName = "flan-t5-large"
+    path: str = ""
+    revision: str = "main"
+    device: str = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    claim_split: ClaimSplit = "whole"
+    batch_tokens: int = 16_384
+
+    @cached_property
+    def engine(self) -> str:
+        """Model and revision (content hash, for a folder), and each setting that decides.
+
+        Raises:
+            EngineMissing: the model is not on this machine.
+        """
+        facts, folder = MODELS[self.model], self._folder
+        version = f"{folder.name}-{digest_of(folder)}" if self.path else folder.name[:12]
+        chunk = f"{facts.budget}{facts.unit}"
+        return f"minicheck:{self.model}@{version}:{self.dtype}:{chunk}:{self.claim_split}:r{RULES}"
+
+    def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """P(supported) of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
+
+        Raises:
+            EngineMissing: transformers, torch, the device or the model is not there.
+        """
+        facts = MODELS[self.model]
+        measure = words if facts.unit == "words" else self._token_counts
+        found = questions(pairs, facts.budget, measure, self.claim_split)
+        scores = np.empty(len(found.asked), dtype=np.float64)
+        for batch in batches([self._encoded(*asked) for asked in found.asked], self.batch_tokens):
+            scores[batch.rows] = self._scores(batch)
+        return found.combined(scores)
+
+    def _encoded(self, chunk: str, claim: str) -> list[int]:
+        """Token ids of one question, at most ``max_tokens``.
+
+        What does not fit is cut from the end of the chunk; the public code cuts the end of
+        the claim, so that another claim is judged than was asked.
+        """
+        facts, tokenizer = MODELS[self.model], self._tokenizer
+        ids = self._ids(f"{facts.prefix}{chunk}{tokenizer.eos_token}{claim}")
+        surplus = len(ids) - facts.max_tokens
+        if surplus <= 0:
+            return ids
+        separator = len(self._ids(facts.prefix + chunk)) - 1  # it ends the chunk alone, too
+        kept = ids[: max(separator - surplus, 0)] + ids[separator:]
+        return kept[: facts.max_tokens]
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, verbose=False)["input_ids"])
+
+    def _token_counts(self, texts: Sequence[str]) -> list[int]:
+        if not texts:
+            return []
+        found = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        return [len(ids) for ids in found["input_ids"]]
+
+    def _scores(self, batch: Batch) -> NDArray[np.float64]:
+        """P(supported) of the questions of one batch, shape (rows,)."""
+        import torch
+
+        model = self._model
+        with torch.inference_mode():
+            inputs = {
+                "input_ids": torch.tensor(
+                    batch.padded(self._tokenizer.pad_token_id), device=self.device
+                ),
+                "attention_mask": torch.tensor(batch.mask(), device=self.device),
+            }
+            if self.model == "flan-t5-large":
+                start = model.config.decoder_start_token_id
+                inputs["decoder_input_ids"] = torch.full(
+                    (len(batch.rows), 1), start, device=self.device
+                )
+                logits = model(**inputs).logits[:, 0, [_REFUTED_ID, _SUPPORTED_ID]]
+            else:
+                logits = model(**inputs).logits
+            chances = logits.float().softmax(dim=-1)[:, 1]
+        return np.asarray(chances.cpu().numpy(), dtype=np.float64)
+
+    @cached_property
+    def _folder(self) -> Path:
+        facts = MODELS[self.model]
+        folder = Path(self.path) if self.path else cached_model(facts.repo_id, self.revision)
+        if folder is None or not (folder / "config.json").is_file():
+            where = self.path or "the hub's local cache"
+            raise EngineMissing(
+                f"the model {facts.repo_id} is not in {where}: "
+                f"hf download {facts.repo_id} --revision {self.revision}"
+                + (f" --local-dir {self.path}" if self.path else "")
+            )
+        return folder
+
+    @cached_property
+    def _tokenizer(self) -> Any:  # noqa: ANN401 - one of three classes without types
+        _require_packages()
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
+
+    @cached_property
+    def _model(self) -> Any:  # noqa: ANN401 - one of three classes without types
+        _require_packages()
+        import torch
+        from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
+        from transformers.utils import logging
+
+        if self.device.startswith("cuda") and not torch.cuda.is_available():
+            raise EngineMissing(f"torch finds no GPU for device '{self.device}': use device 'cpu'")
+        is_t5 = self.model == "flan-t5-large"
+        kind: Any = AutoModelForSeq2SeqLM if is_t5 else AutoModelForSequenceClassification
+        # A bar for loading weights only hides the real ones.
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        model = kind.from_pretrained(
+            self._folder, local_files_only=True, dtype=getattr(torch, self.dtype)
+        )
+        return model.eval().to(self.device)
+
+
+def _require_packages() -> None:
+    if find_spec("transformers") is None or find_spec("torch") is None:
+        raise EngineMissing(f"transformers and torch are not installed: {INSTALL}")

@@ -1,0 +1,61 @@
+"""What a verifier model is asked about a pair, and how its answers make one probability.
+
+Takes ``(evidence, claim)`` pairs; gives the (chunk, claim part) questions of all pairs in
+one list, and puts their scores together again: the best chunk counts for each part of the
+claim, and the weakest part counts for the claim.
+
+Left out deliberately: models and endpoints (``local``, ``hosted``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.kernels.text_scan import sentences
+from resources.verifier.chunks import Measure, chunks
+
+Pair = tuple[str, str]
+ClaimSplit = Literal["whole", "min_over_sentences"]
+"""``whole``: the claim is asked as it stands (the public code of 2024 and the leaderboard).
+``min_over_sentences``: each sentence by itself (the public 7B code since August 2025)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """All (chunk, claim part) questions, and each pair's (chunks, parts), in order."""
+
+    asked: list[Pair]
+    shapes: list[tuple[int, int]]
+
+    def combined(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """One score a pair, shape (pairs,), of one score a question, shape (questions,).
+
+        The maximum over chunks, then the minimum over parts; NaN where any is NaN, since
+        an unanswered question might have changed either.
+        """
+        ends = np.cumsum([0, *(rows * parts for rows, parts in self.shapes)])
+        return np.array(
+            [
+                scores[start:end].reshape(shape).max(axis=0).min()
+                for (start, end), shape in zip(pairwise(ends), self.shapes, strict=True)
+            ],
+            dtype=np.float64,
+        )
+
+
+def questions(
+    pairs: Sequence[Pair], budget: int, measure: Measure, claim_split: ClaimSplit
+) -> Questions:
+    """The questions of ``pairs``; blank evidence and a blank claim are asked as they are."""
+    asked: list[Pair] = []
+    shapes: list[tuple[int, int]] = []
+    for evidence, claim in pairs:
+        documents = chunks(evidence, budget, measure) or [""]
+        parts = [claim] if claim_split == "whole" else sentences(claim) or [claim]
+        asked += [(document, part) for document in documents for part in parts]
+        shapes.append((len(documents), len(parts)))
+    return Questions(asked, shapes)

@@ -1,0 +1,138 @@
+"""The claim verifier as a Dagster resource: lexical, MiniCheck in process, MiniCheck on vLLM.
+
+Opening imports no torch and starts no server: an engine loads its model at its first item.
+"""
+
+from typing import Literal
+
+from pydantic import Field
+
+from resources.chat.resource import ChatResource
+from resources.embedder.resource import EmbedderResource, NumberType
+from resources.store.prompts import load_prompt
+from resources.verifier.chunk_tokens import ChunkTokens
+from resources.verifier.lexical import LexicalVerifier
+from resources.verifier.minicheck_hosted import HostedMiniCheck
+from resources.verifier.minicheck_local import LocalMiniCheck
+from resources.verifier.stored import StoredVerifier
+from resources.verifier.support_scores import StoredForms
+from resources.vllm.server import VllmServer
+
+
+class VerifierResource(ChatResource):
+    """The claim verifier. The embedded one's sentence vectors are the stored MiniLM's."""
+
+    batch_size: int = Field(default=512, ge=1, description="pairs asked and stored at a time")
+    engine: Literal["embedded", "minicheck_local", "minicheck_hosted"] = Field(
+        default="embedded",
+        description="lexical and MiniLM features, MiniCheck in process, or its 7B model on vLLM",
+    )
+    model_path: str = Field(
+        default="", description="in process: model folder; empty for the installed or cached one"
+    )
+    dtype: NumberType = Field(
+        default="float32", description="minicheck_local: number type inside; embedded: float32"
+    )
+    claim_split: Literal["whole", "min_over_sentences"] = Field(
+        default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
+    )
+    prompts_dir: str = Field(
+        default="", description="minicheck_hosted: folder of a minicheck.md of one's own"
+    )
+    minicheck: Literal["flan-t5-large", "deberta-v3-large", "roberta-large"] = Field(
+        default="flan-t5-large", description="minicheck_local: which of the three"
+    )
+    device: str = Field(default="cpu", description="minicheck_local: torch's name")
+    revision: str = Field(default="", description="MiniCheck: of the weights")
+    model: str = Field(
+        default="bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: name or folder"
+    )
+    tokenizer: str = Field(
+        default="",
+        description="minicheck_hosted: measures chunks, folder or hub name of a tokenizer.json, or "
+        "'bytes'; empty: the model's own where it is on this machine, else bytes",
+    )
+    score: Literal["raw", "normalised"] = Field(
+        default="raw", description="minicheck_hosted: mass of yes, or its share of yes and no"
+    )
+    base_url: str = Field(
+        default="", description="minicheck_hosted: a running server; empty: start one"
+    )
+    vllm: list[str] = Field(default=["vllm", "serve"], description="first words to start one")
+    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
+    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
+    context: int = Field(
+        default=32_768, ge=0, description="tokens a started server reads; 0: the model's own limit"
+    )
+    prefix_caching: bool = Field(
+        default=True,
+        description="of a started server; of a running one say what it has: it moves scores a "
+        "little, and is recorded with the stage",
+    )
+    vllm_arguments: list[str] = Field(
+        default=["--trust-remote-code", "--dtype", "bfloat16"],
+        description="further words to start one",
+    )
+    withheld: list[str] = Field(
+        default=[], description="variables that a started server's environment lacks, as keys are"
+    )
+    start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
+    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
+
+    def open(self) -> StoredVerifier:
+        """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
+        if self.engine == "embedded":
+            vectors = EmbedderResource(
+                results_dir=self.results_dir, model_path=self.model_path, dtype=self.dtype
+            ).open()
+            return StoredVerifier(LexicalVerifier(vectors), self.store(), self.batch_size)
+        if self.engine == "minicheck_local":
+            local = LocalMiniCheck(
+                self.minicheck,
+                self.model_path,
+                self.revision or "main",
+                self.device,
+                self.dtype,
+                self.claim_split,
+            )
+            return StoredVerifier(local, self.store(), self.batch_size)
+        return self._hosted()
+
+    def _hosted(self) -> StoredVerifier:
+        server = self.server()
+        self._closers.append(server.stop)
+        chat = self.late_chat(self.model, self.revision, lambda: (server.base_url(),))
+        tokens = ChunkTokens(self.tokenizer, self.model, self.revision)
+        engine = HostedMiniCheck(
+            chat,
+            claim_split=self.claim_split,
+            tokens=tokens,
+            prompt=load_prompt("minicheck", self.prompts_dir),
+        )
+        return StoredForms(
+            engine,
+            self.store(),
+            self.batch_size,
+            lambda: {**chat.details(), "prefix caching": int(self.prefix_caching)},
+            score=self.score,
+            story=server.death,
+        )
+
+    def server(self) -> VllmServer:
+        """The server of the 7B model: the one at ``base_url``, or one of our own."""
+        caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
+        return VllmServer(
+            model=self.model,
+            attach_to=self.base_url,
+            api_key=self.api_key,
+            key_name=self.key_name,
+            executable=self.vllm,
+            revision=self.revision,
+            tensor_parallel_size=self.cards,
+            max_model_len=self.context,
+            gpu_memory_utilization=self.gpu_share,
+            extra_arguments=[*self.vllm_arguments, caching],
+            withheld=self.withheld,
+            start_timeout_s=self.start_timeout_s,
+            log_dir=self.log_dir,
+        )

@@ -1,0 +1,41 @@
+"""Support probabilities with a memory: a pair that was scored is not scored again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.ports import Verifier
+from resources.store.results import Details, Pair, ResultStore, Stored, every_row
+
+
+class StoredVerifier(Stored[Pair]):
+    """A ``Verifier`` whose probabilities are stored (float64)."""
+
+    _port = "verifier"
+
+    def __init__(
+        self,
+        engine: Verifier,
+        store: ResultStore,
+        batch_size: int = 256,
+        details: Details = dict,
+    ) -> None:
+        """Wrap ``engine``; ``details`` tells what else it counted."""
+        super().__init__(engine, store, batch_size, details)
+
+    def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """As the engine's, shape (n,), range 0..1."""
+        import pyarrow as pa
+
+        out = np.full(len(pairs), np.nan)
+
+        def fill(rows: NDArray[np.int64], values: Any) -> None:  # noqa: ANN401 - an Arrow array
+            out[rows] = values.to_numpy(zero_copy_only=False)
+
+        def ask(batch: list[Pair]) -> tuple[NDArray[np.int64], Any]:
+            scores = np.asarray(self._inner.support_probability(batch), dtype=np.float64)
+            return every_row(len(batch)), pa.array(scores, pa.float64())
+
+        return out[self._pass(pairs, tuple, fill, ask)]

@@ -1,0 +1,1 @@
+"""A vLLM server: its command line, its process, its Dagster resource."""

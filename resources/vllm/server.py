@@ -1,0 +1,135 @@
+"""The vLLM server as a Dagster resource: one that a run starts and stops, or one that runs.
+
+Takes settings, gives ``base_url`` for an OpenAI client. A server of its own is started at
+the first ``base_url``, so a run that finds every answer stored starts none, and is stopped
+when Dagster puts the resource down: after a step in the multiprocess executor, after the
+run in the in-process one. The asset that uses it names ``pool="gpu"``, so that two steps
+never share a card; that holds where each step is a process.
+
+Left out deliberately: what is guaranteed of the process (``resources.vllm.process``), and
+which asset needs which model (``dagster_project.profiles``).
+"""
+
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dagster as dg
+from pydantic import Field, PrivateAttr
+
+from decomposerl.errors import ConfigError, EngineError
+from resources.store.profile_defaults import ProfileDefaults
+from resources.vllm.command import ServerCommand
+from resources.vllm.process import POLL_S, VllmProcess, lack_of
+
+
+class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """One model on vLLM, started here or attached to."""
+
+    model: str = Field(description="model name or folder, as vLLM takes it")
+    served_name: str = Field(default="", description="name in requests; empty: the model's")
+    attach_to: str = Field(
+        default="", description="http(s)://host:port of a running server; empty: start one"
+    )
+    api_key: str = Field(
+        default="", repr=False, description="key of the running server; give a dg.EnvVar"
+    )
+    key_name: str = Field(default="", description="variable of that key, for messages")
+    executable: list[str] = Field(default=["vllm", "serve"], description="first words to run")
+    revision: str = Field(
+        default="", description="of weights, tokenizer and the model's own code; empty: the default"
+    )
+    port: int = Field(default=0, ge=0, le=65_535, description="0: a free port")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="cards a model is split over")
+    max_model_len: int = Field(default=0, ge=0, description="tokens; 0: the model's own limit")
+    gpu_memory_utilization: float = Field(
+        default=0.9, gt=0, le=1, description="share of each card's memory"
+    )
+    extra_arguments: list[str] = Field(default=[], description="further words for vLLM")
+    withheld: list[str] = Field(
+        default=[], description="further variables that the server's environment lacks"
+    )
+    start_timeout_s: float = Field(default=900, gt=0, description="until it must be healthy")
+    grace_s: float = Field(default=30, ge=0, description="between SIGTERM and SIGKILL")
+    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
+
+    _process: VllmProcess | None = PrivateAttr(default=None)
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["VllmServer"]:  # noqa: ARG002 - Dagster's signature
+        """Stop the server that this run started, also when the run failed."""
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    def command(self) -> ServerCommand:
+        """The command line of a server of our own."""
+        return ServerCommand(
+            model=self.model,
+            served_name=self.served_name,
+            executable=tuple(self.executable),
+            port=self.port,
+            tensor_parallel_size=self.tensor_parallel_size,
+            max_model_len=self.max_model_len,
+            gpu_memory_utilization=self.gpu_memory_utilization,
+            revision=self.revision,
+            extra=tuple(self.extra_arguments),
+            withheld=tuple(self.withheld),
+        )
+
+    def base_url(self) -> str:
+        """URL that ends in ``/v1``, of a server that is healthy and lists the model.
+
+        Raises:
+            ConfigError: ``attach_to`` is no http(s) URL.
+            EngineError: there is no such server in time, or it refuses the key; the message
+                says why.
+        """
+        if self.attach_to:
+            return self._attached()
+        if self._process is None:
+            log = self._log()
+            self._process = VllmProcess(self.command(), log, self.start_timeout_s, self.grace_s)
+            dg.get_dagster_logger().info(f"starting a server of {self.model}; its log is {log}")
+        return self._process.base_url()
+
+    def death(self) -> str:
+        """What became of a server of our own that ended by itself, with its log; else empty."""
+        return "" if self._process is None else self._process.death()
+
+    def stop(self) -> None:
+        """End the server that was started here; one attached to is left alone."""
+        if self._process is not None:
+            self._process.stop()
+
+    def _attached(self) -> str:
+        root = self.attach_to.rstrip("/").removesuffix("/v1")
+        if not re.match(r"https?://", root):
+            raise ConfigError(f"attach_to is '{self.attach_to}'; it must begin with http(s)://")
+        deadline, told = time.monotonic() + self.start_timeout_s, False
+        while lack := self._lack(root):
+            if not told:
+                patience = f"waiting up to {self.start_timeout_s:g} s"
+                dg.get_dagster_logger().warning(f"no server yet: {lack}; {patience}")
+                told = True
+            if time.monotonic() > deadline:
+                words = " ".join(self.command().words(self.port or 8000))
+                raise EngineError(
+                    f"no healthy server at {root} within {self.start_timeout_s:g} s ({lack}); "
+                    f"start one there, for example: {words}"
+                )
+            time.sleep(POLL_S)
+        return f"{root}/v1"
+
+    def _lack(self, root: str) -> str:
+        holder = self.key_name or "api_key"
+        wrong = f"refuses the key of {holder}" if self.api_key else f"wants a key in {holder}"
+        return lack_of(root, self.command().name, self.api_key, refusal=f"it {wrong}")
+
+    def _log(self) -> Path:
+        folder = Path(self.log_dir) if self.log_dir else Path(tempfile.mkdtemp(prefix="vllm-"))
+        return folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '_', self.command().name)}.log"

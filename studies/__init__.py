@@ -1,0 +1,1 @@
+"""Programs that make a committed figure, table or file."""

@@ -1,0 +1,128 @@
+"""The baselines' scores and calls as Markdown: what was scored, and whether each kept its formula.
+
+Takes a data folder in which the baselines were predicted and scored, gives two tables. Expected
+calls are computed claim by claim from how the claim ended, by the method's own formula, and never
+from the calls that were counted.
+
+Left out deliberately: running them (``studies.baseline_study``).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.method import Method, Verification
+from decomposerl.evaluation.leaderboard import METRIC
+from decomposerl.evaluation.systems import System
+from decomposerl.traces.trace import Cycle
+from resources.store.parquet import DataFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls of one system over all test sets: counted, expected, claims where they differ."""
+
+    claims: int
+    counted: int
+    expected: int
+    differing: int
+    unparsed: int
+
+
+def baseline_page(folder: DataFolder, systems: Sequence[System], titles: Mapping[str, str]) -> str:
+    """Both tables, and a line on what stands behind them."""
+    sets = [name for name in titles if _claims(folder, name, systems)]
+    scores = [
+        f"| {one.title} | {one.protocol} | "
+        + " | ".join(_score(folder, name, one.key) for name in sets)
+        + " |"
+        for one in systems
+    ]
+    calls = [_calls_line(folder, one, sets) for one in systems]
+    return "\n".join(
+        [
+            _about(folder, sets, titles, systems),
+            "",
+            f"| Method | Protocol | {' | '.join(titles[name] for name in sets)} |",
+            f"| --- | --- |{' ---: |' * len(sets)}",
+            *scores,
+            "",
+            "| Method | Protocol | Calls a claim | Expected | Counted | Differ | No verdict |",
+            "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+            *calls,
+        ]
+    )
+
+
+def calls_of(method: Method, protocol: str, predictions: pl.DataFrame) -> Calls:
+    """Counted calls held against the formula, over ``PREDICTIONS`` of one system."""
+    counted = predictions["calls"].to_list()
+    expected = [
+        method.expected_calls(_ended(row)) if protocol == "faithful" else 1
+        for row in predictions.iter_rows(named=True)
+    ]
+    return Calls(
+        len(counted),
+        sum(counted),
+        sum(expected),
+        sum(one != other for one, other in zip(counted, expected, strict=True)),
+        predictions.filter(pl.col("verdict").is_null()).height,
+    )
+
+
+def _ended(row: Mapping[str, Any]) -> Verification:
+    """How a claim ended, as far as a prediction keeps it; that is all a formula reads."""
+    cycles = row["trace"]["cycles"] if row["trace"] else []
+    return Verification(
+        row["verdict"],
+        row["parse_status"],
+        row["reply"],
+        cycles=tuple(Cycle(**cycle) for cycle in cycles),
+        notes=json.loads(row["notes"]),
+    )
+
+
+def _claims(folder: DataFolder, name: str, systems: Sequence[System]) -> int:
+    key = f"predictions/{name}/{systems[0].key}"
+    return folder.read(key, ["claim_id"]).height if folder.exists(key) else 0
+
+
+def _about(
+    folder: DataFolder, sets: Sequence[str], titles: Mapping[str, str], systems: Sequence[System]
+) -> str:
+    """Engines, and how many of the claims that could be asked were asked."""
+    told = []
+    for name in sets:
+        run = folder.run(f"predictions/{name}/{systems[0].key}")
+        told.append(f"{titles[name]} {_claims(folder, name, systems):,} of {run['rows_in']:,}")
+    frames = [folder.read(f"predictions/{name}/{one.key}") for name in sets for one in systems]
+    engines = sorted({str(name) for frame in frames for name in frame["engine"].unique()})
+    words = ", ".join(f"`{engine}`" for engine in engines)
+    return f"Engines: {words}. Claims: {', '.join(told)}."
+
+
+def _score(folder: DataFolder, name: str, system: str) -> str:
+    scores = folder.read(f"scores/{name}/{system}").filter(metric=METRIC, slice="all")
+    row = scores.row(0, named=True)
+    return f"{row['score']:.1f} [{row['low']:.1f}, {row['high']:.1f}]"
+
+
+def _calls_line(folder: DataFolder, system: System, sets: Sequence[str]) -> str:
+    (method,) = [one for one in METHODS if one.name == system.method]
+    frames = [folder.read(f"predictions/{name}/{system.key}") for name in sets]
+    calls = calls_of(method, system.protocol, pl.concat(frames))
+    formula = method.calls if system.protocol == "faithful" else "1"
+    cells = (
+        system.title,
+        system.protocol,
+        formula,
+        f"{calls.expected / calls.claims:.2f}",
+        f"{calls.counted / calls.claims:.2f}",
+        f"{calls.differing:,} of {calls.claims:,}",
+        f"{calls.unparsed:,}",
+    )
+    return f"| {' | '.join(cells)} |"

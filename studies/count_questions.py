@@ -1,0 +1,47 @@
+"""How many questions the rule decomposer, and entities the rule recogniser, find per claim.
+
+``python -m studies.count_questions --corpora /path/to/corpora [--report docs/embedded-engines.md]``
+prints one row per corpus and writes it between the markers of the report file.
+
+Left out deliberately: whether the questions are good; no corpus here says so.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from resources.decomposer.rule_engine import questions_of
+from resources.entities.rule_engine import RuleEntities
+from studies.verifier_data import EVALUATED, evaluation_claims
+from studies.verifier_report import write_between_markers
+
+_COLUMNS = 6
+
+
+def main() -> None:
+    """Count, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--corpora", type=Path, required=True, help="folder of real corpora")
+    parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
+    options = parser.parse_args()
+    heads = " | ".join([*(str(n) for n in range(1, _COLUMNS)), f"{_COLUMNS} or more"])
+    lines = [
+        f"| corpus | claims | mean | {heads} | two or more entities |",
+        "| --- |" + " ---: |" * (_COLUMNS + 3),
+    ]
+    recogniser = RuleEntities()
+    for name in EVALUATED:
+        claims = [claim for _, claim in evaluation_claims(options.corpora, name).pairs]
+        counts = np.array([len(questions_of(claim)) for claim in claims])
+        shares = [np.mean(counts == n) for n in range(1, _COLUMNS)]
+        cells = " | ".join(f"{share:.2f}" for share in [*shares, np.mean(counts >= _COLUMNS)])
+        named = np.mean([len(found) > 1 for found in recogniser.entities(claims)])
+        lines.append(f"| {name} | {len(claims):,} | {counts.mean():.2f} | {cells} | {named:.2f} |")
+    print("\n".join(lines))
+    if options.report:
+        write_between_markers(options.report, "decomposer", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

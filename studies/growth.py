@@ -1,0 +1,138 @@
+"""How each stage grows with the pool, and what breaks first.
+
+``python -m studies.growth [--sizes 50000,155506,500000,1500000] [--stages rules,lexical]
+[--report docs/benchmarks.md]`` measures every stage of every pool in a process of its own
+(``studies.growth_stage``), writes ``perf/growth.json`` after each, and prints Markdown: seconds,
+peak memory, the exponent of each, and the pool at which a bound would be reached.
+
+Left out deliberately: engines (vectors are made, not embedded) and reading corpora.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from perf.bench_process import run_fresh
+from perf.machine import description
+from studies.growth_stage import STAGES
+from studies.verifier_report import write_between_markers
+
+RESULTS = Path(__file__).resolve().parent / "growth.json"
+SIZES = (50_000, 155_506, 500_000, 1_500_000)
+MEMORY_MB, DAY_S = 24_000.0, 86_400.0
+LAST = 2  # the largest pools, where what is constant no longer hides the growth
+FAR = 1e12
+MOST_ROWS = {"rules_whole": 500_000}  # about 11 KB a row: more do not fit a small machine
+
+
+def main() -> None:
+    """Measure, write after each, print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    sizes = ",".join(map(str, SIZES))
+    parser.add_argument("--sizes", default=sizes, help="claims in the pools, with commas")
+    parser.add_argument("--stages", default=",".join(STAGES), help="stages, with commas")
+    parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
+    options = parser.parse_args()
+    lines: list[dict[str, Any]] = []
+    for size in map(int, options.sizes.split(",")):
+        for stage in options.stages.split(","):
+            if size > MOST_ROWS.get(stage, size):
+                continue
+            line = {
+                "pool": size,
+                "stage": stage,
+                **run_fresh("studies.growth_stage", stage, str(size)),
+            }
+            print(json.dumps(line), flush=True)
+            lines.append(line)
+            RESULTS.write_text(json.dumps(lines, indent=1))
+    text = report(lines)
+    print(text)
+    if options.report:
+        write_between_markers(options.report, "growth", text)
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Slope of log value over log size, by least squares; not a number for one size."""
+    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    spread = sum((a - mean_x) ** 2 for a in x)
+    if not spread:
+        return math.nan
+    return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / spread
+
+
+def reached_at(size: float, value: float, slope: float, bound: float) -> float:
+    """The pool at which ``value`` grows to ``bound``, from one point and the exponent."""
+    if value >= bound:
+        return size
+    return size * (bound / value) ** (1 / slope) if slope > 0 else math.inf
+
+
+def filled_at(sizes: Sequence[float], values: Sequence[float], bound: float) -> float:
+    """The pool at which the straight line through the last two points reaches ``bound``.
+
+    Memory is a constant part and so much a row, so its logarithms bend.
+    """
+    if len(sizes) < LAST:
+        return math.inf
+    a_row = (values[-1] - values[-2]) / (sizes[-1] - sizes[-2])
+    if values[-1] >= bound:
+        return sizes[-1]
+    return sizes[-1] + (bound - values[-1]) / a_row if a_row > 0 else math.inf
+
+
+def report(lines: Sequence[Mapping[str, Any]]) -> str:
+    """The table of all stages, and the one that breaks first."""
+    pools = sorted({line["pool"] for line in lines})
+    heads = " | ".join(f"{pool:,}: rows, s, MB" for pool in pools)
+    found = [
+        f"| stage | {heads} | exponent of s | KB a row | 24 GB at | a day at |",
+        "| --- |" + " ---: |" * (len(pools) + 4),
+    ]
+    breaks = []
+    for stage in dict.fromkeys(line["stage"] for line in lines):
+        mine = sorted((one for one in lines if one["stage"] == stage), key=lambda one: one["pool"])
+        sizes, megabytes = ([one[name] for one in mine] for name in ("pool", "peak_mb"))
+        last, slope = mine[-1], _slope(mine[-LAST:], "seconds")
+        memory = filled_at(sizes, megabytes, MEMORY_MB)
+        day = reached_at(last["pool"], last["seconds"], slope, DAY_S)
+        breaks.append((min(memory, day), stage, "memory" if memory < day else "time"))
+        by_pool = {one["pool"]: one for one in mine}
+        cells = [_cell(by_pool.get(pool)) for pool in pools]
+        found.append(
+            f"| {stage} | {' | '.join(cells)} | {slope:.2f} | {_a_row(sizes, megabytes)} "
+            f"| {_pool(memory)} | {_pool(day)} |"
+        )
+    first, stage, what = min(breaks)
+    tail = f"First to break, so reckoned: **{stage}**, by {what}, at a pool of {_pool(first)}."
+    return "\n".join([*found, "", tail, "", description()])
+
+
+def _slope(lines: Sequence[Mapping[str, Any]], name: str) -> float:
+    return exponent([line["pool"] for line in lines], [line[name] for line in lines])
+
+
+def _a_row(sizes: Sequence[float], megabytes: Sequence[float]) -> str:
+    if len(sizes) < LAST:
+        return ""
+    return f"{(megabytes[-1] - megabytes[-2]) / (sizes[-1] - sizes[-2]) * 1e3:.1f}"
+
+
+def _cell(line: Mapping[str, Any] | None) -> str:
+    if line is None:
+        return ""
+    return f"{line['rows_in']:,}, {line['seconds']:.1f} s, {line['peak_mb']:,.0f} MB"
+
+
+def _pool(size: float) -> str:
+    if not size < FAR:
+        return "far off"
+    return f"{size / 1e6:,.1f} M" if size < 1e9 else f"{size / 1e9:,.0f} G"  # noqa: PLR2004 - a thousand million
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,212 @@
+"""How often a 95 % interval holds the truth: the project's intervals beside the plain bootstrap's.
+
+Draws claims whose true balanced accuracy (or difference of two systems) is known, gives a table of
+coverage and mean width, and writes it into docs/evaluation.md:
+
+    python -m studies.interval_coverage --report docs/evaluation.md
+
+Claims of one document are alike: with the chance ``sqrt(icc)`` a claim takes its document's luck,
+else its own, so that two claims of a document correlate by ``icc``.
+
+Left out deliberately: metrics other than balanced accuracy, which stand on the same intervals.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.evaluation.bootstrap import (
+    Clusters,
+    clusters_of,
+    generator,
+    interval,
+    resampled_sums,
+)
+from decomposerl.evaluation.intervals import Bounds, metric_interval
+from decomposerl.evaluation.metrics import Codes, balanced_accuracy, indicators
+from decomposerl.evaluation.paired import compare, p_two_sided
+from decomposerl.reports.escape import markdown_table
+from studies.verifier_report import write_between_markers
+
+SEED, DRAWS, REPLICATES = 11, 1_000, 2_000
+MARKS = "interval coverage"
+ALPHA = 0.05
+_Luck = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``rows`` claims in documents of ``size``, a share ``refuted``, right with ``right``.
+
+    ``mixed``: a document holds both labels. ``other``: how often a second system is right, which
+    shares the luck of the first in half of the claims.
+    """
+
+    rows: int
+    right: float
+    refuted: float = 0.5
+    size: int = 1
+    icc: float = 0.0
+    mixed: bool = False
+    other: float | None = None
+
+    def labels(self) -> Codes:
+        """As many of either label as asked for, one at least."""
+        count = min(max(round(self.rows * self.refuted), 1), self.rows - 1)
+        places = np.arange(self.rows)
+        if self.mixed:
+            return (np.random.default_rng(0).permutation(places) < count).astype(np.int64)
+        return (places < count).astype(np.int64)
+
+    def documents(self) -> list[int] | None:
+        """The document of each claim, None where each has its own."""
+        return None if self.size == 1 else (np.arange(self.rows) // self.size).tolist()
+
+    @property
+    def what(self) -> list[str]:
+        """Words for the head of a line."""
+        documents = f"{self.size} a document, {'mixed, ' * self.mixed}icc {self.icc:g}"
+        return [
+            f"{self.rows}",
+            f"{self.right:g}" if self.other is None else f"{self.right:g}, {self.other:g}",
+            f"{self.refuted:.0%}".replace("%", " %"),
+            documents if self.size > 1 else "",
+        ]
+
+
+SINGLE = (
+    *(Case(rows, right) for rows in (4, 10, 30, 100, 500) for right in (0.5, 0.7, 0.9, 0.97, 1.0)),
+    *(Case(rows, right, 0.1) for rows in (30, 100, 500) for right in (0.7, 0.97)),
+    *(
+        Case(rows, right, size=5, icc=icc, mixed=mixed)
+        for rows in (30, 100, 500)
+        for right in (0.7, 0.97)
+        for icc, mixed in ((0.3, False), (0.3, True), (1.0, True))
+    ),
+)
+PAIRED = (
+    *(Case(rows, one, other=one) for rows in (4, 10, 30, 100, 500) for one in (0.5, 0.9, 1.0)),
+    *(Case(rows, 0.9, other=0.7) for rows in (4, 10, 30, 100, 500)),
+    *(Case(rows, 0.7, other=0.7, size=5, icc=0.3, mixed=True) for rows in (30, 100, 500)),
+)
+
+
+def single_line(case: Case, replicates: int) -> list[str]:
+    """Coverage and width of both intervals of one balanced accuracy."""
+    labels = case.labels()
+    clusters = clusters_of(labels, case.documents())
+    drawn = partial(_bootstrap, labels, clusters)
+    closed = partial(metric_interval, "balanced_accuracy", labels, clusters=clusters)
+    found: dict[str, list[Bounds]] = {"bootstrap": [], "closed": []}
+    rng = generator(SEED, *case.what)
+    for _ in range(replicates):
+        verdicts = _verdicts(labels, _luck(case, rng), case.right)
+        found["bootstrap"].append(drawn(verdicts))
+        found["closed"].append(closed(verdicts))
+    return [*case.what, *(cell for each in found.values() for cell in _held(each, case.right))]
+
+
+def paired_line(case: Case, replicates: int) -> list[str]:
+    """The same of a difference, and how often either p-value is below 0.05."""
+    labels = case.labels()
+    clusters = clusters_of(labels, case.documents())
+    other = case.right if case.other is None else case.other
+    found: tuple[list[Bounds], list[Bounds]] = ([], [])
+    below = [0, 0, 0]
+    rng = generator(SEED, "paired", *case.what)
+    for _ in range(replicates):
+        luck, apart = _luck(case, rng), rng.random(case.rows) < 0.5  # noqa: PLR2004 - half of them
+        theirs = np.where(apart, _luck(case, rng), luck)
+        pair = _verdicts(labels, luck, case.right), _verdicts(labels, theirs, other)
+        outcome, draws = compare(labels, *pair, clusters, rng, DRAWS)
+        found[0].append(interval(draws))
+        found[1].append((outcome.low, outcome.high))
+        below[0] += p_two_sided(draws) < ALPHA
+        below[1] += not outcome.too_small and outcome.p < ALPHA
+        below[2] += not outcome.too_small
+    truth = case.right - other
+    shares = [f"{100 * count / replicates:.1f}" for count in below]
+    return [*case.what, *(cell for each in found for cell in _held(each, truth)), *shares]
+
+
+def _luck(case: Case, rng: np.random.Generator) -> _Luck:
+    own = rng.random(case.rows)
+    if case.size == 1:
+        return own
+    of_document = np.repeat(rng.random(-(-case.rows // case.size)), case.size)[: case.rows]
+    return np.where(rng.random(case.rows) < np.sqrt(case.icc), of_document, own)
+
+
+def _verdicts(labels: Codes, luck: _Luck, right: float) -> Codes:
+    return np.where(luck < right, labels, 1 - labels)
+
+
+def _bootstrap(labels: Codes, clusters: Clusters, verdicts: Codes) -> Bounds:
+    rng = np.random.default_rng(SEED)
+    sums = resampled_sums(indicators(labels, verdicts), clusters, rng, DRAWS)
+    return interval(balanced_accuracy(sums.reshape(-1, 2, 3)))
+
+
+def _held(bounds: Sequence[Bounds], truth: float) -> list[str]:
+    low, high = np.array(bounds).T
+    near = 1e-9
+    held = (low <= truth + near) & (truth - near <= high)
+    return [f"{100 * held.mean():.1f}", f"{100 * (high - low).mean():.1f}"]
+
+
+_HEAD = ["claims", "right", "refuted", "documents"]
+_TABLES: tuple[tuple[str, Sequence[Case], Callable[[Case, int], list[str]], list[str]], ...] = (
+    (
+        "One balanced accuracy",
+        SINGLE,
+        single_line,
+        ["bootstrap covers", "width", "closed form covers", "width"],
+    ),
+    (
+        "The difference of two systems",
+        PAIRED,
+        paired_line,
+        [
+            "bootstrap covers",
+            "width",
+            "closed form covers",
+            "width",
+            "bootstrap p < 0.05",
+            "shown p < 0.05",
+            "a p is shown",
+        ],
+    ),
+)
+
+
+def report(replicates: int) -> str:
+    """Both tables, percent."""
+    parts = [
+        f"{replicates:,} samples a line; percent, widths in points. 95 is what should be covered."
+    ]
+    for title, cases, line, columns in _TABLES:
+        rows = [line(case, replicates) for case in cases]
+        parts.append(f"**{title}**\n\n{markdown_table([*_HEAD, *columns], rows)}")
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    """Print the tables, or write them into a page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--replicates", type=int, default=REPLICATES)
+    parser.add_argument("--report", type=Path, help="page with the markers of this report")
+    words = parser.parse_args()
+    text = report(words.replicates)
+    if words.report is None:
+        print(text)
+    else:
+        write_between_markers(words.report, MARKS, text)
+
+
+if __name__ == "__main__":
+    main()

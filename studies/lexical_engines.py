@@ -1,0 +1,96 @@
+"""What each lexical engine finds, on made-up claims and on a folder of real corpora.
+
+``python -m studies.lexical_engines [--rows 155506] [--corpora FOLDER] [--report docs/funnel.md]``
+prints one table a data set and writes them between the markers of the report file.
+
+Recall and precision are of the removals, taken against those of the exact join. Seconds are
+one call on the machine that wrote the table: ratios are in docs/benchmarks.md.
+
+Left out deliberately: claims against test sets, which the exact join always decides.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from decomposerl.claims.catalogue import SOURCES, benchmark_of
+from decomposerl.claims.load import LoadSettings, load_source
+from decomposerl.kernels.matches import Matches
+from decomposerl.kernels.minhash_join import minhash_duplicates, verified_minhash_duplicates
+from decomposerl.kernels.set_join import keep_first_duplicates
+from decomposerl.kernels.word_sets import Shingle
+from decomposerl.reports.escape import markdown_table
+from perf.inputs import synthetic_claims
+from perf.timing import timed
+from resources.corpora.folder import FolderCorpora
+from studies.verifier_report import write_between_markers
+
+THRESHOLD = 0.7
+Engine = Callable[[Sequence[str]], Matches]
+
+
+def engines(shingle: Shingle) -> list[Engine]:
+    """Exact first: the others are held against it."""
+    return [
+        partial(keep_first_duplicates, threshold=THRESHOLD, shingle=shingle),
+        partial(verified_minhash_duplicates, threshold=THRESHOLD, shingle=shingle),
+        partial(minhash_duplicates, threshold=THRESHOLD, shingle=shingle),
+    ]
+
+
+def table(texts: Sequence[str]) -> str:
+    """Engine, rows removed, recall and precision of the removals, seconds."""
+    lines = []
+    shingles: tuple[Shingle, ...] = ("word", "char_5")
+    for shingle in shingles:
+        answers = []
+        for engine in engines(shingle):
+            engine(texts[:100])  # compile
+            seconds, found = timed(partial(engine, texts))
+            answers.append(found)
+            exact, both = answers[0].found, int((answers[0].found & found.found).sum())
+            lines.append(
+                [
+                    found.engine,
+                    f"{int(found.found.sum()):,}",
+                    f"{both / max(int(exact.sum()), 1):.3f}",
+                    f"{both / max(int(found.found.sum()), 1):.3f}",
+                    f"{seconds:.2f}",
+                ]
+            )
+    head = ["engine", "removed", "recall", "precision", "seconds"]
+    return markdown_table(head, lines).replace("\\", "")
+
+
+def real_claims(folder: Path) -> list[str]:
+    """The labelled training claims of every corpus in the folder, in catalogue order."""
+    files = FolderCorpora(folder)
+    return [
+        claim
+        for source in SOURCES
+        for claim in load_source(source, benchmark_of(source), files, LoadSettings()).claims[
+            "claim"
+        ]
+    ]
+
+
+def main() -> None:
+    """Print the tables and, where a report is named, write them into it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=155_506, help="made-up claims")
+    parser.add_argument("--corpora", type=Path, help="folder of real corpora")
+    parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
+    options = parser.parse_args()
+    parts = [(f"{options.rows:,} made-up claims", synthetic_claims(options.rows))]
+    if options.corpora:
+        claims = real_claims(options.corpora)
+        parts.append((f"{len(claims):,} claims of real corpora", claims))
+    text = "\n\n".join(f"{title}:\n\n{table(texts)}" for title, texts in parts)
+    print(text)
+    if options.report:
+        write_between_markers(options.report, "lexical engines", text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What happens to each made-up claim of the paper's pool, decided before it is written.
+
+Takes a number of rows, gives ``Plan``: source, fate and, for a planted duplicate or leak, its
+partner. The numbers a stage keeps per source are the paper's (appendix "Per-source
+training-row counts"); what the paper does not say, such as how the lost rows divide among
+reasons, is a constant here.
+
+Left out deliberately: texts and vectors (``studies.paper_inputs``).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from perf.inputs import Numbers, Random
+
+PAPER_ROWS = 155_506
+COUNTS = {  # raw, after the difficulty band, after silver decomposition
+    "ex_fever": (36_841, 8_394, 3_716),
+    "llm_aggrefact": (30_420, 5_498, 4_275),
+    "feverous": (26_928, 818, 787),
+    "hover": (18_171, 2_533, 2_106),
+    "foolmetwice": (11_588, 2_992, 2_684),
+    "faviq_a": (10_924, 444, 358),
+    "pubhealth": (9_096, 2_418, 2_357),
+    "ambifc": (4_912, 303, 176),
+    "pubhealthtab": (2_664, 224, 191),
+    "scifact": (1_295, 113, 106),
+    "scitab": (868, 226, 184),
+    "wice": (785, 233, 229),
+    "claimdecomp": (569, 40, 40),
+    "pubmedclaim": (445, 119, 119),
+}
+TESTS = {
+    "fever": 19_998,
+    "hover": 4_000,
+    "feverous": 7_890,
+    "wice": 358,
+    "ex_fever": 5_000,
+    "foolmetwice": 1_169,
+    "claimdecomp": 200,
+    "pubhealth": 1_200,
+    "pubmedclaim": 445,
+    "coverbench": 733,
+    "llm_aggrefact": 9_007,
+}
+EARLY = {"short": 0.10, "copied": 0.08, "unnamed": 0.27, "easy": 0.35, "mislabelled": 0.20}
+DUPLICATES = {"exact_duplicate": 0.10, "near_duplicate": 0.20, "paraphrase": 0.50}
+LEAKS = {"exact_leak": 0.04, "near_leak": 0.04, "paraphrase_leak": 0.07}
+LATE = {**DUPLICATES, **LEAKS, "unasked": 0.05}
+LOOKALIKES = {"lexical_lookalike": 0.02, "semantic_lookalike": 0.02}
+KEPT = "kept"
+WITH_ORIGINAL = (*DUPLICATES, *LOOKALIKES)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One entry a claim in pool order.
+
+    ``partner`` is the row of the claim that a duplicate or lookalike was made from, or of
+    the test claim that gives a leak away, else -1. A lookalike stays below the threshold
+    and must not be removed for it.
+    """
+
+    sources: NDArray[np.str_]
+    fates: NDArray[np.str_]
+    partners: Numbers
+    tests: NDArray[np.str_]
+
+    @property
+    def in_band(self) -> Numbers:
+        """Rows that reach the deduplication."""
+        return np.flatnonzero(~np.isin(self.fates, list(EARLY)))
+
+    def rows(self, fate: str) -> Numbers:
+        """Rows of one fate."""
+        return np.flatnonzero(self.fates == fate)
+
+
+def plan_pool(rows: int = PAPER_ROWS, seed: int = 7) -> Plan:
+    """The plan of a pool of about ``rows`` claims and as many test claims to scale."""
+    rng = np.random.default_rng([seed, 20])
+    scale = rows / PAPER_ROWS
+    sources, fates, partners = [], [], []
+    start = 0
+    for source, counts in COUNTS.items():
+        raw, band, silver = (max(round(count * scale), 1) for count in counts)
+        chosen = _fates(rng, raw, min(band, raw), min(silver, band))
+        sources += [source] * raw
+        fates.append(chosen)
+        found = _originals(rng, chosen)
+        partners.append(np.where(found < 0, -1, found + start))
+        start += raw
+    tests = [name for name, count in TESTS.items() for _ in range(max(round(count * scale), 1))]
+    plan = Plan(np.array(sources), np.concatenate(fates), np.concatenate(partners), np.array(tests))
+    leaks = np.flatnonzero(np.isin(plan.fates, list(LEAKS)))
+    plan.partners[leaks] = rng.permutation(len(tests))[: len(leaks)]
+    return plan
+
+
+def _fates(rng: Random, raw: int, band: int, silver: int) -> NDArray[np.str_]:
+    early = _spread(EARLY, raw - band)
+    late = _spread(LATE, band - silver)
+    alike = {name: int(share * silver) for name, share in LOOKALIKES.items()}
+    counts = {**early, **late, **alike}
+    counts[KEPT] = raw - sum(counts.values())
+    return rng.permutation(np.repeat(list(counts), list(counts.values())))
+
+
+def _spread(shares: dict[str, float], total: int) -> dict[str, int]:
+    """Whole numbers that sum to ``total``; the last name takes what rounding leaves."""
+    counts = {name: int(share * total) for name, share in shares.items()}
+    *_, last = shares
+    counts[last] += total - sum(counts.values())
+    return counts
+
+
+def _originals(rng: Random, fates: NDArray[np.str_]) -> Numbers:
+    """For each row with an original an earlier kept row; a row before them all is kept."""
+    kept = np.flatnonzero(fates == KEPT)
+    copies = np.flatnonzero(np.isin(fates, WITH_ORIGINAL))
+    earlier = np.searchsorted(kept, copies)
+    fates[copies[earlier == 0]] = KEPT
+    partners = np.full(len(fates), -1)
+    found = earlier > 0
+    partners[copies[found]] = kept[(rng.random(found.sum()) * earlier[found]).astype(np.int64)]
+    return partners

@@ -1,0 +1,128 @@
+"""The quality of the embedded verifier as Markdown tables between two markers.
+
+Takes scores of corpora that the weights did not see; gives ROC AUC beside an overlap-only
+baseline, calibration, and behaviour on made claims.
+
+Left out deliberately: fitting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decomposerl.errors import ConfigError
+from resources.verifier.evidence_match import FEATURES
+from resources.verifier.lexical import VerifierWeights
+from studies.verifier_data import Examples
+
+_OVERLAP = FEATURES.index("best_overlap")
+_BAND = (0.3, 0.8)
+_BINS = 10
+_SURE = 0.85
+_AGAIN = "(middle_is_refuted)"  # the claims of another row under the other label rule
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A corpus with the probabilities of weights refitted without it, shape (n,)."""
+
+    name: str
+    examples: Examples
+    probability: NDArray[np.float64]
+
+
+def report_tables(
+    scores: Sequence[Scores], made: Sequence[Examples], weights: VerifierWeights
+) -> str:
+    """The three tables as Markdown."""
+    return "\n".join([*_auc_table(scores), "", *_made_table(made, weights), "", *_weights(weights)])
+
+
+def write_between_markers(path: Path, name: str, text: str) -> None:
+    """Replace what stands between the two markers ``name`` of a Markdown file.
+
+    Raises:
+        ConfigError: the file has no such markers.
+    """
+    begin, end = f"<!-- {name} report: begin -->", f"<!-- {name} report: end -->"
+    page = path.read_text("utf-8")
+    if page.count(begin) != 1 or page.count(end) != 1:
+        raise ConfigError(f"{path} needs the lines '{begin}' and '{end}' once each")
+    before, rest = page.split(begin)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", "utf-8")
+
+
+def _auc_table(scores: Sequence[Scores]) -> list[str]:
+    from sklearn.metrics import roc_auc_score
+
+    lines = [
+        "| corpus | claims | supported | AUC | AUC, overlap only | Brier | ECE | in 0.3..0.8 |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    ours, baseline = [], []
+    for one in scores:
+        truth, p = one.examples.claims.supported, one.probability
+        ours.append(roc_auc_score(truth, p))
+        baseline.append(roc_auc_score(truth, one.examples.features[:, _OVERLAP]))
+        lines.append(
+            f"| {one.name} | {len(truth):,} | {truth.mean():.2f} | {ours[-1]:.3f} "
+            f"| {baseline[-1]:.3f} | {_brier(truth, p):.3f} | {_ece(truth, p):.3f} "
+            f"| {_in_band(p):.2f} |"
+        )
+    once = [place for place, one in enumerate(scores) if not one.name.endswith(_AGAIN)]
+    truth = np.concatenate([scores[place].examples.claims.supported for place in once])
+    p = np.concatenate([scores[place].probability for place in once])
+    mean = (
+        f"**{np.mean([ours[i] for i in once]):.3f}** | {np.mean([baseline[i] for i in once]):.3f}"
+    )
+    lines.append(
+        f"| **mean of AUC; all claims pooled, WiCE once** | {len(truth):,} "
+        f"| {truth.mean():.2f} | {mean} "
+        f"| {_brier(truth, p):.3f} | {_ece(truth, p):.3f} | {_in_band(p):.2f} |"
+    )
+    return lines
+
+
+def _made_table(made: Sequence[Examples], weights: VerifierWeights) -> list[str]:
+    """Whether made claims get confident answers of the shipped weights."""
+    kinds = np.array([kind for part in made for kind in part.claims.kinds])
+    p = weights.probability(np.vstack([part.features for part in made]))
+    lines = ["| made claim | claims | median p | confident |", "| --- | ---: | ---: | ---: |"]
+    for kind in sorted(set(kinds)):
+        mine = p[kinds == kind]
+        sure = mine > _SURE if kind == "reworded" else mine < 1 - _SURE
+        bound = "p > 0.85" if kind == "reworded" else "p < 0.15"
+        lines.append(
+            f"| {kind} | {len(mine)} | {np.median(mine):.2f} | {bound}: {sure.mean():.2f} |"
+        )
+    return lines
+
+
+def _weights(weights: VerifierWeights) -> list[str]:
+    lines = [f"Weights `{weights.fingerprint}`, fitted on:", ""]
+    lines += [f"- {name}: {counts}" for name, counts in weights.fitted_on.items()]
+    lines += ["", "| feature | weight (standardised) |", "| --- | ---: |"]
+    rows = zip(weights.features, weights.weights, strict=True)
+    return lines + [f"| {name} | {weight:+.3f} |" for name, weight in rows]
+
+
+def _brier(truth: NDArray[np.float64], p: NDArray[np.float64]) -> float:
+    return float(np.mean((p - truth) ** 2))
+
+
+def _ece(truth: NDArray[np.float64], p: NDArray[np.float64]) -> float:
+    """Expected calibration error over ten equal bins."""
+    bins = np.minimum((p * _BINS).astype(int), _BINS - 1)
+    gaps = [
+        (bins == one).mean() * abs(p[bins == one].mean() - truth[bins == one].mean())
+        for one in np.unique(bins)
+    ]
+    return float(sum(gaps))
+
+
+def _in_band(p: NDArray[np.float64]) -> float:
+    low, high = _BAND
+    return float(np.mean((p >= low) & (p <= high)))

@@ -1,0 +1,90 @@
+"""ClaimDecomp without rating sentences: predicted and scored beside it, part of no mean."""
+
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from assets.evaluation import evaluation_assets
+from assets.evaluation_checks import evaluation_checks
+from decomposerl.claims.catalogue import BENCHMARKS
+from decomposerl.evaluation.derived import DERIVED, derived_from
+from decomposerl.evaluation.published import COLUMNS, MEANS
+from decomposerl.evaluation.ratings import states_rating
+from decomposerl.schemas import BENCHMARK_CLAIMS
+from evaluation_graph import SYSTEMS, claim_row, resources
+from resources.catalogue.database import build_catalogue, open_catalogue
+from resources.evaluation.results_folder import test_claims as claims_of
+from resources.store.parquet import DataFolder, write_parquet
+
+BASE, NAME, SYSTEM = "claimdecomp", "claimdecomp_without_ratings", "minicheck-lexical"
+RATED = 3
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One verifier on ClaimDecomp, of whose ten claims three state their rating, and ranked."""
+    data = tmp_path_factory.mktemp("derived")
+    rows = [claim_row(number, source=BASE) for number in range(10)]
+    for row in rows[:RATED]:
+        passages = [*row["passages"], "We rate this claim False."]  # type: ignore[misc]
+        row |= {"passages": passages, "evidence": "\n".join(passages)}
+    frame = BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
+    write_parquet(frame, data / f"benchmark/{BASE}.parquet")
+    tests = [one for one in BENCHMARKS if one.name == BASE]
+    made = evaluation_assets(tests, SYSTEMS, None)
+    evaluated = dg.AssetSelection.key_prefixes("predictions", "scores")
+    checks = evaluation_checks([BASE], SYSTEMS)
+    for selection, part in ((evaluated, SYSTEM), (dg.AssetSelection.assets("leaderboard"), None)):
+        chosen = selection - dg.AssetSelection.all_asset_checks()
+        chosen |= dg.AssetSelection.checks(*checks[:-2]) if part else chosen
+        result = dg.materialize(
+            [*made, *checks],
+            selection=chosen,
+            partition_key=part,
+            resources=resources(data),
+        )
+        assert all(check.passed for check in result.get_asset_check_evaluations())
+    return data
+
+
+def test_no_claim_of_it_states_a_rating_and_the_others_are_the_same(data: Path):
+    """Claims that lose a sentence have another id, so that no prediction stands for both."""
+    folder = DataFolder(base_dir=str(data))
+    claims, base = claims_of(folder, NAME), claims_of(folder, BASE)
+    assert RATED == sum(map(states_rating, base["evidence"]))
+    assert 0 == sum(map(states_rating, claims["evidence"]))
+    same = claims.join(base, on="claim_id", how="semi").height
+    assert 10 - RATED == same
+    assert claims["label"].equals(base["label"])
+
+
+def test_it_is_predicted_scored_and_shown_in_a_column_of_its_own(data: Path):
+    """Both test sets have scores of the same size, and the leaderboard both cells."""
+    folder = DataFolder(base_dir=str(data))
+    asked = folder.read(f"predictions/{NAME}/{SYSTEM}")
+    assert claims_of(folder, NAME)["claim_id"].to_list() == asked["claim_id"].to_list()
+    board = folder.read("leaderboard").filter(system=SYSTEM, status="scored")
+    assert {BASE: 10, NAME: 10} == dict(board.select("benchmark", "rows").iter_rows())
+    slices = folder.read(f"scores/{NAME}/{SYSTEM}")["slice"]
+    assert "states_rating" not in slices
+    assert "states_rating" in folder.read(f"scores/{BASE}/{SYSTEM}")["slice"]
+
+
+def test_the_catalogue_shows_it_and_counts_no_claim_twice(data: Path):
+    """Its predictions are among those of the current test sets; it is no test set of the funnel."""
+    build_catalogue(data, benchmarks=[one for one in BENCHMARKS if one.name == BASE])
+    with open_catalogue(data) as connection:
+        found = connection.sql("SELECT benchmark, count(*) FROM predictions GROUP BY 1").fetchall()
+    assert {(BASE, 10), (NAME, 10)} == set(found)
+
+
+def test_it_is_part_of_no_mean_and_of_no_table_of_the_paper():
+    """By its name alone; without its test set, or where a person took the name, it is not there."""
+    names = {one.name for one in DERIVED}
+    assert not names & {part for parts in MEANS.values() for part in parts}
+    assert not names & set(COLUMNS)
+    assert {NAME} == set(derived_from([BASE, "fever"]))
+    assert {} == derived_from(["fever"])
+    assert {} == derived_from([BASE, NAME])

@@ -1,0 +1,64 @@
+"""The check that warns when a stage removes most of one source, read from disk."""
+
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from assets.checks import guard_checks
+from decomposerl.funnel.catalogue import STAGES
+from decomposerl.schemas import DROPS
+from fixture_data import build
+from resources.store.parquet import DataFolder
+
+CHECKS = {
+    next(iter(check.check_keys)).asset_key.to_user_string(): check for check in guard_checks()
+}
+
+
+def checked(stage: str, data: Path) -> dg.AssetCheckResult:
+    """The check of one stage on a data folder."""
+    result = CHECKS[stage](data_folder=DataFolder(base_dir=str(data)))
+    assert isinstance(result, dg.AssetCheckResult)
+    return result
+
+
+def test_every_stage_but_the_selection_is_guarded():
+    """Where a budget decides, that most of a source leaves is no surprise."""
+    assert list(STAGES[:-2]) == list(CHECKS)
+
+
+@pytest.mark.parametrize("stage", CHECKS)
+def test_an_ordinary_run_passes(stage: str, tmp_path: Path):
+    """No source of the small world loses most of its rows anywhere."""
+    build(tmp_path)
+    assert checked(stage, tmp_path).passed
+
+
+@pytest.mark.parametrize(
+    ("stage", "kept", "passed"),
+    [
+        ("deduplicated", 50, True),
+        ("deduplicated", 49, False),
+        ("difficulty_band", 20, True),
+        ("difficulty_band", 19, False),
+    ],
+)
+def test_a_source_that_is_nearly_wiped_out_is_named(
+    tmp_path: Path, stage: str, kept: int, *, passed: bool
+):
+    """Likeness may remove half of a source, a rule 80 %; a row more is a warning, not a stop."""
+    ids = pl.DataFrame(
+        {"claim_id": [f"{row:016x}" for row in range(100)], "source": "hover", "label": "Refuted"}
+    )
+    left = pl.concat([DROPS.empty(), ids[kept:]], how="diagonal")
+    (tmp_path / "drops").mkdir()
+    ids[:kept].write_parquet(tmp_path / f"{stage}.parquet")
+    left.write_parquet(tmp_path / f"drops/{stage}.parquet")
+
+    result = checked(stage, tmp_path)
+
+    assert passed == result.passed
+    assert dg.AssetCheckSeverity.WARN == result.severity
+    assert ([] if passed else ["hover"]) == result.metadata["struck"].value

@@ -1,0 +1,117 @@
+"""``decomposerl doctor`` on training: what the judge of an experiment will cost."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from dagster_project.cli import app
+from dagster_project.engine_choices import engine_choices
+from dagster_project.training_estimate import training_estimate
+from decomposerl.prompts.judge import (
+    Asking,
+    answerability_request,
+    atomicity_request,
+    correctness_request,
+    coverage_request,
+)
+from decomposerl.reports.readiness import estimate_text
+from decomposerl.training.estimate import JudgeTokens
+from project import ROOT
+from resources.judge.chat_judge import load_judge_prompts
+from resources.tokens.word_tokens import WordTokens
+
+NOWHERE = ROOT / "no such folder"
+NOBODY = "http://127.0.0.1:9/v1"
+LOCAL = {
+    "DECOMPOSERL_PROFILE": "local",
+    "DECOMPOSERL_CHAT_URL": NOBODY,
+    "DECOMPOSERL_JUDGE_URL": NOBODY,
+    "DECOMPOSERL_JUDGE_PRICE": "1/10",
+}
+
+
+def doctor(data: Path, *words: str, **env: str) -> Result:
+    names = ("PROFILE", "DATA", "CORPORA", "CHAT_URL", "JUDGE_URL", "JUDGE_PRICE", "JUDGE_MODEL")
+    bare: dict[str, str | None] = {f"DECOMPOSERL_{name}": None for name in names}
+    return CliRunner(env=bare | env).invoke(app, ["doctor", "--data", str(data), *words])
+
+
+def training(data: Path, *words: str, **env: str) -> dict[str, Any]:
+    """The page's estimate of training, the last one."""
+    told: dict[str, Any] = json.loads(doctor(data, "--json", *words, **env).stdout)["estimates"][-1]
+    return told
+
+
+def test_the_gpu_page_prints_what_training_costs():
+    """The block on training is what the doctor says of ``paper_7b`` in ``paper``."""
+    told = training_estimate(engine_choices("paper", {}), NOWHERE)
+    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    block = page.split("<!-- training paper: begin -->")[1].split("<!--")[0].strip()
+    assert f"```text\n{estimate_text(told)}\n```" == block
+    assert "Training paper_7b" == told.run
+
+
+def test_the_embedded_profile_trains_the_tiny_policy_for_nothing(tmp_path: Path):
+    """No money, no GPU-hour, and its sixty steps of 32 completions."""
+    told = training(tmp_path)
+    assert ("Training tiny", 0.0, 0.0) == (
+        told["run"],
+        told["total"]["dollars"],
+        told["total"]["gpu_hours"],
+    )
+
+
+def test_training_is_reckoned_for_the_experiment_that_is_named(tmp_path: Path):
+    """Half the epochs, half the calls; money follows from the price of the variable."""
+    judge, embedder = training(tmp_path, "--experiment", "one_epoch", **LOCAL)["lines"]
+    assert 1_007_124 // 2 == judge["calls"]
+    expected = (judge["prompt_tokens"] + 10 * judge["completion_tokens"]) / 1e6
+    assert pytest.approx(expected) == judge["dollars"]
+    assert embedder["dollars"] is None
+
+
+def test_training_is_reckoned_over_the_claims_that_are_here(tmp_path: Path):
+    """Their number, their n* and their lengths are counted."""
+    claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
+    pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")
+    told = training(tmp_path, **LOCAL)
+    assert "8 training_claims in the data folder" in told["basis"]
+    assert 8 * 16 * (4 * 3 + 1) == told["lines"][0]["calls"]
+    assert 8 * 16 * 3 == told["lines"][1]["calls"]
+
+
+def test_an_unknown_experiment_is_one_red_line(tmp_path: Path):
+    """Exit code 2, with the names that there are."""
+    result = doctor(tmp_path, "--experiment", "paper_8b")
+    assert (2, True) == (result.exit_code, "paper_7b" in result.output)
+
+
+def test_a_judge_of_another_kind_costs_otherwise():
+    """A thinking model writes 1,000 tokens a reply; a classifier asks for no money at all."""
+    engines = engine_choices("paper", {})
+    thinking = training_estimate(engines, NOWHERE).lines[0]
+    assert 1_000 * thinking.calls == thinking.completion_tokens
+    tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
+    assert ("tiny judge", None, None) == (tiny.engine, tiny.dollars, tiny.gpu_hours)
+
+
+def test_the_judges_prompts_are_as_long_as_assumed():
+    """Words of the longest of the four around empty texts times 1.3, up to the next ten."""
+    prompts = load_judge_prompts()
+    requests = [
+        request
+        for asking in (Asking(structured=True), Asking())
+        for request in (
+            answerability_request(prompts["answerability"], asking, "", ""),
+            correctness_request(prompts["correctness"], asking, "", ("", "")),
+            atomicity_request(prompts["atomicity"], asking, "", ""),
+            coverage_request(prompts["coverage"], asking, "", ("",)),
+        )
+    ]
+    texts = [" ".join(turn.content for turn in request.messages) for request in requests]
+    assert JudgeTokens().around == 10.0 * math.ceil(max(WordTokens().count(texts)) / 10)

@@ -1,0 +1,163 @@
+"""``decomposerl leaderboard`` and ``decomposerl accept``, and the leaderboard as text."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from dagster_project.cli import app
+from decomposerl.errors import ConfigError
+from decomposerl.evaluation.leaderboard import Runs, leaderboard
+from decomposerl.evaluation.published import TABLE_TITLES
+from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
+from leaderboard_parts import SYSTEMS, score, scores
+from resources.evaluation.results_folder import read_accepted
+from resources.store.parquet import write_parquet
+
+TINY, BASE = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
+RAN = (score(TINY, "fever", 70.0, engine="tiny"), score(BASE, "fever", 71.0, engine="qwen"))
+
+
+def board(*rows: dict[str, object], runs: Runs = Runs()) -> pl.DataFrame:  # noqa: B008 - frozen
+    return leaderboard(scores(rows or RAN), SYSTEMS, ["fever"], runs)
+
+
+def told(data: Path, *words: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [*words, "--data", str(data)])
+    assert code == done.exit_code, done.output
+    return done.output
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_parquet(board(), tmp_path / "leaderboard.parquet")
+    return tmp_path
+
+
+def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
+    """Ours with half its interval and its engine; the paper's figures named as the paper's."""
+    lines = leaderboard_text(board(), {"fever": "FEVER"}).splitlines()
+    ours, *_ = [line for line in lines if line.startswith("Simple  ")]
+    assert {"faithful", "[1]", "71.0±2.0", "–"} <= set(ours.split())
+    assert lines[lines.index(ours) + 1].split()[:5] == ["↳", "paper", "the", "paper's", "72.7"]
+    assert {"[1] qwen", "[2] tiny"} < set(lines)
+    assert [] == [line for line in lines if "Self_Ask" in line]
+    below = lines[lines.index("Further systems") :]
+    assert any("DecomposeRL @ tiny" in line and "70.0±2.0" in line for line in below)
+    assert [] == [line for line in below if "the paper's " in line and "↳" in line]
+
+
+def test_an_uneven_interval_is_shown_with_both_bounds():
+    """Four of four are no ``100.0±0.0``, nor half of a side that is not there."""
+    row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}
+    assert "100.0 [53.5, 100.0]" in leaderboard_text(board(row), {"fever": "FEVER"})
+    assert "100.0 \\[53.5, 100.0\\]" in leaderboard_markdown(board(row), {"fever": "FEVER"})
+
+
+def test_no_line_of_a_table_is_wider_than_a_terminal():
+    """Columns that do not fit follow in blocks of their own, each with every row's head."""
+    for width in (60, 100, 1_000):
+        text = leaderboard_text(board(), {"fever": "FEVER"}, width=width)
+        table = text.split(TABLE_TITLES[2])[0].splitlines()
+        assert width >= max(map(len, table))
+        headers = [line for line in table if line.startswith("System")]
+        rows = [line for line in table if line.startswith("Simple ")]
+        shown = [word for line in headers[: len(rows)] for word in line.split()]
+        assert len(rows) == shown.count("System") == shown.count("Engine")
+        assert ["FEVER"] == [word for word in shown if word == "FEVER"]
+        assert (width == 1_000) == (len(rows) == 1)
+
+
+def test_all_rows_of_the_paper_can_be_shown():
+    """Asked for everything, rows that were not run stand with dashes and the paper's figures."""
+    whole = leaderboard_text(board(), {}, everything=True)
+    assert "Self-Ask" in whole
+    assert "nothing was scored yet" == leaderboard_text(board().clear(), {})
+
+
+def test_markdown_has_the_papers_figures_in_columns_of_their_own():
+    """Beside ours where the row is the paper's; systems of our own have no such column."""
+    first, *_, last = leaderboard_markdown(board(), {"fever": "FEVER"}).split("\n\n**")
+    header = next(line for line in first.splitlines() if line.startswith("| System"))
+    assert "| FEVER | FEVER \\(paper\\) |" in header
+    assert "| 71.0±2.0 | 72.7 |" in first
+    assert "paper\\)" not in last
+
+
+def test_a_short_run_carries_a_star():
+    """Nobody takes it for a measure."""
+    shown = leaderboard_text(board(runs=Runs(limited={(TINY, "fever")})), {})
+    assert "DecomposeRL @ tiny *" in shown
+    assert "Simple *" not in shown
+
+
+def test_the_command_prints_the_leaderboard(data: Path):
+    """As text with titles of the catalogue; as CSV and JSON in the wide form, run rows alone."""
+    assert "FEVER" in told(data, "leaderboard")
+    rows = json.loads(told(data, "leaderboard", "--format", "json"))
+    assert [BASE, BASE, TINY] == [row["system"] for row in rows]
+    assert (71.0, 72.7) == (rows[0]["fever"], rows[0]["fever_paper"])
+    every = told(data, "leaderboard", "--format", "csv", "--all").splitlines()
+    assert len(every) > 1 + len(rows)
+
+
+def test_accepting_writes_the_file_that_later_runs_are_held_against(data: Path):
+    """Scores are accepted once a system; a later fall is said in one line with its interval."""
+    assert "accepted 2 scores of 2 systems" in told(data, "accept", "--note", "first")
+    assert "first" == json.loads((data / "accepted.json").read_text())["note"]
+    assert "every accepted score holds" in told(data, "leaderboard")
+    worse = board(score(TINY, "fever", 50.0, engine="tiny"), RAN[1])
+    write_parquet(worse, data / "leaderboard.parquet")
+    assert f"below: {TINY} on fever: 50.0" in told(data, "leaderboard")
+    told(data, "accept", "--system", TINY)
+    kept = {cell.system: cell.score for cell in read_accepted(data) or []}
+    assert {TINY: 50.0, BASE: 71.0} == kept
+
+
+def test_what_cannot_be_accepted_is_refused_in_one_line(data: Path, tmp_path: Path):
+    """A system without a whole run, a leaderboard of short runs alone, and none at all."""
+    assert "no whole run of nobody" in told(data, "accept", "--system", "nobody", code=2)
+    short = board(RAN[0], runs=Runs(limited={(TINY, "fever")}))
+    write_parquet(short, data / "leaderboard.parquet")
+    assert "nothing to accept" in told(data, "accept", code=2)
+    assert not (data / "accepted.json").exists()
+    assert "there is no leaderboard" in told(tmp_path / "empty", "leaderboard", code=2)
+
+
+BROKEN = ("{", "[" * 100_000, "\0", '{"version": 1, "cells": [{"rows": Infinity}]}')
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_broken_file_stops_the_gate_and_can_be_mended(data: Path, text: str):
+    """It is not taken for nothing accepted; the board is shown; the command that is named helps."""
+    assert read_accepted(data) is None
+    (data / "accepted.json").write_text(text)
+    with pytest.raises(ConfigError, match="accept --fresh"):
+        read_accepted(data)
+    assert "accept --fresh" in told(data, "accept", code=2)
+    shown = told(data, "leaderboard", code=2)
+    assert shown.index("DecomposeRL @ tiny") < shown.index("accept --fresh")
+    assert "accepted 2 scores" in told(data, "accept", "--fresh")
+    assert "every accepted score holds" in told(data, "leaderboard")
+
+
+def test_cells_of_a_system_that_is_gone_leave_with_a_fresh_start(data: Path):
+    """Accepting again keeps them, because the system may only not have been run."""
+    told(data, "accept")
+    write_parquet(board(RAN[0]), data / "leaderboard.parquet")
+    told(data, "accept")
+    assert f"missing: {BASE}" in told(data, "leaderboard")
+    told(data, "accept", "--fresh")
+    assert [TINY] == [cell.system for cell in read_accepted(data) or []]
+
+
+def test_a_damaged_leaderboard_is_refused_in_one_line(data: Path):
+    """No Parquet, and Parquet of something else: the job that builds it is named."""
+    path = data / "leaderboard.parquet"
+    path.write_bytes(b"PAR1 and no more")
+    for words in (("leaderboard",), ("accept",), ("leaderboard", "--format", "json")):
+        assert "-j rank" in told(data, *words, code=2)
+    write_parquet(board().drop("status"), path)
+    assert "column 'status' is missing" in told(data, "leaderboard", code=2)

@@ -1,0 +1,143 @@
+"""What a person reads when a run stops: one sentence, last and alone."""
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_generic_source import bridge_corpus, materialize, page_lines, write_jsonl
+
+from dagster_project.last_word import Printable
+from decomposerl.printable import printable
+from project import ROOT
+
+MOST_LINES = 4  # a warning of Dagster's own in two, its "failed" in one, the sentence
+STEP = ["--select", 'key:"deduplicated"']
+NO_VALUE = {"resources": {"corpora": {"config": {"root": {"env": "NOPE"}}}}}
+WRONG = ["--config-json", '{"ops": {"deduplicated": {"config": {"cosin": 3}}}}']
+
+
+def stopped(tmp_path: Path, *words: str, **environment: str) -> list[str]:
+    """The lines of a run of ``dagster asset materialize`` that must fail."""
+    kept = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}
+    defaults = {"DECOMPOSERL_DATA": str(tmp_path / "data"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "dagster", "asset", "materialize"]
+    done = subprocess.run(
+        [*command, "-m", "dagster_project.definitions", *words],
+        cwd=ROOT,
+        env=kept | defaults | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    return (done.stdout + done.stderr).splitlines()
+
+
+def test_a_missing_input_is_one_sentence_and_its_trace_is_in_the_log(tmp_path: Path):
+    """The file, what to do, and where the rest is."""
+    lines = stopped(tmp_path, *STEP)
+    assert len(lines) <= MOST_LINES
+    found = re.search(r"^(.*) is not there; materialize '(.*)' first \(log: (.*)\)$", lines[-1])
+    assert found is not None
+    assert ("difficulty_band", "difficulty_band") == (Path(found[1]).stem, found[2])
+    log = Path(found[3]).read_text("utf-8")
+    assert "Stack Trace" in log
+    assert "RUN_FAILURE" in log
+
+
+def test_a_damaged_input_is_one_sentence(tmp_path: Path):
+    """The file, and that its asset is to be made again."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/difficulty_band.parquet").write_text("PAR1")
+    lines = stopped(tmp_path, *STEP)
+    assert len(lines) <= MOST_LINES
+    assert re.search(
+        r"band\.parquet cannot be read .*materialize 'difficulty_band' again", lines[-1]
+    )
+
+
+def test_a_data_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path):
+    """The folder, and why."""
+    (tmp_path / "file").write_text("")
+    lines = stopped(
+        tmp_path, "--select", 'key:"claims/hover"', DECOMPOSERL_DATA=str(tmp_path / "file/data")
+    )
+    assert len(lines) <= MOST_LINES
+    assert re.search(r"Not a directory: '.*file/data", lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "said"),
+    [
+        (STEP, {"DECOMPOSERL_CORPUS": "x"}, "the nearest is DECOMPOSERL_CORPORA"),
+        (STEP, {"DECOMPOSERL_DATA": "s3://bucket/x"}, "holds a URL"),
+        (["--select", 'key:"claims/hoover"'], {}, 'the nearest is key:"claims/hover"'),
+        ([*STEP, *WRONG], {}, 'unexpected config entry "cosin"'),
+        (["--select", 'key:"claims/hover"', "--config-json", json.dumps(NO_VALUE)], {}, '"NOPE"'),
+    ],
+)
+def test_a_run_that_is_refused_says_so_alone_and_writes_nothing(
+    words: list[str], environment: dict[str, str], said: str, tmp_path: Path
+):
+    """Before its first step."""
+    lines = stopped(tmp_path, *words, **environment)
+    assert len(lines) <= MOST_LINES
+    assert said in lines[-1]
+    assert "Stack Trace" not in lines[-1]
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_demo_too(tmp_path: Path):
+    """It says what is wrong with its environment in one line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dagster_project"],
+        cwd=ROOT,
+        env=os.environ | {"DECOMPOSERL_PROFIL": "paper", "DECOMPOSERL_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (line,) = done.stderr.splitlines()
+    assert (1, True) == (done.returncode, "the nearest is DECOMPOSERL_PROFILE" in line)
+
+
+HOSTILE = "\x1b]52;c;aGk=\x07\x1b[2J\u202e\u2066\x9b31m\u200b\x85\r\u2028[red]x"
+
+
+def test_a_line_of_dagsters_log_is_text_alone():
+    """Message, arguments and a trace; the record, which is stored too, stays as it was."""
+    inner = logging.Formatter("\x1b[32m%(levelname)s\x1b[0m %(message)s")
+    error = ValueError(HOSTILE)
+    record = logging.LogRecord(
+        "dagster", logging.WARNING, "", 0, "%s\nend", (HOSTILE,), (ValueError, error, None)
+    )
+    shown = Printable(inner).format(record)
+    colours, line = shown[: len("\x1b[32mWARNING\x1b[0m ")], shown[len("\x1b[32mWARNING\x1b[0m ") :]
+    assert colours == "\x1b[32mWARNING\x1b[0m "
+    assert line == f"{printable(HOSTILE)}\nend\nValueError: {printable(HOSTILE)}"
+    assert (HOSTILE,) == record.args
+    assert record.exc_text is None
+
+
+def test_names_from_a_corpus_are_printable_in_dagsters_own_lines(tmp_path: Path):
+    """A warning on rejects repeats file and column as the corpus' author named them."""
+    bridge_corpus(tmp_path / "corpora")
+    folder, odd = tmp_path / "corpora/bridge_notes", "x\x1b]0;t\x07\u202e"
+    page = (folder / "source.toml").read_text("utf-8")
+    shown = json.dumps(odd).strip('"')
+    page = page.replace("train.jsonl", f"{shown}.jsonl").replace('"statement"', f'"{shown}"')
+    (folder / "source.toml").write_text(page, "utf-8")
+    rows = [json.loads(line) for line in (folder / "train.jsonl").read_text("utf-8").splitlines()]
+    rows = [{**row, odd: row["statement"] if n else 3} for n, row in enumerate(rows[:-1])]
+    write_jsonl(folder / f"{odd}.jsonl", rows)
+    done = materialize(page_lines()[0], tmp_path)
+    output = done.stderr + done.stdout
+    assert done.returncode == 0, output[-3000:]
+    assert r"bridge_notes/x\x1b]0;t\x07\u202e.jsonl:1 x\x1b]0;t\x07\u202e" in output
+    assert not any(raw in output for raw in ("\x1b]", "\x07", "\u202e"))

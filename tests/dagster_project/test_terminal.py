@@ -1,0 +1,243 @@
+"""What a terminal is sent: text from outside never acts on it, whichever command prints it."""
+
+import ast
+import json
+import unicodedata
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from dagster_project.cli import app
+from dagster_project.terminal import Terminal, note, say_columns, say_json, say_marked
+from decomposerl.evaluation.leaderboard import Runs, leaderboard
+from decomposerl.printable import printable, printable_json
+from fixture_data import FATES, build
+from leaderboard_parts import SYSTEMS, score, scores
+from project import ROOT
+from resources.catalogue.database import build_catalogue
+from resources.store.parquet import write_parquet
+from strategies import LAW
+
+EVIL = (
+    "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\x7f\x00[red]x[/red]"
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c"
+    "\u200b\u200c\u2060\ufeff\u00ad\u3164\u2028\u2029\x85\x0b\x0c\U000e0041"
+)
+IN_A_NAME = EVIL.replace("\x00", "").replace("/", "")  # of a file
+IN_A_VALUE = EVIL.replace("\x00", "")  # of the environment
+BAD = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+Words = tuple[str, ...]
+
+
+def acting(text: str) -> set[str]:
+    """The characters of a text that do something instead of showing."""
+    return {one for one in text if unicodedata.category(one) in BAD and one not in "\n\t"}
+
+
+def run(words: Words, env: dict[str, str] | None = None) -> Result:
+    return CliRunner(env=env).invoke(app, list(words))
+
+
+def _score(folder: Path) -> Iterator[Result]:
+    """Claims, labels, field and file names; standard input; an option's value; a table's path."""
+    good = {"claim": f"A {EVIL}", "evidence": f"“a b c” {EVIL}", "group": EVIL.strip() or "x"}
+    trace = f'<question>Q{EVIL}?</question><answer>"d e {EVIL} f" <THINK {EVIL}></answer>'
+    bad = {"claim": "A b.", "evidence": [3], "trace": "", "label": EVIL, "n_star": EVIL, EVIL: 1}
+    path = folder / f"traces{IN_A_NAME}.jsonl"
+    rows = (good | {"trace": trace + EVIL}, bad, {"claim": EVIL})
+    path.write_text("\n".join([*map(json.dumps, rows), f"no json {EVIL}"]), "utf-8")
+    lean = ("score", str(path), "--weight", "diversity=0")
+    for form in ("text", "markdown", "csv", "json"):
+        yield run((*lean, "--format", form, "--questions"))
+    yield run((*lean, "--weight", f"{EVIL}=1"))
+    yield run((*lean, "--weight", EVIL))
+    yield run((*lean, "--judge-calls", str(folder / IN_A_NAME)))
+    yield run((*lean, "--out", str(folder / "no" / f"{'x' * 300}{IN_A_NAME}")))
+    yield run(("score", str(folder / f"absent{IN_A_NAME}")))
+
+
+def _metrics(folder: Path) -> Iterator[Result]:
+    """Groups, ids, labels, field names, file names."""
+    rows = [
+        {"id": f"{n}{EVIL}", "label": n % 2, "v": n % 2, f"g{EVIL}": f"{n}{EVIL}"} for n in (0, 1)
+    ]
+    path = folder / f"rows{IN_A_NAME}.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    words = ("metrics", str(path), str(path), "--verdict", "v", "--draws", "10")
+    yield run((*words, "--group", f"g{EVIL}"))
+    yield run((*words, "--group", f"g{EVIL}", "--json"))
+    yield run((*words, "--where", f"g{EVIL}=none"))
+    yield run((*words, "--group", EVIL))
+    yield run((*words, "--label", f"g{EVIL}"))
+    yield run(("metrics", str(folder / IN_A_NAME), str(path), "--verdict", "v"))
+
+
+def _explain(folder: Path) -> Iterator[Result]:
+    """Claims and evidence of every fate (the fixture's hold escapes), an id, a folder."""
+    world = build(folder)
+    for claim in world.claims["claim_id"].to_list()[: len(FATES)]:
+        yield run(("explain", claim, "--data", str(folder)))
+    yield run(("explain", claim, "--data", str(folder), "--json"))
+    yield run(("explain", EVIL, "--data", str(folder)))
+    yield run(("explain", "abcdef", "--data", str(folder / IN_A_NAME)))
+
+
+def _attrition(folder: Path) -> Iterator[Result]:
+    """Reasons as the tables hold them, and an engine."""
+    world = build(folder)
+    table = folder / "drops/claims/hover.parquet"
+    frame = pl.read_parquet(table)
+    write_parquet(frame.with_columns(reason=pl.lit(f"odd{EVIL}")), table)
+    build_catalogue(world.data)
+    for form in ("text", "markdown", "csv", "json"):
+        yield run(("attrition", "--data", str(folder), "--format", form))
+        yield run(("attrition", "--data", str(folder), "--format", form, "--by-reason"))
+
+
+def _sources(folder: Path) -> Iterator[Result]:
+    """The name of the folder, and of a corpus in it."""
+    home = folder / f"corpora{IN_A_NAME}"
+    (home / f"mine{IN_A_NAME}").mkdir(parents=True)
+    page = f"name = {json.dumps(EVIL)}\nlicence = {json.dumps(EVIL)}\n"
+    (home / f"mine{IN_A_NAME}" / "source.toml").write_text(page, "utf-8")
+    for words in (("sources",), ("sources", "--json")):
+        yield run(words, {"DECOMPOSERL_CORPORA": str(home)})
+
+
+def _fetch(folder: Path) -> Iterator[Result]:
+    """Names, revisions and hubs as they were typed."""
+    yield run(("fetch", EVIL))
+    to = ("fetch", "llm_aggrefact", "--corpora", str(folder / IN_A_NAME))
+    yield run((*to, "--endpoint", (folder / "hub").as_uri(), "--revision", EVIL))
+
+
+def _doctor(folder: Path) -> Iterator[Result]:
+    """Variables, a folder, an experiment."""
+    data = str(folder / f"data{IN_A_NAME}")
+    for words in (("doctor",), ("doctor", "--json"), ("doctor", "--data", data)):
+        yield run(words, {"DECOMPOSERL_DATA": data, "DECOMPOSERL_CORPORA": f"/{IN_A_VALUE}"})
+    yield run(("doctor",), {"DECOMPOSERL_PROFILE": IN_A_VALUE})
+    yield run(("doctor", "--experiment", EVIL), {"DECOMPOSERL_DATA": data})
+
+
+def _board(folder: Path) -> None:
+    row = score("simple-qwen2.5-7b-faithful", "fever", 71.0, engine=f"qwen{EVIL}")
+    board = leaderboard(scores((row,)), SYSTEMS, ["fever"], Runs())
+    write_parquet(board, folder / "leaderboard.parquet")
+
+
+def _leaderboard(folder: Path) -> Iterator[Result]:
+    """Engines of the table, a damaged file, a folder."""
+    _board(folder)
+    for form in ("text", "markdown", "csv", "json"):
+        yield run(("leaderboard", "--data", str(folder), "--format", form))
+    (folder / "accepted.json").write_text(json.dumps({"version": EVIL}), "utf-8")
+    yield run(("leaderboard", "--data", str(folder)))
+    yield run(("leaderboard", "--data", str(folder / IN_A_NAME)))
+
+
+def _accept(folder: Path) -> Iterator[Result]:
+    """Systems as they were typed, a note, a folder."""
+    home = folder / IN_A_NAME
+    home.mkdir()
+    _board(home)
+    yield run(("accept", "--data", str(home), "--system", EVIL))
+    yield run(("accept", "--data", str(home), "--note", EVIL))
+    yield run(("accept", "--data", str(home)))
+
+
+ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
+    "score": _score,
+    "metrics": _metrics,
+    "explain": _explain,
+    "attrition": _attrition,
+    "sources": _sources,
+    "fetch": _fetch,
+    "doctor": _doctor,
+    "leaderboard": _leaderboard,
+    "accept": _accept,
+}
+COMMANDS = sorted(typer.main.get_command(app).commands)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_lets_text_act(command: str, tmp_path: Path):
+    """A new command needs an attack of its own here. No traceback either."""
+    results = list(ATTACKS[command](tmp_path))
+    for result in (*results, run((command, f"--{EVIL}")), run((command, EVIL, EVIL, EVIL, EVIL))):
+        assert set() == acting(result.output), result.output
+        assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert any("\\x1b" in result.output or "\\u001b" in result.output for result in results), (
+        "the attack reaches the output"
+    )
+
+
+def test_a_wrong_command_is_repeated_printably():
+    """Before any command is found."""
+    assert set() == acting(run((EVIL,)).output) | acting(run((f"--{EVIL}",)).output)
+
+
+@given(st.text(st.characters()))
+@LAW
+def test_what_shows_stays_and_the_rest_is_escaped(text: str):
+    """Nothing acts; text that shows is unchanged; JSON reads back as it was."""
+    assert set() == acting(printable(text)) | acting(printable_json([text, {text: text}]))
+    assert printable(text) == printable(printable(text))
+    assert [text, {text: text}] == json.loads(printable_json([text, {text: text}]))
+    assert "\n" not in printable(text, keep="")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "plain", "“Ösk” – 1,921 €", "日本語　文", "नमस्ते", "é e\u0301", "🇬🇧 ❤️", "a\u00a0b"]
+)
+def test_text_of_any_language_stays_as_it_is(text: str):
+    """Escapes are for what does not show."""
+    assert text == printable(text)
+    assert json.dumps(text, ensure_ascii=False) == printable_json(text)
+
+
+@pytest.mark.parametrize(
+    ("one", "shown"),
+    [("\x1b", "\\x1b"), ("\x9b", "\\x9b"), ("\u202e", "\\u202e"), ("\u2028", "\\u2028"),
+     ("\ud800", "\\ud800"), ("\U000e0041", "\\U000e0041"), ("\r", "\\r"), ("\x7f", "\\x7f")],
+)  # fmt: skip
+def test_escapes_are_pythons(one: str, shown: str):
+    """A reader sees which character it was."""
+    assert f"a{shown}b" == printable(f"a{one}b")
+
+
+def test_every_way_to_print_escapes(capsys: pytest.CaptureFixture[str]):
+    """Notes are one line, markup is text."""
+    note(f"a\n{EVIL}")
+    say_marked(f"✓ {EVIL}")
+    say_json({EVIL: EVIL})
+    say_columns(("a",), [(EVIL,)])
+    Terminal(stderr=True).print(f"[bold]{EVIL}[/bold]", style="red")
+    captured = capsys.readouterr()
+    assert set() == acting(captured.out + captured.err)
+    assert "a\\n\\x1b" in captured.err
+    assert "[bold]" in captured.err
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "dagster_project").glob("*.py")), ids=lambda path: path.name
+)
+def test_only_one_module_prints(path: Path):
+    """All others print through ``dagster_project.terminal``."""
+    if path.name == "terminal.py":
+        return
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            assert called not in {"print", "Console", "rich.print"}, f"line {node.lineno}"
+            assert not called.endswith((".echo", ".secho")), f"line {node.lineno}"
+            assert called not in {"sys.stdout.write", "sys.stderr.write"}, f"line {node.lineno}"
+        if isinstance(node, ast.ImportFrom):
+            assert node.module not in {"rich", "rich.console"}, f"line {node.lineno}"

@@ -1,0 +1,130 @@
+"""Chen-2024: questions, passages for each, a summary, and a verdict by the summary."""
+
+from dataclasses import replace
+
+import pytest
+
+from baseline_parts import QUESTION, Driven, drive, saying
+from decomposerl.baselines.chen_2024 import ENOUGH, METHOD, MOST_WRITINGS, TEMPERATURE, chen_2024
+from decomposerl.baselines.method import Answer, Verification
+
+TWO = "1. Did the bridge open in 1871?\n2. Is the bridge made of granite?"
+ASKED = ["Did the bridge open in 1871?", "Is the bridge made of granite?"]
+PASSAGES = "\n".join(f"{place}. {text}" for place, text in enumerate(QUESTION.passages, start=1))
+
+
+def said(*replies: str | Answer) -> Driven:
+    return drive(chen_2024, saying(*replies))
+
+
+def outcome(ended: Verification) -> tuple[str | None, str]:
+    return ended.verdict, ended.status
+
+
+def test_the_call_graph():
+    """Questions until nothing is added, a selection for each, one summary, the verdict by it."""
+    driven = said(TWO, TWO, "1", "NONE", "It opened in 1871.", "Refuted")
+    assert ["decompose", "decompose", "select", "select", "summarise", "verify"] == (
+        driven.operations()
+    )
+    _, _, first, second, summary, verdict = driven.calls
+    assert [{"passages": PASSAGES, "question": text} for text in ASKED] == [
+        first.variables,
+        second.variables,
+    ]
+    chosen = f"1. {QUESTION.passages[0]}"
+    assert {"claim": QUESTION.claim, "passages": chosen} == summary.variables
+    assert {"claim": QUESTION.claim, "known": "It opened in 1871."} == verdict.variables
+    assert ("Refuted", "parsed") == outcome(driven.ended)
+    assert 2 + 2 + 2 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    answers = [(cycle.question, cycle.answer) for cycle in driven.ended.cycles]
+    assert [(ASKED[0], QUESTION.passages[0]), (ASKED[1], "I don't know.")] == answers
+
+
+def test_writings_are_sampled_after_the_first_and_stop_when_nothing_is_added():
+    """The first is greedy; a later one follows while the one before added a question."""
+    more = "1. Is the mill older?\n2. Is it new?"
+    driven = said(TWO, more, f"1. {ASKED[0]}", *["1"] * 4, "Summary.", "Supported")
+    writings = driven.calls[:MOST_WRITINGS]
+    assert [(0.0, 0), (TEMPERATURE, 1), (TEMPERATURE, 2)] == [
+        (call.temperature, call.sample) for call in writings
+    ]
+    assert (3, 4) == (driven.ended.notes["writings"], driven.ended.notes["questions"])
+
+
+def test_ten_questions_are_enough():
+    """A first writing with ten or more is the only one, and the eleventh is not asked."""
+    many = "\n".join(f"{number}. Is it {number}?" for number in range(1, 13))
+    driven = said(many, *["NONE"] * ENOUGH, "Summary.", "Supported")
+    assert (1, ENOUGH) == (driven.ended.notes["writings"], driven.ended.notes["questions"])
+    assert 1 + ENOUGH + 2 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+
+
+@pytest.mark.parametrize(
+    "dropped",
+    ["Who built it?", "In which year did it open?", "How old is it?", "It is old.", "WHEN was it?"],
+)
+def test_open_questions_and_statements_are_dropped(dropped: str):
+    """Only what yes or no can answer is asked."""
+    driven = said(f"1. {dropped}\n2. {ASKED[0]}", "NONE", "1", "Summary.", "Supported")
+    assert [ASKED[0]] == [cycle.question for cycle in driven.ended.cycles]
+
+
+def test_questions_are_distinct():
+    """A question that was written before, in any letter case, is not asked again."""
+    driven = said(f"1. {ASKED[0]}\n2. {ASKED[0].upper()}", "NONE", "1", "Summary.", "Supported")
+    assert 1 == driven.ended.notes["questions"]
+
+
+def test_passages_are_those_of_any_question_in_their_own_order():
+    """The summary sees each selected passage once, as the evidence orders them."""
+    longer = replace(QUESTION, passages=tuple(f"Passage {place}." for place in range(1, 41)))
+    replies = (TWO, "NONE", "33, 2", "Passages 2 and 4", "Summary.", "Supported")
+    driven = drive(chen_2024, saying(*replies), longer)
+    shown = driven.calls[-2].variables["passages"]
+    assert "1. Passage 2.\n2. Passage 4.\n3. Passage 33." == shown
+    assert (3, 0, False) == tuple(
+        driven.ended.notes[name] for name in ("selected", "unread", "whole")
+    )
+
+
+@pytest.mark.parametrize(
+    ("selection", "unread"),
+    [("NONE", 0), ("3", 1), ("0", 1), ("the first one", 1), ("", 1), ("1, 2 or so", 1)],
+)
+def test_nothing_selected_is_the_whole_evidence(selection: str, unread: int):
+    """A number that no passage has selects nothing; then all is summarised, and noted."""
+    driven = said(f"1. {ASKED[0]}", "NONE", selection, "Summary.", "Supported")
+    assert PASSAGES == driven.calls[-2].variables["passages"]
+    assert (unread, True) == (driven.ended.notes["unread"], driven.ended.notes["whole"])
+
+
+def test_a_cut_selection_is_not_read():
+    """Its last number may be half a number."""
+    cut = Answer("1", truncated=True)
+    driven = said(f"1. {ASKED[0]}", "NONE", cut, "Summary.", "Supported")
+    assert 1 == driven.ended.notes["unread"]
+
+
+def test_evidence_without_passages_is_one_passage():
+    """The method runs on plain text, too."""
+    plain = replace(QUESTION, passages=())
+    replies = (f"1. {ASKED[0]}", "NONE", "1", "Summary.", "Supported")
+    driven = drive(chen_2024, saying(*replies), plain)
+    assert f"1. {QUESTION.evidence}" == driven.calls[-2].variables["passages"]
+    assert ("Supported", "parsed") == outcome(driven.ended)
+
+
+@pytest.mark.parametrize("reply", ["Unknown", "Mostly supported", ""])
+def test_a_verdict_of_neither_word_is_unparsed(reply: str):
+    """Half true and not told are no verdicts."""
+    ended = said(f"1. {ASKED[0]}", "NONE", "1", "Summary.", reply).ended
+    assert (None, "unparsed") == outcome(ended)
+
+
+def test_no_question_is_no_verdict():
+    """The second writing adds nothing either, and that is the end: two calls, unparsed."""
+    driven = said("It is about a bridge.", "1. Who built it?")
+    assert (None, "unparsed") == outcome(driven.ended)
+    assert "1. Who built it?" == driven.ended.reply
+    assert 2 == METHOD.expected_calls(driven.ended) == len(driven.calls)

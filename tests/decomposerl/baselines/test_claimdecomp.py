@@ -1,0 +1,137 @@
+"""ClaimDecomp: oriented yes-no questions and the share of answers that support the claim."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from baseline_parts import QUESTION, Driven, drive, saying
+from decomposerl.baselines.claimdecomp import METHOD, Count, claimdecomp
+from decomposerl.baselines.method import Answer, Verification
+from strategies import LAW
+
+THREE = "1. Is it granite? | yes\n2. Was the mill first? | yes\n3. Is it the mill's bridge? | no"
+
+
+def said(*replies: str | Answer) -> Driven:
+    return drive(claimdecomp, saying(*replies))
+
+
+def outcome(ended: Verification) -> tuple[str | None, str]:
+    return ended.verdict, ended.status
+
+
+def test_the_call_graph():
+    """Questions from the claim alone, then all answers at once, and no call for the verdict."""
+    driven = said(THREE, "Yes", "No, it came later.", "No.")
+    written, *answered = driven.calls
+    assert ["decompose", "verify", "verify", "verify"] == driven.operations()
+    assert ["questions", "answer", "answer", "answer"] == driven.templates()
+    assert {"claim": QUESTION.claim} == written.variables
+    questions = ["Is it granite?", "Was the mill first?", "Is it the mill's bridge?"]
+    assert [{"evidence": QUESTION.evidence, "question": text} for text in questions] == [
+        call.variables for call in answered
+    ]
+    assert ("Supported", "parsed") == outcome(driven.ended)
+    assert (2, 1) == (driven.ended.notes["agreeing"], driven.ended.notes["against"])
+    assert questions == [cycle.question for cycle in driven.ended.cycles]
+    assert 4 == METHOD.expected_calls(driven.ended)
+
+
+def test_questions_are_oriented():
+    """Where "no" supports the claim a yes speaks against it, and the other way round."""
+    implied = "1. Has it been rebuilt? | no\n2. Has it been moved? | no"
+    assert ("Supported", "parsed") == outcome(said(implied, "No", "No").ended)
+    assert ("Refuted", "parsed") == outcome(said(implied, "Yes", "Yes").ended)
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "unoriented"),
+    [
+        ("Is it new? | no", "Is it new?", 0),
+        ("Is it new? (No)", "Is it new?", 0),
+        ("Is it new? [no].", "Is it new?", 0),
+        ("Is it new? → no", "Is it new?", 0),
+        ("Is it new? - No", "Is it new?", 0),
+        ("Is it new?", "Is it new?", 1),
+        ("Did they say no", "Did they say no", 1),
+        ("Is it new? | perhaps", "Is it new? | perhaps", 1),
+    ],
+)
+def test_how_the_supporting_answer_is_written(line: str, text: str, unoriented: int):
+    """Each listed form is read; without one a yes supports, and it is noted."""
+    driven = said(f"1. {line}", "No")
+    assert text == driven.calls[1].variables["question"]
+    assert unoriented == driven.ended.notes["unoriented"]
+    assert ("Refuted" if unoriented else "Supported", "parsed") == outcome(driven.ended)
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        (("Yes", "No", "Unknown"), "Supported"),
+        (("Yes", "Unknown", "Unknown"), "Supported"),
+        (("Unknown", "Unknown", "Yes"), "Refuted"),
+        (("No", "No", "No"), "Refuted"),
+        (("Unknown", "Unknown", "Unknown"), "Refuted"),
+        (("unknown", "No, the evidence does not say", "Unknown, it is silent."), "Refuted"),
+    ],
+)
+def test_half_of_the_decisive_answers_support(answers: tuple[str, ...], verdict: str):
+    """Unknown answers have no vote, half is enough, and none decisive is Refuted."""
+    assert (verdict, "parsed") == outcome(said(THREE, *answers).ended)
+
+
+def test_an_answer_that_cannot_be_read_leaves_the_verdict_open():
+    """Unless it could not change it; the limit's cut shows in the status."""
+    odd = "One would have to look at the stones."
+    open_ = said(THREE, "Yes", "No", odd).ended
+    assert (None, "unparsed", 1) == (*outcome(open_), open_.notes["unread"])
+    assert (None, "unparsed") == outcome(said(THREE, odd, odd, odd).ended)
+    assert ("Supported", "parsed") == outcome(said(THREE, "Yes", "Yes", odd).ended)
+    assert ("Refuted", "parsed") == outcome(said(THREE, "No", "No", odd).ended)
+    assert (None, "truncated") == outcome(
+        said(THREE, "Yes", "No", Answer("It", truncated=True)).ended
+    )
+
+
+@LAW
+@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 4))
+def test_the_verdict_is_what_all_readings_agree_on(agreeing: int, against: int, unread: int):
+    """There is a verdict exactly where reading the unread in any way gives that verdict."""
+
+    def counted(more: int, fewer: int) -> str:
+        support, oppose = agreeing + more, against + fewer
+        return "Supported" if support and support / (support + oppose) >= 0.5 else "Refuted"
+
+    ways = {
+        counted(more, fewer)
+        for more, fewer in itertools.product(range(unread + 1), repeat=2)
+        if more + fewer <= unread
+    }
+    assert (ways.pop() if len(ways) == 1 else None) == Count(agreeing, against, unread).verdict
+
+
+def test_duplicates_are_asked_once_and_runaway_lists_are_cut():
+    """Letter case makes no new question, and beyond twenty a model repeats itself."""
+    driven = said("1. Is it new? | no\n2. IS IT NEW? | no", "No")
+    assert 1 == driven.ended.notes["questions"]
+    many = "\n".join(f"{number}. Is it {number}? | yes" for number in range(1, 41))
+    driven = said(many, *["Yes"] * 20)
+    assert 20 == driven.ended.notes["questions"]
+    assert 21 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+
+
+def test_no_question_is_no_verdict():
+    """A reply without a list, or the word none, ends the claim with one call."""
+    for reply in ("It is about a bridge.", "NONE"):
+        driven = said(reply)
+        assert (None, "unparsed") == outcome(driven.ended)
+        assert 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+
+
+def test_a_cut_list_loses_its_last_item_alone():
+    """Half a question is not asked; what was whole is."""
+    driven = said(Answer("1. Is it new? | no\n2. Is it gra", truncated=True), "No")
+    assert ["Is it new?"] == [cycle.question for cycle in driven.ended.cycles]

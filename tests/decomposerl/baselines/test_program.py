@@ -1,0 +1,299 @@
+"""The language of ProgramFC's programs: text to tree and back, and what running one gives."""
+
+import ast
+import itertools
+import string
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decomposerl.baselines import program, program_parser
+from decomposerl.baselines.program import (
+    Both,
+    Expression,
+    Name,
+    Not,
+    Program,
+    Step,
+    Truth,
+    Value,
+    conclusion,
+    ready_steps,
+    write_expression,
+    write_program,
+)
+from decomposerl.baselines.program_parser import (
+    MOST_FACTORS,
+    MOST_STATEMENTS,
+    ProgramRejectedError,
+    parse_program,
+)
+from strategies import LAW
+
+FACTS = ("fact_1", "fact_2", "fact_3")
+HEAD = "".join(f'{name} = Verify("Statement {name}.")\n' for name in FACTS)
+GOOD = (
+    'answer_1 = Question("Who built it?")\n'
+    'fact_1 = Verify("{answer_1} was born in Torbeck.")\n'
+    "label = Predict(fact_1)"
+)
+expressions = st.recursive(
+    st.sampled_from(FACTS).map(Name),
+    lambda inner: inner.map(Not) | st.builds(Both, st.sampled_from(("and", "or")), inner, inner),
+    max_leaves=12,
+)
+texts = st.text(st.characters(codec="utf-8"), max_size=30).map(
+    lambda text: text.replace("{", "(").replace("}", ")")
+)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Programs with references to earlier steps, and any letters in their strings."""
+    functions = draw(st.lists(st.sampled_from(("Question", "Verify")), max_size=8))
+    names = [f"step_{place}" for place in range(len(functions) + 1)]
+    steps = []
+    for place, function in enumerate(["Verify", *functions]):
+        used = draw(st.lists(st.sampled_from(names[:place]), max_size=2)) if place else []
+        text = draw(texts) + "".join(f" {{{name}}}" for name in used)
+        steps.append(Step(names[place], function, text))
+    facts = [step.name for step in steps if step.function == "Verify"]
+    chosen = draw(st.lists(st.sampled_from(facts), min_size=1, max_size=4))
+    expression: Expression = Name(chosen[0])
+    for name in chosen[1:]:
+        expression = Both(draw(st.sampled_from(("and", "or"))), Not(Name(name)), expression)
+    return Program(tuple(steps), "label", expression)
+
+
+def read_expression(text: str) -> Expression:
+    return parse_program(f"{HEAD}label = Predict({text})").expression
+
+
+def as_python_reads(text: str) -> Expression:
+    """The tree that Python's grammar gives an expression; nothing is run."""
+
+    def tree(node: ast.expr) -> Expression:
+        match node:
+            case ast.Name(id=name):
+                return Name(name)
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return Not(tree(inner))
+            case ast.BoolOp(op=op, values=[first, *rest]):
+                left = tree(first)
+                for value in rest:
+                    left = Both("and" if isinstance(op, ast.And) else "or", left, tree(value))
+                return left
+        raise AssertionError(ast.dump(node))
+
+    return tree(ast.parse(text, mode="eval").body)
+
+
+def truth_tables(names: Sequence[str], choices: Sequence[Truth]) -> Iterator[dict[str, Value]]:
+    for values in itertools.product(choices, repeat=len(names)):
+        yield dict(zip(names, values, strict=True))
+
+
+def rejected(text: str) -> tuple[str, int]:
+    with pytest.raises(ProgramRejectedError) as caught:
+        parse_program(text)
+    return caught.value.reason, caught.value.line
+
+
+@LAW
+@given(programs())
+def test_what_is_written_reads_as_the_same_program(written: Program):
+    """Print and parse: any letters in strings, references, any expression."""
+    assert written == parse_program(write_program(written))
+
+
+@LAW
+@given(expressions)
+def test_precedence_is_pythons(expression: Expression):
+    """Not binds before and, and before or, chains lean left; brackets stand where needed."""
+    text = write_expression(expression)
+    assert expression == read_expression(text) == as_python_reads(text)
+
+
+def test_brackets_that_change_nothing_are_not_written():
+    """The canonical text has the fewest brackets, and reading drops those that say nothing."""
+    text = "((fact_1) and ((not (fact_2))) and fact_3) or (fact_1)"
+    assert "fact_1 and not fact_2 and fact_3 or fact_1" == write_expression(read_expression(text))
+
+
+@LAW
+@given(expressions)
+def test_a_definite_conclusion_holds_whatever_the_unknown_are(expression: Expression):
+    """Kleene's logic never says more than all completions of the unknown facts agree on."""
+    for values in truth_tables(FACTS, (True, False, None)):
+        found = conclusion(expression, values)
+        unknown = [name for name, value in values.items() if value is None]
+        completions = {
+            conclusion(expression, values | rest) for rest in truth_tables(unknown, (True, False))
+        }
+        assert completions <= {True, False}
+        assert found is None or {found} == completions
+
+
+def test_the_connectives_have_their_truth_tables():
+    """And, or and not of known facts are the ordinary ones; unknown stays so under not."""
+    both = {"and": (lambda a, b: a and b), "or": (lambda a, b: a or b)}
+    for word, meant in both.items():
+        for values in truth_tables(FACTS[:2], (True, False)):
+            expected = meant(values["fact_1"], values["fact_2"])
+            assert expected is conclusion(read_expression(f"fact_1 {word} fact_2"), values)
+    for value, negated in ((True, False), (False, True), (None, None)):
+        assert negated is conclusion(read_expression("not fact_1"), {"fact_1": value})
+
+
+def test_steps_wait_for_what_they_refer_to():
+    """A step runs once its references have values, which stand in its text in one pass."""
+    read = parse_program(GOOD)
+    assert read.steps[:1] == ready_steps(read, {})
+    (filled,) = ready_steps(read, {"answer_1": "A {fact_1} man"})
+    assert Step("fact_1", "Verify", "A {fact_1} man was born in Torbeck.") == filled
+    assert () == ready_steps(read, {"answer_1": "X", "fact_1": None})
+    spoken = parse_program('a = Verify("S.")\nb = Verify("It is {a}, {a}.")\nlabel = Predict(b)')
+    for value, word in ((True, "true"), (False, "false"), (None, "unknown")):
+        assert f"It is {word}, {word}." == ready_steps(spoken, {"a": value})[0].text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# The claim is that\ndef program():\n    {GOOD.replace(chr(10), chr(10) + '    ')}\n\n",
+        GOOD.replace("\n", "\r\n\r\n").replace('"', "'"),
+        GOOD.replace('Verify("', 'Verify(f"').replace("Predict(fact_1)", "Predict(\n fact_1 \n)"),
+        GOOD.replace("{answer_1}", "{ answer_1 }").replace(" = ", "="),
+    ],
+    ids=["python", "quotes and line ends", "f-string and a break in brackets", "white space"],
+)
+def test_what_models_add_is_accepted(text: str):
+    """Each listed tolerance reads as the plain program does."""
+    read, plain = parse_program(text), parse_program(GOOD)
+    assert plain.steps[0] == read.steps[0]
+    assert plain.expression == read.expression
+    values = {"answer_1": "Ilva"}
+    assert ready_steps(plain, values) == ready_steps(read, values)
+
+
+def test_the_words_may_be_capitals():
+    """``AND``, ``OR`` and ``NOT`` are the words; ``And`` is a name, which is not there."""
+    assert read_expression("not fact_1 or fact_2") == read_expression("NOT fact_1 OR fact_2")
+    assert "syntax" == rejected(f"{HEAD}label = Predict(fact_1 And fact_2)")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [
+        ("", "no_predict", 1),
+        (HEAD, "no_predict", 4),
+        (f"{HEAD}label = Predict(fact_4)", "undefined_name", 4),
+        ('fact_1 = Verify("{answer_1}.")\nlabel = Predict(fact_1)', "undefined_name", 1),
+        ('a = Verify("{a}")\nlabel = Predict(a)', "undefined_name", 1),
+        (f'{HEAD}fact_2 = Verify("Again.")\nlabel = Predict(fact_2)', "redefined_name", 4),
+        (f"{HEAD}fact_1 = Predict(fact_1)", "redefined_name", 4),
+        ('a = Question("Who?")\nlabel = Predict(a)', "not_a_fact", 2),
+        ('a = Search("Who?")\nlabel = Predict(a)', "unknown_function", 1),
+        (f"{HEAD}label = Predict()", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1 fact_2)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1 and)", "syntax", 4),
+        (f"{HEAD}label = Predict((fact_1)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1)\nfact_9 = Verify('S.')", "syntax", 5),
+        (f"{HEAD}label = fact_1", "syntax", 4),
+        ('Question = Verify("S.")\nlabel = Predict(Question)', "syntax", 1),
+        ('a = Verify("S.") b = Verify("T.")\nlabel = Predict(a)', "syntax", 1),
+        ('Here is the program:\na = Verify("S.")\nlabel = Predict(a)', "unreadable_character", 1),
+        ('a = Verify("S.\n")\nlabel = Predict(a)', "unreadable_character", 1),
+        (f"{HEAD}label = Predict(fact_1 & fact_2)", "unreadable_character", 4),
+        (f"{HEAD}label = Predict(fact_1 == fact_2)", "syntax", 4),
+    ],
+)
+def test_what_is_no_program_is_rejected_with_its_reason(text: str, reason: str, line: int):
+    """Each fault has its own name and its line; nothing is skipped or mended."""
+    assert (reason, line) == rejected(text)
+
+
+def test_ten_statements_are_the_most():
+    """Nine steps and a Predict parse; one step more does not."""
+    steps = [f'fact_{place} = Verify("S {place}.")' for place in range(MOST_STATEMENTS)]
+    most = "\n".join([*steps[:-1], "label = Predict(fact_0)"])
+    assert MOST_STATEMENTS - 1 == len(parse_program(most).steps)
+    more = "\n".join([*steps, "label = Predict(fact_0)"])
+    assert ("too_many_statements", MOST_STATEMENTS + 1) == rejected(more)
+
+
+@pytest.mark.parametrize("repeated", ["not ", "(", "fact_1 and ", "fact_1 or not ("])
+def test_a_deep_or_long_expression_is_rejected_early(repeated: str):
+    """No text makes the reader recurse without end, and the longest that passes can be run."""
+    assert "too_long_expression" == rejected(f"{HEAD}label = Predict({repeated * 5_000}fact_1")[0]
+    longest = "not " * (MOST_FACTORS - 1) + "fact_1"
+    assert False is conclusion(read_expression(longest), {"fact_1": True})
+
+
+@LAW
+@given(
+    st.text(string.printable, max_size=60)
+    | st.lists(
+        st.sampled_from(
+            (
+                "a",
+                "=",
+                "Verify",
+                "Predict",
+                "(",
+                ")",
+                '"s"',
+                "\n",
+                "and",
+                "not",
+                "{",
+                "#",
+                "def p():",
+                "'",
+            )
+        ),
+        max_size=25,
+    ).map(" ".join)
+)
+def test_any_text_is_read_or_rejected(text: str):
+    """Nothing but a rejection is ever raised, and what is read can be written and read again."""
+    lines = range(1, text.count("\n") + 2)
+    try:
+        read = parse_program(text)
+    except ProgramRejectedError as rejection:
+        line = rejection.line
+    else:
+        line = 1
+        assert read == parse_program(write_program(read))
+    assert line in lines
+
+
+def test_nothing_is_executed(tmp_path: Path):
+    """Code inside a program is text: it is rejected or stays a string, and no file appears."""
+    target = tmp_path / "made"
+    code = f"__import__('pathlib').Path({str(target)!r}).touch()"
+    hostile = [
+        f"a = Verify({code})\nlabel = Predict(a)",
+        f"{HEAD}label = Predict({code})",
+        f"{code}\n{HEAD}label = Predict(fact_1)",
+        f'a = Verify(f"{{{code}}}")\nlabel = Predict(a)',
+    ]
+    for text in hostile[:3]:
+        assert rejected(text)[0] in {"syntax", "unreadable_character", "undefined_name"}
+    read = parse_program(hostile[3])
+    assert code in ready_steps(read, {})[0].text
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("module", [program, program_parser])
+def test_the_language_uses_none_of_pythons_doors(module: object):
+    """Neither file names a function that runs, compiles, imports or looks up by text."""
+    tree = ast.parse(Path(str(vars(module)["__file__"])).read_text("utf-8"))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    doors = {"eval", "exec", "compile", "__import__", "getattr", "globals", "locals", "vars"}
+    assert set() == used & doors
+    assert {"compile"} >= attributes & doors, "re.compile alone"

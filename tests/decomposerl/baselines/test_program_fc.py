@@ -1,0 +1,190 @@
+"""ProgramFC: programs are written, run step by step, and vote."""
+
+import pytest
+
+from baseline_parts import QUESTION, Driven, Model, drive, saying
+from decomposerl.baselines.method import Answer, Call, Verification
+from decomposerl.baselines.program_fc import GREEDY, MAJORITY, METHOD, Sampling, program_fc
+
+PROGRAM = (
+    'answer_1 = Question("When did the mill open?")\n'
+    'fact_1 = Verify("The bridge opened after {answer_1}.")\n'
+    'fact_2 = Verify("The bridge is made of granite.")\n'
+    "label = Predict(fact_1 and fact_2)"
+)
+NOT_A_PROGRAM = "label = Predict(fact_7)"
+
+
+def greedy(*replies: str | Answer) -> Driven:
+    return drive(program_fc(), saying(*replies))
+
+
+def voting(*programs: str, check: str = "True") -> Driven:
+    """Each program as its sample writes it; every check says the same."""
+
+    def model(call: Call, _: int) -> Answer:
+        return Answer(programs[call.sample] if call.operation == "program" else check)
+
+    return drive(program_fc(Sampling(len(programs), 0.7)), model)
+
+
+def outcome(ended: Verification) -> tuple[str | None, str]:
+    return ended.verdict, ended.status
+
+
+def test_the_call_graph():
+    """One greedy program from the claim; steps as soon as they can run, with results filled in."""
+    driven = greedy(PROGRAM, "1902.", "True", "False")
+    written, question, second, first = driven.calls
+    assert ["program", "answer", "verify", "verify"] == driven.operations()
+    assert ["program", "answer", "check", "check"] == driven.templates()
+    assert ({"claim": QUESTION.claim}, 0.0, 0) == (
+        written.variables,
+        written.temperature,
+        written.sample,
+    )
+    evidence = QUESTION.evidence
+    assert {"evidence": evidence, "question": "When did the mill open?"} == question.variables
+    granite = "The bridge is made of granite."
+    assert {"evidence": evidence, "statement": granite} == second.variables
+    filled = "The bridge opened after 1902."
+    assert {"evidence": evidence, "statement": filled} == first.variables
+    assert ("Refuted", "parsed") == outcome(driven.ended)
+    assert 4 == METHOD.expected_calls(driven.ended)
+
+
+def test_the_trace_follows_the_program():
+    """Questions, and checks as questions, in the order of the steps; the transcript has results."""
+    ended = greedy(PROGRAM, "1902", "True", "False").ended
+    assert [
+        ("When did the mill open?", "1902"),
+        ("Is it true that The bridge opened after 1902?", "No. The bridge opened after 1902."),
+        ("Is it true that The bridge is made of granite?", "Yes. The bridge is made of granite."),
+    ] == [(cycle.question, cycle.answer) for cycle in ended.cycles]
+    assert ended.opening.endswith("It holds if this does: fact_1 and fact_2.")
+    assert ended.reply.splitlines()[-1] == "label = Predict(fact_1 and fact_2)  # Refuted"
+
+
+def test_greedy_once_is_the_default_and_five_samples_a_setting():
+    """The catalogue's method writes one program at temperature 0; the majority five at 0.7."""
+    assert (Sampling(1, 0.0), Sampling(5, 0.7)) == (GREEDY, MAJORITY)
+    driven = drive(program_fc(MAJORITY), saying(*[NOT_A_PROGRAM] * 5))
+    assert [(0.7, sample) for sample in range(5)] == [
+        (call.temperature, call.sample) for call in driven.calls
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "replies", "verdict"),
+    [
+        ("fact_1 and fact_2", ("True", "Unknown"), "Refuted"),
+        ("fact_1 or fact_2", ("True", "Unknown"), "Supported"),
+        ("not fact_1", ("Unknown", "True"), "Refuted"),
+        ("not fact_1 and fact_2", ("No, it says 1871.", "Yes."), "Supported"),
+        ("not (fact_1 or fact_2)", ("False", "Refuted"), "Supported"),
+    ],
+)
+def test_the_prediction_is_computed(expression: str, replies: tuple[str, str], verdict: str):
+    """And, or and not over what was checked; what stays unknown is not borne out."""
+    program = f'fact_1 = Verify("S.")\nfact_2 = Verify("T.")\nlabel = Predict({expression})'
+    assert (verdict, "parsed") == outcome(greedy(program, *replies).ended)
+
+
+def test_a_program_that_does_not_parse_is_rejected_and_counted():
+    """No step of it runs, and without a vote the claim is unparsed; the reason is noted."""
+    driven = greedy(NOT_A_PROGRAM)
+    assert (None, "unparsed") == outcome(driven.ended)
+    assert (1, "undefined_name", 0) == tuple(
+        driven.ended.notes[name] for name in ("rejected", "rejections", "steps")
+    )
+    assert NOT_A_PROGRAM == driven.ended.reply
+    assert 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+
+
+def test_a_cut_program_is_no_program():
+    """Even where the part before the cut would parse, its last line may be half a line."""
+    ended = greedy(Answer(PROGRAM, truncated=True)).ended
+    assert (None, "truncated", "truncated") == (*outcome(ended), ended.notes["rejections"])
+
+
+def test_a_check_that_cannot_be_read_counts_only_where_it_matters():
+    """The prediction decides without it, or there is no verdict; it is never taken for false."""
+    odd = "It could be argued either way."
+    assert ("Refuted", "parsed") == outcome(greedy(PROGRAM, "1902", odd, "False").ended)
+    open_ = greedy(PROGRAM, "1902", odd, "True").ended
+    assert (None, "unparsed", 1) == (*outcome(open_), open_.notes["unread"])
+    cut = greedy(PROGRAM, "1902", Answer("Tr", truncated=True), "True").ended
+    assert (None, "truncated") == outcome(cut)
+
+
+def test_what_is_filled_in_is_never_read_for_names():
+    """Braces in an answer are text: they name no step, and nothing in them is run."""
+    driven = greedy(PROGRAM, "{fact_2} {undefined}", "True", "True")
+    assert "The bridge opened after {fact_2} {undefined}." == driven.calls[3].variables["statement"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "filled"),
+    [("1902.", "1902"), ("in the U.S.", "in the U.S."), ("**1902**", "1902"), ("", "unknown")],
+)
+def test_an_answer_is_filled_in_without_its_full_stop(answer: str, filled: str):
+    """What a sentence goes on with has no end of its own; an abbreviation keeps its stop."""
+    driven = greedy(PROGRAM, answer, "True", "True")
+    assert f"The bridge opened after {filled}." == driven.calls[3].variables["statement"]
+
+
+@pytest.mark.parametrize("around", ["```python\n{}\n```", "Here it is:\n\n```\n{}\n```\nDone."])
+def test_a_fenced_program_is_taken_out_of_its_reply(around: str):
+    """The one fenced block is the program; so is what stands behind the thinking."""
+    text = around.format(PROGRAM)
+    for reply in (text, f"<think>label = Predict(x)</think>\n{text}"):
+        assert ("Supported", "parsed") == outcome(greedy(reply, "1902", "True", "True").ended)
+
+
+def test_two_programs_in_one_reply_are_none():
+    """Nothing says which of two fenced blocks is meant."""
+    ended = greedy("\n".join(["```\n" + PROGRAM + "\n```"] * 2)).ended
+    assert (None, "unparsed", 1) == (*outcome(ended), ended.notes["rejected"])
+
+
+YES, NO = ('a = Verify("S.")\nlabel = Predict(a)', 'a = Verify("S.")\nlabel = Predict(not a)')
+
+
+@pytest.mark.parametrize(
+    ("programs", "verdict", "votes"),
+    [
+        ((YES, YES, YES, NO, NO), "Supported", (3, 2)),
+        ((YES, NO), "Refuted", (1, 1)),
+        ((YES, YES, NO, NO, NOT_A_PROGRAM), "Refuted", (2, 2)),
+        ((YES, NOT_A_PROGRAM, NOT_A_PROGRAM), "Supported", (1, 0)),
+        ((NO, NO, YES), "Refuted", (1, 2)),
+    ],
+)
+def test_more_must_say_supported_than_refuted(
+    programs: tuple[str, ...], verdict: str, votes: tuple[int, int]
+):
+    """A tie is Refuted, rejected programs have no vote, and the trace is of one that won."""
+    driven = voting(*programs)
+    assert (verdict, "parsed") == outcome(driven.ended)
+    assert votes == (driven.ended.notes["supported"], driven.ended.notes["refuted"])
+    rejected = programs.count(NOT_A_PROGRAM)
+    assert rejected == driven.ended.notes["rejected"]
+    assert 2 * len(programs) - rejected == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    assert driven.ended.reply.endswith(f"# {verdict}")
+
+
+def test_steps_of_all_programs_are_asked_for_at_once():
+    """Programs run side by side: a group has every step that waits for nothing."""
+    groups: list[int] = []
+    steps = program_fc(Sampling(2, 0.7))(QUESTION)
+    group = next(steps)
+    model: Model = saying(PROGRAM, PROGRAM)
+    answers = tuple(model(call, place) for place, call in enumerate(group))
+    try:
+        while True:
+            groups.append(len(group))
+            group = steps.send(answers)
+            answers = tuple(Answer("True") for _ in group)
+    except StopIteration as end:
+        assert "Supported" == end.value.verdict  # noqa: PT017 - how a generator returns
+    assert [2, 4, 2] == groups

@@ -1,0 +1,282 @@
+"""What readers of replies take for an answer, tolerance by tolerance, and what they refuse."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decomposerl.baselines.method import Answer
+from decomposerl.baselines.pairs import cycles_of, numbered, qa_lines, repeats
+from decomposerl.baselines.replies import (
+    lines_of,
+    read_labelled_verdict,
+    read_list,
+    read_numbers,
+    read_pairs,
+    read_question,
+    read_truth,
+    read_verdict,
+    read_yes_no,
+    says_none,
+    says_unknown,
+)
+from decomposerl.traces.grammar import build_trace
+from strategies import LAW, any_text
+
+TRUE = [
+    "Supported",
+    "Yes",
+    "true",
+    " SUPPORTED.\n",
+    "**Supported**",
+    "*supported*!",
+    "`Supported`",
+    '"Supported"',
+    "“Supported.”",
+    "(Supported)",
+    "[Supported]",
+    r"\boxed{Supported}",
+    "<verdict>Supported</verdict>",
+    "```\nSupported\n```",
+    "Supported<|im_end|>",
+    "<think>Refuted? no.</think>\nSupported",
+    "## Verdict: Supported",
+    "> Supported",
+    "**Verdict:** Supported.",
+    "Final answer: **Yes**",
+    "Conclusion: The claim is supported.",
+    "The statement is true.",
+    "It was built in 1871.\n\nSupported",
+    "Verdict: Supported\n\nI hope that this helps.",
+    "Refuted\nOn second thought:\nSupported",
+    "Supported\n\nThe evidence says as much.",
+]
+NO_TRUTH = [
+    "",
+    " \n ",
+    "not supported",
+    "The claim is not supported.",
+    "unsupported",
+    "Supported, mostly",
+    "partly true",
+    "Supported or Refuted",
+    "I would say Supported",
+    "It is supported by the evidence that No",
+    "<think>Supported",
+    "Supported\nRefuted\nwho knows",
+    "yesterday",
+    "Verdict: supported in part",
+    "Nothing is said.\nSupported\nThat is all.",
+]
+
+
+@pytest.mark.parametrize("text", TRUE)
+def test_each_tolerance_reads(text: str):
+    """What models add around a word that was asked for does not hide it."""
+    assert ("true", "Supported") == (read_truth(Answer(text)), read_verdict(Answer(text)))
+
+
+@pytest.mark.parametrize("text", NO_TRUTH)
+def test_beyond_the_tolerances_nothing_is_read(text: str):
+    """A hedge, a negation or a word inside a sentence is no verdict."""
+    assert read_truth(Answer(text)) is None
+    assert read_labelled_verdict(Answer(text)) is None
+
+
+def test_the_rivals_are_read_alike():
+    """Refuted, no and false are one; unknown is a truth of its own and never a verdict."""
+    assert ["false"] * 3 == [read_truth(Answer(text)) for text in ("Refuted", "**No**", "False.")]
+    assert "unknown" == read_truth(Answer("Unknown."))
+    assert read_verdict(Answer("Unknown")) is None
+
+
+@LAW
+@given(any_text)
+def test_no_text_breaks_a_reader(text: str):
+    """Whatever came, each reader answers or says that there is nothing; none raises."""
+    answer = Answer(text)
+    assert read_truth(answer) in {None, "true", "false", "unknown"}
+    assert read_labelled_verdict(answer) in {None, "Supported", "Refuted"}
+    assert read_list(text) != ("",)
+    assert (read_numbers(text, 3) or (1,)) >= (1,)
+    assert (read_question(text) or "?").endswith("?")
+    assert all(map(all, read_pairs(text)))
+    assert says_unknown(text) in {True, False}
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("Supported", None),
+        ("Because of this it is\nNo", None),
+        ("Verdict: Supported\nNote that No", "Supported"),
+        ("Supported\n\nThe", "Supported"),
+        ("Supported\n", "Supported"),
+    ],
+)
+def test_half_a_line_is_not_read(text: str, verdict: str | None):
+    """Where the token limit cut a reply, its last line could have gone on to "No doubt"."""
+    assert verdict == read_verdict(Answer(text, truncated=True))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("Q1: Was it?\nA1: Yes\nVerdict: Refuted", "Refuted"),
+        ("Verdict: Supported\nNo, wait.\n**Verdict: Refuted.**", "Refuted"),
+        ("It follows.\nSupported", "Supported"),
+        ("It follows.\nThe claim is refuted.", "Refuted"),
+        ("Question: Was it?\nAnswer: Yes", None),
+        ("Is it so?\nYes", None),
+        ("Verdict: Supported\nVerdict: Unknown", None),
+        ("Supported\nbecause of the mill", None),
+    ],
+)
+def test_the_verdict_of_a_longer_reply_has_its_label(text: str, verdict: str | None):
+    """A step's yes is not the verdict; the last labelled line is, also where it is none."""
+    assert verdict == read_labelled_verdict(Answer(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "truth"),
+    [
+        ("Yes, it opened in 1871.", "true"),
+        ("No. The mill is older.", "false"),
+        ("**No** - it is not", "false"),
+        ("No, the evidence does not say.", "unknown"),
+        ("Unknown; nothing is said of it", "unknown"),
+        ("No information is given", None),
+        ("Yesterday, it rained", None),
+    ],
+)
+def test_a_yes_or_no_may_give_its_reason(text: str, truth: str | None):
+    """A comma or a stop parts the word from its reason, and a reason of not knowing wins."""
+    assert truth == read_yes_no(Answer(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "unknown", "Unknown.", "**unknown**", "Unknown; it is not said.", "I don't know."),
+        *("The evidence does not say.", "The document doesn't mention his birthplace."),
+    ],
+)
+def test_not_knowing_in_several_words(text: str):
+    """The word that prompts ask for, and the sentences that models write in its place."""
+    assert says_unknown(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Unknown Pleasures", "1871", "no", "The evidence does not say so; it opened in 1871."],
+)
+def test_an_answer_is_not_taken_for_not_knowing(text: str):
+    """A fact beside the hedge, or a name that begins like it, is an answer."""
+    assert not says_unknown(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("1. one\n2. two", ("one", "two")),
+        ("Here they are:\n\n1) one\n  2) **two**\n\nThat is all.", ("one", "two")),
+        ("Q1: one?\nQ2: two?", ("one?", "two?")),
+        ("Sub-claim 1: one\nSub-claim 2: two", ("one", "two")),
+        ("- one\n- two", ("one", "two")),
+        ("1. one\n   - a part of it\n2. two", ("one", "two")),
+        ('1. "one"\n2. "Grey Shore" was two', ("one", '"Grey Shore" was two')),
+        ("```\n1. one\n```", ("one",)),
+        ("1. 1.5 million", ("1.5 million",)),
+        ("NONE", ()),
+        ("**None.**", ()),
+        ("one\ntwo", None),
+        ("1. one\n1. two", None),
+        ("2. two\n3. three", None),
+        ("1.5 million people", None),
+        ("", None),
+    ],
+)
+def test_a_list_is_numbered_lines(text: str, items: tuple[str, ...] | None):
+    """Numbers go up from one; bullets count where no number stands; prose is no list."""
+    assert items == read_list(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("2, 5", (2, 5)),
+        ("Passages: 2, 5 and 7.", (2, 5, 7)),
+        ("[3], [1], [3]", (3, 1)),
+        ("(4)", (4,)),
+        ("none", ()),
+        ("8", None),
+        ("0", None),
+        ("2 5", None),
+        ("two", None),
+        ("2\n3", None),
+    ],
+)
+def test_numbers_are_of_the_passages(text: str, numbers: tuple[int, ...] | None):
+    """Each number names a passage that there is, once; anything else is no selection."""
+    assert numbers == read_numbers(text, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("Who built it?", "Who built it?"),
+        ("Yes.\nFollow up: Who built it?\n", "Who built it?"),
+        ("**Q3:** Who built it?", "Who built it?"),
+        ("Next question: “Who built it?”", "Who built it?"),
+        ('Is it "Grey Shore"?', 'Is it "Grey Shore"?'),
+        ("Who built it? And when?", "Who built it? And when?"),
+        ("Who?\nWhen?", None),
+        ("NONE", None),
+        ("It was built.", None),
+    ],
+)
+def test_a_next_question_is_one_line(text: str, question: str | None):
+    """Two questions are no next question, and a statement is none."""
+    assert question == read_question(text)
+
+
+def test_pairs_are_questions_with_the_answers_right_after_them():
+    """What stands between is passed over; halves and answers of another number are no pairs."""
+    reply = (
+        "Let us see.\nQ1: Who?\nSure: no\nA1: Bob\n\n- **Q2:** When?\nQ3: Where?\nA3: in Ghana\n"
+        "Question 4: Why?\nAnswer 5: because\nA. Smith says so.\nQ6: How?\nA: well"
+    )
+    assert (("Who?", "Bob"), ("Where?", "in Ghana"), ("How?", "well")) == read_pairs(reply)
+
+
+line = st.text(st.characters(codec="utf-8", categories=("L", "N", "Zs")), min_size=1).filter(
+    lambda text: " ".join(text.split()) and lines_of(text) == [text.strip()]
+)
+
+
+@LAW
+@given(st.lists(st.tuples(line, line), max_size=4))
+def test_pairs_written_are_pairs_read(pairs: list[tuple[str, str]]):
+    """The lines that the next prompt shows are read as the pairs that they were made from."""
+    plain = [(" ".join(asked.split()), " ".join(told.split())) for asked, told in pairs]
+    assert tuple(plain) == read_pairs(qa_lines(pairs))
+    assert tuple(asked for asked, _ in plain) == read_list(numbered(asked for asked, _ in pairs))
+
+
+@LAW
+@given(st.lists(st.tuples(any_text, any_text), max_size=4))
+def test_any_pairs_make_a_trace(pairs: list[tuple[str, str]]):
+    """Whatever a model wrote, its pairs are cycles that read back from the trace's text."""
+    cycles = cycles_of([*pairs, ("Is <question>it</question> so?", "<think>unknown</think>")])
+    assert cycles == build_trace("Questions.", cycles, "Refuted").cycles
+
+
+def test_a_repeated_question_is_known_by_its_words():
+    """Letter case and white space make no new question."""
+    assert repeats("who  Built it?", [("Who built it?", "Bob")])
+    assert not repeats("Who built it?", [("When?", "Who built it?")])
+
+
+def test_none_is_one_word():
+    """NONE ends a list or the asking; a sentence that holds it does not."""
+    assert says_none("**NONE**.")
+    assert not says_none("None of them is left.\nNONE")

@@ -1,0 +1,339 @@
+"""Damaged, cut and empty files: what is lost is counted and told, and nothing more is lost."""
+
+import gzip
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from dagster_project.profiles import Profile, sources_for
+from decomposerl.claims.claim import Draft, Record, Reject
+from decomposerl.claims.delimited import delimited_records
+from decomposerl.claims.fields import integer, read_each, text
+from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.load import Loaded, LoadSettings, load_source
+from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile, Reader, Source
+from decomposerl.claims.sources.ambifc import AMBIFC
+from decomposerl.claims.sources.feverous import FEVEROUS
+from decomposerl.claims.sources.pubmedclaim import PUBMEDCLAIM
+from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
+from resources.corpora.folder import FolderCorpora
+
+LENIENT = LoadSettings(max_reject_share=1)
+GROUP = 1000
+
+
+def _draft(record: Record) -> Draft:
+    row = record.fields
+    hops = integer(row, "hops") if "hops" in row else None
+    claim = text(row, "claim")
+    return Draft(
+        record.file, record.row, claim, "train", claim, ("E.",), text(row, "label"), num_hops=hops
+    )
+
+
+def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """One draft a row."""
+    return read_each(files, file, _draft)
+
+
+def source_of(name: str, kind: FileFormat, reader: Reader = read) -> Source:
+    labels = LabelMap.of("yes", "no")
+    return Source("toy", "Toy", "t", "", "", "", labels, (NativeFile(name, kind, "train"),), reader)
+
+
+def load(
+    root: Path, name: str, kind: FileFormat, reader: Reader = read, config: LoadSettings = LENIENT
+) -> Loaded:
+    return load_source(source_of(name, kind, reader), None, FolderCorpora(root), config)
+
+
+def rows(count: int) -> list[dict[str, object]]:
+    return [{"claim": f"Claim {i}.", "label": "yes"} for i in range(1, count + 1)]
+
+
+def write_jsonl(root: Path, count: int) -> None:
+    (root / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(count)))
+
+
+def assert_conserved(loaded: Loaded) -> None:
+    standing = loaded.rejects.filter(pl.col("row") > 0).height
+    assert loaded.rows_read == loaded.claims.height + loaded.drops.height + standing
+
+
+def damaged_parquet(path: Path, groups: int, bad: int) -> None:
+    """``groups`` row groups, of which the data page of one column of one group is garbage."""
+    table = pa.Table.from_pylist(rows(groups * GROUP))
+    parquet.write_table(table, path, row_group_size=GROUP, use_dictionary=False)
+    column = parquet.ParquetFile(path).metadata.row_group(bad).column(0)
+    start, size = column.data_page_offset, column.total_compressed_size
+    data = bytearray(path.read_bytes())
+    data[start : start + size] = b"\xff" * size
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("bad", [0, 1, 4])
+def test_a_damaged_page_costs_its_row_group_and_every_lost_row_counts(tmp_path: Path, bad: int):
+    """Groups before and after it are read; the lost rows are rejects that fail the corpus."""
+    damaged_parquet(tmp_path / "a.parquet", 5, bad)
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    lost = range(bad * GROUP + 1, (bad + 1) * GROUP + 1)
+    assert [f"Claim {i}." for i in range(1, 5 * GROUP + 1) if i not in lost] == loaded.claims[
+        "claim"
+    ].to_list()
+    assert list(lost) == loaded.rejects["row"].to_list()
+    assert {"unreadable_file"} == set(loaded.rejects["reason"])
+    assert f"rows {lost[0]}-{lost[-1]} (1000 rows)" in loaded.rejects["detail"][0]
+    assert 5 * GROUP == loaded.rows_read
+    assert_conserved(loaded)
+    with pytest.raises(TooManyRejects, match=r"20\.0%"):
+        load(tmp_path, "a.parquet", "parquet", config=LoadSettings())
+
+
+def test_an_index_that_promises_endless_rows_is_unreadable(tmp_path: Path):
+    """A trillion rows that are not there are one reject of the file, beside the sound rows."""
+    parquet.write_table(pa.Table.from_pylist(rows(1000)), tmp_path / "a.parquet")
+    data = (tmp_path / "a.parquet").read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    # Row counts are zigzag varints: 1,000 becomes 2**40.
+    footer = data[-8 - size : -8].replace(b"\xd0\x0f", b"\x80\x80\x80\x80\x80\x40")
+    end = len(footer).to_bytes(4, "little") + b"PAR1"
+    (tmp_path / "a.parquet").write_bytes(data[: -8 - size] + footer + end)
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    assert [(0, "unreadable_file")] == loaded.rejects.select("row", "reason").rows()
+    assert 1000 == loaded.claims.height
+
+
+def test_a_small_damaged_group_stays_within_the_share(tmp_path: Path):
+    """Lost rows weigh as much as any other rejects: 1 of 25 groups is 4 %."""
+    damaged_parquet(tmp_path / "a.parquet", 25, 7)
+    assert 24 * GROUP == load(tmp_path, "a.parquet", "parquet", config=LoadSettings()).claims.height
+
+
+def test_a_value_out_of_range_in_an_unused_column_costs_its_row(tmp_path: Path):
+    """Such a value is no reason to lose its neighbours, and the reject names the column."""
+    table = pa.Table.from_pylist(rows(5000))
+    days = pa.array([10**9 if i == 2999 else 1 for i in range(5000)], pa.int32()).cast(pa.date32())
+    parquet.write_table(table.append_column("day", days), tmp_path / "a.parquet")
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    assert [(3000, "day", "malformed_line")] == loaded.rejects.select(
+        "row", "field", "reason"
+    ).rows()
+    assert 4999 == loaded.claims.height
+    assert_conserved(loaded)
+
+
+def test_a_cut_gzip_of_parquet_is_told(tmp_path: Path):
+    """Only the gzip trailer is missing: every row is there, and the cut is one reject."""
+    table = pa.Table.from_pylist(rows(10))
+    parquet.write_table(table, tmp_path / "a.parquet")
+    packed = gzip.compress((tmp_path / "a.parquet").read_bytes())
+    (tmp_path / "a.parquet").unlink()
+    (tmp_path / "a.parquet.gz").write_bytes(packed[:-4])
+    loaded = load(tmp_path, "a.parquet", "parquet")
+    assert ("truncated", 10) == (loaded.status, loaded.claims.height)
+    assert [(11, "truncated_file")] == loaded.rejects.select("row", "reason").rows()
+
+
+def test_a_cut_file_is_told_by_the_status(tmp_path: Path):
+    """Rows before the cut are kept, whatever was lost: gzip and JSON arrays alike."""
+    write_jsonl(tmp_path, 900)
+    packed = gzip.compress((tmp_path / "a.jsonl").read_bytes())
+    (tmp_path / "a.jsonl").unlink()
+    (tmp_path / "a.jsonl.gz").write_bytes(packed[: len(packed) * 2 // 3])
+    (tmp_path / "b.json").write_text(json.dumps(rows(900))[:-2000])
+    for name, kind in (("a.jsonl", "jsonl"), ("b.json", "json_array")):
+        loaded = load(tmp_path, name, kind, config=LoadSettings())  # type: ignore[arg-type]
+        assert "truncated" == loaded.status
+        assert ["truncated_file"] == loaded.rejects["reason"].to_list()
+        assert 100 < loaded.claims.height < 900
+        assert_conserved(loaded)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "content"),
+    [
+        ("a.jsonl", "jsonl", ""),
+        ("a.jsonl", "jsonl", "\n\n"),
+        ("a.csv", "csv", "claim,label\n"),
+        ("a.json", "json_array", "[]"),
+    ],
+)
+def test_a_file_without_rows_is_told_by_the_status(
+    tmp_path: Path, name: str, kind: FileFormat, content: str
+):
+    """A file that is there and holds nothing is neither absent nor sound."""
+    (tmp_path / name).write_text(content)
+    loaded = load(tmp_path, name, kind)
+    assert ("empty", 0, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
+
+
+def test_carriage_returns_alone_and_repeated_columns_are_unreadable(tmp_path: Path):
+    """Neither gives rows that could be told apart; the message says why."""
+    for content, why in (
+        (b"claim,label\rOne.,yes\rTwo.,no\r", "carriage return"),
+        (b"claim,label,label\nOne.,yes,no\n", "repeats the column label"),
+    ):
+        (tmp_path / "a.csv").write_bytes(content)
+        loaded = load(tmp_path, "a.csv", "csv")
+        assert [(0, "unreadable_file")] == loaded.rejects.select("row", "reason").rows()
+        assert why in loaded.rejects["detail"][0]
+        with pytest.raises(TooManyRejects, match=why):
+            load(tmp_path, "a.csv", "csv", config=LoadSettings())
+
+
+def test_headers_with_line_breaks_and_blank_names_are_read():
+    """A quoted line break in a name and the unnamed columns of a spreadsheet are sound."""
+    lines = [b'"a\r\n', b'b",c,,\r\n', b"1,2,,\r\n"]
+    (record,) = delimited_records("a.csv", lines, ",")
+    assert isinstance(record, Record)
+    assert {"a\r\nb": "1", "c": "2", "": ""} == record.fields
+
+
+@pytest.mark.parametrize("hops", [10**25, -(2**63) - 1, 2**63])
+def test_hops_beyond_64_bits_cost_their_row(tmp_path: Path, hops: int):
+    """The table of claims holds 64-bit integers; the extremes themselves are sound."""
+    numbers = [2, hops, 2**63 - 1, -(2**63)]
+    lines = [json.dumps({**row, "hops": n}) for row, n in zip(rows(4), numbers, strict=True)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    loaded = load(tmp_path, "a.jsonl", "jsonl")
+    assert [(2, "num_hops", "missing_field", "not a 64-bit integer")] == loaded.rejects.select(
+        "row", "field", "reason", "detail"
+    ).rows()
+    assert [2, 2**63 - 1, -(2**63)] == loaded.claims["num_hops"].to_list()
+
+
+def loses_a_row(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """A faulty adapter: row 3 gives nothing."""
+    for item in files.records(file):
+        if item.row != 3:
+            yield item if isinstance(item, Reject) else _draft(item)
+
+
+def loses_a_draft(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """A faulty adapter: the draft of row 3 is made and not passed on."""
+    return (one for one in read(files, file) if one.row != 3)
+
+
+def stops_early(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """A faulty adapter: reads two rows."""
+    records = islice(files.records(file), 2)
+    return (item if isinstance(item, Reject) else _draft(item) for item in records)
+
+
+@pytest.mark.parametrize(
+    ("reader", "why"),
+    [
+        (loses_a_row, "first rows: 3"),
+        (loses_a_draft, "first rows: 3"),
+        (stops_early, "stopped before the end"),
+    ],
+)
+@pytest.mark.parametrize("broken", [False, True])
+def test_an_adapter_that_loses_a_row_is_found(
+    tmp_path: Path, reader: Callable[..., Iterator[Draft | Reject]], why: str, *, broken: bool
+):
+    """Sound or broken, a row that was read must come out; the error says where it went in."""
+    write_jsonl(tmp_path, 4)
+    if broken:
+        lines = (tmp_path / "a.jsonl").read_text().splitlines()
+        (tmp_path / "a.jsonl").write_text("\n".join([*lines[:2], "junk", lines[3]]))
+    with pytest.raises(ConservationError, match=rf"toy: a\.jsonl: .*{why}"):
+        load(tmp_path, "a.jsonl", "jsonl", reader)
+
+
+def test_rows_may_be_left_out_or_joined_on_purpose(tmp_path: Path):
+    """``None`` leaves a row out; rows of one native id may become one draft."""
+
+    def skips(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+        return read_each(files, file, lambda one: None if one.row == 1 else _draft(one))
+
+    def joins(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+        found = {one.native_id: one for one in read(files, file) if isinstance(one, Draft)}
+        yield from found.values()
+
+    write_jsonl(tmp_path, 3)
+    assert 2 == load(tmp_path, "a.jsonl", "jsonl", skips).rows_read
+    path = tmp_path / "a.jsonl"
+    path.write_text(path.read_text() * 2)
+    assert 3 == load(tmp_path, "a.jsonl", "jsonl", joins).rows_read
+
+
+def test_the_catalogue_leaves_out_and_joins_rows_on_purpose(tmp_path: Path):
+    """FEVEROUS's header, PubMedQA's other half and AmbiFC's joined passages are no losses."""
+    content: dict[str, object] = {"content": ["A_sentence_0"]}
+    feverous = {"id": 1, "claim": "C.", "label": "SUPPORTS", "evidence": [content]}
+    ambifc = {"claim_id": 1, "claim": "C.", "wiki_page": "P", "labels": {"passage": "supporting"}}
+    question = {"QUESTION": "Q?", "CONTEXTS": ["One."], "final_decision": "yes"}
+    native: dict[str, list[object]] = {
+        "feverous/feverous_train_challenges.jsonl": [{"id": "", "claim": ""}, feverous],
+        "ambifc/train.certain.jsonl": [{**ambifc, "wiki_passage": f"Text {i}."} for i in "ab"],
+        "pubmedqa/ori_pqal.json": [{"1": question, "2": question}],
+        "pubmedqa/test_ground_truth.json": [{"2": {"answer": "yes"}}],
+    }
+    for name, lines in native.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    for source in (FEVEROUS, AMBIFC, PUBMEDCLAIM):
+        loaded = load_source(source, None, FolderCorpora(tmp_path), LoadSettings())
+        assert ("ok", 1, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
+
+
+ODD_FILES: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to nothing": lambda path: path.symlink_to("nothing"),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "folder": Path.mkdir,
+    "socket": lambda path: os.mknod(path, stat.S_IFSOCK | 0o600),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["jsonl", "json_array", "csv", "parquet"])
+@pytest.mark.parametrize("make", ODD_FILES.values(), ids=ODD_FILES)
+def test_what_is_no_file_is_unreadable_and_never_waited_for(
+    tmp_path: Path, make: Callable[[Path], object], kind: FileFormat
+):
+    """A pipe that nobody writes, a device without end: one reject that names the file."""
+    make(tmp_path / "a.x")
+    files = FolderCorpora(tmp_path)
+    assert files.exists("a.x")
+    (reject,) = files.records(NativeFile("a.x", kind, "train"))
+    assert isinstance(reject, Reject)
+    assert ("a.x", 0, "unreadable_file") == (reject.file, reject.row, reject.reason)
+    with pytest.raises(SourceFileError, match=r"a\.x"):
+        files.pages("a.x")
+
+
+def test_a_gzipped_file_beside_what_is_no_file_is_read(tmp_path: Path):
+    """As where nothing lies there."""
+    (tmp_path / "a.jsonl").mkdir()
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b'{"claim": "C."}\n'))
+    (record,) = FolderCorpora(tmp_path).records(NativeFile("a.jsonl", "jsonl", "train"))
+    assert isinstance(record, Record)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", ODD_FILES.values(), ids=ODD_FILES)
+def test_a_description_that_is_no_file_is_an_error(tmp_path: Path, make: Callable[[Path], object]):
+    """Its path is named; nothing is waited for, and it is not passed over."""
+    (tmp_path / "own").mkdir()
+    make(tmp_path / "own" / "source.toml")
+    with pytest.raises(ConfigError, match=r"own/source\.toml cannot be read"):
+        sources_for(Profile("embedded", tmp_path, tmp_path / "data"))
+
+
+def test_a_description_without_end_is_an_error(tmp_path: Path):
+    """A large file is no TOML that somebody wrote."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "source.toml").write_bytes(b"# " * 500_001)
+    with pytest.raises(ConfigError, match="more than 1,000,000 bytes"):
+        sources_for(Profile("embedded", tmp_path, tmp_path / "data"))

@@ -1,0 +1,390 @@
+"""A user's own corpus from one TOML file, in every format, with every mistake named."""
+
+import csv
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+import pytest
+
+from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
+from decomposerl.claims.labels import LabelRule
+from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.errors import ConfigError
+from project import ROOT
+from resources.corpora.folder import FolderCorpora
+
+PAGE = (ROOT / "docs" / "adding-a-corpus.md").read_text(encoding="utf-8")
+LENIENT = LoadSettings(max_reject_share=1)
+BASE = """
+[source]
+name = "mine"
+title = "Mine"
+[files]
+train = ["mine/{file}"]
+[columns]
+claim = "claim"
+evidence = {evidence}
+label = "label"
+{columns}
+[evidence]
+{how}
+[labels]
+supported = [true]
+refuted = [0, "no"]
+middle = ["maybe"]
+"""
+Rows = list[dict[str, object]]
+
+
+def block(language: str) -> str:
+    """The page's code block in one language."""
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def toml(file: str = "a.jsonl", evidence: str = '"text"', columns: str = "", how: str = "") -> str:
+    return BASE.format(file=file, evidence=evidence, columns=columns, how=how)
+
+
+def write_jsonl(path: Path, rows: Rows) -> None:
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+
+
+def write_json(path: Path, rows: Rows) -> None:
+    path.write_text(json.dumps(rows, indent=1))
+
+
+def write_parquet(path: Path, rows: Rows) -> None:
+    pl.DataFrame(rows).write_parquet(path)
+
+
+def write_delimited(path: Path, rows: Rows) -> None:
+    with path.open("w", newline="") as stream:
+        dialect = "excel-tab" if path.suffix == ".tsv" else "excel"
+        writer = csv.DictWriter(stream, list(rows[0]), dialect=dialect)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def load(root: Path, text: str) -> Loaded:
+    return load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(root), LENIENT)
+
+
+def corpus(root: Path, rows: Rows, text: str, name: str = "a.jsonl") -> Loaded:
+    (root / "mine").mkdir(exist_ok=True)
+    write_jsonl(root / "mine" / name, rows)
+    return load(root, text)
+
+
+WRITERS: dict[str, Callable[[Path, Rows], None]] = {
+    "a.jsonl": write_jsonl,
+    "a.json": write_json,
+    "a.parquet": write_parquet,
+    "a.csv": write_delimited,
+    "a.tsv": write_delimited,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_every_format_gives_the_same_claims(tmp_path: Path, name: str):
+    """Booleans and numbers count as labels and ids whatever the format makes of them."""
+    rows: Rows = [
+        {"id": 1, "claim": "One, two.", "text": 'A "b".\nC.', "label": True, "hops": 2},
+        {"id": 2, "claim": "Three.", "text": "D.", "label": False, "hops": 3},
+    ]
+    (tmp_path / "mine").mkdir()
+    WRITERS[name](tmp_path / "mine" / name, rows)
+    text = toml(name, columns='id = "id"\nnum_hops = "hops"', how='split = "lines"')
+    loaded = load(tmp_path, text.replace("[0,", "[false,"))
+    wanted = ["native_id", "claim", "passages", "label", "native_label", "num_hops"]
+    assert [
+        ("1", "One, two.", ['A "b".', "C."], "Supported", "true", 2),
+        ("2", "Three.", ["D."], "Refuted", "false", 3),
+    ] == [(*row[:4], row[4].lower(), row[5]) for row in loaded.claims.select(wanted).rows()]
+
+
+def test_the_example_of_the_page_runs(tmp_path: Path):
+    """The documented TOML reads the documented row, and its test file stays a test set."""
+    folder = tmp_path / "bridge_notes"
+    folder.mkdir()
+    row = json.loads(block("json"))
+    write_jsonl(folder / "train.jsonl", [row, {**row, "note_id": 8, "verdict": "unclear"}])
+    write_jsonl(folder / "test.jsonl", [{**row, "note_id": 9, "verdict": "fails"}])
+    source = parse_source_toml(block("toml"), "bridge.toml")
+    benchmark = parse_benchmark_toml(block("toml"), "bridge.toml")
+    assert benchmark is not None
+    corpora = FolderCorpora(tmp_path)
+    trained = load_source(source, benchmark, corpora, LENIENT)
+    tested = load_benchmark(benchmark, source, corpora, LENIENT)
+    assert [("7", "Supported", "North Arch", "hills", 2)] == trained.claims.select(
+        "native_id", "label", "document_id", "subset", "num_hops"
+    ).rows()
+    assert [
+        "It was repainted in 2011.",
+        "The work took a month.",
+        "New cables were fitted in 2014.",
+    ] == trained.claims["passages"][0].to_list()
+    assert ["middle_class"] == trained.drops["reason"].to_list()
+    assert [("9", "Refuted")] == tested.claims.select("native_id", "label").rows()
+
+
+def test_the_adapter_of_the_page_runs(tmp_path: Path):
+    """The documented code is a working adapter."""
+    module = ModuleType("bridge_notes")
+    exec(block("python"), module.__dict__)  # noqa: S102 - the page's own example
+    folder = tmp_path / "bridge_notes"
+    folder.mkdir()
+    row = {"note_id": 1, "statement": "S.", "report": "A.\nB.", "verdict": True, "bridge": "N"}
+    write_jsonl(folder / "train.jsonl", [row, {**row, "note_id": 2, "report": None}])
+    loaded = load_source(module.BRIDGE_NOTES, None, FolderCorpora(tmp_path), LENIENT)
+    assert [("1", "A.\nB.", "Supported")] == loaded.claims.select(
+        "native_id", "evidence", "label"
+    ).rows()
+    assert [("report", "missing_field")] == loaded.rejects.select("field", "reason").rows()
+
+
+def test_evidence_may_be_nested_lists_and_tables(tmp_path: Path):
+    """Dotted columns, several columns, rows of cells and objects become passages."""
+    row = {
+        "claim": "C.",
+        "label": True,
+        "caption": "Cap",
+        "table": {"rows": [["a", 1], ["b", None], {"x": "c", "y": True}]},
+    }
+    text = toml(evidence='["caption", "table.rows"]', how='kind = "table"')
+    loaded = corpus(tmp_path, [row], text)
+    assert [["Cap", "a | 1", "b |", "c | true"]] == loaded.claims["passages"].to_list()
+    assert ["table"] == loaded.claims["evidence_kind"].to_list()
+    assert ["mine/a.jsonl:1"] == loaded.claims["native_id"].to_list()
+
+
+def test_bad_rows_name_the_users_own_columns(tmp_path: Path):
+    """Absent, null and mistyped fields are rejects; an empty list is empty evidence."""
+    good: dict[str, object] = {"id": "g", "claim": "C.", "text": "T.", "label": 0, "hops": None}
+    rows: Rows = [
+        good,
+        {**good, "id": "1", "claim": 5},
+        {**good, "id": "2", "text": None},
+        {**good, "id": "3", "text": {"a": 1}},
+        {**good, "id": "4", "text": []},
+        {**good, "id": "5", "label": [1]},
+        {**good, "id": None},
+        {**good, "id": "7", "hops": "two"},
+        {**good, "id": "8", "label": 2},
+        {**good, "id": "9", "text": [3]},
+    ]
+    loaded = corpus(tmp_path, rows, toml(columns='id = "id"\nnum_hops = "hops"'))
+    assert [
+        (2, "claim", "missing_field"),
+        (3, "text", "missing_field"),
+        (4, "text", "missing_field"),
+        (5, "evidence", "empty_evidence"),
+        (6, "label", "missing_field"),
+        (7, "id", "missing_field"),
+        (8, "hops", "missing_field"),
+        (9, "label", "unknown_label"),
+        (10, "text", "missing_field"),
+    ] == loaded.rejects.select("row", "field", "reason").rows()
+    assert ["g"] == loaded.claims["native_id"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("none", ["A b. C d!\nE"]),
+        ("lines", ["A b. C d!", "E"]),
+        ("sentences", ["A b.", "C d!", "E"]),
+        ("separator: d", ["A b. C", "!\nE"]),
+    ],
+)
+def test_evidence_is_cut_as_asked(tmp_path: Path, how: str, expected: list[str]):
+    """The four ways to make passages of one text."""
+    row: dict[str, object] = {"claim": "C.", "text": "A b. C d!\nE", "label": 0}
+    loaded = corpus(tmp_path, [row], toml(how=f'split = "{how}"'))
+    assert [expected] == loaded.claims["passages"].to_list()
+
+
+def test_every_mistake_is_named_at_once():
+    """The error names the file and, line by line, each key with what is wrong."""
+    text = """
+    [source]
+    name = "My Corpus"
+    licence = "x"
+    [files]
+    train = ["../a.jsonl", "b.xml", 3]
+    [columns]
+    evidence = []
+    label = "l"
+    [evidence]
+    kind = "picture"
+    split = "words"
+    [labels]
+    supported = []
+    refuted = [{}]
+    """
+    with pytest.raises(ConfigError) as caught:
+        parse_source_toml(text, "mine.toml")
+    message = str(caught.value)
+    assert all(line.startswith("mine.toml: ") for line in message.splitlines())
+    keys = (
+        "source.name", "source.title: is missing",
+        "source.licence: is no key of this file; did you mean license?",
+        "files.train.0: must lie below", "files.train.1: ends in none of", "files.train.2",
+        "columns.claim: is missing", "columns.evidence", "evidence.kind", "evidence.split: must be",
+        "labels.supported", "labels.refuted",
+    )  # fmt: skip
+    assert [] == [key for key in keys if key not in message]
+
+
+def test_contradictions_are_mistakes_too():
+    """A label on two sides, no files, one file for training and testing, and no TOML."""
+    twice = toml().replace('middle = ["maybe"]', 'middle = ["No"]')
+    both = r"x\.toml: labels\.refuted and labels\.middle: 'no' stands on more than one side"
+    with pytest.raises(ConfigError, match=both):
+        parse_source_toml(twice, "x.toml")
+    with pytest.raises(ConfigError, match="files: names no file"):
+        parse_source_toml(toml().replace('train = ["mine/a.jsonl"]', ""), "x.toml")
+    both = toml().replace("[columns]", 'test = ["mine/a.jsonl.gz"]\n[columns]')
+    with pytest.raises(ConfigError, match=r"a\.jsonl is trained on and tested on"):
+        parse_source_toml(both, "x.toml")
+    with pytest.raises(ConfigError, match=r"x\.toml: not TOML"):
+        parse_source_toml("[source", "x.toml")
+    assert parse_benchmark_toml(toml(), "x.toml") is None
+
+
+@pytest.mark.parametrize("rule", ["drop_middle", "middle_is_refuted"])
+def test_dropped_labels_are_no_verdict_under_any_rule(tmp_path: Path, rule: LabelRule):
+    """They leave with a reason of their own, are counted, and stay in no test set's scores."""
+    rows: Rows = [
+        {"claim": f"C {label}.", "text": "T.", "label": label}
+        for label in (True, "no", "maybe", " Duplicate", "spam", "other")
+    ]
+    text = toml().replace('middle = ["maybe"]', 'middle = ["maybe"]\ndrop = ["duplicate", "spam"]')
+    (tmp_path / "mine").mkdir()
+    write_jsonl(tmp_path / "mine/a.jsonl", rows)
+    settings = LoadSettings(max_reject_share=1, label_rule=rule)
+    found = load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(tmp_path), settings)
+    kept = ["Supported", "Refuted", "Refuted"]
+    assert kept[: 2 if rule == "drop_middle" else 3] == found.claims["label"].to_list()
+    middle = ["middle_class"] if rule == "drop_middle" else []
+    assert [*middle, "no_verdict", "no_verdict"] == found.drops["reason"].to_list()
+    assert ["'other'"] == [repr(text) for text in found.rejects["detail"]]
+    assert 6 == found.rows_read
+    tested = parse_benchmark_toml(text.replace("train =", "test ="), "x.toml")
+    assert tested is not None
+    scored = load_benchmark(tested, None, FolderCorpora(tmp_path), settings).claims
+    assert [None, None] == scored["label"].to_list()[3:]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            toml().replace("middle =", 'drop = ["MAYBE "]\nmiddle ='),
+            "labels.middle and labels.drop",
+        ),
+        (
+            toml().replace("middle =", 'drop = ["true"]\nmiddle ='),
+            "labels.supported and labels.drop",
+        ),
+        (
+            toml().replace("middle =", "midle ="),
+            "labels.midle: is no key of this file; did you mean",
+        ),
+        (
+            toml().replace("[labels]", "[lables]"),
+            "lables: is no key of this file; did you mean labels",
+        ),
+        (
+            toml().replace("claim =", "zzz = 1\nclaim ="),
+            "columns.zzz: is no key of this file; it has",
+        ),
+        (toml(columns="num_hop = 'x'"), "did you mean num_hops?"),
+        (toml().replace("[0,", f"[{'9' * 5_000},"), "x.toml"),
+        (f"a = {'[' * 100_000}", "x.toml: not TOML"),
+        (toml(file="x" * 300 + ".csv"), "longer than a file name may be"),
+    ],
+)
+def test_a_wrong_label_list_or_key_is_named(text: str, message: str):
+    """File and keys stand in the error, and the key that was meant."""
+    with pytest.raises(ConfigError) as caught:
+        parse_source_toml(text, "x.toml")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("x.toml: ")
+
+
+def page_lines() -> list[str]:
+    """The commands that the page gives for a new corpus."""
+    return [line for line in block("sh").splitlines() if "asset materialize" in line]
+
+
+def bridge_corpus(folder: Path) -> None:
+    """The page's corpus with enough rows for the funnel to have something to drop."""
+    (folder / "bridge_notes").mkdir(parents=True)
+    (folder / "bridge_notes/source.toml").write_text(block("toml"), "utf-8")
+    row = json.loads(block("json"))
+    rows = [{**row, "note_id": i, "statement": f"Bridge {i} was repainted."} for i in range(22)]
+    rows += [{**row, "note_id": 30, "verdict": "duplicate"}, {**row, "note_id": 31, "verdict": "?"}]
+    write_jsonl(folder / "bridge_notes/train.jsonl", rows)
+
+
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_page_run_as_written(tmp_path: Path):
+    """A corpus that exists as TOML alone is read, and the funnel runs over it."""
+    bridge_corpus(tmp_path / "corpora")
+    lines = page_lines()
+    assert 3 == len(lines)
+    for line in lines:
+        done = materialize(line, tmp_path)
+        assert done.returncode == 0, done.stderr[-3000:]
+    kept = pl.read_parquet(tmp_path / "data/claims/bridge_notes.parquet")
+    drops = pl.read_parquet(tmp_path / "data/drops/claims/bridge_notes.parquet")
+    assert 22 == kept.height
+    assert "no_verdict" in drops["reason"].to_list()
+    assert (tmp_path / "data/training_claims.parquet").is_file()
+
+
+def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: Path):
+    """The asset fails with the labels it met, made printable, and the rejects are on disk."""
+    bridge_corpus(tmp_path / "corpora")
+    row = json.loads(block("json"))
+    odd = ["maybe so"] * 25 + ["x\x1b]0;t\x07\u202e"] * 10 + ["y" * 900] * 5
+    rows: Rows = [{**row, "note_id": i, "verdict": label} for i, label in enumerate(odd)]
+    write_jsonl(tmp_path / "corpora/bridge_notes/train.jsonl", rows)
+    done = materialize(page_lines()[0], tmp_path)
+    output = done.stderr + done.stdout
+    assert done.returncode != 0
+    for part in ("'maybe so' (25)", r"'x\x1b]0;t\x07\u202e' (10)", "rejects/bridge_notes.parquet"):
+        assert part in output
+    assert "\x1b]0" not in output
+    assert "y" * 100 not in output.replace("y" * 900, "")
+    kept = pl.read_parquet(tmp_path / "data/rejects/bridge_notes.parquet")
+    assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
+
+
+def materialize(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run one line of the page on the folder's corpora and data."""
+    words = shlex.split(line)
+    return subprocess.run(
+        [sys.executable, "-m", "dagster", *words[1:]],
+        cwd=ROOT,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(folder),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "DECOMPOSERL_CORPORA": str(folder / "corpora"),
+            "DECOMPOSERL_DATA": str(folder / "data"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )

@@ -1,0 +1,365 @@
+"""A hostile value in any field of any corpus costs its row at most: nothing raises or is lost."""
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.checks import MAX_BYTES, MAX_ITEMS
+from decomposerl.claims.generic import parse_source_toml
+from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.passages import sentences, without_links
+from decomposerl.claims.source import Benchmark, DamagedPage, NativeFile, Source
+from fakes import BagOfWordsEmbedder, MemoryCorpora
+from native_rows import SOUND, SOURCE, only, read
+from project import ROOT
+from resources.corpora.folder import FolderCorpora
+from resources.corpora.pages import MAX_PAGE_BYTES, SqlitePages
+from resources.decomposer.rule_engine import RuleDecomposer
+from resources.entities.rule_engine import RuleEntities
+from resources.verifier.lexical import LexicalVerifier
+from strategies import LAW
+
+LENIENT = LoadSettings(max_reject_share=1)
+PAGE = (ROOT / "docs/adding-a-corpus.md").read_text("utf-8")
+OWN = """
+[source]
+name = "own"
+title = "Own"
+[files]
+train = ["own/a.jsonl"]
+[columns]
+claim = "claim"
+evidence = ["text", "table.rows"]
+label = "label"
+id = "id"
+document = "page"
+subset = "part"
+num_hops = "hops"
+[labels]
+supported = ["yes"]
+refuted = ["no"]
+"""
+OWN_ROW: dict[str, object] = {
+    "claim": "C.", "text": "One.", "table": {"rows": [["a", 1]]}, "label": "yes",
+    "id": 1, "page": "P", "part": "x", "hops": 2,
+}  # fmt: skip
+
+
+def nested(depth: int, *, keyed: bool = False) -> object:
+    """Lists in lists, or objects in objects."""
+    value: object = 1
+    for _ in range(depth):
+        value = {"a": value} if keyed else [value]
+    return value
+
+
+HOSTILE: dict[str, object] = {
+    "null": None,
+    "true": True,
+    "zero": -0.0,
+    "infinite": float("inf"),
+    "no number": float("nan"),
+    "5,000 digits": 10**5_000,
+    "5,000 digits as text": "9" * 5_000,
+    "beyond 64 bits": 2**63,
+    "negative": -(10**30),
+    "empty text": "",
+    "blank": " \t\n",
+    "lone surrogate": "a\ud800b",
+    "NUL": "a\0b",
+    "control and bidi": "a\x1b]52;c;AA\x07\u202eb",
+    "1e400 as text": "1e400",
+    "one long word": "x" * 2_100_000,
+    "long blanks": "a" + " " * 300_000 + "b",
+    "open links": "[[a|" * 100_000,
+    "brackets": "[" * 300_000,
+    "quotes": "'\\" * 100_000,
+    "minus signs": "-" * 100_000 + "1",
+    "a printed dict": "{[]: 1}",
+    "no items": [],
+    "object": {},
+    "other keys": {"": {"": None}},
+    "deep lists": nested(900),
+    "deep objects": nested(900, keyed=True),
+    "deeper than the stack": nested(100_000),
+    "many passages": ["p"] * 200_000,
+    "mixed items": [None, 1, "x", {}, [[]], True, "\udfff"],
+    "bytes": b"\xff",
+}
+MEMBERS = [pytest.param(one, id=f"source-{one.name}") for one in SOURCES]
+MEMBERS += [pytest.param(one, id=f"benchmark-{one.name}") for one in BENCHMARKS]
+SYMMETRIC = {"id": 1, "sentence1": "One.", "sentence2": "C.", "gold_label": "SUPPORTS"}
+NATIVE = {"id": 1, "claim": "C.", "label": "SUPPORTS", "evidence": [[[1, 2, "P", 0]]]}
+ROWS: dict[str, list[Mapping[str, object]]] = {name: [row] for name, (_, row) in SOUND.items()}
+ROWS["feverous"].append({**NATIVE, "evidence": [{"content": ["P_sentence_0"]}]})
+ROWS["fever"] = [NATIVE, SYMMETRIC]
+ROWS["coverbench"] = [{"claim": "C.", "context": "One. Two.", "label": True}]
+
+
+def with_value(row: Mapping[str, object], path: tuple[str | int, ...], value: object) -> Any:  # noqa: ANN401 - any JSON
+    """The row with another value at a path."""
+    if not path:
+        return value
+    head, *rest = path
+    inner = row[head]  # type: ignore[index]
+    changed = with_value(inner, tuple(rest), value)  # type: ignore[arg-type]
+    if isinstance(row, list):
+        return [*row[: int(head)], changed, *row[int(head) + 1 :]]
+    return {**row, head: changed}
+
+
+def paths(value: object) -> list[tuple[str | int, ...]]:
+    """Every place in a row, the row itself left out."""
+    inner: list[tuple[Any, object]] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    return [(k, *rest) for k, each in inner for rest in [(), *paths(each)]]
+
+
+def all_files(member: Source | Benchmark) -> tuple[NativeFile, ...]:
+    if isinstance(member, Source):
+        return (*member.files, *member.extra)
+    return (*member.files, *member.shared, *member.claim_lists)
+
+
+def loaded(member: Source | Benchmark, rows: list[Mapping[str, object]]) -> Loaded:
+    """What loading gives where every file of the member holds the rows."""
+    files = MemoryCorpora({file.path: rows for file in all_files(member)})
+    if isinstance(member, Source):
+        return load_source(
+            member, None, files, LoadSettings(max_reject_share=1, allow_training_off=True)
+        )
+    return load_benchmark(member, None, files, LENIENT)
+
+
+def assert_conserved(found: Loaded) -> None:
+    standing = found.rejects.filter(pl.col("row") > 0)
+    assert found.rows_read == found.claims.height + found.drops.height + standing.height
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_value_costs_its_row_alone(member: Source | Benchmark, kind: str):
+    """In every place of a sound row, with a sound neighbour that must survive."""
+    for row in ROWS[member.name]:
+        for path in paths(row):
+            found = loaded(member, [row, with_value(row, path, HOSTILE[kind])])
+            assert_conserved(found)
+            assert found.claims.height + found.drops.height >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("fever", ("evidence", 0, 0, 2)),
+        ("pubhealthtab", ("table", "rows", 0, 1)),
+        ("pubhealthtab", ("table", "header_horizontal", 0)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["5,000 digits", "deeper than the stack"])
+def test_what_no_adapter_can_write_is_a_reject_with_its_field(
+    name: str, path: tuple[str | int, ...], kind: str
+):
+    """The adapter's own error names no field; the value that nobody can print does."""
+    member = next(one for one in (*SOURCES, *BENCHMARKS) if one.name == name)
+    row = ROWS[name][0]
+    rejects = loaded(member, [row, with_value(row, path, HOSTILE[kind])]).rejects
+    found = rejects.filter(reason="adapter_error")
+    assert [(2, path[0])] == found.select("row", "field").unique().rows()
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_users_corpus_survives_hostile_values(kind: str):
+    """The reader of a TOML file keeps the same law, and the neighbour is a claim."""
+    source = parse_source_toml(OWN, "x.toml")
+    for path in paths(OWN_ROW):
+        bad = with_value(OWN_ROW, path, HOSTILE[kind])
+        neighbour = {**OWN_ROW, "id": "sound"}
+        found = loaded(source, [bad, neighbour])
+        assert_conserved(found)
+        assert "sound" in found.claims["native_id"].to_list(), path
+        assert 2 == found.rows_read
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@LAW
+@given(st.data())
+@pytest.mark.parametrize("member", MEMBERS)
+def test_any_json_in_any_place_is_conserved(member: Source | Benchmark, data: st.DataObject):
+    """Drawn values, in one or two places at once."""
+    row: Any = data.draw(st.sampled_from(ROWS[member.name]))
+    bad = row
+    for _ in range(data.draw(st.integers(1, 2))):
+        bad = with_value(bad, data.draw(st.sampled_from(paths(bad))), data.draw(JSON))
+    assert_conserved(loaded(member, [bad, row, bad]))
+
+
+def test_every_member_of_the_catalogue_is_under_these_laws():
+    """A new corpus needs one sound row here."""
+    assert {one.name for one in (*SOURCES, *BENCHMARKS)} == set(ROWS)
+
+
+def test_the_reject_names_file_row_field_and_reason(tmp_path: Path):
+    """The cases that once stopped a corpus: hops of 5,000 digits and a claim of 1.1 MB."""
+    (tmp_path / "own").mkdir()
+    rows = [{**OWN_ROW, "hops": "9" * 5_000}, {**OWN_ROW, "claim": "x" * 1_100_000}, OWN_ROW]
+    (tmp_path / "own/a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = load_source(parse_source_toml(OWN, "x"), None, FolderCorpora(tmp_path), LENIENT)
+    assert [
+        ("own/a.jsonl", 1, "hops", "missing_field", "is not a whole number of 64 bits"),
+        ("own/a.jsonl", 2, "claim", "field_too_large", "1100000 bytes, at most 16000"),
+    ] == found.rejects.select("file", "row", "field", "reason", "detail").rows()
+
+
+@pytest.mark.parametrize("field", MAX_BYTES)
+def test_each_text_has_the_limit_that_the_page_states(field: str):
+    """A text at its limit in UTF-8 is sound, one byte more is a reject; the page says both."""
+    column = {"id": "id", "claim": "claim", "label": "label", "document": "page", "subset": "part"}
+    most = MAX_BYTES[field]
+    source = parse_source_toml(OWN.replace('"no"', f'"no", "{"é" * (most // 2)}"'), "x.toml")
+    sound = {**OWN_ROW, column[field]: "é" * (most // 2)}
+    over = {**OWN_ROW, "id": "2", column[field]: "é" * (most // 2) + "x"}
+    found = loaded(source, [sound, over])
+    assert [(2, field, "field_too_large")] == found.rejects.select("row", "field", "reason").rows()
+    assert 1 == found.claims.height
+    assert re_row(field, most) in PAGE
+
+
+def re_row(name: str, most: int) -> str:
+    """How the page on corpora writes a limit."""
+    return f"| {name} | {most:,} "
+
+
+@pytest.mark.parametrize("name", MAX_ITEMS)
+def test_lists_have_the_limits_that_the_page_states(name: str):
+    """Passages and documents are counted; the page says how many."""
+    assert re_row(name, MAX_ITEMS[name]) in PAGE
+    assert re_row("a page of a database", MAX_PAGE_BYTES) in PAGE
+
+
+LONG = {
+    "one word": "x" * 1_100_000,
+    "capitals": "Xy " * 360_000,
+    "NUL and controls": "\0\x1b[2J\u202e",
+    "lone marks": "[({\"'" * 1_000,
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_engines_survive_what_a_row_may_hold(kind: str):
+    """Longer texts than spaCy takes, texts without a word, controls: an answer each."""
+    text = LONG[kind]
+    short = text[: MAX_BYTES["claim"]]
+    assert 2 == len(RuleEntities().entities([text, "Orla Venn met Bram."]))
+    verifier = LexicalVerifier(BagOfWordsEmbedder())
+    assert (1,) == verifier.support_probability([(short, short)]).shape
+    assert 1 == len(RuleDecomposer().decompose([(short, short)]))
+
+
+def database(path: Path, table: str, *rows: tuple[object, ...]) -> SqlitePages:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"CREATE TABLE {table}")
+        name = table.partition("(")[0]
+        connection.executemany(f"INSERT INTO {name} VALUES (?, ?)", rows)  # noqa: S608
+    connection.close()
+    return SqlitePages(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("[" * 100_000, "not JSON"),
+        ("{", "not JSON"),
+        ("[1]", "no JSON object"),
+        (7, "no text but int"),
+        (1.5, "no text but float"),
+        ('{"sentence_0": ' + "9" * 5_000 + "}", "not JSON"),
+    ],
+)
+def test_a_damaged_page_costs_the_row_that_asks_for_it(tmp_path: Path, content: object, why: str):
+    """The claim of that page is a reject with the page's fault, its neighbour a claim."""
+    sound = json.dumps({"sentence_0": "One."})
+    (tmp_path / "feverous").mkdir()
+    place = tmp_path / "feverous/feverous_wikiv1.db"
+    pages = database(place, "wiki(id PRIMARY KEY, data)", ("Bad", content), ("Good", sound))
+    with pytest.raises(DamagedPage, match=why):
+        pages.element("Bad", "sentence_0")
+    rows = [
+        {
+            "id": i,
+            "claim": "C.",
+            "label": "SUPPORTS",
+            "evidence": [{"content": [f"{page}_sentence_0"]}],
+        }
+        for i, page in enumerate(("Bad", "Good"))
+    ]
+    lines = "\n".join(map(json.dumps, rows))
+    (tmp_path / "feverous/feverous_train_challenges.jsonl").write_text(lines)
+    found = load_source(SOURCE["feverous"], None, FolderCorpora(tmp_path), LENIENT)
+    assert [(1, "evidence", "damaged_page")] == found.rejects.select(
+        "row", "field", "reason"
+    ).rows()
+    assert ["Good: One."] == found.claims["evidence"].to_list()
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        {"table_0": {"table": 5}, "list_0": {"list": 5}, "section_0": 5, "sentence_0": 5},
+        {"table_0": {"table": [5, [5]], "caption": []}, "list_0": {"list": [5]}},
+        {"table_0": [], "list_0": "x", f"sentence_{'9' * 5_000}": "x", "sentence_²": "x"},
+        {"sentence_0": "[[" * 200_000, "table_0": {"table": [[{"id": [], "value": "[[a|" * 9}]]}},
+    ],
+)
+def test_wrong_shapes_inside_a_page_are_no_text(tmp_path: Path, page: dict[str, object]):
+    """Numbers where lists belong, endless digits and open links neither raise nor hang."""
+    pages = database(tmp_path / "a.db", "wiki(id PRIMARY KEY, data)", ("P", json.dumps(page)))
+    for name in ("sentence_0", "section_0", "table_0", "table_caption_0", "cell_0_0_0",
+                 "header_cell_0_0_0", "list_0", "item_0_0", f"sentence_{'9' * 5_000}"):  # fmt: skip
+        assert isinstance(pages.element("P", name), str | None)
+    assert isinstance(pages.sentences("P"), tuple)
+
+
+@pytest.mark.parametrize("table", ["documents(id PRIMARY KEY, text)", "documents(id, lines)"])
+def test_blobs_nulls_and_odd_titles_are_pages_like_others(tmp_path: Path, table: str):
+    """Text as bytes is text, null is empty, a title that no database holds is absent."""
+    rows = [("B", b"0\tcaf\xe9"), ("N", None), ("D", "9" * 5_000 + "\tx")]
+    pages = database(tmp_path / "a.db", table, *rows)
+    assert "caf\ufffd" in (pages.sentences("B") or ("",))[0]
+    assert () == pages.sentences("N")
+    assert pages.sentences("D") is not None
+    assert pages.element("B", f"sentence_{'9' * 5_000}") is None
+    for title in ("a\ud800", "a\0b", "x" * 100_000, ""):
+        assert pages.sentences(title) is None
+
+
+def test_texts_that_once_took_quadratic_time():
+    """Blanks, links that never close and strings that never close, a million characters each."""
+    assert ("a", "b") == sentences("a" + " " * 1_000_000 + "\n b")
+    assert ("a" + " " * 1_000_000 + "b",) == sentences("a" + " " * 1_000_000 + "b")
+    assert "[[a|" * 250_000 == without_links("[[a|" * 250_000)
+    assert "x [[a|b" == without_links("[[P|x]] [[a|b")
+    index, row = SOUND["scifact"]
+    corpus = [{"doc_id": "31", "abstract": "['" + "\\'" * 500_000}]
+    outcomes = read("scifact", [row], index, {"scifact/corpus_train.csv": corpus})
+    assert "abstract" in {getattr(one, "field", "") for one in outcomes}
+    assert only(read("scifact", [row], index)).claim == "C."

@@ -1,0 +1,389 @@
+"""Corpora as claim frames: each row is a claim, a drop or a reject, and none is lost."""
+
+import gzip
+import json
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decomposerl.claims.claim import Draft, Record, Reject
+from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.errors import TooManyRejects
+from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
+from resources.corpora.folder import FolderCorpora
+
+LABELS = LabelMap.of("yes", "no", "maybe")
+LENIENT = LoadSettings(max_reject_share=1)
+TRAIN = NativeFile("toy/train.jsonl", "jsonl", "train")
+DEV = NativeFile("toy/dev.jsonl", "jsonl", "dev")
+TEST = NativeFile("toy/test.jsonl", "jsonl", "test")
+EXTRA = NativeFile("toy/extra.jsonl", "jsonl", "train")
+LIST = NativeFile("toy/list.jsonl", "jsonl", "test")
+REJECT_KEY = ["file", "row", "field", "reason"]
+Row = dict[str, object]
+
+
+def read_toy(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
+    """The in-test adapter: id, claim, evidence list, label, docs."""
+    for item in files.records(file):
+        yield item if isinstance(item, Reject) else toy_draft(item, file)
+
+
+def toy_draft(record: Record, file: NativeFile) -> Draft | Reject:
+    fields = record.fields
+    missing = next((name for name in ("id", "claim") if name not in fields), None)
+    if missing is not None:
+        return Reject(record.file, record.row, missing, "missing_field")
+    label, evidence, docs = fields.get("label"), fields.get("evidence", []), fields.get("docs", [])
+    assert isinstance(evidence, list)
+    assert isinstance(docs, list)
+    return Draft(
+        record.file,
+        record.row,
+        str(fields["id"]),
+        file.split,
+        str(fields["claim"]),
+        tuple(evidence),
+        label if isinstance(label, str) else None,
+        tuple(docs),
+    )
+
+
+def toy_source(
+    *files: NativeFile, extra: tuple[NativeFile, ...] = (), off: str | None = None
+) -> Source:
+    return Source(
+        "toy", "Toy", "test", "", "", "", LABELS, files, read_toy, extra, training_off=off
+    )
+
+
+def toy_benchmark(
+    *files: NativeFile, shared: tuple[NativeFile, ...] = (), lists: tuple[NativeFile, ...] = ()
+) -> Benchmark:
+    return Benchmark(
+        "toy", "Toy", "test", True, "", "", "", LABELS, files, read_toy, shared, lists, "toy"
+    )
+
+
+def row(number: int, **changes: object) -> Row:
+    base: Row = {
+        "id": f"r{number}",
+        "claim": f"Claim {number}.",
+        "evidence": [f"Passage {number}."],
+        "label": "yes" if number % 2 else "no",
+        "docs": [f"doc {number}"],
+    }
+    return {**base, **changes}
+
+
+def write(root: Path, file: NativeFile, rows: Iterable[Row | bytes]) -> None:
+    lines = [r if isinstance(r, bytes) else json.dumps(r).encode() for r in rows]
+    path = root / file.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+
+
+def load(root: Path, source: Source, config: LoadSettings = LENIENT) -> Loaded:
+    return load_source(source, None, FolderCorpora(root), config)
+
+
+def rejects_of(loaded: Loaded) -> list[tuple[object, ...]]:
+    return loaded.rejects.select(REJECT_KEY).rows()
+
+
+def reasons_of(loaded: Loaded) -> dict[str, int]:
+    return dict(loaded.drops["reason"].value_counts().iter_rows())
+
+
+def ids_of(loaded: Loaded) -> set[str]:
+    return set(loaded.claims["native_id"])
+
+
+def assert_conserved(loaded: Loaded) -> None:
+    """The law of the module: nothing lost, nothing counted twice, frames as promised."""
+    standing = loaded.rejects.filter(pl.col("row") > 0).height
+    assert loaded.rows_read == loaded.claims.height + loaded.drops.height + standing
+    DROPS.conform(loaded.drops)
+    REJECTS.conform(loaded.rejects)
+    claimed, dropped = set(loaded.claims["claim_id"]), set(loaded.drops["claim_id"])
+    assert not claimed & dropped
+
+
+def test_a_sound_corpus_becomes_claims(tmp_path: Path):
+    """Columns follow the table, passages are trimmed, blanks among them go, order stays."""
+    write(tmp_path, TRAIN, [row(2, evidence=[" a ", " ", "b\n"], docs=["x", "y"]), row(1)])
+    loaded = load(tmp_path, toy_source(TRAIN, DEV))
+    assert CLAIMS.schema == loaded.claims.schema
+    assert ["r2", "r1"] == loaded.claims["native_id"].to_list()
+    assert ["a\nb", "Passage 1."] == loaded.claims["evidence"].to_list()
+    assert [["a", "b"], ["Passage 1."]] == loaded.claims["passages"].to_list()
+    assert ["x | y", "doc 1"] == loaded.claims["document_id"].to_list()
+    assert ["Refuted", "Supported"] == loaded.claims["label"].to_list()
+    assert ("ok", ("toy/train.jsonl",), 2) == (loaded.status, loaded.files, loaded.rows_read)
+    assert_conserved(loaded)
+
+
+def test_every_bad_row_is_quarantined_and_every_good_row_survives(tmp_path: Path):
+    """Malformed line, unknown label, missing field, empty texts, bad UTF-8, repeat, 5 MB."""
+    bad: dict[int, Row | bytes] = {
+        2: b'{"id": "x", "claim": ',
+        4: row(104, label="perhaps"),
+        6: {"id": "r106", "evidence": ["e"], "label": "yes"},
+        8: row(108, evidence=["", "  "]),
+        10: b'{"id": "r110", "claim": "caf\xe9", "label": "yes"}',
+        12: row(1, claim="Another claim."),
+        14: row(114, evidence=["x" * 5_000_000]),
+        16: row(116, claim="  "),
+        18: row(118, label=None),
+        20: row(120, id=" "),
+    }
+    good = {line: row(line) for line in range(1, 22, 2)}
+    write(tmp_path, TRAIN, [bad.get(line) or good[line] for line in range(1, 22)])
+    loaded = load(tmp_path, toy_source(TRAIN))
+    expected = [
+        (TRAIN.path, 2, "", "malformed_line"),
+        (TRAIN.path, 4, "label", "unknown_label"),
+        (TRAIN.path, 6, "claim", "missing_field"),
+        (TRAIN.path, 8, "evidence", "empty_evidence"),
+        (TRAIN.path, 10, "claim", "broken_encoding"),
+        (TRAIN.path, 12, "id", "duplicate_id"),
+        (TRAIN.path, 14, "evidence", "evidence_too_large"),
+        (TRAIN.path, 16, "claim", "empty_claim"),
+        (TRAIN.path, 18, "label", "missing_field"),
+        (TRAIN.path, 20, "id", "missing_field"),
+    ]
+    assert expected == rejects_of(loaded)
+    assert {r["id"] for r in good.values()} == ids_of(loaded)
+    assert 21 == loaded.rows_read
+    assert_conserved(loaded)
+
+
+def test_a_truncated_gzip_keeps_every_row_before_the_cut(tmp_path: Path):
+    """Wherever the compressed file is cut, whole rows survive and one reject says so."""
+    rows = [row(i, evidence=[f"{i * 7919 % 104729} " * 9]) for i in range(1, 400)]
+    packed = gzip.compress("\n".join(json.dumps(r) for r in rows).encode())
+    path = tmp_path / "toy" / "train.jsonl.gz"
+    path.parent.mkdir()
+    for share in (0.2, 0.5, 0.9):
+        path.write_bytes(packed[: int(len(packed) * share)])
+        loaded = load(tmp_path, toy_source(TRAIN))
+        kept = loaded.claims.height
+        assert 0 < kept < len(rows)
+        assert [r["id"] for r in rows[:kept]] == loaded.claims["native_id"].to_list()
+        assert [(TRAIN.path, kept + 1, "", "truncated_file")] == rejects_of(loaded)
+        assert_conserved(loaded)
+
+
+def test_a_gzip_damaged_in_the_middle_keeps_the_rows_before(tmp_path: Path):
+    """Garbage inside the compressed stream ends the file there, no sooner."""
+    rows = [row(i, evidence=[f"{i * 7919 % 104729} " * 9]) for i in range(1, 400)]
+    packed = bytearray(gzip.compress("\n".join(json.dumps(r) for r in rows).encode()))
+    packed[len(packed) // 2 :] = b"\xff" * (len(packed) // 2)
+    path = tmp_path / "toy" / "train.jsonl.gz"
+    path.parent.mkdir()
+    path.write_bytes(bytes(packed))
+    loaded = load(tmp_path, toy_source(TRAIN))
+    assert loaded.claims.height > 50
+    assert ["truncated_file"] == loaded.rejects["reason"].to_list()[-1:]
+    assert_conserved(loaded)
+
+
+def test_a_gzip_file_reads_like_the_plain_one(tmp_path: Path):
+    """Several members and a missing line break at the end make no difference."""
+    rows = [json.dumps(row(i)).encode() + b"\n" for i in range(1, 7)]
+    path = tmp_path / "toy" / "train.jsonl.gz"
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(b"".join(rows[:3])) + gzip.compress(b"".join(rows[3:])[:-1]))
+    loaded = load(tmp_path, toy_source(TRAIN))
+    assert [f"r{i}" for i in range(1, 7)] == loaded.claims["native_id"].to_list()
+
+
+@pytest.mark.parametrize("name", ["train.jsonl.gz", "train.parquet"])
+def test_a_file_that_lies_about_its_format_is_unreadable(tmp_path: Path, name: str):
+    """One reject with row 0, and the corpus fails unless every share of rejects is allowed."""
+    path = tmp_path / "toy" / name
+    path.parent.mkdir()
+    path.write_bytes(b"PAR1 this is neither gzip nor Parquet")
+    parquet = NativeFile("toy/train.parquet", "parquet", "train")
+    source = toy_source(parquet if name.endswith("parquet") else TRAIN)
+    loaded = load(tmp_path, source)
+    assert [(source.files[0].path, 0, "", "unreadable_file")] == rejects_of(loaded)
+    assert 0 == loaded.rows_read
+    with pytest.raises(TooManyRejects, match="unreadable_file"):
+        load(tmp_path, source, LoadSettings(max_reject_share=0.5))
+
+
+def test_parquet_rows_are_read_and_a_cut_file_is_unreadable(tmp_path: Path):
+    """Parquet keeps its index at the end, so a cut file gives nothing but its reject."""
+    file = NativeFile("toy/train.parquet", "parquet", "train")
+    path = tmp_path / file.path
+    path.parent.mkdir()
+    pl.DataFrame([row(i) for i in range(5000)]).write_parquet(path)
+    assert 5000 == load(tmp_path, toy_source(file)).claims.height
+    path.write_bytes(path.read_bytes()[:-100])
+    assert [(file.path, 0, "", "unreadable_file")] == rejects_of(load(tmp_path, toy_source(file)))
+
+
+def test_too_many_rejects_name_source_share_reasons_and_places(tmp_path: Path):
+    """The error tells a person where to look."""
+    write(tmp_path, TRAIN, [row(1), row(2, label="odd"), b"junk", row(4, label="strange")])
+    with pytest.raises(TooManyRejects) as caught:
+        load(tmp_path, toy_source(TRAIN), LoadSettings())
+    message = str(caught.value)
+    parts = ("toy", "75.0%", "unknown_label (2", "toy/train.jsonl:2:label", "malformed_line (1")
+    assert all(part in message for part in parts)
+
+
+def test_label_rule_and_absent_evidence_are_drops(tmp_path: Path):
+    """The middle class goes or is Refuted by the rule; a row without passages is no fault."""
+    write(tmp_path, TRAIN, [row(1), row(2, label=" MAYBE "), row(3, evidence=[])])
+    dropped = load(tmp_path, toy_source(TRAIN))
+    refuted = load(
+        tmp_path,
+        toy_source(TRAIN),
+        LoadSettings(max_reject_share=1, label_rule="middle_is_refuted"),
+    )
+    assert {"middle_class": 1, "evidence_unavailable": 1} == reasons_of(dropped)
+    assert ["Supported", "Refuted"] == refuted.claims["label"].to_list()
+    assert {"middle_is_refuted"} == set(refuted.claims["label_rule"])
+    assert_conserved(dropped)
+    assert_conserved(refuted)
+
+
+def test_a_row_repeated_in_a_later_file_is_dropped_once_each(tmp_path: Path):
+    """The first file wins, except over text; an id reused for another claim is no repeat."""
+    write(tmp_path, TRAIN, [row(1), row(2, evidence=[]), row(3)])
+    write(tmp_path, DEV, [row(1), row(2), row(3, claim="Something else.")])
+    write(tmp_path, EXTRA, [row(1), row(2, evidence=[])])
+    loaded = load(tmp_path, toy_source(TRAIN, DEV, extra=(EXTRA,)))
+    assert ["r1", "r3", "r2", "r3"] == loaded.claims["native_id"].to_list()
+    assert {"repeated_across_files": 3, "evidence_unavailable": 1} == reasons_of(loaded)
+    matched = loaded.drops.filter(pl.col("step") == "repeated_row")["matched_claim_id"]
+    assert set(matched) <= set(loaded.claims["claim_id"])
+    assert_conserved(loaded)
+
+
+def test_absent_files_and_terms_give_empty_frames_with_a_status(tmp_path: Path):
+    """Nothing on disk is not_available; a corpus off by its terms needs an explicit yes."""
+    assert "not_available" == load(tmp_path, toy_source(TRAIN)).status
+    write(tmp_path, TRAIN, [row(1)])
+    off = toy_source(TRAIN, off="evaluation only")
+    assert ("off_by_terms", 0) == (load(tmp_path, off).status, load(tmp_path, off).claims.height)
+    allowed = load(tmp_path, off, LoadSettings(allow_training_off=True))
+    assert ("ok", 1) == (allowed.status, allowed.claims.height)
+
+
+def test_a_benchmark_keeps_every_claim_for_decontamination(tmp_path: Path):
+    """Middle class, unlabelled rows and rows without text stay, with null label or evidence."""
+    write(tmp_path, TEST, [row(1), row(2, label="maybe"), row(3, evidence=[])])
+    write(tmp_path, LIST, [{"id": "u", "claim": "Unlabelled."}])
+    loaded = load_benchmark(
+        toy_benchmark(TEST, lists=(LIST,)), None, FolderCorpora(tmp_path), LENIENT
+    )
+    assert BENCHMARK_CLAIMS.schema == loaded.claims.schema
+    assert ["Supported", None, "Supported", None] == loaded.claims["label"].to_list()
+    assert ["yes", "maybe", "yes", None] == loaded.claims["native_label"].to_list()
+    assert [False, False, True, True] == loaded.claims["evidence"].is_null().to_list()
+    assert {"toy"} == set(loaded.claims["source"])
+    assert_conserved(loaded)
+
+
+def test_native_test_files_leave_the_shared_file_to_training(tmp_path: Path):
+    """With a labelled test file on disk both sides use their own files whole."""
+    write(tmp_path, DEV, [row(i) for i in range(1, 40)])
+    write(tmp_path, TEST, [row(i) for i in range(100, 103)])
+    source, benchmark = toy_source(DEV, TEST), toy_benchmark(TEST, shared=(DEV,))
+    corpora = FolderCorpora(tmp_path)
+    trained = load_source(source, benchmark, corpora, LENIENT)
+    tested = load_benchmark(benchmark, source, corpora, LENIENT)
+    assert (39, ("toy/dev.jsonl",)) == (trained.claims.height, trained.files)
+    assert (3, ("toy/test.jsonl",)) == (tested.claims.height, tested.files)
+
+
+def test_own_training_files_leave_the_shared_file_to_the_benchmark(tmp_path: Path):
+    """The shared file is used whole; extra rows that touch one of its documents are dropped."""
+    write(tmp_path, TRAIN, [row(i) for i in range(1, 4)])
+    write(tmp_path, DEV, [row(i) for i in range(10, 13)])
+    write(tmp_path, EXTRA, [row(20), row(21, docs=["doc 10", "doc 21"]), row(22, docs=["doc 21"])])
+    source = toy_source(TRAIN, DEV, extra=(EXTRA,))
+    benchmark, corpora = toy_benchmark(shared=(DEV,)), FolderCorpora(tmp_path)
+    trained = load_source(source, benchmark, corpora, LENIENT)
+    tested = load_benchmark(benchmark, source, corpora, LENIENT)
+    assert {"r1", "r2", "r3", "r20"} == ids_of(trained)
+    assert {"held_out_document": 2} == reasons_of(trained)
+    assert {"r10", "r11", "r12"} == ids_of(tested)
+
+
+def test_an_unlabelled_test_file_is_no_evaluation_file(tmp_path: Path):
+    """Its claims count for decontamination, and the shared file is split all the same."""
+    write(tmp_path, TEST, [{"id": "u", "claim": "Unlabelled."}])
+    write(tmp_path, DEV, [row(i) for i in range(1, 60)])
+    source, benchmark = toy_source(DEV), toy_benchmark(TEST, shared=(DEV,))
+    trained = load_source(source, benchmark, FolderCorpora(tmp_path), LENIENT)
+    tested = load_benchmark(benchmark, source, FolderCorpora(tmp_path), LENIENT)
+    assert 0 < trained.claims.height < 59
+    assert 60 == trained.claims.height + tested.claims.height
+    assert "u" in ids_of(tested)
+
+
+GRAPHS = st.lists(
+    st.lists(st.sampled_from("abcdefghijklmnop"), min_size=0, max_size=3), min_size=1, max_size=14
+)
+
+
+def both_sides(root: Path, config: LoadSettings) -> tuple[Loaded, Loaded]:
+    source = toy_source(DEV, extra=(EXTRA,))
+    benchmark, corpora = toy_benchmark(shared=(DEV,)), FolderCorpora(root)
+    return (
+        load_source(source, benchmark, corpora, config),
+        load_benchmark(benchmark, source, corpora, config),
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(GRAPHS, st.one_of(st.just([]), GRAPHS), st.sampled_from([0.0, 0.2, 0.5, 1.0]))
+def test_no_document_stands_on_both_sides(
+    tmp_path_factory: pytest.TempPathFactory,
+    shared: list[list[str]],
+    extra: list[list[str]],
+    share: float,
+):
+    """For any graph of documents, with and without extra rows, the two sides are disjoint."""
+    root = tmp_path_factory.mktemp("split")
+    write(root, DEV, [row(i, docs=docs) for i, docs in enumerate(shared)])
+    write(root, EXTRA, [row(1000 + i, docs=docs) for i, docs in enumerate(extra)])
+    trained, tested = both_sides(root, LoadSettings(max_reject_share=1, holdout_share=share))
+    documents = [
+        {d for joined in side.claims["document_id"].drop_nulls() for d in joined.split(" | ")}
+        for side in (trained, tested)
+    ]
+    assert not documents[0] & documents[1]
+    assert not ids_of(trained) & ids_of(tested)
+    mine = {f"r{i}" for i in range(len(shared))}
+    assert mine == (ids_of(trained) & mine) | ids_of(tested)
+    assert_conserved(trained)
+    assert_conserved(tested)
+
+
+def test_the_held_out_share_is_near_the_setting(tmp_path: Path):
+    """With one document a row, about a fifth of two thousand rows is held out."""
+    write(tmp_path, DEV, [row(i) for i in range(2000)])
+    trained, tested = both_sides(tmp_path, LENIENT)
+    assert 0.17 < tested.claims.height / 2000 < 0.23
+    assert 2000 == trained.claims.height + tested.claims.height
+
+
+def test_a_fifth_of_the_pool_loads_in_seconds(tmp_path: Path):
+    """Reading stays linear and cheap: the paper's 155,506 rows fit well within a minute."""
+    write(tmp_path, TRAIN, (row(i, evidence=["A sentence of text. "] * 8) for i in range(31_000)))
+    started = time.perf_counter()
+    loaded = load(tmp_path, toy_source(TRAIN))
+    assert 31_000 == loaded.claims.height
+    assert time.perf_counter() - started < 10

@@ -1,0 +1,125 @@
+"""The adapters on the real corpora give exactly the counts that their README states."""
+
+from collections import Counter
+
+import pytest
+
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
+from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.labels import LabelRule, apply_rule
+from decomposerl.claims.source import Benchmark, NativeFile, Source
+from project import ROOT
+from resources.corpora.folder import FolderCorpora
+
+FOLDER = ROOT.parent / "shared" / "corpora"
+FILES = FolderCorpora(FOLDER)
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not FOLDER.is_dir(), reason="the real corpora are not beside this folder"),
+]
+
+# Corpus and file: rows given, then Supported and Refuted rows with text under each rule.
+COUNTS = {
+    ("hover", "hover/hover_dev_release_v1.1.json"): (4_000, (2_000, 1_278), (2_000, 1_278)),
+    ("feverous", "feverous_s/dev.json"): (2_962, (1_411, 1_551), (1_411, 1_551)),
+    ("foolmetwice", "foolmetwice/dev.jsonl"): (1_169, (596, 573), (596, 573)),
+    ("scitab", "scitab/sci_tab.json"): (1_224, (457, 411), (457, 767)),
+    ("scifact", "scifact/claims_train.jsonl"): (564 + 304, (370, 194), (370, 498)),
+    ("scifact", "scifact/claims_dev.jsonl"): (209 + 112, (138, 71), (138, 183)),
+    ("fever", "fever_symmetric/fever_symmetric_dev.jsonl"): (708, (354, 354), (354, 354)),
+    ("pubmedclaim", "pubmedqa/pqal_train_dev.json"): (500, (276, 169), (276, 224)),
+    ("wice", "wice/claim/dev.jsonl"): (349, (115, 43), (115, 234)),
+    ("wice", "wice/non_supported_tokens/train.jsonl"): (374, (0, 0), (0, 374)),
+    ("wice", "wice/non_supported_tokens/dev.jsonl"): (124, (0, 0), (0, 124)),
+    ("pubhealthtab", "pubhealthtab/pubhealthtab_evalset.jsonl"): (195, (106, 46), (106, 89)),
+    ("pubhealth", "pubhealth/tuning_excerpt.tsv"): (120, (69, 36), (69, 51)),
+}
+CLAIM_LISTS = {
+    ("fever", "fever/paper_dev.jsonl"): 9_999,
+    ("hover", "hover/hover_test_release_v1.1.json"): 4_000,
+    ("ex_fever", "ex_fever/mini_test.csv"): 1_000,
+}
+
+
+def located(name: str, path: str) -> tuple[Source | Benchmark, NativeFile]:
+    """The catalogue's member and file of a name and path."""
+    for member in (*SOURCES, *BENCHMARKS):
+        own = (*member.files, *(member.extra if isinstance(member, Source) else member.claim_lists))
+        found = [file for file in own if member.name == name and file.path == path]
+        if found:
+            return member, found[0]
+    raise LookupError(name, path)
+
+
+def outcomes(name: str, path: str) -> tuple[Source | Benchmark, list[Draft | Reject]]:
+    """All drafts and rejects of one real file."""
+    member, file = located(name, path)
+    return member, list(member.read(FILES, file))
+
+
+def with_text(name: str, path: str, rule: LabelRule) -> tuple[int, int]:
+    """Supported and Refuted rows with evidence text in one file under a label rule."""
+    member, found = outcomes(name, path)
+    counts: Counter[str | None] = Counter()
+    for draft in found:
+        assert isinstance(draft, Draft), draft
+        if draft.passages:
+            side = member.labels.side(draft.native_label or "")
+            assert side is not None, draft.native_label
+            counts[apply_rule(side, rule)] += 1
+    return counts["Supported"], counts["Refuted"]
+
+
+@pytest.mark.parametrize(("name", "path"), COUNTS)
+def test_every_file_gives_its_stated_counts(name: str, path: str):
+    """Rows and label balance are those of the README, with no row rejected."""
+    rows, dropped, refuted = COUNTS[name, path]
+    assert rows == len(outcomes(name, path)[1])
+    assert dropped == with_text(name, path, "drop_middle")
+    assert refuted == with_text(name, path, "middle_is_refuted")
+
+
+def test_the_totals_are_the_stated_ones():
+    """10,618 claims with text without the middle class; 11,307 with WiCE's as refuted."""
+    plain = {key: sum(dropped) for key, (_, dropped, _) in COUNTS.items()}
+    lenient = {
+        key: sum(refuted if key[0] == "wice" else dropped)
+        for key, (_, dropped, refuted) in COUNTS.items()
+    }
+    assert (10_618, 11_307) == (sum(plain.values()), sum(lenient.values()))
+
+
+@pytest.mark.parametrize(("name", "path"), CLAIM_LISTS)
+def test_claim_lists_give_every_claim_without_evidence(name: str, path: str):
+    """Every claim of a list is there, none with text, none rejected."""
+    _, found = outcomes(name, path)
+    drafts = [one for one in found if isinstance(one, Draft)]
+    assert CLAIM_LISTS[name, path] == len(found) == len(drafts)
+    assert not any(draft.passages for draft in drafts)
+    assert all(draft.claim.strip() for draft in drafts)
+
+
+@pytest.mark.parametrize(("name", "path"), [*COUNTS, *CLAIM_LISTS])
+def test_native_ids_are_unique_within_a_file(name: str, path: str):
+    """The ids that adapters make or take tell all rows of a file apart."""
+    _, found = outcomes(name, path)
+    ids = [draft.native_id for draft in found if isinstance(draft, Draft)]
+    assert len(ids) == len(set(ids))
+
+
+def test_hover_paragraphs_reach_the_stated_hops():
+    """Claims with text by hops, and one passage a gold paragraph: two to four."""
+    _, found = outcomes("hover", "hover/hover_dev_release_v1.1.json")
+    drafts = [one for one in found if isinstance(one, Draft) and one.passages]
+    assert {2: 640, 3: 1_655, 4: 983} == Counter(draft.num_hops for draft in drafts)
+    assert {2, 3, 4} == {len(draft.passages) for draft in drafts}
+
+
+def test_rows_of_a_source_name_their_documents():
+    """Rows of a hold-out corpus name their document, so that a split can keep it whole."""
+    for name, path in COUNTS:
+        if name == "fever":
+            continue  # a benchmark alone: nothing is split
+        _, found = outcomes(name, path)
+        assert all(draft.documents for draft in found if isinstance(draft, Draft)), name

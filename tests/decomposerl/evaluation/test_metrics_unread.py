@@ -1,0 +1,275 @@
+"""``decomposerl metrics``: predictions that cannot be read, groups of several fields, filters."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from sklearn import metrics as reference
+
+from decomposerl.evaluation.bootstrap import clusters_of
+from decomposerl.evaluation.external import Draws, labels_of, score_examples
+from decomposerl.evaluation.intervals import metric_interval
+from decomposerl.evaluation.matching import Example
+from decomposerl.evaluation.metrics import Unread, codes_of
+from decomposerl.traces.trace import Verdict
+from metrics_parts import metrics, refused, scores_of, write
+from strategies import LAW
+
+NO_DRAWS, ONE_DRAW = Draws(0, 0), Draws(1, 1)
+OTHER: dict[Verdict, Verdict] = {"Supported": "Refuted", "Refuted": "Supported"}
+LABELS = ["Supported", "Refuted"]
+verdicts: st.SearchStrategy[Verdict] = st.sampled_from(("Supported", "Refuted"))
+pairs = st.lists(st.tuples(verdicts, st.none() | verdicts), min_size=2, max_size=30)
+
+
+def found(pairs: list[tuple[Verdict, Verdict | None]], unread: Unread) -> dict[str, float | None]:
+    examples = [
+        Example((str(n),), label, said, float("nan"), "", None)
+        for n, (label, said) in enumerate(pairs)
+    ]
+    frame = score_examples(examples, None, NO_DRAWS, unread)
+    return dict(zip(frame["metric"], frame["score"], strict=True))
+
+
+def by_reference(gold: list[str], said: list[str]) -> dict[str, float]:
+    """The metrics as scikit-learn computes them over the two labels."""
+    every = {"labels": LABELS, "zero_division": 0.0}
+    f1 = reference.f1_score(gold, said, average=None, **every)
+    recall = reference.recall_score(gold, said, average=None, **every)
+    precision = reference.precision_score(gold, said, average=None, **every)
+    return {
+        "macro_f1": f1.mean(),
+        "f1_supported": f1[0],
+        "f1_refuted": f1[1],
+        "recall_supported": recall[0],
+        "recall_refuted": recall[1],
+        "precision_supported": precision[0],
+        "precision_refuted": precision[1],
+        "balanced_accuracy": recall.mean(),
+        "accuracy": reference.accuracy_score(gold, said),
+    }
+
+
+@given(pairs)
+@LAW
+def test_each_treatment_is_scikit_learns(pairs: list[tuple[Verdict, Verdict | None]]):
+    """The other label, a word that is no label, or only the claims that were answered."""
+    answered = [(label, said) for label, said in pairs if said is not None]
+    readings: dict[Unread, list[tuple[Verdict, str]]] = {
+        "opposite": [(label, said or OTHER[label]) for label, said in pairs],
+        "class": [(label, said or "unread") for label, said in pairs],
+        "leave-out": [(label, str(said)) for label, said in answered],
+    }
+    for unread, read in readings.items():
+        if set(LABELS) != {label for label, _ in read}:
+            continue  # metrics that nobody can earn are undefined here, 0 there
+        expected = by_reference([label for label, _ in read], [said for _, said in read])
+        ours = found(pairs, unread)
+        assert expected == pytest.approx({name: (ours[name] or 0) / 100 for name in expected})
+
+
+@given(pairs, st.lists(st.none() | st.sampled_from("abc"), min_size=30, max_size=30))
+@LAW
+def test_intervals_are_of_the_treated_verdicts(
+    pairs: list[tuple[Verdict, Verdict | None]], documents: list[str | None]
+):
+    """Those of the same file with the treatment written into it; each holds its score."""
+    every = [
+        Example((str(n),), label, said, float("nan"), "", documents[n])
+        for n, (label, said) in enumerate(pairs)
+    ]
+    by_hand = {
+        "opposite": [replace(one, verdict=one.verdict or OTHER[one.label]) for one in every],
+        "class": every,
+        "leave-out": [one for one in every if one.verdict],
+    }
+    shared = pl.col("metric") != "balanced_accuracy_as_refuted"  # reads what is missing itself
+    for unread in get_args(Unread):
+        frame = score_examples(every, None, ONE_DRAW, unread)
+        sums = frame.drop_nulls("score").filter(pl.col("low") < pl.col("high"))
+        assert sums.height == frame["score"].count()
+        assert sums.filter(pl.col("score").is_between("low", "high").not_()).is_empty()
+        if unread != "class":
+            kept = ["metric", "score", "low", "high"]
+            plain = score_examples(by_hand[unread], None, ONE_DRAW, "class")
+            assert_frame_equal(frame.filter(shared)[kept], plain.filter(shared)[kept])
+            continue
+        labels = labels_of(every)
+        codes = codes_of([one.verdict for one in every])
+        clusters = clusters_of(labels, documents[: len(every)])
+        for row in frame.iter_rows(named=True):
+            bounds = metric_interval(row["metric"], labels, codes, clusters)
+            assert [row["low"] or 0, row["high"] or 0] == pytest.approx(
+                [0 if np.isnan(bound) else 100 * bound for bound in bounds]
+            )
+
+
+def test_the_published_macro_f1_is_the_default(tmp_path: Path):
+    """Three of four right and one unread: 73.3, where a verdict of its own gives 83.3."""
+    rows = [{"id": n, "label": n % 2, "v": v} for n, v in enumerate(("0", "1", "0", "dunno"))]
+    file = write(tmp_path / "rows.csv", rows)
+    words = (file, file, "--verdict", "v")
+    assert scores_of(*words)["macro_f1"] == pytest.approx(100 * (4 / 5 + 2 / 3) / 2)
+    own = scores_of(*words, "--unread", "class")["macro_f1"]
+    assert own == pytest.approx(100 * (1 + 2 / 3) / 2)
+    assert 100 == scores_of(*words, "--unread", "leave-out")["macro_f1"]
+
+
+@pytest.mark.parametrize(
+    ("unread", "said"),
+    [
+        (
+            "opposite",
+            "4 claims: 2 supported, 2 not; 1 without a verdict, counted as wrong, as the ",
+        ),
+        ("class", "counted as wrong, as a verdict of their own"),
+        ("leave-out", "3 claims: 1 supported, 2 not; 1 without a verdict, left out"),
+    ],
+)
+def test_the_treatment_stands_in_the_output(tmp_path: Path, unread: str, said: str):
+    """In the text and in the JSON."""
+    rows = [{"id": n, "label": n % 2, "v": v} for n, v in enumerate(("0", "1", "0", "dunno"))]
+    file = write(tmp_path / "rows.csv", rows)
+    words = (file, file, "--verdict", "v", "--unread", unread)
+    assert said in metrics(*words).stdout
+    assert unread == json.loads(metrics(*words, "--json").stdout)["unread"]
+
+
+@pytest.mark.parametrize(
+    ("unread", "auroc"), [("opposite", 25), ("class", 100), ("leave-out", 100)]
+)
+def test_a_missing_score_ranks_last_where_it_counts_as_the_opposite(
+    tmp_path: Path, unread: str, auroc: float
+):
+    """AUROC follows the treatment too; a group without any verdict has no score to leave out."""
+    rows: list[dict[str, object]] = [
+        {"id": n, "label": n % 2, "p": p, "part": "ab"[p is None]}
+        for n, p in enumerate((0.1, 0.9, None, None))
+    ]
+    rows[2]["part"] = "a"
+    file = write(tmp_path / "rows.jsonl", rows)
+    words = (file, file, "--score", "p", "--unread", unread)
+    assert scores_of(*words)["auroc"] == auroc
+    page = json.loads(metrics(*words, "--group", "part", "--json").stdout)["metrics"]
+    b = next(row for row in page if (row["group"], row["metric"]) == ("b", "accuracy"))
+    assert (0.0 if unread != "leave-out" else None) == b["score"]
+
+
+def test_labels_without_a_prediction_cannot_be_wrong_and_left_out(tmp_path: Path):
+    """The two options contradict each other."""
+    file = write(tmp_path / "rows.csv", [{"id": 1, "label": 1, "v": 1}])
+    words = (file, file, "--verdict", "v", "--missing", "wrong", "--unread", "leave-out")
+    assert "--missing wrong counts what --unread leave-out leaves out" in refused(*words)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    rows = [
+        {"id": n, "label": n % 2, "v": (n // 4) % 2, "set": "xy"[n % 3 == 0], "hops": n % 2 + 1,
+         "model": None if n < 4 else "a/b", "ok": n % 2 == 0}
+        for n in range(24)
+    ]  # fmt: skip
+    return write(tmp_path / "rows.jsonl", rows)
+
+
+@pytest.mark.parametrize("words", [("--group", "set,hops"), ("--group", "set", "--group", "hops")])
+def test_groups_of_several_fields(parts: Path, words: tuple[str, ...]):
+    """One group for each combination that there is, in either way of asking."""
+    page = json.loads(metrics(parts, parts, "--verdict", "v", *words, "--json").stdout)["metrics"]
+    groups = {row["group"]: row["claims"] for row in page if row["kind"] == "group"}
+    assert {"x / 1": 8, "x / 2": 8, "y / 1": 4, "y / 2": 4} == groups
+
+
+def test_a_field_of_booleans_makes_groups_too(parts: Path):
+    """Named as ``--where`` takes them."""
+    page = json.loads(metrics(parts, parts, "--verdict", "v", "--group", "set,ok", "--json").stdout)
+    groups = {row["group"] for row in page["metrics"] if row["kind"] == "group"}
+    assert {"x / true", "x / false", "y / true", "y / false"} == groups
+
+
+def test_combinations_are_never_confused(tmp_path: Path):
+    """Values with slashes make different names."""
+    values = [("a / b", "c"), ("a", "b / c"), ("a/", "b"), ("a", "/ b"), ("a\\", "b"), ("a", "b")]
+    rows = [
+        {"id": f"{n}-{k}", "label": k, "v": k, "p": p, "q": q}
+        for n, (p, q) in enumerate(values)
+        for k in (0, 1)
+    ]
+    file = write(tmp_path / "rows.jsonl", rows)
+    page = json.loads(metrics(file, file, "--verdict", "v", "--group", "p,q", "--json").stdout)
+    groups = {row["group"] for row in page["metrics"] if row["kind"] == "group"}
+    assert len(values) == len(groups)
+
+
+@pytest.mark.parametrize(
+    ("words", "claims"),
+    [
+        (["set=y"], 8),
+        (["set=y", "set=x"], 24),
+        (["set=y", "hops=1"], 4),
+        (["set=y", "hops=1.0"], 4),
+        (["set!=y"], 16),
+        (["model=null"], 4),
+        (["model="], 4),
+        (["model!=null", "set=y"], 6),
+        (["ok=TRUE"], 12),
+        (["id=7"], 1),
+    ],
+)
+def test_rows_are_filtered_by_fields(parts: Path, tmp_path: Path, words: list[str], claims: int):
+    """Values of a field are alternatives, fields go together; numbers, null, booleans have types.
+
+    It is the same for two files, and by order.
+    """
+    asked = [word for one in words for word in ("--where", one)]
+    records = [json.loads(line) for line in parts.read_text().splitlines()]
+    said = write(tmp_path / "said.jsonl", [{"id": r["id"], "v": r["v"]} for r in records])
+    pages = []
+    for predictions in ((parts,), (said,), (said, "--by-order"), (parts, "--by-order")):
+        file, *more = predictions
+        result = metrics(file, parts, "--verdict", "v", *more, *asked, "--json")
+        assert 0 == result.exit_code, result.output
+        pages.append(json.loads(result.stdout)["metrics"])
+    assert {claims} == {row["claims"] for page in pages for row in page}
+    assert [pages[0]] * 4 == pages
+
+
+def test_a_filter_tells_runs_of_one_file_apart(tmp_path: Path):
+    """The same id may stand once a run: no file has to be cut by hand."""
+    rows = [
+        {"id": n, "label": n % 2, "v": n % 2 if run == "good" else 0, "run": run}
+        for run in ("good", "bad")
+        for n in range(4)
+    ]
+    file = write(tmp_path / "runs.csv", rows)
+    words = (file, file, "--verdict", "v")
+    assert "stands in row" in refused(*words)
+    assert 100 == scores_of(*words, "--where", "run=good")["accuracy"]
+    assert 50 == scores_of(*words, "--where", "run=bad")["accuracy"]
+    assert "4 labels that --where leaves out" in metrics(*words, "--where", "run=bad").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--where", "sett=y"], "rows.jsonl, field sett: there is no such field"),
+        (["--where", "sett=y"], "did you mean set?"),
+        (["--where", "set"], "it must be FIELD=VALUE or FIELD!=VALUE"),
+        (["--where", "=y"], "it must be FIELD=VALUE"),
+        (["--where", "set=z"], "--where leaves no row; set holds y, x"),
+        (["--group", "sett"], "did you mean set?"),
+        (["--group", ","], "names no field"),
+        (["--unread", "none"], "'opposite', 'class', 'leave-out'"),
+    ],
+)
+def test_wrong_fields_are_named_with_the_nearest(parts: Path, words: list[str], message: str):
+    """The file and what would be right stand in the sentence."""
+    output = " ".join(refused(parts, parts, "--verdict", "v", *words).replace("│", " ").split())
+    assert message in output

@@ -1,0 +1,137 @@
+"""The regression gate and the rule of checkpoints: what holds, what is said, what is refused."""
+
+import json
+import math
+
+import polars as pl
+import pytest
+
+from decomposerl.errors import ConfigError
+from decomposerl.evaluation.checkpoint import select_checkpoint
+from decomposerl.evaluation.leaderboard import Runs, leaderboard
+from decomposerl.evaluation.regression import (
+    accepted_from,
+    accepted_json,
+    cells,
+    findings,
+    merged,
+)
+from decomposerl.schemas import CURVES
+from leaderboard_parts import SYSTEMS, score, scores
+
+TINY, BASE = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
+
+
+def board(*rows: dict[str, object], runs: Runs = Runs()) -> pl.DataFrame:  # noqa: B008 - frozen
+    return leaderboard(scores(rows), SYSTEMS, (), runs)
+
+
+def kinds(*rows: dict[str, object], runs: Runs = Runs()) -> list[str]:  # noqa: B008 - frozen
+    accepted = cells(board(score(TINY, "fever", 70.0)))
+    return [finding.kind for finding in findings(board(*rows, runs=runs), accepted)]
+
+
+@pytest.mark.parametrize(
+    ("now", "found"),
+    [(70.0, []), (68.0, []), (72.0, []), (67.9, ["below"]), (72.1, ["above"])],
+)
+def test_a_score_within_the_accepted_interval_holds(now: float, found: list[str]):
+    """Both ends belong to the interval; beyond them the side is said."""
+    assert found == kinds(score(TINY, "fever", now))
+
+
+def test_only_like_is_held_against_like():
+    """Another engine or number of claims is said, not judged; a cell that is gone is missing."""
+    assert ["other_engine"] == kinds(score(TINY, "fever", 10.0, engine="other"))
+    assert ["other_claims"] == kinds(score(TINY, "fever", 10.0, rows=7))
+    assert ["missing"] == kinds(score(TINY, "hover", 70.0))
+
+
+def test_a_finding_reads_as_a_sentence():
+    """System, test set, both figures and the interval."""
+    accepted = cells(board(score(TINY, "fever", 70.0)))
+    (found,) = findings(board(score(TINY, "fever", 60.0)), accepted)
+    assert "decomposerl-tiny on fever: 60.0; the accepted 70.0 has 68.0 to 72.0" == found.sentence
+
+
+def test_short_runs_are_not_accepted_and_a_system_of_two_tables_once():
+    """What a limit cut is no measure; the base policy stands in both tables and is one cell."""
+    limited = board(score(TINY, "fever", 70.0), runs=Runs(limited={(TINY, "fever")}))
+    assert [] == cells(limited)
+    assert [BASE] == [cell.system for cell in cells(board(score(BASE, "fever", 70.0)))]
+
+
+def test_accepting_one_system_leaves_the_others():
+    """New cells take the places of their own; the rest stays; the order is fixed."""
+    old = cells(board(score(TINY, "fever", 70.0), score(BASE, "fever", 50.0)))
+    both = merged(old, cells(board(score(TINY, "fever", 80.0), score(TINY, "wice", 5.0))))
+    told = [(cell.system, cell.benchmark, cell.score) for cell in both]
+    assert [(TINY, "fever", 80.0), (TINY, "wice", 5.0), (BASE, "fever", 50.0)] == told
+
+
+def test_the_file_comes_back_as_it_was_written():
+    """Through JSON and back the cells are equal."""
+    accepted = cells(board(score(TINY, "fever", 70.0)))
+    text = json.dumps(accepted_json(accepted, "2030-01-01", "why"))
+    assert accepted == accepted_from(json.loads(text))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *([], {"version": 2, "cells": []}, {"version": 1}),
+        *({"version": 1, "cells": found} for found in ([{}], [7], {})),
+    ],
+)
+def test_a_file_of_another_shape_is_refused(value: object):
+    """It is never read as "nothing was accepted"; the command that mends it is named."""
+    with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
+        accepted_from(value)
+
+
+@pytest.mark.parametrize("name", ["rows", "score", "low", "high"])
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_numbers_without_an_end_are_refused(name: str, number: float):
+    """JSON's NaN and Infinity would let every score pass, or none."""
+    page = accepted_json(cells(board(score(TINY, "fever", 70.0))), "2030-01-01", "why")
+    page["cells"][0][name] = number
+    with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
+        accepted_from(json.loads(json.dumps(page)))
+
+
+def curves(*points: tuple[int, str, str, float | None]) -> pl.DataFrame:
+    rows = [("run", "tiny", step, split, name, mean, None, 8) for step, split, name, mean in points]
+    return pl.DataFrame(rows, schema=CURVES.schema, orient="row")
+
+
+GREEDY = "held_out_greedy", "balanced_accuracy"
+MEASURED = curves(
+    (0, *GREEDY, 0.5),
+    (10, *GREEDY, 0.8),
+    (20, *GREEDY, 0.9),
+    (30, *GREEDY, 0.8),
+    (40, *GREEDY, None),
+    (20, "train", "balanced_accuracy", 1.0),
+    (30, "held_out_greedy", "total", 9.0),
+)
+
+
+def test_the_final_adapter_is_evaluated_unless_another_rule_is_set():
+    """No figure chooses; its held-out measure is told where there is one."""
+    chosen = select_checkpoint(MEASURED, {10, 20}, 30)
+    assert (30, "final", 0.8) == (chosen.step, chosen.rule, chosen.dev_score)
+    assert select_checkpoint(MEASURED, (), 40).dev_score is None
+
+
+@pytest.mark.parametrize(
+    ("saved", "step"), [({10, 20, 30}, 20), ({10, 30}, 10), (set(), 30), ({0}, 30)]
+)
+def test_the_best_on_dev_is_the_earliest_of_the_best_that_were_kept(saved: set[int], step: int):
+    """Only saved and measured steps are weighed, and the final one always is."""
+    assert step == select_checkpoint(MEASURED, saved, 30, "best_on_dev").step
+
+
+def test_no_measured_checkpoint_is_refused():
+    """Nothing is chosen by no figure: a person is told what to do."""
+    with pytest.raises(ConfigError, match="best_on_dev needs a saved checkpoint"):
+        select_checkpoint(MEASURED, {40, 50}, 40, "best_on_dev")

@@ -1,0 +1,313 @@
+"""Each step by example: the bound itself, what lies beyond it, and what the drop says."""
+
+import polars as pl
+import pytest
+
+from decomposerl.errors import ConservationError, EngineError
+from decomposerl.funnel import catalogue
+from decomposerl.funnel.settings import (
+    DecontaminationSettings,
+    DedupSettings,
+    DifficultySettings,
+    RuleSettings,
+    SilverSettings,
+    TrainingSettings,
+)
+from decomposerl.funnel.silver import distinct_questions
+from decomposerl.funnel.step import StageResult
+from decomposerl.schemas import (
+    BENCHMARK_CLAIMS,
+    CLAIMS,
+    DECONTAMINATED,
+    DEDUPLICATED,
+    DIFFICULTY_BAND,
+    DIVERSITY_SELECTED,
+    RULE_FILTERED,
+    SILVER_DECOMPOSED,
+)
+from fakes import (
+    BagOfWordsEmbedder,
+    CapitalisedWords,
+    ScriptedDecomposer,
+    ScriptedEmbedder,
+    ScriptedVerifier,
+    WordCounter,
+)
+from strategies import example_row, frame_of
+
+Fate = tuple[str, float | None, float | None]
+
+
+def fates(result: StageResult) -> dict[int, Fate]:
+    """Row number to reason, value and threshold of every drop."""
+    columns = result.drops.select("claim_id", "reason", "value", "threshold").rows()
+    return {int(claim, 16): (reason, value, bound) for claim, reason, value, bound in columns}
+
+
+def passages(*texts: str) -> dict[str, object]:
+    return {"passages": list(texts), "evidence": "\n".join(texts)}
+
+
+def test_rules_drop_what_lies_beyond_each_bound_and_keep_the_bound():
+    """One row a rule, with the number it was judged by; the entity engine sees survivors."""
+    long = "Word" + " word" * 19
+    three = passages("One. Two. " + long + ".")
+    claims = frame_of(
+        CLAIMS,
+        [
+            example_row(**three),
+            example_row(**passages("One. " + long + ".")),
+            example_row(**passages("row | a"), evidence_kind="table"),
+            example_row(**passages("One. Two. Three.")),
+            example_row(**passages("One. Two. Three " + long * 2)),
+            example_row(**passages("One. Two. Ilva Marrek opened Torbeck bridge " + long)),
+            example_row(**three, claim="the bridge of Torbeck"),
+        ],
+    )
+    recogniser, counter = CapitalisedWords(), WordCounter()
+    settings = RuleSettings(min_tokens=22, max_tokens=40)
+    result = catalogue.rule_filter(claims, settings, counter, recogniser)
+    assert fates(result) == {
+        1: ("too_few_passages", 2, 3),
+        2: ("too_few_tokens", 3, 22),
+        3: ("too_few_tokens", 3, 22),
+        4: ("too_many_tokens", 42, 40),
+        5: ("paraphrased_evidence", 1.0, 0.9),
+        6: ("too_few_entities", 1, 2),
+    }
+    assert [5] == counter.asked, "each distinct text once"
+    assert [2] == recogniser.asked
+    kept = result.kept.select("evidence_tokens", "token_unit", "overlap", "entities").row(0)
+    assert kept == (22, "words", 0.0, ["ilva", "marrek", "torbeck"])
+
+
+def test_the_overlap_rule_can_be_switched_off():
+    """With the switch off the column is filled and the claim stays."""
+    row = example_row(**passages("One. Two. Ilva Marrek opened the Torbeck bridge."))
+    rules = RuleSettings(min_tokens=0, overlap_filter=False)
+    result = catalogue.rule_filter(
+        frame_of(CLAIMS, [row]), rules, WordCounter(), CapitalisedWords()
+    )
+    assert [1.0] == result.kept["overlap"].to_list()
+
+
+def test_the_difficulty_band_includes_its_bounds():
+    """Confidence is P for Supported and 1 - P for Refuted; 0.3 and 0.8 stay."""
+    probability = {"a": 0.3, "b": 0.8, "c": 0.81, "d": 0.29, "e": 0.7, "f": 0.2, "g": 0.1}
+    rows = [
+        example_row(claim=claim, label="Refuted" if claim in "efg" else "Supported")
+        for claim in probability
+    ]
+    result = catalogue.difficulty_band(
+        frame_of(RULE_FILTERED, rows), DifficultySettings(), ScriptedVerifier(probability)
+    )
+    assert fates(result) == {
+        2: ("too_easy", 0.81, 0.8),
+        3: ("likely_mislabelled", 0.29, 0.3),
+        6: ("too_easy", 0.9, 0.8),
+    }
+    kept = result.kept.select("support_probability", "label_confidence").rows()
+    assert kept == [(0.3, 0.3), (0.8, 0.8), (0.7, 0.3), (0.2, 0.8)]
+
+
+@pytest.mark.parametrize("probability", [float("nan"), -0.1, 1.1])
+def test_a_verifier_that_gives_no_probability_stops_the_stage(probability: float):
+    """A broken engine is an error of the run, never a drop."""
+    frame = frame_of(RULE_FILTERED, [example_row(claim="a")])
+    with pytest.raises(EngineError, match="scripted-verifier"):
+        catalogue.difficulty_band(frame, DifficultySettings(), ScriptedVerifier({"a": probability}))
+
+
+@pytest.mark.parametrize("engine", ["exact", "minhash_verified", "minhash"])
+def test_duplicates_name_the_kept_claim_they_repeat(engine: str):
+    """Lexical first, then by meaning; the first of each group stays."""
+    rows = [
+        example_row(claim="Ilva Marrek opened the Torbeck bridge"),
+        example_row(claim="The Torbeck bridge: opened, Ilva Marrek!", source="wice"),
+        example_row(claim="river river river Torbeck", source="scitab"),
+        example_row(claim="Torbeck river Torbeck river river", source="wice"),
+        example_row(claim="Ösk is elsewhere"),
+    ]
+    settings = DedupSettings(lexical_engine=engine)
+    embedder = BagOfWordsEmbedder()
+    result = catalogue.deduplicate(frame_of(DIFFICULTY_BAND, rows), settings, embedder)
+    matched = result.drops.select("reason", "matched_claim_id", "matched_source", "value").rows()
+    assert matched == [
+        ("lexical_duplicate", f"{0:016x}", "hover", 1.0),
+        ("lexical_duplicate", f"{2:016x}", "scitab", 1.0),
+    ]
+    assert [3] == embedder.asked
+
+
+def test_paraphrases_leave_after_lexical_duplicates():
+    """Different enough words, one direction: the semantic pass names the kept claim."""
+    rows = [
+        example_row(claim="river " * 9 + "Torbeck", source="wice"),
+        example_row(claim="river " * 9 + "Ösk 1921"),
+    ]
+    result = catalogue.deduplicate(
+        frame_of(DIFFICULTY_BAND, rows), DedupSettings(), BagOfWordsEmbedder()
+    )
+    ((reason, match, source, value, bound),) = result.drops.select(
+        "reason", "matched_claim_id", "matched_source", "value", "threshold"
+    ).rows()
+    assert (reason, match, source, bound) == ("semantic_duplicate", f"{0:016x}", "wice", 0.7)
+    assert 0.7 <= value < 1
+
+
+def at_cosine(cosine: float) -> list[float]:
+    """A vector with this cosine to the first axis."""
+    return [cosine, (1 - cosine**2) ** 0.5, 0.0]
+
+
+def test_decisions_within_rounding_of_a_threshold_are_counted():
+    """Either side of each bound counts, the bound itself too; what lies further off does not."""
+    bounds = [0.3, 0.8, 0.2999995, 0.8000005, 0.3000005, 0.301, 0.5]
+    listed = dict(zip("abcdefg", bounds, strict=True))
+    rows = [example_row(claim=claim, label="Supported") for claim in listed]
+    found = catalogue.difficulty_band(
+        frame_of(RULE_FILTERED, rows), DifficultySettings(), ScriptedVerifier(listed)
+    )
+    assert {"difficulty": 5} == found.close
+    assert 5 == found.kept.height
+
+
+def test_a_claim_just_below_the_cosine_stays_and_removes_its_own_paraphrases():
+    """Looking for close decisions changes none: the greedy runs at the threshold itself."""
+    just_below = at_cosine(0.7 - 4e-7)
+    beside = [just_below[0] * 0.5, just_below[1], 0.1]  # near the second claim, not the first
+    listed = {"one": [1, 0, 0], "two": just_below, "three": beside, "four": [0, 0, 1]}
+    frame = frame_of(DIFFICULTY_BAND, [example_row(claim=claim) for claim in listed])
+    found = catalogue.deduplicate(frame, DedupSettings(), ScriptedEmbedder(listed))
+    assert [f"{1:016x}"] == found.drops["matched_claim_id"].to_list()
+    assert [f"{2:016x}"] == found.drops["claim_id"].to_list()
+    assert {"semantic_duplicates": 1} == found.close
+
+
+@pytest.mark.parametrize(("off", "left"), [(4e-7, 1), (-4e-7, 0), (1e-4, 1), (-1e-4, 0)])
+def test_close_leaks_are_counted_and_decided_at_the_threshold(off: float, left: int):
+    """A leak is a cosine of 0.90 or more, however the search finds out what is close."""
+    listed = {"test": [1, 0, 0], "claim": at_cosine(0.9 + off)}
+    tests = BENCHMARK_CLAIMS.conform(
+        frame_of(CLAIMS, [example_row(claim="test")]).with_columns(label=pl.lit(None, pl.String()))
+    )
+    frame = frame_of(DEDUPLICATED, [example_row(claim="claim")])
+    found = catalogue.decontaminate(
+        frame, tests, DecontaminationSettings(), ScriptedEmbedder(listed)
+    )
+    assert left == found.drops.height
+    assert {"semantic_match": int(abs(off) < 1e-6)} == found.close
+
+
+@pytest.mark.parametrize("engine", ["auto", "exact", "minhash_verified", "minhash"])
+def test_each_prong_of_decontamination_fires_and_names_the_benchmark_claim(engine: str):
+    """Same wording, same words, same meaning; a clean claim stays; one embedding call."""
+    tests = BENCHMARK_CLAIMS.conform(
+        frame_of(
+            CLAIMS,
+            [
+                example_row(claim="Ilva opened the bridge.", source="fever"),
+                example_row(claim="ILVA opened the bridge", source="wice"),
+                example_row(claim="river " * 9 + "Torbeck", source="hover"),
+            ],
+        ).with_columns(label=pl.lit(None, pl.String()))
+    )
+    rows = [
+        example_row(claim="ilva  opened the “bridge”!"),
+        example_row(claim="the bridge Ilva opened"),
+        example_row(claim="river " * 9 + "Ösk"),
+        example_row(claim="nothing of the sort"),
+    ]
+    embedder = BagOfWordsEmbedder()
+    result = catalogue.decontaminate(
+        frame_of(DEDUPLICATED, rows),
+        tests,
+        DecontaminationSettings(lexical_engine=engine),
+        embedder,
+    )
+    assert ["exact_match", "lexical_match", "semantic_match"] == list(result.engines)
+    columns = ("step", "reason", "matched_claim_id", "matched_source", "threshold")
+    assert result.drops.select(columns).rows() == [
+        ("exact_match", "exact_match", f"{0:016x}", "benchmark/fever", 1.0),
+        ("lexical_match", "lexical_match", f"{0:016x}", "benchmark/fever", 0.7),
+        ("semantic_match", "semantic_match", f"{2:016x}", "benchmark/hover", 0.9),
+    ]
+    assert ["nothing of the sort"] == result.kept["claim"].to_list()
+    assert [2 + 3] == embedder.asked
+
+
+def test_without_benchmarks_nothing_is_dropped_and_no_engine_is_called():
+    """An empty hold-out leaves the pool as it is."""
+    embedder = BagOfWordsEmbedder()
+    frame = frame_of(DEDUPLICATED, [example_row(), example_row()])
+    settings = DecontaminationSettings()
+    result = catalogue.decontaminate(frame, BENCHMARK_CLAIMS.empty(), settings, embedder)
+    assert (2, 0, []) == (result.kept.height, result.drops.height, embedder.asked)
+
+
+def test_silver_counts_distinct_questions_and_never_makes_one_up():
+    """No answer, too few after cleaning, and more than the limit."""
+    asked = {
+        "a": None,
+        "b": [],
+        "c": ["Who came?", " who  CAME", "", "?!"],
+        "d": ["Who?", "What?"],
+        "e": [f"Question {number}?" for number in range(30)],
+    }
+    rows = [example_row(claim=claim) for claim in asked]
+    result = catalogue.silver_decompose(
+        frame_of(DECONTAMINATED, rows), SilverSettings(), ScriptedDecomposer(asked)
+    )
+    assert fates(result) == {
+        0: ("no_silver_answer", None, 2),
+        1: ("too_few_questions", 0, 2),
+        2: ("too_few_questions", 1, 2),
+    }
+    assert [2, 20] == result.kept["n_star"].to_list()
+    assert ["Who?", "What?"] == result.kept["questions"][0].to_list()
+
+
+def test_questions_are_distinct_by_wording_and_keep_their_order():
+    """Case, punctuation and spacing make no new question; the first form stays."""
+    asked = ["Who  came? ", "When?", "WHO CAME", "  ", "when …"]
+    assert ["Who came?", "When?"] == distinct_questions(asked)
+
+
+def test_training_takes_the_selected_and_the_long_and_drops_the_rest():
+    """3,000 tokens are long; a selected long claim is selected; the rest say their length."""
+    silver = frame_of(
+        SILVER_DECOMPOSED,
+        [
+            example_row(evidence_tokens=tokens, label=label)
+            for tokens, label in [
+                (2_999, "Refuted"),
+                (3_000, "Refuted"),
+                (4_000, "Supported"),
+                (500, "Supported"),
+            ]
+        ],
+    )
+    selected = DIVERSITY_SELECTED.conform(
+        silver[[2, 3]].with_columns(
+            bucket=pl.lit("Supported|hover"),
+            selection_rank=pl.Series([1, 0]),
+            selection_gain=pl.Series([0.5, 2.0]),
+        )
+    )
+    result = catalogue.assemble_training(silver, selected, TrainingSettings(), WordCounter())
+    columns = ("origin", "bucket", "selection_rank", "selection_gain")
+    assert result.kept.select(columns).rows() == [
+        ("long_evidence", "Refuted|hover", None, None),
+        ("selected", "Supported|hover", 1, 0.5),
+        ("selected", "Supported|hover", 0, 2.0),
+    ]
+    assert fates(result) == {0: ("not_selected", 2_999, 3_000)}
+    assert ["diversity_selection"] == result.drops["step"].to_list()
+
+
+def test_a_selected_claim_from_elsewhere_is_an_error():
+    """Frames of two different runs must not be joined silently."""
+    silver = frame_of(SILVER_DECOMPOSED, [example_row()])
+    foreign = frame_of(DIVERSITY_SELECTED, [example_row(), example_row()])
+    with pytest.raises(ConservationError, match="1 selected claims"):
+        catalogue.assemble_training(silver, foreign, TrainingSettings(), WordCounter())

@@ -1,0 +1,246 @@
+"""The judge as a table: which calls a batch needs, and what the rulings say."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decomposerl.errors import EngineError, SchemaError
+from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
+from decomposerl.judge.plan import plan, signals_from_frame
+from decomposerl.judge.readings import VERDICTS
+from decomposerl.judge.signals import Signals
+from decomposerl.schemas import JUDGE_CALLS
+from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
+from decomposerl.traces.rollout import Rollout
+from decomposerl.traces.trace import Cycle
+from strategies import LAW
+
+SILENT = "I don't know."
+CLAIMS = (("Ilva bridge opened in 1921.", "Ilva bridge was opened in 1921."), ("No river.", "Dry."))
+texts = st.sampled_from(("Who built it?", "When was it opened?", "Is Torbeck near?"))
+answers = st.sampled_from(("Torbeck built it.", "It opened in 1921.", SILENT, "No."))
+cycles = st.lists(st.builds(Cycle, texts, answers, st.just("So.")), max_size=4)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> list[Rollout]:
+    """Rollouts of two claims, numbered within their group."""
+    drawn = draw(st.lists(st.tuples(st.integers(0, 1), cycles), max_size=5))
+    return [
+        rollout(f"claim {which}", number, *CLAIMS[which], parts)
+        for number, (which, parts) in enumerate(drawn)
+    ]
+
+
+def rollout(group: str, number: int, claim: str, evidence: str, parts: Sequence[Cycle]) -> Rollout:
+    return Rollout(group, number, claim, evidence, build_trace("Look.", parts, "Supported"))
+
+
+def ruling(call: JudgeCall) -> Ruling:
+    """A ruling that depends on the call alone; one in eight fails."""
+    number = int(call.key[:8], 16)
+    if number % 8 == 0:
+        return Ruling(None, "timeout")
+    if call.task == "coverage":
+        return Ruling(VERDICTS[number % 3])
+    if call.task == "atomicity":
+        return Ruling(f"{number % 32:05b}")
+    return Ruling(str(number // 8 % 2))
+
+
+def signals(batch: Sequence[Rollout]) -> list[Signals]:
+    planned = plan(batch)
+    return planned.signals([ruling(call) for call in planned.calls])
+
+
+def expected_calls(one: Rollout) -> set[JudgeCall]:
+    """The calls of one rollout, written out from the paper's section 3.2."""
+    said = [cycle.answer for cycle in one.trace.cycles]
+    sets = [said, *(said[:i] + said[i + 1 :] for i in range(len(said)))]
+    calls = {JudgeCall("coverage", claim=one.claim, answers=tuple(kept)) for kept in sets if kept}
+    for cycle in one.trace.cycles:
+        calls.add(JudgeCall("answerability", document=one.evidence, question=cycle.question))
+        calls.add(JudgeCall("atomicity", claim=one.claim, question=cycle.question))
+        if cycle.answer != SILENT:
+            calls.add(JudgeCall("correctness", one.evidence, "", cycle.question, (cycle.answer,)))
+    return calls
+
+
+@LAW
+@given(batch=batches())
+def test_every_needed_call_is_planned_once_and_no_other(batch: list[Rollout]):
+    """The calls are the union of what each rollout needs, at most 4n + 1 uses a rollout."""
+    planned = plan(batch)
+    assert len(set(planned.calls)) == len(planned.calls)
+    assert set().union(*map(expected_calls, batch)) == set(planned.calls)
+    for at, one in enumerate(batch):
+        uses = [use for use in planned.uses if use.rollout == at]
+        assert len(uses) <= 4 * len(one.trace.cycles) + 1
+        assert expected_calls(one) == {planned.calls[use.call] for use in uses}
+
+
+@LAW
+@given(batch=batches(), data=st.data())
+def test_signals_of_a_rollout_do_not_depend_on_its_companions(
+    batch: list[Rollout], data: st.DataObject
+):
+    """Alone, shuffled or twice in the batch: a rollout has the same signals."""
+    alone = [signals([one])[0] for one in batch]
+    order = data.draw(st.permutations(range(len(batch))))
+    assert [alone[at] for at in order] == signals([batch[at] for at in order])
+    assert [*alone, *alone] == signals([*batch, *batch])
+    assert len(plan(batch).calls) == len(plan([*batch, *batch]).calls)
+
+
+@LAW
+@given(batch=batches())
+def test_the_table_gives_the_signals_back(batch: list[Rollout]):
+    """Written as JUDGE_CALLS and read in any row order, the signals are the same."""
+    planned = plan(batch)
+    rulings = [ruling(call) for call in planned.calls]
+    frame = planned.frame(rulings, "toy")
+    assert JUDGE_CALLS.schema == frame.schema
+    assert len(planned.uses) == frame.height
+    assert planned.signals(rulings) == signals_from_frame(frame.reverse(), batch)
+    assert planned.signals(rulings)[::-1] == signals_from_frame(frame, batch[::-1])
+
+
+@LAW
+@given(batch=batches().filter(lambda batch: plan(batch).calls), data=st.data())
+def test_a_failed_ruling_is_none_where_it_is_used_and_nowhere_else(
+    batch: list[Rollout], data: st.DataObject
+):
+    """Failing one call turns exactly its uses into None."""
+    planned = plan(batch)
+    sound = [
+        Ruling({"coverage": "Refuted", "atomicity": "11011"}.get(c.task, "1"))
+        for c in planned.calls
+    ]
+    broken = data.draw(st.integers(0, len(sound) - 1))
+    rulings = [*sound[:broken], Ruling(None, "cut"), *sound[broken + 1 :]]
+    expected = planned.signals(sound)
+    for use in (use for use in planned.uses if use.call == broken):
+        was = expected[use.rollout]
+        if use.role == "full":
+            expected[use.rollout] = replace(was, full=None)
+            continue
+        task = planned.calls[broken].task
+        field = {
+            "coverage": "without",
+            "answerability": "answerable",
+            "atomicity": "atomic",
+            "correctness": "correct",
+        }[task]
+        values = list(getattr(was, field))
+        values[use.question or 0] = None
+        expected[use.rollout] = replace(was, **{field: tuple(values)})
+    assert expected == planned.signals(rulings)
+
+
+def test_no_cycle_takes_no_call():
+    """An empty trace supports nothing, and nobody is asked (readings, items 19 and 25)."""
+    empty = rollout("g", 0, "Claim.", "Text.", [])
+    assert () == plan([empty]).calls
+    assert [Signals("NotEnoughInfo", (), (), (), (), ())] == plan([empty]).signals([])
+
+
+def test_one_cycle_is_not_asked_about_without_its_answer():
+    """The empty answer set is NotEnoughInfo by rule: four calls, not five (item 26)."""
+    one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
+    planned = plan([one])
+    assert ["coverage", "answerability", "atomicity", "correctness"] == [
+        call.task for call in planned.calls
+    ]
+    (found,) = planned.signals([Ruling("Supported"), Ruling("1"), Ruling("11110"), Ruling("0")])
+    expected = Signals(
+        full="Supported",
+        without=("NotEnoughInfo",),
+        answerable=(True,),
+        atomic=((True, True, True, True, False),),
+        correct=(False,),
+        abstained=(False,),
+    )
+    assert expected == found
+
+
+def test_an_abstention_is_not_asked_whether_it_is_correct():
+    """Two cycles, one of them silent: eight calls, and None for its correctness."""
+    two = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva."), Cycle("When?", SILENT)])
+    planned = plan([two])
+    assert 8 == len(planned.calls)
+    (found,) = planned.signals([ruling_of(call) for call in planned.calls])
+    assert (True, None) == found.correct
+    assert (False, True) == found.abstained
+
+
+def ruling_of(call: JudgeCall) -> Ruling:
+    return Ruling({"coverage": "Supported", "atomicity": "1" * len(CRITERIA)}.get(call.task, "1"))
+
+
+def test_rollouts_of_one_claim_share_what_they_ask_alike():
+    """The same question in two rollouts is judged once; another answer is another call."""
+    first = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
+    second = rollout("g", 1, "Claim.", "Text.", [Cycle("Who?", "Torbeck.")])
+    assert 4 + 2 == len(plan([first, second]).calls)
+    assert 4 == len(plan([first, replace(first, number=1)]).calls)
+
+
+@pytest.mark.parametrize("value", ["supported", "2", "", "1111", "11112", "111111", "Supported "])
+def test_a_ruling_outside_its_contract_stops_the_batch(value: str):
+    """No value is guessed: neither letter case, nor length, nor a third digit."""
+    planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
+    with pytest.raises(EngineError, match="outside its contract"):
+        planned.signals([Ruling(value)] * 4)
+
+
+def test_rulings_must_match_the_calls_in_number():
+    """A ruling too few or too many would shift all that follow."""
+    planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
+    for count in (3, 5):
+        with pytest.raises(ValueError, match=f"{count} rulings for 4 calls"):
+            planned.signals([Ruling("1")] * count)
+        with pytest.raises(ValueError, match=f"{count} rulings for 4 calls"):
+            planned.frame([Ruling("1")] * count, "toy")
+
+
+def test_a_table_without_a_call_or_with_two_rulings_is_refused():
+    """What is missing is named; a contradiction is not resolved by row order."""
+    one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
+    planned = plan([one])
+    frame = planned.frame([ruling_of(call) for call in planned.calls], "toy")
+    with pytest.raises(SchemaError, match="1 of 4 calls are missing, the first is coverage"):
+        signals_from_frame(frame.slice(1), [one])
+    twice = pl.concat([frame, frame.with_columns(value=pl.lit("0"))])
+    with pytest.raises(SchemaError, match="4 calls have two rulings"):
+        signals_from_frame(twice, [one])
+
+
+def test_two_rollouts_of_one_group_and_number_are_refused_in_the_table():
+    """Their rows could not be told apart."""
+    one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
+    planned = plan([one, one])
+    with pytest.raises(SchemaError, match="rows repeat"):
+        planned.frame([ruling_of(call) for call in planned.calls], "toy")
+
+
+def test_parsing_and_planning_take_less_than_a_millisecond_a_rollout():
+    """512 rollouts of three cycles on evidence of 3,000 words (issue: under 1 ms each)."""
+    evidence = "Ilva bridge was opened in 1921 by Torbeck. " * 400
+    parts = [Cycle(f"Who built bridge {i}?", f"Torbeck built bridge {i}.", "So.") for i in range(3)]
+    text = write_trace(build_trace("Look.", parts, "Supported"))
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        batch = [
+            Rollout(f"g{n // 8}", n, "Ilva.", evidence, parse_trace(f"{text}\n"))
+            for n in range(512)
+        ]
+        planned = plan(batch)
+        best = min(best, time.perf_counter() - start)
+    assert 13 == len(planned.calls)
+    assert best / 512 < 1e-3

@@ -1,0 +1,281 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from decomposerl.errors import ConfigError, EngineError
+from decomposerl.kernels.cosine_filter import (
+    best_cross_cosine,
+    exact_cosines,
+    keep_first_cosine,
+    pairs_above,
+    unit_rows,
+)
+from decomposerl.kernels.engine_choice import Precision
+from decomposerl.kernels.products import Products
+from strategies import LAW
+
+Vectors = NDArray[np.float32]
+
+
+def unit(rows: NDArray[np.float64]) -> Vectors:
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def clustered(rows: int, dimensions: int = 24, seed: int = 3) -> Vectors:
+    """Clusters of about six whose inner cosine runs from 0.4 to 0.95."""
+    random = np.random.default_rng(seed)
+    clusters = max(1, rows // 6)
+    centres = unit(random.normal(size=(clusters, dimensions)))
+    noise = unit(random.normal(size=(rows, dimensions)))
+    return unit(centres[random.integers(clusters, size=rows)] + random.uniform(0.3, 1.2) * noise)
+
+
+def cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """The cosine summed without any rounding but the last."""
+
+    def dot(x: NDArray[np.float32], y: NDArray[np.float32]) -> float:
+        return math.fsum((x.astype(np.float64) * y.astype(np.float64)).tolist())
+
+    return round(dot(a, b) / math.sqrt(dot(a, a) * dot(b, b)), 12)
+
+
+def brute_force(vectors: Vectors, threshold: float) -> tuple[list[int], list[float]]:
+    kept: list[int] = []
+    matched, similarity = [], []
+    for row, vector in enumerate(vectors):
+        near = [(-c, i) for i in kept if (c := cosine(vector, vectors[i])) >= threshold]
+        value, match = min(near, default=(0.0, -1))
+        matched.append(match)
+        similarity.append(-value)
+        if match < 0:
+            kept.append(row)
+    return matched, similarity
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.9, 1.0])
+def test_the_filter_equals_the_row_by_row_definition(threshold: float):
+    """Same removals, same matched row, same cosine as comparing each with every kept row."""
+    vectors = clustered(300)
+    vectors[::17] = vectors[3]
+    matched, similarity = brute_force(vectors, threshold)
+    found = keep_first_cosine(vectors, threshold)
+    assert matched == found.matched.tolist()
+    np.testing.assert_allclose(similarity, found.similarity, rtol=0, atol=2e-12)
+
+
+@LAW
+@given(
+    shape=st.tuples(st.sampled_from((1, 2, 3, 40, 65)), st.sampled_from((2, 24, 130))),
+    threshold=st.sampled_from((0.4, 0.7, 0.95)),
+    precision=st.sampled_from(("f32", "int8", "bf16")),
+    threads=st.sampled_from((1, 3)),
+    seed=st.integers(0, 50),
+)
+def test_no_precision_and_no_number_of_threads_changes_the_answer(
+    shape: tuple[int, int], threshold: float, precision: Precision, threads: int, seed: int
+):
+    """Every way to rule pairs out gives the definition's removals, matches and cosines."""
+    vectors = clustered(*shape, seed)
+    matched, similarity = brute_force(vectors, threshold)
+    found = keep_first_cosine(vectors, threshold, precision=precision, threads=threads)
+    assert matched == found.matched.tolist()
+    np.testing.assert_allclose(similarity, found.similarity, rtol=0, atol=2e-12)
+    assert f"cosine_{precision}" == found.engine
+
+
+def test_blocks_and_chunks_leave_no_seam():
+    """Rows in several blocks: every decision equals the definition on full products."""
+    vectors = clustered(Products.block * 3 + 17)
+    products = vectors.astype(np.float64) @ vectors.T.astype(np.float64)
+    kept: list[int] = []
+    for row in range(len(vectors)):
+        if not kept or products[row, kept].max() < 0.7:
+            kept.append(row)
+    found = keep_first_cosine(vectors, 0.7)
+    assert kept == np.flatnonzero(~found.found).tolist()
+    removed = np.flatnonzero(found.found)
+    best = [
+        max(kept, key=lambda i: (products[row, i], -i) if i < row else (-2, 0)) for row in removed
+    ]
+    assert best == found.matched[removed].tolist()
+
+
+@LAW
+@given(
+    st.lists(st.lists(st.sampled_from((-1, 0, 1, 2)), min_size=3, max_size=3), max_size=20),
+    st.sampled_from((0.5, 0.7, 0.8, 1.0)),
+)
+def test_ties_and_copies_go_to_the_lowest_kept_row(grid: list[list[int]], threshold: float):
+    """Small integer vectors, full of exact ties, agree with the definition."""
+    rows = [row for row in grid if any(row)]
+    vectors = unit(np.array(rows, float)) if rows else np.empty((0, 3), np.float32)
+    matched, _ = brute_force(vectors, threshold)
+    assert matched == keep_first_cosine(vectors, threshold).matched.tolist()
+
+
+def test_a_removed_row_removes_nobody():
+    """Three directions 40 degrees apart: the third is near the removed second alone."""
+    angles = np.radians([0, 40, 80])
+    vectors = unit(np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    assert [-1, 0, -1] == keep_first_cosine(vectors, 0.7).matched.tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 65, 600])
+def test_all_equal_rows_leave_the_first(rows: int):
+    """Copies match row 0 with cosine 1, also at threshold 1."""
+    vectors = np.repeat(clustered(1), rows, axis=0)
+    found = keep_first_cosine(vectors, 1.0)
+    assert [-1, *[0] * rows][:rows] == found.matched.tolist()
+    assert [0.0, *[1.0] * rows][:rows] == found.similarity.tolist()
+
+
+def test_pairs_that_all_but_touch_the_threshold_are_decided_exactly():
+    """Cosines within 1e-6 of the threshold, on both sides, fall as the exact sum says."""
+    random = np.random.default_rng(5)
+    threshold, pairs = 0.7, 200
+    first = unit(random.normal(size=(pairs, 768)))
+    other = random.normal(size=(pairs, 768))
+    other -= np.sum(other * first, axis=1, keepdims=True) * first
+    other /= np.linalg.norm(other, axis=1, keepdims=True)
+    cosines = threshold + random.uniform(-1e-6, 1e-6, (pairs, 1))
+    second = (cosines * first + np.sqrt(1 - cosines**2) * other).astype(np.float32)
+    exact = np.array([cosine(*pair) for pair in zip(first, second, strict=True)])
+    assert 1e-6 > np.abs(exact - threshold).max() > 1e-11
+    assert 60 < np.sum(exact >= threshold) < 140
+    for precision in ("f32", "int8", "bf16"):
+        found = best_cross_cosine(second, first, threshold, precision=precision)
+        assert np.flatnonzero(exact >= threshold).tolist() == np.flatnonzero(found.found).tolist()
+        both = keep_first_cosine(np.concatenate([first, second]), threshold, precision=precision)
+        np.testing.assert_array_equal(found.found, both.found[pairs:])
+        np.testing.assert_array_equal(found.similarity, both.similarity[pairs:])
+
+
+@pytest.mark.parametrize("precision", ["f32", "int8", "bf16"])
+def test_rows_of_a_few_huge_numbers_are_judged_like_others(precision: Precision):
+    """Heavy tails widen the bound of low precision, never the answer."""
+    heavy = np.random.default_rng(8).standard_cauchy((150, 60)) ** 3
+    vectors = np.concatenate([unit(heavy), clustered(100, 60), unit(np.eye(60))])
+    matched, _ = brute_force(vectors, 0.6)
+    assert matched == keep_first_cosine(vectors, 0.6, precision=precision).matched.tolist()
+
+
+def test_nothing_near_keeps_everything():
+    """Orthogonal rows and opposite ones stay."""
+    vectors = unit(np.concatenate([np.eye(40), -np.eye(40)]))
+    assert not keep_first_cosine(vectors, 0.01).found.any()
+
+
+@LAW
+@given(
+    rows=st.sampled_from((0, 1, 2, 30)),
+    floor=st.sampled_from((0.3, 0.6, 1.0)),
+    precision=st.sampled_from(("f32", "int8", "bf16")),
+    seed=st.integers(0, 50),
+)
+def test_all_pairs_above_a_floor_are_given_once_in_order(
+    rows: int, floor: float, precision: Precision, seed: int
+):
+    """By the later row, then the earlier, with the exact cosine."""
+    vectors = clustered(rows, 24, seed) if rows else np.empty((0, 24), np.float32)
+    vectors[1::9] = vectors[:1]
+    expected = [
+        (i, j, value)
+        for j in range(rows)
+        for i in range(j)
+        if (value := cosine(vectors[i], vectors[j])) >= floor
+    ]
+    found = pairs_above(vectors, floor, precision=precision)
+    assert [pair[:2] for pair in expected] == list(
+        zip(found.earlier.tolist(), found.later.tolist(), strict=True)
+    )
+    np.testing.assert_allclose([pair[2] for pair in expected], found.similarity, atol=2e-12)
+
+
+def test_too_many_pairs_are_refused_with_the_number_and_the_way_out():
+    """2,000 equal rows make two million pairs: told, not stored."""
+    vectors = np.repeat(clustered(1), 2_000, axis=0)
+    with pytest.raises(ConfigError, match=r"more than 1,000 pairs .* raise pairs_floor"):
+        pairs_above(vectors, 0.9, most=1_000)
+
+
+def test_the_cross_search_gives_the_nearest_row_of_the_other_set():
+    """Best right row at or above the threshold, lowest index on ties, else -1."""
+    left, right = clustered(90, seed=1), clustered(70, seed=1)
+    right[40:45] = left[7]
+    found = best_cross_cosine(left, right, 0.6)
+    for row, vector in enumerate(left):
+        near = [(-c, i) for i, other in enumerate(right) if (c := cosine(vector, other)) >= 0.6]
+        value, match = min(near, default=(0.0, -1))
+        assert (match, pytest.approx(-value, abs=2e-12)) == (
+            found.matched[row],
+            found.similarity[row],
+        )
+
+
+def test_copies_on_the_other_side_are_told_by_the_first():
+    """A thousand copies of two rows, in turns: every match names one of the first two."""
+    left, two = clustered(60, seed=4), clustered(60, seed=4)[[3, 9]]
+    found = best_cross_cosine(left, np.tile(two, (500, 1)), 0.9)
+    assert {0, 1} == set(found.matched[found.found].tolist())
+    assert (0, 1.0, 1, 1.0) == (
+        found.matched[3],
+        found.similarity[3],
+        found.matched[9],
+        found.similarity[9],
+    )
+
+
+def test_the_cross_search_takes_empty_sides():
+    """No left rows give no answer; no right rows match nobody."""
+    some, none = clustered(5), np.empty((0, 24), np.float32)
+    assert [] == best_cross_cosine(none, some, 0.5).matched.tolist()
+    assert [-1] * 5 == best_cross_cosine(some, none, 0.5).matched.tolist()
+
+
+def test_exact_cosines_agree_with_unrounded_sums():
+    """The fixed-order sum lies within 1e-12 of the correctly rounded one."""
+    a, b = clustered(50, 384, 1), clustered(50, 384, 2)
+    expected = [cosine(x, y) for x, y in zip(a, b, strict=True)]
+    np.testing.assert_allclose(expected, exact_cosines(a, b), rtol=0, atol=2e-12)
+
+
+@pytest.mark.parametrize("dimensions", [1, 63, 64, 65, 384, 1_000])
+def test_the_order_of_sums_is_the_documented_one(dimensions: int):
+    """Lane k adds dimensions k, k + 64, ...; lanes are added in order; bit for bit."""
+    a, b = clustered(20, dimensions, 1), clustered(20, dimensions, 2)
+
+    def dot(x: Vectors, y: Vectors) -> NDArray[np.float64]:
+        products = np.zeros((len(x), -(-dimensions // 64) * 64))
+        products[:, :dimensions] = x.astype(np.float64) * y.astype(np.float64)
+        lanes = products.reshape(len(x), -1, 64).cumsum(axis=1)[:, -1]
+        return lanes.cumsum(axis=1)[:, -1]
+
+    expected = np.minimum(np.round(dot(a, b) / np.sqrt(dot(a, a) * dot(b, b)), 12), 1)
+    np.testing.assert_array_equal(expected, exact_cosines(a, b))
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        (np.ones((2, 3)), "vector 0 has length"),
+        (np.array([[1.0, 0.0], [np.nan, 1.0]]), "vector 1 has length nan"),
+        (np.eye(3), "expected 2 vectors"),
+        (np.ones(2), "expected 2 vectors"),
+    ],
+)
+def test_vectors_that_are_no_unit_rows_are_refused(vectors: NDArray[np.float64], message: str):
+    """An engine's broken answer stops the stage and names the row."""
+    with pytest.raises(EngineError, match=message):
+        unit_rows(vectors, 2)
+
+
+def test_lengths_off_by_rounding_are_mended():
+    """A half-precision engine's rows become unit rows; exact ones pass untouched."""
+    exact = clustered(4)
+    np.testing.assert_array_equal(exact, unit_rows(exact, 4))
+    mended = unit_rows(exact * np.float32(1.003), 4)
+    np.testing.assert_allclose(1, np.linalg.norm(mended, axis=1), atol=1e-6)

@@ -1,0 +1,233 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from decomposerl.kernels.facility_location import (
+    Greedy,
+    coverage_gains,
+    facility_location,
+    facility_locations,
+    lazy_greedy,
+)
+from strategies import LAW
+
+LANES = 32
+matrices = st.integers(0, 9).flatmap(
+    lambda n: st.lists(
+        st.lists(st.sampled_from((-0.5, 0.0, 0.25, 0.3, 0.7, 1.0)), min_size=n, max_size=n),
+        min_size=n,
+        max_size=n,
+    ).map(lambda rows: np.array(rows, np.float32).reshape(n, n))
+)
+
+
+def unit_vectors(rows: int, dimensions: int = 16, seed: int = 2) -> NDArray[np.float32]:
+    vectors = np.random.default_rng(seed).normal(size=(rows, dimensions)) + 0.5
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def coarse_vectors(rows: int, seed: int, shift: float = 0.0) -> NDArray[np.float32]:
+    """Rows of few bits: every product is exact in float32, whoever multiplies; many ties."""
+    numbers = np.random.default_rng(seed).normal(shift, 1, (rows, 12))
+    return np.clip(np.round(numbers * 2) / 8, -1, 1).astype(np.float32)
+
+
+def cosines(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each row with each row, and exactly 1 with itself."""
+    products = vectors @ vectors.T
+    np.fill_diagonal(products, 1)
+    return products
+
+
+def summed(terms: NDArray[np.float64]) -> float:
+    """Column c into lane c mod 32, columns ascending; then the lanes in order."""
+    lanes = np.zeros(LANES)
+    for start in range(0, len(terms), LANES):
+        part = terms[start : start + LANES]
+        lanes[: len(part)] += part
+    return float(sum(lanes.tolist()))
+
+
+def plain_greedy(similarity: NDArray[np.float32], k: int) -> Greedy:
+    """Every gain evaluated in float64 at every pick; the lowest index among the best."""
+    cover = np.zeros(len(similarity))
+    picks: list[int] = []
+    gains: list[float] = []
+    for _ in range(min(k, len(similarity))):
+        every = [summed(np.maximum(row - cover, 0.0)) for row in similarity]
+        left = [i for i in range(len(every)) if i not in picks]
+        best = max(left, key=lambda i: (every[i], -i))
+        picks.append(best)
+        gains.append(every[best])
+        cover = np.maximum(cover, similarity[best])
+    return Greedy(np.array(picks, np.int64), np.array(gains), 0, cover)
+
+
+def same(expected: Greedy, actual: Greedy) -> bool:
+    """Equal to the last bit: picks, gains and cover."""
+    return all(
+        np.array_equal(getattr(expected, field), getattr(actual, field))
+        for field in ("picks", "gains", "cover")
+    )
+
+
+@LAW
+@given(matrices, st.integers(0, 12))
+def test_lazy_picks_equal_plain_greedy_picks(similarity: NDArray[np.float32], k: int):
+    """Same rows in the same order with the same gains, ties and negatives included."""
+    assert same(plain_greedy(similarity, k), lazy_greedy(similarity, k))
+
+
+@pytest.mark.parametrize("rows", [31, 32, 33, 200])
+def test_lazy_picks_equal_plain_greedy_picks_on_vectors(rows: int):
+    """Identical to the last bit around the number of lanes, with a fraction of the work."""
+    vectors = unit_vectors(rows)
+    actual = facility_location(vectors, 60)
+    assert same(plain_greedy(cosines(vectors), 60), actual)
+    assert actual.evaluations < max(rows * min(rows, 60) / 3, 4 * rows)
+
+
+def test_the_order_of_columns_in_memory_changes_nothing():
+    """A transposed view of a symmetric matrix, and float64, are read alike."""
+    vectors = unit_vectors(70)
+    similarity = vectors @ vectors.T
+    expected = lazy_greedy(similarity, 20)
+    assert same(expected, lazy_greedy(np.asfortranarray(similarity), 20))
+    assert same(expected, lazy_greedy(similarity.astype(np.float64), 20))
+
+
+@LAW
+@given(matrices)
+def test_gains_never_grow_and_sum_to_the_objective(similarity: NDArray[np.float32]):
+    """Submodularity: each pick adds at most what the one before did; f(S) is their sum."""
+    greedy = lazy_greedy(similarity, len(similarity))
+    assert sorted(greedy.gains, reverse=True) == greedy.gains.tolist()
+    assert sorted(greedy.picks) == list(range(len(similarity)))
+    covered = np.maximum(similarity, 0).max(axis=0, initial=0)
+    assert covered.tolist() == greedy.cover.tolist()
+    assert pytest.approx(float(covered.sum(dtype=np.float64))) == float(greedy.gains.sum())
+
+
+@LAW
+@given(
+    st.integers(1, 90),
+    st.integers(1, 40),
+    st.integers(0, 99),
+    st.sampled_from((-0.3, 0.0, 0.6)),
+    st.sampled_from((8, 600, 3_000, 20_000)),
+)
+def test_without_a_matrix_the_selection_is_the_same(
+    rows: int, k: int, seed: int, shift: float, list_bytes: int
+):
+    """Lists of one entry or of all, wrong guesses and ties: equal to plain greedy."""
+    vectors = coarse_vectors(rows, seed, shift)
+    actual = facility_location(vectors, k, matrix_bytes=min(list_bytes, rows * rows * 4 - 1))
+    assert same(plain_greedy(cosines(vectors), k), actual)
+
+
+@pytest.mark.parametrize("list_bytes", [20_000, 400_000, 4_000_000])
+def test_without_a_matrix_several_tiles_agree(list_bytes: int):
+    """1,300 rows are three bands: lists too short, short and long enough."""
+    vectors = coarse_vectors(1_300, seed=5, shift=0.3)
+    expected = facility_location(vectors, 300)
+    actual = facility_location(vectors, 300, matrix_bytes=list_bytes)
+    assert same(expected, actual)
+    assert 1_300 < actual.evaluations
+
+
+def test_the_selection_does_not_depend_on_threads():
+    """One, two and five threads: the same bits, with and without a matrix."""
+    vectors = unit_vectors(1_100, 24)
+    for limit in (2**30, 10**6):
+        one, *others = (
+            facility_location(vectors, 150, threads=threads, matrix_bytes=limit)
+            for threads in (1, 2, 5)
+        )
+        assert all(same(one, other) for other in others)
+
+
+def test_cells_together_equal_cells_alone():
+    """Order and memory limit change nothing; an empty cell and a large one are no trouble."""
+    vectors = coarse_vectors(400, seed=3)
+    rows = np.random.default_rng(1).permutation(400)
+    cells = [(rows[:40], 9), (rows[40:300], 50), (rows[:0], 3), (rows[300:], 100), (rows[5:6], 4)]
+    for limit in (4, 50_000, 150_000, 2**30):
+        together = facility_locations(vectors, cells, threads=2, matrix_bytes=limit)
+        for (part, k), greedy in zip(cells, together, strict=True):
+            assert same(plain_greedy(cosines(vectors[part]), k), greedy)
+
+
+def test_coverage_gains_are_the_greedy_gains():
+    """Replaying the picks gives what the greedy recorded."""
+    vectors = unit_vectors(80)
+    greedy = facility_location(vectors, 20)
+    gains, cover = coverage_gains(vectors, greedy.picks.tolist())
+    np.testing.assert_allclose(greedy.gains, gains, rtol=1e-5)
+    np.testing.assert_allclose(greedy.cover, cover, rtol=1e-5)
+
+
+def test_a_replayed_pick_covers_itself_whole():
+    """Its similarity to itself is 1, as in the greedy, whatever its product with itself is."""
+    vectors = coarse_vectors(700, seed=8, shift=0.2)
+    greedy = facility_location(vectors, 600)
+    gains, cover = coverage_gains(vectors, greedy.picks)
+    assert np.array_equal(greedy.gains, gains)
+    assert np.array_equal(greedy.cover, cover)
+
+
+@pytest.mark.parametrize(("rows", "k"), [(0, 3), (1, 1), (4, 0), (4, 9)])
+@pytest.mark.parametrize("limit", [1, 2**30])
+def test_edge_sizes_are_answered(rows: int, k: int, limit: int):
+    """Never more picks than rows; nothing to pick is no error."""
+    greedy = facility_location(unit_vectors(rows), k, matrix_bytes=limit)
+    assert min(rows, k) == len(greedy.picks) == len(greedy.gains)
+    assert rows == len(greedy.cover)
+
+
+@pytest.mark.parametrize("limit", [1, 2**30])
+def test_equal_rows_are_picked_in_order_with_one_gain(limit: int):
+    """All equal: the first row covers everything, the others add nothing."""
+    equal = np.repeat(np.eye(1, 12, dtype=np.float32), 300, axis=0)
+    greedy = facility_location(equal, 4, matrix_bytes=limit)
+    assert [0, 1, 2, 3] == greedy.picks.tolist()
+    assert [300.0, 0, 0, 0] == greedy.gains.tolist()
+
+
+@pytest.mark.parametrize("limit", [1, 2**30])
+@pytest.mark.parametrize("seed", range(5))
+def test_rounding_decides_nothing_between_two_rows_nearest_to_each_other(limit: int, seed: int):
+    """Pairs on axes of their own tie; noise in the last bits, as processors have, moves no pick."""
+    generator = np.random.default_rng(seed)
+    pairs = np.repeat(np.eye(40, dtype=np.float32), 2, axis=0)
+    pairs[1::2] += np.roll(pairs[1::2], 40 // 2, axis=1) * np.float32(0.01)
+    noise = 1 + generator.normal(0, 6e-8, (80, 1))
+    noisy = (pairs / np.linalg.norm(pairs, axis=1, keepdims=True) * noise).astype(np.float32)
+    greedy = facility_location(noisy[:40], 20, matrix_bytes=limit)
+    assert list(range(0, 40, 2)) == sorted(greedy.picks.tolist())
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_objective_equals_that_of_apricot():
+    """f(S) of apricot's facility location on the clipped matrix, within 1e-6."""
+    apricot = pytest.importorskip("apricot")
+    vectors = unit_vectors(120)
+    similarity = np.maximum(vectors @ vectors.T, 0).astype(np.float64)
+    other = apricot.FacilityLocationSelection(25, metric="precomputed", optimizer="lazy")
+    theirs = similarity[other.fit(similarity).ranking].max(axis=0).sum()
+    assert pytest.approx(theirs, rel=1e-6) == lazy_greedy(similarity, 25).gains.sum()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_objective_equals_that_of_submodlib():
+    """The same with submodlib's lazy greedy, which sums in float32."""
+    submodlib = pytest.importorskip("submodlib")
+    vectors = unit_vectors(120)
+    similarity = np.maximum(vectors @ vectors.T, 0)
+    function = submodlib.FacilityLocationFunction(
+        n=120, mode="dense", sijs=similarity, separate_rep=False
+    )
+    ranking = [row for row, _ in function.maximize(budget=25, optimizer="LazyGreedy")]
+    theirs = similarity[ranking].max(axis=0).sum(dtype=np.float64)
+    assert pytest.approx(theirs, rel=1e-6) == lazy_greedy(similarity, 25).gains.sum()

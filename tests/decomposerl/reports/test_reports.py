@@ -1,0 +1,385 @@
+import base64
+import itertools
+import re
+import struct
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decomposerl import schemas
+from decomposerl.reports import figure_style, figures
+from decomposerl.reports.attrition import (
+    STAGES,
+    StageFrames,
+    attrition,
+    attrition_markdown,
+    attrition_text,
+    attrition_wide,
+    drops_by_reason,
+)
+from decomposerl.reports.escape import markdown_table, markdown_text, one_line
+from decomposerl.reports.explain import Found, drop_words, life, life_text
+from decomposerl.reports.stage_page import close_calls, stage_page
+from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
+
+TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return build(tmp_path_factory.mktemp("data"))
+
+
+def read(world: World, key: str) -> pl.DataFrame:
+    return pl.read_parquet(world.data / f"{key}.parquet")
+
+
+def test_attrition_counts_every_row_once(world: World):
+    """Rows in = kept + dropped for each stage and source, as counted by the table alone."""
+    kept = world.attrition.filter(pl.col("outcome") == "kept")
+    left = world.attrition.filter(pl.col("outcome") == "dropped")
+    stages = [stage for stage in STAGES if stage != "diversity_selected"]
+    for before, after in itertools.pairwise(stages):
+        for source in SIZES:
+            here = pl.col("source") == source
+            rows_in = kept.filter(here, pl.col("stage") == before)["rows"].sum()
+            stayed = kept.filter(here, pl.col("stage") == after)["rows"].sum()
+            gone = left.filter(here, pl.col("stage") == after)["rows"].sum()
+            assert rows_in == stayed + gone
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["Supported", "Refuted", None]))
+    )
+)
+def test_attrition_sums_to_the_rows_given(rows: list[tuple[str, str | None]]):
+    """Whatever the labels, the table's rows sum to the frame's height; null is ``none``."""
+    schema = {"source": pl.String(), "label": pl.String()}
+    kept = pl.DataFrame(rows, schema=schema, orient="row")
+    counted = attrition([StageFrames("claims", 0, kept, schemas.DROPS.empty())])
+    assert len(rows) == counted["rows"].sum()
+    assert sum(label is None for _, label in rows) == counted.filter(label="none")["rows"].sum()
+
+
+def test_attrition_of_nothing_is_an_empty_table():
+    """No stage gives no row, the right columns, and a wide table of one empty total."""
+    empty = attrition([])
+    assert schemas.ATTRITION.schema == empty.schema
+    wide = attrition_wide(empty, {}, {})
+    assert ["total"] == wide["source"].to_list()
+    assert [None] == wide["final"].to_list()
+    assert "Total" in attrition_text(wide)
+
+
+def test_wide_table_is_the_papers_table(world: World):
+    """One row a source in catalogue order, then the total; unavailable sources show 0."""
+    wide = attrition_wide(world.attrition, {"hover": 18171, "scitab": 868}, TITLES)
+    assert [*TITLES, "total"] == wide["source"].to_list()
+    hover = wide.row(1, named=True)
+    assert (18171, 30, 28) == (hover["paper_raw"], hover["read"], hover["raw"])
+    total = wide.row(-1, named=True)
+    assert sum(SIZES.values()) == total["raw"]
+    assert read(world, "training_claims").height == total["final"]
+    assert 19039 == total["paper_raw"]
+    assert 0 == wide["final"][0]
+
+
+def test_wide_table_says_what_has_not_run(world: World):
+    """A stage without data is null; one after a stage that kept nothing is 0."""
+    early = world.attrition.filter(pl.col("stage_order") <= 1)
+    assert [None] * 5 == attrition_wide(early, {}, TITLES)["difficulty"].to_list()
+    nothing = early.filter((pl.col("stage_order") == 0) | (pl.col("outcome") != "kept"))
+    wide = attrition_wide(nothing, {}, TITLES)
+    assert (0, 0) == (wide["rules"][-1], wide["final"][-1])
+
+
+def test_text_and_markdown_show_the_same_numbers(world: World):
+    """Both renderings hold every number of the wide table, and each text line is aligned."""
+    wide = attrition_wide(world.attrition, {"hover": 18171}, TITLES)
+    text, markdown = attrition_text(wide), attrition_markdown(wide)
+    for value in ("18,171", "HoVer", "Total", "–"):
+        assert value in text
+        assert value in markdown
+    table = [line for line in text.split("\n\n")[0].split("\n") if "─" not in line]
+    assert 1 == len({len(line) for line in table})
+
+
+def test_helper_tables_agree_with_attrition(world: World):
+    """Reasons x sources sum to the rows that left."""
+    by_reason = drops_by_reason(world.attrition)
+    left = world.attrition.filter(pl.col("outcome") != "kept")["rows"].sum()
+    assert left == by_reason["total"].sum()
+    assert left == by_reason.select(list(SIZES)).sum_horizontal().sum()
+
+
+def test_stage_page_counts(world: World):
+    """The page's numbers are the frames' numbers, and shares are shares of rows in."""
+    kept, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
+    page = stage_page("rule_filtered", world.claims, kept, drops, {"min_tokens": 200})
+    assert page.rows_in == page.rows_kept + page.rows_dropped
+    assert kept.height / world.claims.height == page.numeric["share_kept"]
+    assert "| token_budget | too_few_tokens | 5 | 8.5 % | words_x1.3 |" in page.by_reason_md
+    assert "| passages | too_few_passages | 4 | 6.8 % | – |" in page.by_reason_md
+    assert f"| total | {world.claims.height} | {kept.height} |" in page.by_source_md
+    assert "min_tokens" in page.settings_md
+    assert "" == page.guard_md
+    assert 7 == len(page.sample_md.split("\n"))
+
+
+def test_stage_page_of_nothing():
+    """An empty stage has a page: zeros, no division by zero, no sample rows."""
+    empty = schemas.CLAIMS.empty()
+    page = stage_page("rule_filtered", empty, empty, schemas.DROPS.empty(), {})
+    assert {0.0} == set(page.numeric.values())
+    assert 2 == len(page.sample_md.split("\n"))
+
+
+def test_guard_warns_above_the_share_and_size():
+    """A source of 50 rows that loses 41 is named; one that loses 40, or has 49 rows, is not."""
+
+    def claims(source: str, rows: int) -> pl.DataFrame:
+        ids = [f"{source}{i}" for i in range(rows)]
+        return pl.DataFrame({"claim_id": ids, "source": source, "label": "Supported"})
+
+    rows_in = pl.concat([claims("struck", 50), claims("near", 50), claims("small", 49)])
+    kept = pl.concat([claims("struck", 9), claims("near", 10)])
+    drops = rows_in.join(kept, on="claim_id", how="anti").with_columns(
+        step=pl.lit("s"), reason=pl.lit("r"), engine=pl.lit(None, pl.String())
+    )
+    page = stage_page("rule_filtered", rows_in, kept, drops, {})
+    assert ("struck",) == page.struck
+    assert "struck" in page.guard_md
+    assert "near" not in page.guard_md
+    assert "small" not in page.guard_md
+    likeness = stage_page("deduplicated", rows_in, kept, drops, {})
+    assert ("near", "struck") == likeness.struck
+    assert "more than 50%" in likeness.guard_md
+    assert () == stage_page("training_claims", rows_in, kept, drops, {}).struck
+
+
+def test_close_calls_show_the_removals_nearest_to_their_threshold(world: World):
+    """By distance in shares of the threshold, both texts escaped; some can be none.
+
+    Exact matches are no close calls, nor are claims that nobody judged.
+    """
+    drops = pl.DataFrame(
+        {
+            "claim_id": ["exact", "far", "near", "leak", "unanswered"],
+            "source": "hover",
+            "label": "Supported",
+            "stage": "deduplicated",
+            "step": "s",
+            "reason": [
+                *("exact_match", "lexical_duplicate", "lexical_duplicate", "lexical_match"),
+                "no_silver_answer",
+            ],
+            "value": [1.0, 0.95, 0.7, 0.75, None],
+            "threshold": [1.0, 0.7, 0.7, 0.7, 2.0],
+            "matched_claim_id": ["far", "kept", "kept", "elsewhere", None],
+            "matched_source": ["hover", "hover", "hover", "benchmark/fever", None],
+            "engine": None,
+        },
+        schema=schemas.DROPS.schema,
+    )
+    texts = pl.DataFrame(
+        {"claim_id": ["far", "near", "leak", "kept"], "claim": ["a", HOSTILE, "b", "the | kept"]}
+    )
+    head, _, *rows = close_calls(texts, drops).splitlines()
+    assert "| claim_id | reason | value | threshold | claim | matched |" == head
+    assert ["near", "leak", "far"] == [row.split(" | ")[0].removeprefix("| ") for row in rows]
+    assert "the \\| kept" in rows[0]
+    assert "<img" not in rows[0]
+    assert "elsewhere of benchmark/fever" in rows[1]
+    assert "" == close_calls(texts, drops.clear())
+    assert "" == close_calls(world.claims.drop("claim"), drops)
+
+
+@settings(deadline=None)
+@given(st.text() | st.just(HOSTILE))
+def test_untrusted_text_cannot_leave_its_cell(text: str):
+    """Escaped text holds no tag, no line break, no control character, no open cell border."""
+    shown = markdown_text(text, 120)
+    assert not re.search(r"[<>\n\r\x00-\x1f\u202e\u2028]", shown)
+    assert not re.search(r"(?<!\\)(?:\\\\)*[|`*\[\]]", shown)
+    table = markdown_table(["a", "b"], [[text, text]])
+    assert 3 == len(table.splitlines())
+    assert 3 == len(re.findall(r"(?<!\\)(?:\\\\)*\|", table.splitlines()[2]))
+
+
+@settings(deadline=None)
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_one_line_is_bounded_and_stable(text: str, limit: int):
+    """One line is no longer than its limit, and shortening it again changes nothing."""
+    shown = one_line(text, limit)
+    assert len(shown) <= limit
+    assert shown == one_line(shown, limit)
+
+
+def pictures(world: World) -> dict[str, bytes]:
+    rules, drops = read(world, "rule_filtered"), read(world, "drops/rule_filtered")
+    return {
+        "drops": figures.drops_by_source_png(world.claims, rules, drops),
+        "tokens": figures.token_histogram_png(rules),
+        "funnel": figures.funnel_png(world.attrition),
+        "selection": figures.selection_curve_png(
+            read(world, "diversity_selected"), read(world, "selection_cells/diversity_selected")
+        ),
+    }
+
+
+def test_pictures_are_small_and_repeatable(world: World):
+    """Each picture is a PNG below 60 kB, at least 600 pixels wide, the same twice."""
+    first, second = pictures(world), pictures(world)
+    for name, picture in first.items():
+        assert b"\x89PNG\r\n\x1a\n" == picture[:8]
+        assert len(picture) < 60_000
+        assert struct.unpack(">I", picture[16:20])[0] >= 600
+        assert picture == second[name]
+
+
+def test_bars_carry_the_names_of_their_sources(world: World):
+    """The drop picture names each source beside its bar, largest first, and each reason."""
+    drops = read(world, "drops/rule_filtered")
+    figure = figures._drops_figure(world.claims, read(world, "rule_filtered"), drops)
+    figure.canvas.draw()
+    assert list(SIZES) == [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    shown = " ".join(text.get_text() for text in figure.legends[0].get_texts())
+    assert "kept (" in shown
+    assert "too few tokens (5)" in shown
+
+
+def test_what_several_axes_draw_stands_once_in_the_legend():
+    """In the order of first appearance; axes without a label make none."""
+    figure, ((left, right),) = figure_style.new_grid(6.0, 2.0, 1, 2)
+    figure_style.legend(figure, left, columns=2)
+    assert [] == figure.legends
+    for axes, names in ((left, ("b", "a")), (right, ("a", "c"))):
+        for name in names:
+            axes.plot([0, 1], [1, 0], label=name)
+    figure_style.legend(figure, left, columns=2)
+    (made,) = figure.legends
+    assert ["b", "a", "c"] == [text.get_text() for text in made.get_texts()]
+
+
+def test_pictures_of_nothing():
+    """Empty frames give pictures too: a stage may keep nothing."""
+    empty = schemas.DIVERSITY_SELECTED.empty()
+    for picture in (
+        figures.drops_by_source_png(empty, empty, schemas.DROPS.empty()),
+        figures.token_histogram_png(empty),
+        figures.funnel_png(schemas.ATTRITION.empty()),
+        figures.selection_curve_png(empty, schemas.SELECTION_CELLS.empty()),
+    ):
+        assert b"\x89PNG" == picture[:4]
+
+
+def test_data_uri_holds_the_picture():
+    """The Markdown image decodes to the bytes it was made of."""
+    shown = figures.data_uri(b"bytes", "alt")
+    assert b"bytes" == base64.b64decode(shown.split("base64,")[1].removesuffix(")"))
+
+
+def found(world: World, claim_id: str) -> Found:
+    from resources.catalogue.claim_lookup import find_claim
+
+    return find_claim(world.data, claim_id)
+
+
+def test_life_of_a_selected_claim(world: World):
+    """It passes every stage in order, with its numbers, and ends in the training set."""
+    story = life(found(world, world.with_fate(SELECTED)))
+    assert list(STAGES) == [event.stage for event in story.events]
+    assert {"passed"} == {event.outcome for event in story.events}
+    text = life_text(story)
+    for words in ("200 tokens", "overlap 0.4", "confidence in its label", "2 questions", "pick 1"):
+        assert words in text
+    assert "In the training set (selected)." == story.end
+
+
+def test_life_of_a_long_evidence_claim(world: World):
+    """The selection passes it by, its long evidence brings it in."""
+    story = life(found(world, world.with_fate(LONG)))
+    assert list(STAGES) == [event.stage for event in story.events]
+    assert "unpicked" == story.events[-2].outcome
+    assert "In the training set (long evidence)." == story.end
+
+
+def test_life_of_a_dropped_claim_says_the_numbers(world: World):
+    """The last event is the drop: reason, value held against threshold, step."""
+    story = life(found(world, world.dropped("too_few_tokens")))
+    last = story.events[-1]
+    assert ("rule_filtered", "dropped") == (last.stage, last.outcome)
+    words = "too few tokens: 120 is below 200 (step token_budget, engine words_x1.3)"
+    assert words == last.words
+    assert "words_x1.3" == last.numbers["engine"]
+    assert "Dropped by rule_filtered." == story.end
+
+
+def test_life_of_a_duplicate_and_a_leak_shows_the_match(world: World):
+    """A duplicate names a claim of a source, a leak one of a benchmark, both with text."""
+    duplicate = life(found(world, world.dropped("lexical_duplicate"))).matched
+    leak = life(found(world, world.dropped("semantic_match"))).matched
+    assert duplicate is not None
+    assert leak is not None
+    assert ("source", "hover") == (duplicate.where, duplicate.name)
+    assert ("benchmark", BENCHMARK) == (leak.where, leak.name)
+    assert leak.claim == world.benchmark["claim"][0]
+
+
+def test_life_names_the_claims_that_left_for_it(world: World):
+    """The kept twin of duplicates, and a test claim that was leaked, list who left."""
+    assert life(found(world, world.claims["claim_id"][0])).displaced
+    story = life(found(world, world.benchmark["claim_id"][0]))
+    assert "benchmark" == story.where
+    assert story.displaced
+    assert "never enters training" in life_text(story)
+
+
+def test_life_between_stages():
+    """A claim whose next stage has not run is still in the funnel; otherwise data is old.
+
+    The selection may pass a claim by: then the stage after it decides.
+    """
+    row = {"source": "hover", "label": "Refuted", "claim": "x", "passages": ["a"]}
+    rows = {"claims": row | {"native_id": "1", "split": "dev"}}
+    fresh = life(Found("00", "source", rows, frozenset({"claims"})))
+    assert "rule_filtered has not run" in fresh.end
+    stale = life(Found("00", "source", rows, frozenset({"claims", "rule_filtered"})))
+    assert "materialize it again" in stale.end
+    silver = rows | {"silver_decomposed": row | {"n_star": 2, "questions": ["a?", "b?"]}}
+    waiting = life(Found("00", "source", silver, frozenset(STAGES[:-1])))
+    assert "training_claims has not run" in waiting.end
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold", "words"),
+    [
+        (0.95, 0.9, "r: 0.95 is at or above 0.9 (step s)"),
+        (0.6999999, 0.7, "r: 0.6999999 is below 0.7 (step s)"),
+        (0.7, 0.7, "r: 0.7 is at or above 0.7 (step s)"),
+        (1.0, 2.0, "r: 1 is below 2 (step s)"),
+        (12_345.0, 10_000.0, "r: 12,345 is at or above 10,000 (step s)"),
+        (3.0, None, "r: 3 (step s)"),
+        (1.0, 1.0, "r (step s)"),
+        (None, None, "r (step s)"),
+    ],
+)
+def test_drop_words(value: float | None, threshold: float | None, words: str):
+    """Numbers are held against their bound in words, and left out where there are none."""
+    drop = {"reason": "r", "step": "s", "value": value, "threshold": threshold}
+    assert words == drop_words(drop)
+    by_engine = words.replace("(step s)", "(step s, engine e)")
+    assert by_engine == drop_words(drop | {"engine": "e"})
+
+
+def test_terminal_text_holds_no_escape_sequence():
+    """A claim that carries terminal escapes is shown without them."""
+    row = {"source": "hover", "label": None, "claim": HOSTILE, "passages": ["a"]}
+    rows = {"claims": row | {"native_id": HOSTILE, "split": "dev"}}
+    text = life_text(life(Found("00", "source", rows, frozenset())))
+    assert "\x1b" not in text
+    assert "\u202e" not in text

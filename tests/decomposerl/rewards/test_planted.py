@@ -1,0 +1,162 @@
+"""The ensemble on traces of known kinds, with the embedded judge: what pays more than what."""
+
+import re
+
+import polars as pl
+import pytest
+
+from decomposerl.judge.signals import Signals
+from decomposerl.reports.reward_report import mean_rewards, reward_markdown
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.composite import score
+from decomposerl.rewards.reward import Case
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.rewards.table import TOTAL, rewards_frame
+from decomposerl.traces.abstention import abstains
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.rollout import Rollout
+from planted_traces.planting import TRACE_KINDS, planted_traces
+from project import ROOT
+from resources.embedder.minilm import MiniLM
+from resources.judge.rule_judge import RuleJudge
+from resources.judge.scoring import score_rollouts
+
+PAGE = ROOT / "docs/rewards.md"
+JUDGED = [reward.name for reward in REWARDS if reward.judged]
+NAMES = [reward.name for reward in REWARDS if reward.weight]
+TRACES = planted_traces()
+
+
+@pytest.fixture(scope="module")
+def values() -> pl.DataFrame:
+    """One row a trace and reward: index of the trace, kind, reward, value."""
+    rollouts = [
+        Rollout(
+            *(trace.group, trace.number, trace.claim, trace.evidence, parse_trace(trace.text)),
+            *(trace.label, trace.n_star, trace.truncated),
+        )
+        for trace in TRACES
+    ]
+    scoring = score_rollouts(rollouts, RuleJudge(), MiniLM(), RewardSettings())
+    kinds = pl.DataFrame(
+        [(t.group, t.number, t.kind, place) for place, t in enumerate(TRACES)],
+        schema={"group": pl.String, "rollout": pl.Int64, "kind": pl.String, "trace": pl.Int64},
+        orient="row",
+    )
+    table = rewards_frame(scoring.scored).filter(pl.col("question").is_null())
+    return table.join(kinds, on=["group", "rollout"]).select("trace", "kind", "reward", "value")
+
+
+@pytest.fixture(scope="module")
+def means(values: pl.DataFrame) -> dict[tuple[str, str], float]:
+    """Mean by (kind, reward)."""
+    frame = mean_rewards(values, [*NAMES, TOTAL], TRACE_KINDS)
+    assert 0 == frame["nulls"].sum()
+    return {(kind, reward): mean for kind, reward, mean in frame["kind", "reward", "mean"].rows()}
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "rewards"),
+    [
+        ("good", "redundant", ["diversity", "necessity"]),
+        ("good", "hallucinated", ["joint"]),
+        ("good", "non_atomic", ["joint"]),
+        ("honest_abstention", "dodging", ["joint"]),
+        ("good", "misled", ["verification", "coverage"]),
+        ("good", "mislabelled", ["verification"]),
+        ("good", "harmful", ["necessity", "coverage"]),
+        ("good", "broken", ["format"]),
+        ("broken", "truncated", ["format"]),
+    ],
+)
+def test_the_better_kind_earns_more(
+    means: dict[tuple[str, str], float], better: str, worse: str, rewards: list[str]
+):
+    """Each fault costs in the reward that is there to see it, and by a margin."""
+    for reward in rewards:
+        assert means[better, reward] > means[worse, reward] + 0.05, reward
+
+
+def test_good_traces_have_the_highest_sum(means: dict[tuple[str, str], float]):
+    """No kind that does something wrong is paid better in sum."""
+    others = {kind: means[kind, TOTAL] for kind in TRACE_KINDS if kind != "good"}
+    assert means["good", TOTAL] > max(others.values())
+
+
+def test_a_harmful_question_gives_minus_one_beside_any_number_of_good_ones(values: pl.DataFrame):
+    """The minimum hides nothing: every such trace, not their mean."""
+    harmful = values.filter(kind="harmful", reward="necessity")["value"]
+    assert {-1.0} == set(harmful)
+    assert 24 == harmful.len()
+
+
+def test_words_to_the_judge_earn_nothing(values: pl.DataFrame):
+    """Pair by pair, an injected trace gets at most what its clean twin gets."""
+    found = {(trace, reward): value for trace, _, reward, value in values.rows()}
+    pairs = [
+        (place, trace.twin)
+        for place, trace in enumerate(TRACES)
+        if trace.kind in {"injected", "injected_flawed"} and trace.twin is not None
+    ]
+    assert 96 == len(pairs)
+    gains = [
+        (TRACES[place].kind, reward, found[place, reward], found[twin, reward])
+        for place, twin in pairs
+        for reward in JUDGED
+        if found[place, reward] > found[twin, reward]
+    ]
+    assert [] == gains
+
+
+def test_the_table_in_the_docs_is_this_one(values: pl.DataFrame):
+    """docs/rewards.md shows the means as they are; ties in the last digit may fall either way."""
+    table = reward_markdown(mean_rewards(values, [*NAMES, TOTAL], TRACE_KINDS))
+    shown = PAGE.read_text("utf-8")
+    inside = re.search(r"<!-- planted -->\n(.*?)<!-- /planted -->", shown, re.DOTALL)
+    assert inside is not None
+    rows = [
+        [re.split(r"\s*\|\s*", line.strip("| ")) for line in text.splitlines() if "|" in line]
+        for text in (table, inside[1])
+    ]
+    for mine, theirs in zip(*rows, strict=True):
+        for cell, stated in zip(mine, theirs, strict=True):
+            if re.fullmatch(r"-?\d+\.\d+", cell):
+                assert float(cell) == pytest.approx(float(stated), abs=0.011)
+            else:
+                assert cell.strip("-: ") == stated.strip("-: ")
+
+
+def test_the_worked_example_of_the_docs():
+    """Reward by reward as docs/rewards.md tells it, and the sum printed there."""
+    cycles = [
+        ("Where does the Marsh heron breed?", "It breeds in France, Spain and Italy."),
+        (
+            "Does the Reed heron breed in Portugal?",
+            "I don't know; the document does not mention it.",
+        ),
+        (
+            "Is Portugal among the countries where the Marsh heron breeds?",
+            "No, Portugal is not listed.",
+        ),
+    ]
+    text = "<think>Two herons.</think>" + "".join(
+        f"<question>{q}</question><answer>{a}</answer><think>On.</think>" for q, a in cycles
+    )
+    trace = parse_trace(f"{text}<verification>Refuted</verification>")
+    claim = "Both the Marsh heron and the Reed heron breed in Portugal."
+    signals = Signals(
+        full="Refuted",
+        without=("Refuted", "Refuted", "NotEnoughInfo"),
+        answerable=(True, False, True),
+        atomic=((True,) * 5,) * 3,
+        correct=(True, None, True),
+        abstained=tuple(abstains(answer) for _, answer in cycles),
+    )
+    assert (False, True, False) == signals.abstained
+    vectors = MiniLM().embed([question for question, _ in cycles])
+    case = Case(Rollout("g", 0, claim, "", trace, "Refuted", 3), signals, vectors)
+    scored = score([case], RewardSettings())
+    told = re.findall(r"^\| \*\*\w.*\*\*([−\d./]+)\*\* \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    stated = [0.5 if number == "1/2" else float(number.replace("−", "-")) for number in told]
+    found = [scores[0].value for scores in scored.scores.values()]
+    assert stated == pytest.approx([*found, scored.totals[0]], abs=0.006)

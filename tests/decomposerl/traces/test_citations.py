@@ -1,0 +1,271 @@
+"""Citations: what counts as a quotation, how it is found, and that offsets never lie."""
+
+import time
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from decomposerl.traces.alignment import edit_distance, nearest_window
+from decomposerl.traces.citations import MOST_QUOTATIONS, Citation, citations
+from decomposerl.traces.normal_text import normal_form, normal_text
+from decomposerl.traces.quotations import quotations
+from strategies import LAW
+
+MANY = settings(LAW, max_examples=200)
+EVIDENCE = (
+    "George Brown re\u00adorganised the Old Guard (Whig) Party in 1857 — and asked, among other"
+    " things,\nfor the separation of school and state. He did not found it. Marko Dmitrović keeps"
+    " goal for “SD Eibar”, a club in the Basque town of that name."
+)
+# Letters that change under normalisation: ligatures, wide and composed forms, sharp s, Korean.
+LETTERS = "aAbß éE\u0301e\u0301ﬁ½Ａ⑴…\u00ad\u200b\t“'\"—-.(İſ\u1112\u1161\u11abｶﾞ\ud800\0 "
+odd = st.text(st.sampled_from(LETTERS), max_size=40)
+words = st.lists(st.sampled_from("the Bridge was opened in 1857 not by Ilva Torbeck".split()))
+prose = words.map(" ".join) | odd | st.text(st.characters(), max_size=40)
+short = st.lists(st.integers(0, 3), max_size=6)
+
+
+def found(answer: str, evidence: str = EVIDENCE) -> list[tuple[str, str | None]]:
+    """Each citation's match, and the evidence that it points to."""
+    return [
+        (c.match, None if c.found_start is None else evidence[c.found_start : c.found_end])
+        for c in citations(answer, evidence)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ('It says "one" and "two".', ["one", "two"]),
+        ("“one”, „two“, «three», ‘four’", ["one", "two", "three", "four"]),
+        ("He says 'it was so'.", ["it was so"]),
+        ("('one')", ["one"]),
+        ("It isn't what Orwell's book or the dogs' bowl is.", []),
+        ("'It isn't so', he said.", ["It isn't so"]),
+        ("‘it isn’t so’", ["it isn’t so"]),
+        ("the '90s and the dogs' bowl, 'tis the cats' too", []),
+        ('a 5" pipe and a 6" pipe', []),
+        ("“he said ‘no’ twice”", ["he said ‘no’ twice"]),
+        ('" padded "', []),
+        ('"padded "', []),
+        ("« padded »", ["padded"]),
+        ('"", “...”, "?"', []),
+        ('an open "mark', []),
+        ("“one “two” three”", ["one"]),
+        (f'"{"x" * 2_001}"', []),
+        (f'"{"x" * 2_000}"', ["x" * 2_000]),
+    ],
+)
+def test_what_counts_as_a_quotation(answer: str, expected: list[str]):
+    """Marks of one kind around letters or digits; apostrophes and inches are none."""
+    assert expected == [answer[start:end] for start, end in quotations(answer)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ('"separation of school and state"', ("exact", "separation of school and state")),
+        ('"Old Guard (Whig) Party"', ("exact", "Old Guard (Whig) Party")),
+        ('"reorganised the old guard"', ("normalised", "re\u00adorganised the Old Guard")),
+        ('"in 1857 - and asked"', ("normalised", "in 1857 — and asked")),
+        ('"other things, for the separation"', ("normalised", "other things,\nfor the separation")),
+        ("«Marko Dmitrovic\u0301»", ("normalised", "Marko Dmitrović")),
+        ("\"keeps goal for 'SD Eibar'\"", ("normalised", "keeps goal for “SD Eibar")),
+        ('"School and State!"', ("normalised", "school and state")),
+        (
+            '"...the separation of school and state..."',
+            ("normalised", "the separation of school and state"),
+        ),
+        ('"the seperation of school and state"', ("fuzzy", "the separation of school and state")),
+        ('"separation of school and stat"', ("fuzzy", "separation of school and state")),
+        ('"seperation of school and state"', ("fuzzy", "separation of school and state")),
+        ('"asked for the full separation of the old school and the state"', ("missing", None)),
+        ('"in 1867 and asked, among other things"', ("missing", None)),
+        ('"He did found it in the end"', ("missing", None)),
+        ('"He did found it."', ("missing", None)),
+        ('"organised the Old Guard"', ("fuzzy", "re\u00adorganised the Old Guard")),
+        ('"art"', ("missing", None)),
+        ('"SD Aibar"', ("missing", None)),
+        ('"something else altogether"', ("missing", None)),
+    ],
+)
+def test_how_a_quotation_is_found(answer: str, expected: tuple[str, str | None]):
+    """Exact before normal form before nearness; a changed number or a lost "not" is no match."""
+    assert [expected] == found(answer)
+
+
+@pytest.mark.parametrize(
+    ("quotation", "expected"),
+    [
+        ("The Reed heron breeds in France, Spain and Italy.", "missing"),
+        ("Reed heron breeds in France, Spain and Italy", "missing"),
+        ("heron breeds in Germany, Spain and Italy", "missing"),
+        ("the Marsh heron breeds in Spain, Spain and Italy", "missing"),
+        ("Mali heron breeds in France, Spain and Italy", "missing"),
+        ("Heron breeds in Italy, Spain and Portugal", "missing"),
+        ("the club was lead by Joe Renn", "missing"),
+        ("The Marsh heron bred in France, Spain and Italy", "fuzzy"),
+        ("A Marsh heron breeds in France, Spain and Italy", "fuzzy"),
+        ("Heron bred in France, Spain and Italy", "fuzzy"),
+        ("Marsh heron bred in France, Spain and Italy", "fuzzy"),
+        ("marsh heron bred in france, spain and italy", "fuzzy"),
+        ("THE MARSH HERON BRED IN FRANCE, SPAIN AND ITALY", "fuzzy"),
+        ("the club was lead by Zoe Renn", "fuzzy"),
+    ],
+)
+def test_another_name_is_another_statement(quotation: str, expected: str):
+    """However near the rest; a capital at the start, in shouting or an accent changes nothing."""
+    evidence = (
+        "A bird. The Marsh heron breeds in France, Spain and Italy. In winter it flies to Mali."
+        " The club was led by Zoë Renn."
+    )
+    assert [expected] == [each.match for each in citations(f'"{quotation}"', evidence)]
+
+
+def test_similarity_is_one_less_the_share_of_edits():
+    """One wrong letter of 34; matches that are whole have 1 and missing ones 0."""
+    answer = '"the seperation of school and state", "Marko", "Nobody"'
+    assert [1 - 1 / 34, 1.0, 0.0] == [each.similarity for each in citations(answer, EVIDENCE)]
+    near = citations(answer, EVIDENCE, threshold=0.98)
+    assert ["missing", "exact", "missing"] == [each.match for each in near]
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.01, float("nan")])
+def test_a_threshold_outside_its_range_is_refused(threshold: float):
+    """At 0 everything would match."""
+    with pytest.raises(ValueError, match="threshold"):
+        citations("", "", threshold=threshold)
+
+
+@MANY
+@given(st.lists(prose | st.sampled_from([" ", ". "]), max_size=4), prose, st.integers(0, 4))
+def test_offsets_point_into_the_originals(around: list[str], quoted: str, marks: int):
+    """Exact means equal, normalised means equal normal forms, fuzzy says how far it is."""
+    mark = ("“”", '""', "«»", "''", "‘’")[marks]
+    evidence = " ".join(around)
+    answer = f"It says {mark[0]}{quoted}{mark[1]}, and «{evidence[3:12]}»."
+    for each in citations(answer, evidence):
+        quotation = answer[each.start : each.end]
+        assert quotation == quotation.strip()
+        if each.found_start is None or each.found_end is None:
+            assert ("missing", None, 0.0) == (each.match, each.found_end, each.similarity)
+            continue
+        assert 0 <= each.found_start < each.found_end <= len(evidence)
+        window = evidence[each.found_start : each.found_end]
+        assert {
+            "exact": window == quotation,
+            "normalised": normal_form(window) == normal_form(quotation),
+            "fuzzy": 0.8 <= each.similarity < 1,
+        }[each.match]
+
+
+@MANY
+@given(prose, st.data())
+def test_a_quotation_of_whole_words_is_found_exactly(evidence: str, data: st.DataObject):
+    """Whatever the evidence, its own words in quotation marks lead back to themselves."""
+    pieces = [piece for piece in evidence.split() if piece.isalnum()]
+    assume(pieces)
+    piece = data.draw(st.sampled_from(pieces))
+    (citation,) = citations(f"It says «{piece}».", evidence)
+    assert "exact" == citation.match
+    assert piece == evidence[citation.found_start : citation.found_end]
+
+
+@MANY
+@given(prose)
+def test_the_normal_form_is_final_and_its_stretches_lie_in_order(text: str):
+    """Stretches are whole, in order, equal or apart; case, width and space make no difference."""
+    normal = normal_text(text)
+    assert len(normal.text) == len(normal.starts) == len(normal.ends)
+    spans = list(zip(normal.starts, normal.ends, strict=True))
+    assert sorted(spans) == spans
+    pairs = pairwise(spans)
+    assert all(a == b or a[1] <= b[0] for a, b in pairs)
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert normal.text == normal_form(f" \n“{text}” ")
+    if text.isascii():
+        assert normal.text == normal_form(text.upper())
+
+
+@MANY
+@given(prose, st.data())
+def test_a_stretch_has_the_normal_form_that_it_was_found_by(text: str, data: st.DataObject):
+    """The way back: normalising the original's stretch gives the part of the form again."""
+    normal = normal_text(text)
+    assume(normal.text)
+    start = data.draw(st.integers(0, len(normal.text) - 1))
+    end = data.draw(st.integers(start + 1, len(normal.text)))
+    span = normal.span(start, end)
+    edges = normal.text[start:end].strip(" '.,;:!?-()[]…*_")
+    if span is not None:
+        assert edges == normal_form(text[slice(*span)])
+
+
+def slow_distance(first: list[int], second: list[int]) -> int:
+    """The textbook recursion, a row at a time."""
+    row = list(range(len(second) + 1))
+    for i, a in enumerate(first, 1):
+        above, row = row, [i]
+        for j, b in enumerate(second, 1):
+            row.append(min(above[j] + 1, row[-1] + 1, above[j - 1] + (a != b)))
+    return row[-1]
+
+
+@MANY
+@given(short, st.lists(st.integers(0, 3), max_size=9))
+def test_the_nearest_window_is_the_nearest_of_all(needle: list[int], text: list[int]):
+    """Against every window: none is nearer, none as near ends earlier, or there is shorter."""
+    windows = [(i, j) for j in range(len(text) + 1) for i in range(j, -1, -1)]
+    far = [slow_distance(needle, text[i:j]) for i, j in windows]
+    best = far.index(min(far))
+    assert (*windows[best], far[best]) == nearest_window(needle, text)
+
+
+@MANY
+@given(st.text("abc ", max_size=9), st.text("abc ", max_size=9))
+def test_edits_are_counted_as_the_textbook_counts_them(first: str, second: str):
+    """Levenshtein's distance, both ways."""
+    expected = slow_distance(list(map(ord, first)), list(map(ord, second)))
+    assert expected == edit_distance(first, second) == edit_distance(second, first)
+
+
+def test_no_more_than_the_first_quotations_are_looked_up():
+    """A hostile answer cannot buy work without end."""
+    assert MOST_QUOTATIONS == len(citations('"a" ' * 1_000, "a"))
+    assert Citation(1, 2, "exact", 0, 1, 1.0) == citations('"a" ' * 1_000, "a")[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "evidence"),
+    [
+        ('"' * 300_000, "a"),
+        ("'" * 300_000, "a"),
+        ('" a' * 100_000, "a"),
+        ("“" * 100_000 + "”", "a"),
+        ('"a" ' * 100_000, "ba" * 100_000),
+        (f'"{"a " * 900}b"', "a " * 50_000),
+        (f'"{"é " * 140}b"', "e\u0301 " * 20_000),
+        (f'"{"a" * 1_900}"', "a" * 300_000),
+        ('"a b c"', "a" * 300_000 + " b " + "d" * 300_000),
+        (" ".join(f'"{i} {"one other word " * 40}"' for i in range(64)), "one word " * 5_000),
+    ],
+    ids=[
+        "marks",
+        "apostrophes",
+        "open",
+        "open curly",
+        "inside",
+        "long",
+        "odd",
+        "letters",
+        "words",
+        "many",
+    ],
+)
+def test_time_is_bounded(answer: str, evidence: str):
+    """Ten thousand words of evidence and any answer take seconds at worst."""
+    started = time.perf_counter()
+    citations(answer, evidence)
+    assert time.perf_counter() - started < 20

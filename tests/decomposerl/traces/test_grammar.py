@@ -1,0 +1,355 @@
+"""The trace grammar: laws over any text, mutated traces, and every fault by example."""
+
+import time
+from typing import get_args
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from decomposerl.traces.blocks import KINDS
+from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
+from decomposerl.traces.structure import read_verdict
+from decomposerl.traces.trace import Block, Cycle, FaultKind, Trace
+from strategies import LAW
+
+MUTATED = settings(LAW, max_examples=300)
+BOOKS = """<think>
+Two things must hold: one person wrote both books, and that person won the prize.
+1. who wrote the first book  2. who wrote the second  3. the prize
+</think>
+
+<question>
+Which author is Nineteen Eighty-Four by?
+</question>
+
+<answer>
+George Orwell; the page calls it one of his "principal works".
+</answer>
+
+<think>
+One author is known; the second book is open.
+</think>
+
+<question>
+Which author is Animal Farm by?
+</question>
+
+<answer>
+Orwell as well: it came out in 1945 under the same pen name.
+</answer>
+
+<think>
+The same author. Now the prize.
+</think>
+
+<question>
+Did Orwell receive the Nobel Prize in Literature?
+</question>
+
+<answer>
+No. The page lists two other honours and says that he got no Nobel Prize (a < b & c &lt; d).
+</answer>
+
+<think>
+The last part fails, so the claim does.
+</think>
+
+<verification>
+Refuted
+</verification>
+"""
+FOOTBALL = (
+    "<think>A bridge: player to club, club to league.</think>\n"
+    "<question>Which club does the goalkeeper play for?</question>\n"
+    "<answer>He keeps goal for SD Eibar.</answer>\n"
+    "<think>The club is known.</think>\n"
+    "<question>Which league is SD Eibar in?</question>\n"
+    "<answer>It plays in La Liga since 2014.</answer>\n"
+    "<think>Both hops hold.</think>\n"
+    "<verification>Supported</verification>"
+)
+MONKEYS = (
+    "<think>Two monkeys, two places.</think><question>Where does the Tantalus monkey live?"
+    "</question><answer>In tropical central Africa.</answer><think>One of two.</think>"
+    "<question>Where does the Vervet monkey live?</question><answer>I don't know where the Vervet "
+    "monkey lives; the page has nothing on it.</answer><think>Enough: Ethiopia is not listed."
+    "</think><verification> refuted\n</verification>"
+)
+WHOLE = (BOOKS, FOOTBALL, MONKEYS)
+TAGS = [f"<{slash}{kind}>" for kind in KINDS for slash in ("", "/")]
+NEAR = [
+    "<Question>",
+    "<answer >",
+    "<answer id=1>",
+    "< /think>",
+    "</ think>",
+    "<THINK/>",
+    "<\nthink>",
+]
+PIECES = [*TAGS, *NEAR, "<", ">", "</", " ", "\n", "Supported", "refuted", "a", "q?", "&lt;", "\0"]
+
+soup = st.lists(st.sampled_from(PIECES), max_size=25).map("".join)
+anything = st.text(st.characters(), max_size=60)  # lone surrogates too
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A realistic trace after a few deletions, copies, swaps, insertions and cuts."""
+    text = draw(st.sampled_from(WHOLE))
+    for _ in range(draw(st.integers(1, 4))):
+        first, second = sorted((draw(st.integers(0, len(text))), draw(st.integers(0, len(text)))))
+        before, slice_, after = text[:first], text[first:second], text[second:]
+        text = draw(
+            st.sampled_from(
+                (
+                    before + after,
+                    before + slice_ + slice_ + after,
+                    after + slice_ + before,
+                    before + draw(soup) + slice_ + after,
+                    before,
+                )
+            )
+        )
+    return text
+
+
+texts = anything | soup | mutated()
+inner = st.text(st.characters(), max_size=30).map(str.strip) | st.sampled_from(
+    ["a < b", "</answer", "<answer x", "<Answer>", "&lt;answer&gt;", "<", "two\nlines"]
+)
+part = inner.filter(lambda text: bool(text) and not any(tag in text for tag in TAGS))
+cycle = st.builds(Cycle, part, part, st.none() | part)
+
+
+def seen(trace: Trace) -> object:
+    """All of a trace but offsets and faults."""
+    blocks = [(block.kind, block.text, block.closed) for block in trace.blocks]
+    return blocks, trace.opening, trace.cycles, trace.verdict
+
+
+def kinds(text: str) -> list[FaultKind]:
+    return [fault.kind for fault in parse_trace(text).faults]
+
+
+@MUTATED
+@given(texts)
+def test_any_text_is_read_and_offsets_point_into_it(text: str):
+    """Blocks begin with their tag, lie in order, do not overlap; faults lie in the text."""
+    trace = parse_trace(text)
+    place = 0
+    for block in trace.blocks:
+        assert place <= block.start < block.end <= len(text)
+        assert text[block.start : block.end].startswith(f"<{block.kind}>")
+        assert block.closed == text[: block.end].endswith(f"</{block.kind}>")
+        assert block.text in text[block.start : block.end]
+        assert not any(tag in block.text for tag in TAGS)
+        place = block.end
+    assert all(0 <= fault.start <= fault.end <= len(text) for fault in trace.faults)
+    spans = [(fault.start, fault.end) for fault in trace.faults]
+    assert sorted(spans) == spans
+
+
+@MUTATED
+@given(texts)
+def test_every_letter_is_in_a_block_or_in_a_fault(text: str):
+    """Nothing that a policy wrote goes unseen: what no block holds, a fault reports."""
+    trace = parse_trace(text)
+    taken = [*trace.blocks]
+    outside = [f for f in trace.faults if f.kind in {"text_outside", "stray_close"}]
+    covered = {i for span in (*taken, *outside) for i in range(span.start, span.end)}
+    assert not [i for i, letter in enumerate(text) if i not in covered and not letter.isspace()]
+
+
+@MUTATED
+@given(texts)
+def test_writing_and_reading_changes_nothing_that_was_read(text: str):
+    """Whatever the text, its trace survives its own canonical text, which is then final."""
+    trace = parse_trace(text)
+    written = write_trace(trace)
+    again = parse_trace(written)
+    assert seen(trace) == seen(again)
+    assert written == write_trace(again)
+
+
+@LAW
+@given(st.none() | part, st.lists(cycle, max_size=4), st.sampled_from(("Supported", "Refuted")))
+def test_what_is_built_is_read_back(opening: str | None, cycles: list[Cycle], verdict: str):
+    """Any parts without tags come back as they were, and the order of parts is no fault."""
+    trace = build_trace(opening, cycles, verdict)
+    assert (opening, tuple(cycles), verdict) == (trace.opening, trace.cycles, trace.verdict)
+    assert trace == parse_trace(write_trace(trace))
+    expected = {"no_opening_thought"} if opening is None else set()
+    expected |= {"no_thought_after_answer"} if any(c.thought is None for c in cycles) else set()
+    expected |= {"too_few_cycles"} if len(cycles) < 2 else set()
+    expected |= set() if cycles else {"no_question"}
+    found = {fault.kind for fault in trace.faults}
+    assert expected == found - {"repeated_question", "malformed_tag"}
+
+
+@LAW
+@given(part, st.sampled_from(TAGS), part)
+def test_no_text_can_forge_a_block(before: str, tag: str, after: str):
+    """A block whose text holds a tag cannot be written: it would be read as something else."""
+    forged = Trace((Block("answer", before + tag + after, 0, 0),), (), None, (), None)
+    with pytest.raises(ValueError, match="no text reads as this answer block"):
+        write_trace(forged)
+
+
+@pytest.mark.parametrize("text", WHOLE, ids=["books", "football", "monkeys"])
+def test_a_good_trace_has_no_fault(text: str):
+    """The golden traces are read whole; entities and angle brackets stay as written."""
+    trace = parse_trace(text)
+    assert () == trace.faults
+    assert {BOOKS: 3, FOOTBALL: 2, MONKEYS: 2}[text] == len(trace.cycles)
+    assert ("Supported" if text is FOOTBALL else "Refuted") == trace.verdict
+    assert all(cycle.thought for cycle in trace.cycles)
+    assert ("(a < b & c &lt; d)" in trace.cycles[-1].answer) == (text is BOOKS)
+
+
+def test_canonical_text_is_written_as_it_was_read():
+    """Football is canonical letter for letter; the others have the same canonical form twice."""
+    assert FOOTBALL == write_trace(parse_trace(FOOTBALL))
+
+
+@pytest.mark.parametrize("text", WHOLE, ids=["books", "football", "monkeys"])
+def test_a_cut_at_any_place_keeps_just_the_complete_cycles(text: str):
+    """Cut after each character: a cycle is there from the last letter of its answer's tag on."""
+    whole = parse_trace(text)
+    ends = [block.end for block in whole.blocks if block.kind == "answer"]
+    verdict_end = whole.blocks[-1].end
+    for cut in range(len(text)):
+        trace = parse_trace(text[:cut])
+        complete = sum(end <= cut for end in ends)
+        expected = [(each.question, each.answer) for each in whole.cycles[:complete]]
+        assert expected == [(each.question, each.answer) for each in trace.cycles]
+        assert (whole.verdict if cut >= verdict_end else None) == trace.verdict
+        assert (cut < verdict_end) == ("no_verdict" in kinds(text[:cut]))
+
+
+T, Q, A = "<think>t</think>", "<question>q?</question>", "<answer>a</answer>"
+R, V = "<question>r?</question>", "<verification>Supported</verification>"
+GOOD = T + Q + A + T + R + A + T + V
+FAULTS: list[tuple[str, list[FaultKind]]] = [
+    (GOOD, []),
+    ("", ["no_opening_thought", "no_verdict", "no_question", "too_few_cycles"]),
+    ("Sure! " + GOOD, ["text_outside"]),
+    (GOOD + "\nDone.", ["text_outside"]),
+    (GOOD.replace(A + T, A + "so" + T, 1), ["text_outside"]),
+    (GOOD.replace("<answer>a</answer>", "<answer>a", 1), ["unclosed"]),
+    (GOOD.replace("<question>q?</question>", "<question>q?", 1), ["unclosed"]),
+    (GOOD.replace("</answer>", "</question>", 1), ["unclosed", "stray_close"]),
+    (GOOD.replace(T + V, T + "</think>" + V), ["stray_close"]),
+    (GOOD.replace("t</think>", "t<think>u</think>", 1), ["unclosed"]),
+    (GOOD.replace("<think>t", "<think>t <Answer> u", 1), ["malformed_tag"]),
+    (GOOD.replace("<think>t", "<think>t < /think> u", 1), ["malformed_tag"]),
+    (GOOD.replace("<think>t", "<think>t <answer id=1>", 1), ["malformed_tag"]),
+    (GOOD.replace("<think>t", "<think>t <answers> <b> a<b", 1), []),
+    (GOOD.removeprefix(T), ["no_opening_thought"]),
+    (GOOD.replace("<think>t</think>", "<think> </think>", 1), ["no_opening_thought", "empty"]),
+    (T + V, ["no_question", "too_few_cycles"]),
+    (T + Q + A + T + V, ["too_few_cycles"]),
+    (GOOD.replace(A, A + T + "<question>s?</question>", 1), ["unanswered"]),
+    (GOOD.replace(A, T + A, 1), ["unanswered", "answer_without_question", "too_few_cycles"]),
+    (GOOD.replace(Q, "", 1), ["answer_without_question", "too_few_cycles"]),
+    (GOOD.replace(A, A + A, 1), ["answer_without_question", "no_thought_after_answer"]),
+    (GOOD.replace(A + T, A, 1), ["no_thought_after_answer"]),
+    (GOOD.replace(A + T, A + "<think></think>", 1), ["no_thought_after_answer", "empty"]),
+    (GOOD.replace("<answer>a<", "<answer> <", 1), ["empty", "unanswered", "too_few_cycles"]),
+    (GOOD.replace("q?", "", 1), ["empty", "answer_without_question", "too_few_cycles"]),
+    (GOOD.replace("r?", "q?"), ["repeated_question"]),
+    (GOOD.removesuffix(V), ["no_verdict"]),
+    (GOOD.removesuffix("</verification>"), ["no_verdict", "unclosed"]),
+    (GOOD + V, ["several_verdicts", "not_last"]),
+    (GOOD + T, ["not_last"]),
+    (GOOD.replace("Supported", "not supported"), ["unknown_verdict"]),
+    (GOOD.replace("Supported", ""), ["unknown_verdict", "empty"]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FAULTS)
+def test_each_fault_is_named_and_no_other(text: str, expected: list[FaultKind]):
+    """One thing wrong gives its own fault and nothing else: conditions stay independent."""
+    assert sorted(expected) == sorted(kinds(text))
+
+
+def test_every_fault_is_in_the_table():
+    """A fault that no example shows would be a fault that nobody has seen."""
+    assert set(get_args(FaultKind)) == {kind for _, expected in FAULTS for kind in expected}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("x " + GOOD, "text_outside", "x"),
+        (GOOD.replace("q?", "q? <Answer>"), "malformed_tag", "<Answer>"),
+        (GOOD + T, "not_last", T),
+        (GOOD.replace("r?", "q?"), "repeated_question", Q),
+        (GOOD.replace(T + V, "</answer>" + V), "stray_close", "</answer>"),
+        (GOOD.replace("<answer>a</answer>", "<answer>a", 1), "unclosed", "<answer>a"),
+        (GOOD.replace("Supported", "Maybe"), "unknown_verdict", V.replace("Supported", "Maybe")),
+    ],
+)
+def test_a_fault_says_where(text: str, kind: FaultKind, expected: str):
+    """Its offsets cut out of the text just what is wrong."""
+    (fault,) = [fault for fault in parse_trace(text).faults if fault.kind == kind]
+    assert expected == text[fault.start : fault.end]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Supported", "Supported"),
+        (" REFUTED\n", "Refuted"),
+        ("\trefuted", "Refuted"),
+        ("not supported", None),
+        ("unsupported", None),
+        ("Supported.", None),
+        ("**Supported**", None),
+        ("Supported or Refuted", None),
+        ("[Supported]", None),
+        ("Supported\nRefuted", None),
+        ("", None),
+    ],
+)
+def test_a_verdict_is_a_label_and_nothing_more(text: str, expected: str | None):
+    """Equality after trimming and case folding; never a part of a longer text."""
+    assert expected == read_verdict(text)
+    assert expected == parse_trace(f"{T}<verification>{text}</verification>").verdict
+
+
+def test_two_different_verdicts_are_none():
+    """The same label twice is one verdict; an unclosed or unknown one does not vote."""
+    other = "<verification>refuted</verification>"
+    assert parse_trace(V + other).verdict is None
+    assert "Supported" == parse_trace(V + "<verification> SUPPORTED </verification>").verdict
+    assert "Supported" == parse_trace("<verification>Refuted" + V).verdict
+    assert "Supported" == parse_trace(V + "<verification>maybe</verification>").verdict
+
+
+def test_an_answer_that_another_tag_cuts_is_kept():
+    """Its end is known; only an answer that the end of the text cuts is lost."""
+    assert (Cycle("q?", "a", "t"),) == parse_trace(f"{Q}<answer>a{T}").cycles
+    assert (Cycle("q?", "a"),) == parse_trace(f"{Q}<answer>a</question>{R}").cycles
+    assert () == parse_trace(f"{Q}<answer>a").cycles
+
+
+@LAW
+@given(part, st.text("\n\t ", min_size=1, max_size=2))
+def test_an_untrimmed_text_cannot_be_written(text: str, space: str):
+    """Blocks are trimmed when read, so such a trace would not come back."""
+    assume((space + text).strip() == text)
+    untrimmed = Trace((Block("think", space + text, 0, 0),), (), None, (), None)
+    with pytest.raises(ValueError, match="no text reads as this think block"):
+        write_trace(untrimmed)
+
+
+@pytest.mark.parametrize(
+    "unit", ["<", "< ", "</", "<think>", "</think>", "<answer ", *NEAR, "\ud800\0"]
+)
+def test_time_grows_with_length_and_no_faster(unit: str):
+    """A megabyte of anything takes seconds at worst; a quadratic scan would take hours."""
+    started = time.perf_counter()
+    parse_trace(unit * (1_000_000 // len(unit)))
+    parse_trace("<" + " " * 1_000_000 + "think")
+    assert time.perf_counter() - started < 20

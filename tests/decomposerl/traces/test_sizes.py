@@ -1,0 +1,150 @@
+"""Traces of any shape are scored in time that grows with their length, not with its square.
+
+Four times the text takes less than ten times the processor time; a second is always allowed.
+"""
+
+from time import process_time
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.traces.citations import citations
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.rollout import Rollout
+from resources.judge.rule_judge import RuleJudge
+from resources.judge.scoring import score_rollouts
+
+CLAIM = "Ilva Marrek opened the Torbeck bridge in 1921."
+EVIDENCE = "Ilva Marrek opened it in 1921.\n| Name | Year |\n| Ilva | 1921 |\n| Torbeck | 1930 |"
+EVERY = RewardSettings(weights={reward.name: 1.0 for reward in REWARDS})
+UNITS = {
+    "one word": "a",
+    "commas": ",",
+    "abstentions": "I don't know. ",
+    "one number": "7",
+    "dates": "3 May 1921 ",
+    "decimals": "1,",
+    "ranges": "1-",
+    "table rows": "| {i} | w{i} |\n",
+    "pipes": "|",
+    "quotation marks": '"',
+    "quotations": '"Ilva opened w{i}" ',
+    "open quotations": "“a ",
+    "brackets": "[(",
+    "angles": "<",
+    "near tags": "< Think x",
+    "tags that open": "<think>",
+    "tags that close": "</answer>",
+    "nested tags": "<question><answer>",
+    "spaces": " ",
+    "line breaks": "\n",
+    "combining": "\u0301",
+    "ligatures": "\ufdfa",
+    "stops": "w{i}. ",
+    "initials": "A. ",
+    "lists": "{i}. Ilva w{i}\n",
+    "equal words": "Ilva ",
+    "words": "w{i}q ",
+    "equal sentences": "Ilva Marrek opened the Torbeck bridge in 1921. ",
+    "sentences": "Ilva opened the bridge w{i} in {i}. ",
+    "denials": "not w{i}. ",
+    "pairs": "A and B, ",
+    "names": "W{i} and ",
+    "between": "between A and B ",
+    "questions": "Who opened w{i}? ",
+    "clauses": "w{i}; ",
+}
+PLACES = ("answer", "question", "thought", "trace", "evidence", "claim")
+
+
+class OneVector:
+    """Every question has the same vector."""
+
+    engine = "one"
+
+    def embed(self, texts: list[str]) -> NDArray[np.float32]:
+        """Unit vectors, one a text."""
+        return np.ones((len(texts), 1), np.float32)
+
+
+def text(unit: str, length: int) -> str:
+    one = len(unit.format(i=0))
+    return "".join(unit.format(i=i) for i in range(length // one + 1))[:length]
+
+
+def rollout(place: str, unit: str, length: int) -> Rollout:
+    long = text(unit, length)
+    parts = {"answer": "It was Ilva.", "question": "Who opened it?", "thought": "Yes."}
+    parts = {name: long if name == place else one for name, one in parts.items()}
+    trace = (
+        "<think>{thought}</think><question>{question}</question><answer>{answer}</answer>"
+        "<think>x</think><verification>Supported</verification>"
+    ).format_map(parts)
+    claim, evidence = long if place == "claim" else CLAIM, long if place == "evidence" else EVIDENCE
+    return Rollout("g", 0, claim, evidence, parse_trace(long if place == "trace" else trace))
+
+
+def scored(one: Rollout) -> None:
+    score_rollouts([one], RuleJudge(), OneVector(), EVERY)
+
+
+def seconds(act: object) -> float:
+    started = process_time()
+    act()  # type: ignore[operator]
+    return process_time() - started
+
+
+def assert_linear(small: object, large: object) -> None:
+    least = min(seconds(small), seconds(small))
+    assert seconds(large) < 10 * least + 1
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("shape", UNITS)
+def test_scoring_takes_linear_time(shape: str, place: str):
+    """Whatever is repeated, wherever it stands."""
+    short = 4_000 if place == "claim" else 16_000
+    scored(rollout(place, UNITS[shape], 1_000))
+    small, large = (rollout(place, UNITS[shape], length) for length in (short, 4 * short))
+    assert_linear(lambda: scored(small), lambda: scored(large))
+
+
+def asked(cycles: int) -> Rollout:
+    body = "".join(
+        f"<question>Who opened bridge {i}?</question><answer>Ilva opened bridge {i} in {i + 1800}."
+        "</answer><think>x</think>"
+        for i in range(cycles)
+    )
+    return Rollout("g", 0, CLAIM, EVIDENCE, parse_trace(f"<think>x</think>{body}"))
+
+
+def test_many_questions_are_judged_in_seconds():
+    """Every answer is left out once, so texts grow with the square; what is said is read once."""
+    scored(asked(10))
+    assert seconds(lambda: scored(asked(1_000))) < 60
+
+
+@pytest.mark.parametrize("shape", ["sentences", "denials", "stops", "words", "table rows"])
+def test_a_long_answer_about_long_evidence_takes_linear_time(shape: str):
+    """Both grow; the answer says the evidence in another order, or half of it."""
+
+    def both(length: int) -> Rollout:
+        long = rollout("answer", UNITS[shape], length)
+        evidence = text(UNITS[shape], length)[length // 3 :]
+        return Rollout("g", 0, CLAIM, evidence, long.trace)
+
+    scored(both(1_000))
+    small, large = both(12_000), both(48_000)
+    assert_linear(lambda: scored(small), lambda: scored(large))
+
+
+@pytest.mark.parametrize("shape", ["quotations", "quotation marks", "open quotations", "words"])
+def test_quotations_are_located_in_linear_time(shape: str):
+    """``--questions`` looks up at most so many quotations, each in bounded stretches."""
+    citations('"a b c"', EVIDENCE)
+    answers = [text(UNITS[shape], length) for length in (16_000, 64_000)]
+    small, large = (lambda one=one: citations(one, one[::-1] + one) for one in answers)
+    assert_linear(small, large)

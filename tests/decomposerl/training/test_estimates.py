@@ -1,0 +1,227 @@
+"""What a run will take: lengths of prompts, judge calls, memory and disk."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from peft import LoraConfig, get_peft_model
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from decomposerl.judge.plan import plan
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.rollout import Rollout
+from decomposerl.training.estimate import (
+    PAPER_CLAIMS,
+    Amounts,
+    ClaimFacts,
+    JudgeTokens,
+    amounts,
+    calls_a_rollout,
+    disk_bytes,
+)
+from decomposerl.training.experiments import PAPER_7B, experiment
+from decomposerl.training.memory import ModelShape, memory_of, shape_of
+from decomposerl.training.token_report import BY_SOURCE, LENGTHS, token_report
+from resources.training.trl_settings import lora_arguments
+from strategies import LAW
+
+QWEN_7B = {
+    "model_type": "qwen2",
+    "hidden_size": 3_584,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 28,
+    "num_key_value_heads": 4,
+    "intermediate_size": 18_944,
+    "vocab_size": 152_064,
+    "tie_word_embeddings": False,
+}
+QWEN_3B = QWEN_7B | {
+    "hidden_size": 2_048,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "intermediate_size": 11_008,
+    "vocab_size": 151_936,
+    "tie_word_embeddings": True,
+}
+GIB = 2**30
+
+
+def test_the_papers_run_asks_about_a_million_times():
+    """5,464 steps of 16 completions, each 4 x 2.63 + 1 calls."""
+    found = amounts(PAPER_7B, PAPER_CLAIMS)
+    assert (5_464, 87_424, 10_928) == (found.steps, found.completions, found.prompts)
+    assert (1_007_124, 229_925) == (found.judge_calls, found.questions)
+    assert found.hours is None
+    assert 6.07 == pytest.approx(amounts(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
+
+
+CYCLE = "<question>Q{n}?</question><answer>a{n} is.</answer><think>t</think>"
+TRACE = "<think>t</think>{}<verification>Supported</verification>".format(
+    "".join(CYCLE.format(n=n) for n in (1, 2, 3))
+)
+
+
+def test_the_calls_of_a_rollout_are_those_that_the_plan_makes():
+    """For three questions the bound is what the judge plan really holds, task by task."""
+    planned = plan([Rollout("g", 0, "A claim.", "A document.", parse_trace(TRACE))])
+    made = pl.Series([call.task for call in planned.calls]).value_counts()
+    assert dict(made.rows()) == calls_a_rollout(PAPER_7B, 3.0)
+    assert 13.0 == sum(calls_a_rollout(PAPER_7B, 3.0).values())
+
+
+@pytest.mark.parametrize(
+    ("off", "calls"),
+    [
+        ((), 13),
+        (("necessity",), 10),
+        (("coverage",), 13),
+        (("joint",), 4),
+        (("coverage", "necessity"), 9),
+        (("coverage", "necessity", "joint"), 0),
+    ],
+)
+def test_what_no_reward_reads_is_not_asked(off: tuple[str, ...], calls: int):
+    """Necessity needs the leave-one-out sets, joint quality the questions; both share coverage."""
+    settings = RewardSettings(weights=dict.fromkeys(off, 0.0))
+    assert calls == sum(calls_a_rollout(replace(PAPER_7B, rewards=settings), 3.0).values())
+
+
+@LAW
+@given(st.integers(1, 9_000), st.floats(2, 20), st.floats(0, 9_000), st.floats(1, 90))
+def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: float):
+    """Tokens are those of all calls together, and every number follows from the steps."""
+    facts = ClaimFacts(claims, questions, evidence, claim)
+    lengths = JudgeTokens(question=1.0, answer=1.0, around=0.0, reply=2.0)
+    found = amounts(PAPER_7B, facts, lengths, 1.0)
+    assert found.completions == 16 * found.steps == 8 * found.prompts
+    assert 2 * found.judge_calls == found.judge_completion_tokens
+    one = (questions + 1) * (claim + questions) + questions * (claim + 1)
+    one += questions * (2 * evidence + 3)
+    assert found.judge_prompt_tokens == pytest.approx(found.completions * one, abs=1)
+
+
+def test_a_batch_used_twice_is_sampled_once():
+    """With two iterations half of the steps sample nothing new: as many rollouts, more steps."""
+    once = amounts(PAPER_7B, PAPER_CLAIMS)
+    twice = replace(PAPER_7B, grpo=replace(PAPER_7B.grpo, iterations=2))
+    found = amounts(twice, PAPER_CLAIMS)
+    assert (10_928, 87_424) == (found.steps, found.completions)
+    assert replace(once, steps=10_928) == found
+
+
+def test_a_batch_that_is_begun_is_sampled_whole():
+    """Three steps at two iterations read two batches."""
+    chosen = replace(PAPER_7B.optimization, steps=3)
+    recipe = replace(PAPER_7B, optimization=chosen, grpo=replace(PAPER_7B.grpo, iterations=2))
+    assert (3, 32) == (
+        amounts(recipe, PAPER_CLAIMS).steps,
+        amounts(recipe, PAPER_CLAIMS).completions,
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters", "adapter"),
+    [(QWEN_7B, 7_615_616_512, 161_480_704), (QWEN_3B, 3_085_938_688, 119_734_272)],
+)
+def test_a_model_has_the_parameters_its_card_states(
+    config: dict[str, object], parameters: int, adapter: int
+):
+    """Qwen2.5-7B and 3B, whose counts are public, and their adapters of rank 64."""
+    shape = shape_of(config)
+    assert (parameters, adapter) == (shape.parameters, shape.adapter(PAPER_7B.lora))
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft asks
+def test_a_shape_counts_the_weights_of_a_real_model():
+    """Parameters and adapter equal those of a small Qwen2 that transformers and peft build."""
+    config = Qwen2Config(
+        hidden_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=48,
+        vocab_size=100,
+        tie_word_embeddings=True,
+    )
+    model, shape = Qwen2ForCausalLM(config), shape_of(config.to_dict())
+    assert sum(weight.numel() for weight in model.parameters()) == shape.parameters
+    adapted = get_peft_model(model, LoraConfig(**lora_arguments(PAPER_7B.lora)))
+    trained = sum(w.numel() for w in adapted.parameters() if w.requires_grad)
+    assert trained == shape.adapter(PAPER_7B.lora)
+
+
+def test_the_papers_run_fits_one_large_card():
+    """Weights 14.2 GiB and cache 14 GiB by arithmetic; all of it in 80 GiB, and less on two."""
+    memory = memory_of(shape_of(QWEN_7B), PAPER_7B)
+    assert 14.2 == pytest.approx(memory.weights / GIB, abs=0.05)
+    assert 16 * 16_000 * 2 * 28 * 512 * 2 == memory.cache
+    assert memory.weights < memory.total < 80 * GIB
+    assert memory_of(shape_of(QWEN_7B), PAPER_7B, 2).total < memory.total
+    assert memory_of(shape_of(QWEN_7B), PAPER_7B, checkpointing=False).total > 2 * memory.total
+
+
+def test_a_shape_reads_other_decoders_of_the_kind():
+    """A head width of its own, no grouped heads and no biases, as Llama and Qwen3 have them."""
+    other = {"model_type": "llama", "head_dim": 128, "num_key_value_heads": None}
+    shape = shape_of(QWEN_3B | other)
+    assert ModelShape(2_048, 36, 2_048, 2_048, 11_008, 151_936, tied=True, biases=False) == shape
+
+
+def test_disk_holds_checkpoints_rollouts_and_calls():
+    """One checkpoint more than is kept, each with both moments; nothing of a run of no step."""
+    found = disk_bytes(amounts(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
+    assert 3 * 3 * 4 * 161_480_704 == found["checkpoints"]
+    assert 87_424 * 700 * 2 == found["rollouts"]
+    nothing = disk_bytes(Amounts(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
+    assert {0} == set(nothing.values())
+
+
+def test_an_ablation_without_the_judge_costs_less():
+    """Removing necessity saves n calls a rollout, halving the epochs half of all."""
+    whole = amounts(PAPER_7B, PAPER_CLAIMS).judge_calls
+    without = amounts(experiment("no_necessity"), PAPER_CLAIMS).judge_calls
+    assert round(87_424 * 2.63) == whole - without
+    assert whole == 2 * amounts(experiment("one_epoch"), PAPER_CLAIMS).judge_calls
+
+
+def lengths_of(*rows: tuple[str, str, int]) -> pl.DataFrame:
+    return pl.DataFrame(rows, LENGTHS, orient="row")
+
+
+def test_the_report_names_who_is_too_long():
+    """By source and for all: quantiles, the longest claim, and those above the limit."""
+    report = token_report(
+        lengths_of(("b", "wice", 90), ("a", "wice", 90), ("c", "hover", 10), ("d", "hover", 101)),
+        limit=100,
+    )
+    assert [("d", "hover", 101)] == report.too_long.rows()
+    rows = {row["source"]: row for row in report.by_source.iter_rows(named=True)}
+    assert ["hover", "wice", "all"] == list(rows)
+    assert (2, 1, 10, 101, "d") == tuple(
+        rows["hover"][name] for name in ("claims", "too_long", "q0", "q100", "longest")
+    )
+    assert (0, "a") == (rows["wice"]["too_long"], rows["wice"]["longest"])
+    assert (4, 1, 90) == tuple(rows["all"][name] for name in ("claims", "too_long", "q50"))
+
+
+@LAW
+@given(
+    st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 50)), max_size=30),
+    st.integers(0, 50),
+)
+def test_sources_add_up_to_all(rows: list[tuple[str, int]], limit: int):
+    """Counts of the sources sum to those of all; a length at the limit is short enough."""
+    named = [(f"{i:03}", source, tokens) for i, (source, tokens) in enumerate(rows)]
+    report = token_report(lengths_of(*named), limit)
+    assert report.by_source.schema == BY_SOURCE
+    assert report.too_long.height == sum(tokens > limit for _, tokens in rows)
+    *sources, whole = report.by_source.rows(named=True) if rows else [{"claims": 0, "too_long": 0}]
+    for name in ("claims", "too_long"):
+        assert whole[name] == sum(source[name] for source in sources)
+    for row in report.by_source.rows(named=True):
+        quantiles = [row[name] for name in BY_SOURCE if name.startswith("q")]
+        assert sorted(quantiles) == quantiles

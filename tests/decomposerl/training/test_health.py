@@ -1,0 +1,154 @@
+"""Health rules: what each one says of a history, and laws of all of them."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decomposerl.training.health import RULES, Finding, HealthSettings, check, news, spread_key
+from strategies import LAW
+
+SHORT = HealthSettings(window=4)
+Steps = Sequence[Mapping[str, float | None]]
+
+
+def steady(**measures: float | None) -> list[dict[str, float | None]]:
+    """Six steps that all measure the same."""
+    return [dict(measures) for _ in range(6)]
+
+
+def spreads(**of: float) -> list[dict[str, float | None]]:
+    return [{spread_key(name): value for name, value in of.items()} for _ in range(6)]
+
+
+def questions(*asked: float) -> list[dict[str, float | None]]:
+    return [{"questions": value} for value in asked]
+
+
+TABLE = {
+    "nothing measured": (steady(), []),
+    "some groups alike": (steady(zero_spread_groups=0.5), []),
+    "most groups alike": (steady(zero_spread_groups=0.6), [("zero_spread_groups", False)]),
+    "all groups alike": (steady(zero_spread_groups=1.0), [("zero_spread_groups", True)]),
+    "few truncated": (steady(truncated=0.19), []),
+    "many truncated": (steady(truncated=0.2), [("truncated", False)]),
+    "nearly all truncated": (steady(truncated=0.95), [("truncated", True)]),
+    "a judge that fails now and then": (steady(judge_failures=0.01), []),
+    "a judge that fails too often": (steady(judge_failures=0.03), [("judge_failures", False)]),
+    "a judge beyond the limit": (steady(judge_failures=0.05), [("judge_failures", True)]),
+    "rewards in balance": (spreads(format=0.3, coverage=0.4, joint=0.2), []),
+    "one reward alone": (spreads(format=0.3), []),
+    "no reward moves": (spreads(format=0.0, coverage=0.0), []),
+    "one reward dominates": (spreads(format=0.1, coverage=0.9), [("dominating_reward", False)]),
+    "the total is no reward": (spreads(format=0.1, joint=0.1, total=5.0), []),
+    "the count holds": (questions(3, 3, 3, 3, 4, 4, 4, 4), []),
+    "the count grows": (questions(3, 3, 3, 3, 5, 5, 5, 5), [("question_drift", False)]),
+    "the count falls": (questions(3, 3, 3, 3, 1, 1, 1, 1), [("question_drift", False)]),
+    "from no questions to some": (
+        questions(0, 0, 0, 0, 1, 1, 1, 1),
+        [("question_drift", False)],
+    ),
+    "twice n*": (steady(questions=6.0, n_star=3.0), []),
+    "more than twice n*": (steady(questions=7.0, n_star=3.0), [("question_count", False)]),
+    "less than half n*": (steady(questions=1.0, n_star=3.0), [("question_count", False)]),
+    "pseudo-labels that teach": (steady(pseudo_label_agreement=0.6), []),
+    "pseudo-labels like a coin": (
+        steady(pseudo_label_agreement=0.5),
+        [("pseudo_label_agreement", False)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("history", "expected"), TABLE.values(), ids=TABLE.keys())
+def test_each_rule_at_its_bound(history: Steps, expected: list[tuple[str, bool]]):
+    """A rule speaks from its bound on, stops from its second bound on, and is alone in it."""
+    assert expected == [(found.rule, found.stop) for found in check(history, SHORT)]
+
+
+def test_truncations_that_are_not_masked_never_stop():
+    """Unmasked truncated completions still teach; the rule warns."""
+    history = steady(truncated=1.0)
+    (finding,) = check(history, HealthSettings(window=4, mask_truncated=False))
+    assert not finding.stop
+    assert "masked" not in finding.message
+
+
+def test_the_message_carries_the_number():
+    """A person reads the share and the window, not a rule's name."""
+    (finding,) = check(steady(zero_spread_groups=0.75), SHORT)
+    assert "75%" in finding.message
+    assert "4 steps" in finding.message
+
+
+def test_a_bad_start_that_is_over_is_not_a_finding():
+    """Only the window counts: early steps that were all alike do not stop a run that moves."""
+    history = steady(zero_spread_groups=1.0) + steady(zero_spread_groups=0.1)
+    assert [] == check(history, SHORT)
+
+
+def test_news_are_said_once_and_again_when_they_become_worse():
+    """The same warning is not news; a warning that turned into a stop is."""
+    warning, stop = Finding("truncated", "a"), Finding("truncated", "b", stop=True)
+    assert [warning] == news([warning], [])
+    assert [] == news([Finding("truncated", "other words")], [warning])
+    assert [stop] == news([stop], [warning])
+
+
+shares = st.floats(0, 1) | st.none() | st.just(math.nan)
+keys = (
+    *("zero_spread_groups truncated judge_failures pseudo_label_agreement").split(),
+    *("questions n_star").split(),
+    *(spread_key(name) for name in ("format", "coverage", "joint", "total")),
+)
+histories = st.lists(st.dictionaries(st.sampled_from(keys), shares), max_size=12)
+
+
+@LAW
+@given(histories)
+def test_one_finding_a_rule_in_the_order_of_rules(history: Steps):
+    """Any history gives at most one finding a rule, in the published order, and no error."""
+    places = [RULES.index(found.rule) for found in check(history, SHORT)]
+    assert sorted(set(places)) == places
+
+
+@LAW
+@given(histories)
+def test_silence_before_the_window_is_full(history: Steps):
+    """Fewer steps than the window say nothing, whatever they hold."""
+    assert [] == check(history[:3], SHORT)
+
+
+@LAW
+@given(histories)
+def test_a_step_that_measured_nothing_is_as_one_without_the_key(history: Steps):
+    """None and NaN count as missing, never as zero."""
+    told = [
+        {key: value for key, value in step.items() if value is not None and math.isfinite(value)}
+        for step in history
+    ]
+    assert check(history, SHORT) == check(told, SHORT)
+
+
+@LAW
+@given(histories, st.integers(0, 3))
+def test_worse_never_stops_less(history: Steps, place: int):
+    """Raising a share in the window keeps every stop on that share."""
+    for key in ("zero_spread_groups", "truncated", "judge_failures"):
+        worse = [dict(step) for step in history]
+        if len(worse) >= 4 and worse[-1 - place].get(key) is not None:
+            worse[-1 - place][key] = 1.0
+        before = {found.rule for found in check(history, SHORT) if found.stop}
+        after = {found.rule for found in check(worse, SHORT) if found.stop}
+        assert before <= after
+
+
+@LAW
+@given(histories)
+def test_steps_of_the_window_in_any_order(history: Steps):
+    """Within the window order does not matter."""
+    turned = [*history[:-4], *reversed(history[-4:])]
+    if len(history) < 8:
+        return
+    assert [f.rule for f in check(history, SHORT)] == [f.rule for f in check(turned, SHORT)]

@@ -1,0 +1,259 @@
+"""The house's rules that a linter does not know: budgets, borders, what loading costs."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from project import ROOT
+
+PACKAGES = ("dagster_project", "assets", "resources", "sample", "decomposerl")
+MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+HEAVY = (
+    "torch",
+    "spacy",
+    "vllm",
+    "sentence_transformers",
+    "transformers",
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "numba",
+    "datasketch",
+    "huggingface_hub",
+    "datasets",
+    "apricot",
+)
+DOMAIN_IMPORTS = {
+    # this project
+    "decomposerl",
+    # frames, arrays, settings
+    "polars",
+    "numpy",
+    "pydantic",
+    # engines of single functions, imported inside them
+    "datasketch",
+    "sklearn",
+    "scipy",
+    "matplotlib",
+    "PIL",
+    "numba",
+    "threadpoolctl",
+    "torch",
+}
+FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES = 300, 400, 40
+LOAD_SECONDS = 3.0
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def in_repo(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), filename=str(path))
+
+
+def functions(tree: ast.AST) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def public_definitions(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Public functions and classes of a module, and the public methods of those classes."""
+    for node in body:
+        if not isinstance(node, Function | ast.ClassDef) or node.name.startswith("_"):
+            continue
+        yield prefix + node.name, node
+        if isinstance(node, ast.ClassDef):
+            yield from public_definitions(node.body, f"{node.name}.")
+
+
+def load_definitions(*, block: bool) -> tuple[set[str], float]:
+    """Import the definitions in a fresh process: heavy modules loaded, processor seconds.
+
+    ``block`` makes every heavy module look as if it were not installed. Processor time is
+    what the load takes on an idle machine, whatever else this one is doing.
+    """
+    code = f"""
+import sys, time
+heavy = {HEAVY!r}
+if {block}:
+    sys.modules.update(dict.fromkeys(heavy))
+import dagster_project.definitions
+print("\\n" + str(time.process_time()))
+print(*(name for name in heavy if sys.modules.get(name) is not None))
+"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    *_, seconds, loaded = done.stdout.split("\n")[:-1]
+    return set(loaded.split()), float(seconds)
+
+
+def test_definitions_load_without_any_engine():
+    """Importing the definitions loads no engine library even where all are installed."""
+    loaded, _ = load_definitions(block=False)
+    assert set() == loaded
+
+
+def test_definitions_load_fast_where_no_engine_is_installed():
+    """With every engine library missing, the best of three loads takes under three seconds."""
+    assert LOAD_SECONDS > min(load_definitions(block=True)[1] for _ in range(3))
+
+
+@pytest.mark.parametrize("path", [*MODULES, *TESTS], ids=in_repo)
+def test_files_and_functions_stay_within_the_budget(path: Path):
+    """No file is longer than 300 lines (a test file 400) and no function longer than 40."""
+    text = path.read_text("utf-8")
+    too_long = {
+        f"{node.name}:{node.lineno}": lines
+        for node in functions(ast.parse(text))
+        if (lines := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES
+    }
+    assert {} == too_long
+    assert len(text.splitlines()) <= (TEST_FILE_LINES if path in TESTS else FILE_LINES)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=in_repo)
+def test_every_module_says_what_it_is(path: Path):
+    """Every module of the four packages opens with a docstring."""
+    assert ast.get_docstring(parsed(path))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)
+def test_every_public_name_of_the_domain_is_documented(path: Path):
+    """Each public function, class and method of ``decomposerl`` has a docstring."""
+    bare = [n for n, node in public_definitions(parsed(path).body) if not ast.get_docstring(node)]
+    assert [] == bare
+
+
+@pytest.mark.parametrize("path", TESTS, ids=in_repo)
+def test_every_test_says_what_must_hold(path: Path):
+    """Each test has a docstring; together they read as the specification."""
+    tests = (node for node in functions(parsed(path)) if node.name.startswith("test_"))
+    assert [] == [node.name for node in tests if not ast.get_docstring(node)]
+
+
+@pytest.mark.parametrize("path", TESTS, ids=in_repo)
+def test_nothing_is_patched(path: Path):
+    """Tests use hand-written fakes: no mock library and no patching fixture."""
+    tree = parsed(path)
+    arguments = {arg.arg for node in functions(tree) for arg in node.args.args}
+    assert set() == arguments & {"monkeypatch", "mocker"}
+    assert [] == [name for name in imported(tree) if name.startswith(("unittest.mock", "mock"))]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)
+def test_the_domain_imports_only_what_is_listed(path: Path):
+    """A new dependency of ``decomposerl`` is a decision, taken in this file's list."""
+    roots = {name.split(".")[0] for name in imported(parsed(path))}
+    assert set() == roots - DOMAIN_IMPORTS - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)
+def test_the_domain_asks_no_clock_and_opens_no_file(path: Path):
+    """No ``now``, ``today``, ``open`` or ``print`` call: what a function needs is an argument.
+
+    ``jit`` alone reads files: the package's own loops, to know when machine code is stale.
+    """
+    calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
+    named = {f.attr for f in calls if isinstance(f, ast.Attribute)}
+    plain = {f.id for f in calls if isinstance(f, ast.Name)}
+    reading = {"read_text", "read_bytes", "write_text", "write_bytes"}
+    opening = {"open", "Path"}
+    if path.name == "jit.py":
+        reading, opening = set(), set()
+    assert set() == named & {"now", "today", "utcnow", *reading}
+    assert set() == plain & {"print", "input", *opening}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)
+def test_the_domain_draws_from_seeded_generators_only(path: Path):
+    """Of ``random`` the domain uses the seedable ``Random`` and no function of the module."""
+    used = {
+        node.attr
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "random"
+    }
+    assert used <= {"Random"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=in_repo)
+def test_only_profiles_reads_the_environment(path: Path):
+    """``os.environ`` and ``os.getenv`` stand in ``dagster_project/profiles.py`` alone."""
+    reads = {
+        node.attr if isinstance(node, ast.Attribute) else node.name
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.Attribute | ast.alias)
+    } & {"environ", "environb", "getenv", "getenvb"}
+    assert reads == set() or in_repo(path) == "dagster_project/profiles.py"
+
+
+def test_nothing_shadows_the_four_packages(tmp_path: Path):
+    """From another working directory the generic names still mean this project's folders."""
+    code = f"import {', '.join(PACKAGES)}\nfor m in ({', '.join(PACKAGES)}): print(m.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    expected = [str(ROOT / package / "__init__.py") for package in PACKAGES]
+    assert expected == done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("folder", "listed"), [("sources", "SOURCES"), ("benchmarks", "BENCHMARKS")]
+)
+def test_the_catalogue_lists_every_corpus_file(folder: str, listed: str):
+    """Each file beside the catalogue gives members of its list, and the list nothing else."""
+    catalogue = importlib.import_module("decomposerl.claims.catalogue")
+    kind = getattr(importlib.import_module("decomposerl.claims.source"), listed.title()[:-1])
+    members = []
+    for path in sorted((ROOT / "decomposerl/claims" / folder).glob("[!_]*.py")):
+        module = importlib.import_module(f"decomposerl.claims.{folder}.{path.stem}")
+        here = [value for value in vars(module).values() if isinstance(value, kind)]
+        assert here, f"{path.name} defines no {kind.__name__}"
+        members += here
+    names = [member.name for member in getattr(catalogue, listed)]
+    assert sorted({member.name for member in members}) == sorted(names)
+
+
+def test_the_funnel_catalogue_uses_every_step_file():
+    """Each file that makes a ``Step`` is imported by the funnel's catalogue."""
+    tree = parsed(ROOT / "decomposerl/funnel/catalogue.py")
+    used = set(imported(tree)) | {
+        f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    steps = [
+        f"decomposerl.funnel.{path.stem}"
+        for path in sorted((ROOT / "decomposerl/funnel").glob("[!_]*.py"))
+        if path.stem not in {"catalogue", "step"}
+        and any(name == "decomposerl.funnel.step" for name in imported(parsed(path)))
+    ]
+    assert steps
+    assert [] == [name for name in steps if name not in used]

@@ -1,0 +1,167 @@
+"""Each import contract of ``pyproject.toml`` holds, and is alive: a planted breach breaks it."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from project import ROOT
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+CONTRACTS = [contract["name"] for contract in PYPROJECT["tool"]["importlinter"]["contracts"]]
+SEEDS = {
+    "an undeclared folder": ("decomposerl/utils/__init__.py", '"""Odds."""\n', "The domain reads"),
+    "an undeclared step": ("decomposerl/funnel/stray.py", '"""Odd."""\n', "funnel step"),
+    "a step that knows a sibling": (
+        "decomposerl/funnel/overlap.py",
+        "import decomposerl.funnel.passages\n",
+        "funnel step",
+    ),
+    "a source that knows a sibling": (
+        "decomposerl/claims/sources/hover.py",
+        "import decomposerl.claims.sources.wice\n",
+        "Sources do not know each other",
+    ),
+    "a benchmark that knows a sibling": (
+        "decomposerl/claims/benchmarks/hover.py",
+        "import decomposerl.claims.benchmarks.wice\n",
+        "Benchmarks do not know each other",
+    ),
+    "an asset that imports an asset": (
+        "assets/funnel.py",
+        "import assets.sources\n",
+        "Assets meet through argument names",
+    ),
+    "the domain reaching up": (
+        "decomposerl/claims/load.py",
+        "def late():\n    import resources.store.parquet\n",
+        "never back",
+    ),
+    "dagster in the domain": ("decomposerl/claims/load.py", "import dagster\n", "no service"),
+    "a clock in the domain": ("decomposerl/funnel/step.py", "import time\n", "no service"),
+    "a late torch outside the kernels": (
+        "decomposerl/funnel/catalogue.py",
+        "def late():\n    import torch\n",
+        "kernels load torch",
+    ),
+    "a type that knows an adapter": (
+        "decomposerl/claims/labels.py",
+        "import decomposerl.claims.source\n",
+        "a corpus knows the types",
+    ),
+    "a kernel that reaches up": (
+        "decomposerl/kernels/matches.py",
+        "import decomposerl.kernels.set_join\n",
+        "Kernels build on each other",
+    ),
+    "a reward that knows a sibling": (
+        "decomposerl/rewards/joint.py",
+        "import decomposerl.rewards.coverage\n",
+        "A reward knows the type",
+    ),
+    "a baseline that knows a sibling": (
+        "decomposerl/baselines/cot.py",
+        "import decomposerl.baselines.simple\n",
+        "A baseline knows the type",
+    ),
+    "a block that knows the grammar": (
+        "decomposerl/traces/blocks.py",
+        "def late():\n    import decomposerl.traces.grammar\n",
+        "Traces: the grammar",
+    ),
+    "a call that knows the plan": (
+        "decomposerl/judge/call.py",
+        "def late():\n    import decomposerl.judge.plan\n",
+        "The judge: a plan",
+    ),
+    "a recipe's type that knows the recipes": (
+        "decomposerl/training/experiment.py",
+        "def late():\n    import decomposerl.training.experiments\n",
+        "Training in the domain",
+    ),
+    "an exam that knows the coach": (
+        "decomposerl/baselines/method.py",
+        "def late():\n    import decomposerl.rewards.composite\n",
+        "The exam does not know",
+    ),
+    "a list of systems that knows the leaderboard": (
+        "decomposerl/evaluation/systems.py",
+        "def late():\n    import decomposerl.evaluation.leaderboard\n",
+        "Evaluation: what is shown",
+    ),
+    "a caller's port that knows the runner": (
+        "resources/evaluation/caller.py",
+        "def late():\n    import resources.evaluation.runner\n",
+        "Asking for verdicts",
+    ),
+    "a checkpoint that knows the trainer": (
+        "resources/training/checkpoints.py",
+        "def late():\n    import resources.training.trainer\n",
+        "The trainer reads",
+    ),
+    "a profile that knows the definitions": (
+        "dagster_project/jobs.py",
+        "def late():\n    import dagster_project.definitions\n",
+        "The wiring reads",
+    ),
+    "a second door to the hub": (
+        "resources/corpora/pages.py",
+        "import huggingface_hub\n",
+        "One seam",
+    ),
+    "a network client in an asset": ("assets/funnel.py", "import requests\n", "through a resource"),
+}
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copy = tmp_path_factory.mktemp("tree")
+    for package in ("dagster_project", "assets", "resources", "decomposerl"):
+        skipped = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, copy / package, ignore=skipped)
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+def broken_contracts(tree: Path) -> set[str]:
+    """Names of the import contracts that ``lint-imports`` finds broken in a tree."""
+    command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache", "--no-logo"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    broken = set(re.findall(r"^(.+) BROKEN", done.stdout, re.MULTILINE))
+    assert (done.returncode == 0) == (not broken), done.stdout + done.stderr
+    assert "KEPT" in done.stdout, done.stdout + done.stderr
+    return broken
+
+
+def test_the_import_contracts_hold(tree: Path):
+    """The house as it stands breaks no contract."""
+    assert set() == broken_contracts(tree)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_seeded_violation_breaks_its_contract(tree: Path, seed: str):
+    """Each contract is alive: a planted violation breaks the contract that forbids it."""
+    name, text, fragment = SEEDS[seed]
+    target = tree / name
+    before = target.read_text("utf-8") if target.exists() else None
+    target.parent.mkdir(exist_ok=True)
+    target.write_text((before or "") + text, "utf-8")
+    try:
+        assert any(fragment in contract for contract in broken_contracts(tree))
+    finally:
+        if before is None:
+            target.unlink()
+        else:
+            target.write_text(before, "utf-8")
+        if not any(target.parent.iterdir()):
+            target.parent.rmdir()
+
+
+def test_every_contract_has_a_seed():
+    """No contract is taken on trust: for each one there is a violation that must break it."""
+    fragments = [fragment for _, _, fragment in SEEDS.values()]
+    assert [] == [name for name in CONTRACTS if not any(part in name for part in fragments)]

@@ -1,0 +1,213 @@
+"""The files around the code agree with the code: commands, instance, documents."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import get_args
+
+import dagster as dg
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from dagster_project.definitions import defs
+from dagster_project.engine_choices import ProfileName
+from dagster_project.profiles import profile_from_environment
+from decomposerl.claims.load import LoadSettings
+from decomposerl.funnel import settings as funnel_settings
+from project import ROOT
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+MAKE = shutil.which("make") or "make"
+TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def shell_lines(document: Path) -> list[str]:
+    """Commands in a document's ``sh`` blocks, continuation lines joined, comments cut."""
+    blocks = re.findall(r"```(?:sh|bash|console)\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    return [line.split("  #")[0].strip() for line in lines if line.strip()]
+
+
+def materialize_lines() -> list[str]:
+    everywhere = [line for document in DOCUMENTS for line in shell_lines(document)]
+    # A corpus of the reader's own is in no graph but his; test_generic_source runs those lines.
+    ours = [line for line in everywhere if "claims/bridge_notes" not in line]
+    return [line for line in ours if "asset materialize" in line]
+
+
+def option(words: list[str], *names: str) -> str:
+    return next(words[i + 1] for i, word in enumerate(words) if word in names)
+
+
+def settings_models() -> dict[str, type[BaseModel]]:
+    models = {
+        name: value
+        for name, value in vars(funnel_settings).items()
+        if isinstance(value, type) and issubclass(value, BaseModel) and value.model_fields
+    }
+    return {"LoadSettings": LoadSettings} | models
+
+
+def test_workspace_and_pyproject_name_the_same_module():
+    """``dagster -w workspace.yaml``, ``dg`` and ``make`` all load one code location."""
+    (entry,) = yaml.safe_load(read("workspace.yaml"))["load_from"]
+    project = PYPROJECT["tool"]["dg"]["project"]
+    assert entry["python_module"]["module_name"] == project["code_location_target_module"]
+
+
+def test_the_shipped_instance_sends_nothing_and_frees_its_pools(tmp_path: Path):
+    """Dagster accepts ``dagster.yaml``; telemetry is off; a dead run gives its slots back."""
+    shutil.copy(ROOT / "dagster.yaml", tmp_path)
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        assert instance.telemetry_enabled is False
+        assert instance.run_monitoring_enabled
+        assert instance.run_monitoring_settings["free_slots_after_run_end_seconds"] > 0
+        assert instance.global_op_concurrency_default_limit == 1
+
+
+def test_the_readme_names_the_commands_that_exist():
+    """Every ``make`` target in a document exists, and the README shows the three main ones."""
+    named = {
+        word
+        for document in DOCUMENTS
+        for word in re.findall(r"\bmake ([a-z]+)\b(?!\])", " ".join(shell_lines(document)))
+    }
+    assert named <= TARGETS
+    assert named >= {"demo", "test", "ui"}
+
+
+def test_make_help_lists_every_target():
+    """``make help`` is the Makefile's own head and names each target a person may call."""
+    shown = subprocess.run([MAKE, "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert TARGETS - {"help"} <= set(re.findall(r"make ([a-z]+)", shown.stdout))
+
+
+def test_make_says_which_python_it_needs(tmp_path: Path):
+    """Without a new enough interpreter ``make`` stops with one clear sentence and makes nothing."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    done = subprocess.run(
+        [MAKE, "demo", "PYTHON=no-such-python"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "Python 3.11 or newer is needed" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_ci_runs_make_test():
+    """``.ci/run`` is executable, stops at the first fault, and the workflow calls it."""
+    script = ROOT / ".ci/run"
+    assert script.stat().st_mode & 0o111
+    assert "set -euo pipefail" in script.read_text("utf-8")
+    assert "make test" in script.read_text("utf-8")
+    workflow = yaml.safe_load(read(".github/workflows/ci.yml"))
+    runs = [step.get("run", "") for step in workflow["jobs"]["check"]["steps"]]
+    assert ".ci/run" in runs
+    assert any("dagster asset materialize" in run for run in runs)
+
+
+@pytest.mark.filterwarnings("ignore:Parameter `include_sources`")  # Dagster's own parser warns
+@pytest.mark.parametrize("line", materialize_lines())
+def test_documented_selections_select_something(line: str):
+    """Each documented ``dagster asset materialize`` line names this module, assets and files."""
+    words = shlex.split(line)
+    chosen = dg.AssetSelection.from_string(option(words, "--select"))
+    keys = chosen.resolve(defs.resolve_asset_graph())
+    assert option(words, "-m") == "dagster_project.definitions"
+    assert keys
+    if "-c" in words:
+        config = yaml.safe_load(read(option(words, "-c")))
+        assert set(config.get("ops", {})) <= {key.to_python_identifier() for key in keys}
+
+
+def test_documents_link_to_files_that_exist():
+    """No relative link in a document is dead."""
+    dead = [
+        f"{document.name}: {target}"
+        for document in DOCUMENTS
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", document.read_text("utf-8"))
+        if not (document.parent / target).exists()
+    ]
+    assert [] == dead
+
+
+class Noted(Mapping[str, str]):
+    """An environment that remembers which variables it was asked for."""
+
+    def __init__(self, **variables: str) -> None:
+        self._variables, self.asked = variables, set[str]()
+
+    def __getitem__(self, name: str) -> str:
+        """Note the name; Mapping's other ways to ask come here too."""
+        self.asked.add(name)
+        return self._variables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names that are set."""
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        """How many are set."""
+        return len(self._variables)
+
+
+def test_every_environment_variable_is_documented(tmp_path: Path):
+    """``.env.example``, and the tables of README and GPU page, name what profiles read."""
+    known: set[str] = set()
+    for name in get_args(ProfileName):
+        environment = Noted(DECOMPOSERL_PROFILE=name, DECOMPOSERL_CORPORA=str(tmp_path))
+        profile_from_environment(environment)
+        known |= environment.asked
+    assert known
+    names = re.compile(r"\b(?:DECOMPOSERL|OPENAI)_[A-Z_]+\b")
+    assert set(names.findall(read(".env.example"))) == known
+    tables = read("README.md") + read("docs/running-on-gpus.md")
+    assert set(re.findall(rf"\| `({names.pattern})` \|", tables)) == known
+
+
+def test_every_reading_of_the_paper_names_a_setting_that_exists():
+    """Each ``XSettings.field`` in the page on readings is a field of that model."""
+    models = settings_models()
+    cited = re.findall(r"\b(\w+Settings)\.(\w+)", read("docs/paper-readings.md"))
+    assert cited
+    assert [] == [(n, f) for n, f in cited if f not in models[n].model_fields]
+
+
+def test_every_setting_has_its_reading():
+    """Each setting of the funnel and of loading is explained on the page on readings."""
+    words = set(re.findall(r"\w+", read("docs/paper-readings.md")))
+    fields = {field for model in settings_models().values() for field in model.model_fields}
+    assert set() == fields - words
+
+
+def test_every_setting_says_what_it_is():
+    """Each field has a description, because the Dagster launchpad shows nothing else."""
+    bare = [
+        f"{name}.{field}"
+        for name, model in settings_models().items()
+        for field, info in model.model_fields.items()
+        if not info.description
+    ]
+    assert [] == bare
+
+
+def test_licence_and_citation_agree_with_the_package():
+    """The licence is Apache-2.0 in all three places and the citation names the paper."""
+    citation = yaml.safe_load(read("CITATION.cff"))
+    assert "Apache License" in read("LICENSE")
+    assert PYPROJECT["project"]["license"] == citation["license"] == "Apache-2.0"
+    assert PYPROJECT["project"]["version"] == citation["version"]
+    assert citation["preferred-citation"]["title"].startswith("DecomposeRL: Learning to Ask")

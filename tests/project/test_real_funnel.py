@@ -1,0 +1,220 @@
+"""The funnel on the real corpora: exact counts, the law, no leak, and planted leaks found."""
+
+import json
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import Profile
+from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, source_of
+from decomposerl.claims.load import LoadSettings, load_benchmark
+from decomposerl.funnel.catalogue import STAGES
+from decomposerl.funnel.conservation import broken_rules
+from decomposerl.kernels.set_join import cross_matches
+from decomposerl.kernels.text_scan import content_words, normalise_claim, words
+from project import ROOT
+from resources.corpora.folder import FolderCorpora
+from resources.embedder.resource import EmbedderResource
+from resources.store.parquet import DataFolder
+
+CORPORA = ROOT.parent / "shared" / "corpora"
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not CORPORA.is_dir(), reason="the real corpora are not on this machine"),
+    pytest.mark.timeout(1_800),  # the shared run embeds 17,131 texts: minutes on an old processor
+]
+
+BUDGET = 150
+COUNTS = {
+    "hover": 3278,
+    "feverous": 2962,
+    "foolmetwice": 1169,
+    "scitab": 868,
+    "scifact": 773,
+    "pubmedclaim": 445,
+    "wice": 158,
+    "pubhealthtab": 152,
+    "pubhealth": 105,
+}
+SPLIT_BY_DOCUMENT = ("hover", "feverous", "foolmetwice", "wice", "pubmedclaim", "pubhealth")
+PER_KIND = 120
+TOML = """
+[source]
+name = "planted"
+title = "Test claims among the training claims"
+domain = "Wiki"
+license = "as the benchmarks"
+terms = "for this test only"
+homepage = "https://example.org"
+
+[files]
+train = ["planted/claims.jsonl"]
+
+[columns]
+id = "id"
+claim = "claim"
+evidence = "passages"
+label = "label"
+
+[evidence]
+kind = "text"
+split = "none"
+
+[labels]
+supported = ["Supported"]
+refuted = ["Refuted"]
+"""
+
+
+def exact(claim: str) -> str:
+    """The same claim in other punctuation and spacing."""
+    return f"“{claim.rstrip('.')}” !"
+
+
+def lexical(claim: str) -> str:
+    """The same claim with one word more."""
+    return f"Reportedly {claim}"
+
+
+def semantic(claim: str) -> str:
+    """The content words alone, in order: other words, nearly the same vector."""
+    kept = content_words(claim)
+    return " ".join(word for word in claim.split() if set(words(word)) & kept)
+
+
+def planted_rows() -> list[dict[str, object]]:
+    """Held-out claims of two benchmarks, disguised in three ways, each claim once."""
+    files, rows = FolderCorpora(CORPORA), []
+    by_name = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+    for name in ("hover", "foolmetwice"):
+        benchmark = by_name[name]
+        loaded = load_benchmark(benchmark, source_of(benchmark), files, LoadSettings()).claims
+        usable = loaded.filter(pl.col("label").is_not_null(), pl.col("evidence").is_not_null())
+        disguises = (exact, lexical, semantic)
+        for number, row in enumerate(usable.head(PER_KIND * 3 // 2).to_dicts()):
+            disguise = disguises[number % 3]
+            rows.append(
+                {
+                    "id": f"{disguise.__name__}-{row['claim_id']}",
+                    "claim": disguise(row["claim"]),
+                    "passages": row["passages"],
+                    "label": row["label"],
+                }
+            )
+    return rows
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
+    corpora, data = tmp_path_factory.mktemp("corpora"), tmp_path_factory.mktemp("data")
+    for entry in CORPORA.iterdir():
+        (corpora / entry.name).symlink_to(entry)
+    (corpora / "planted").mkdir()
+    (corpora / "planted" / "source.toml").write_text(TOML, "utf-8")
+    lines = "\n".join(json.dumps(row) for row in planted_rows())
+    (corpora / "planted" / "claims.jsonl").write_text(lines, "utf-8")
+    definitions = build_definitions(Profile("embedded", corpora, data))
+    config = {
+        "ops": {"diversity_selected": {"config": {"budget_per_label": BUDGET}}},
+        "loggers": {"console": {"config": {"log_level": "ERROR"}}},
+    }
+    with dg.instance_for_test() as instance:
+        job = definitions.resolve_job_def("funnel")
+        assert job.execute_in_process(run_config=config, instance=instance).success
+    return DataFolder(base_dir=str(data))
+
+
+def held_out(folder: DataFolder, name: str) -> int:
+    """How many claims of a source went to its benchmark."""
+    return folder.read(f"drops/claims/{name}").filter(reason="held_out_document").height
+
+
+def test_sources_and_benchmarks_hold_exactly_the_documented_claims(folder: DataFolder):
+    """Claims kept plus claims held out are the counts of the corpora's own description."""
+    counted = {
+        name: folder.read(f"claims/{name}").height + held_out(folder, name) for name in COUNTS
+    }
+    assert COUNTS == counted
+    symmetric = folder.read("benchmark/fever").filter(subset="fever_symmetric")
+    assert symmetric.height == 708
+    assert sum(counted.values()) + symmetric.height == 10_618
+
+
+def test_absent_corpora_are_empty_and_say_so(folder: DataFolder):
+    """A corpus that is not on disk is an empty frame with a status, not a failure."""
+    for name in ("ex_fever", "faviq_a", "ambifc", "claimdecomp"):
+        assert folder.read(f"claims/{name}").height == 0
+        assert folder.run(f"claims/{name}")["status"] == "not_available"
+
+
+def test_a_split_corpus_shares_no_document_between_its_sides(folder: DataFolder):
+    """The two sides of a split by document have no document in common."""
+    for name in SPLIT_BY_DOCUMENT:
+        train = documents(folder.read(f"claims/{name}"))
+        test = documents(folder.read(f"benchmark/{name}").filter(pl.col("evidence").is_not_null()))
+        assert train, name
+        assert test, name
+        assert set() == train & test, name
+
+
+def documents(frame: pl.DataFrame) -> set[str]:
+    """Every single document behind the rows of a frame."""
+    joined = frame["document_id"].drop_nulls()
+    return {part for text in joined for part in text.split(" | ")}
+
+
+def test_the_law_holds_on_real_text(folder: DataFolder):
+    """Rows in = rows kept + rows dropped, each once, for every stage and source."""
+    names = [*(source.name for source in SOURCES), "planted"]
+    before = pl.concat([folder.read(f"claims/{name}", ["claim_id", "source"]) for name in names])
+    for stage in STAGES:
+        if stage != "diversity_selected":
+            kept, drops = folder.read(stage), folder.read(f"drops/{stage}")
+            assert [] == broken_rules(before, kept, drops), stage
+            before = kept.select("claim_id", "source")
+
+
+def test_labels_and_sources_of_the_training_set_are_balanced(folder: DataFolder):
+    """Each label fills its budget; no source has more than half of a label's claims."""
+    selected = folder.read("diversity_selected")
+    assert {"Supported": BUDGET, "Refuted": BUDGET} == dict(selected.group_by("label").len().rows())
+    largest = selected.group_by("label", "source").len()["len"].max()
+    assert largest is not None
+    assert largest < BUDGET / 2
+    assert selected["source"].n_unique() >= 6
+
+
+def test_no_benchmark_claim_survives(folder: DataFolder):
+    """No training claim equals a test claim or shares 0.7 of its words."""
+    training = folder.read("training_claims")["claim"].to_list()
+    tests = pl.concat(
+        [folder.read(f"benchmark/{benchmark.name}", ["claim"]) for benchmark in BENCHMARKS]
+    )["claim"].to_list()
+    assert set() == {normalise_claim(c) for c in training} & {normalise_claim(c) for c in tests}
+    assert not cross_matches(training, tests, 0.7).found.any()
+    embedder = EmbedderResource(results_dir=str(folder.path / "engine_results")).open()
+    cosines = embedder.embed(training) @ embedder.embed(tests).T
+    assert embedder.calls == 0
+    assert cosines.max() < 0.90
+
+
+def test_all_three_prongs_fire_on_planted_real_claims(folder: DataFolder):
+    """Disguised test claims leave by the prong that their disguise calls for."""
+    drops = folder.read("drops/decontaminated").filter(source="planted")
+    planted = folder.read("claims/planted", ["claim_id", "native_id"]).with_columns(
+        kind=pl.col("native_id").str.split("-").list.first()
+    )
+    fired = drops.join(planted, on="claim_id").select("kind", "reason").unique().rows()
+    assert {
+        ("exact", "exact_match"),
+        ("lexical", "lexical_match"),
+        ("semantic", "semantic_match"),
+    } <= set(fired)
+    assert drops["matched_source"].str.starts_with("benchmark/").all()
+    entered = folder.read("deduplicated", ["claim_id"]).join(planted, on="claim_id")
+    reworded = entered.filter(kind="semantic")["claim_id"]
+    assert reworded.is_in(drops["claim_id"].implode()).mean() >= 0.5
+    survivors = folder.read("decontaminated", ["claim_id"]).join(planted, on="claim_id")
+    assert {"exact", "lexical"} & set(survivors["kind"]) == set()

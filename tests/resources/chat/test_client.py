@@ -1,0 +1,338 @@
+"""The client as its callers see it: order, one request a question, parsing, what is sent."""
+
+import json
+import logging
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as law
+from hypothesis import strategies as st
+
+import fault_server as server
+from chat_parts import TEMPLATE, MadeUpTime, request, requests, settings
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Token
+from decomposerl.errors import ConfigError, SchemaError
+from fault_server import Answer, FaultServer, well_text
+from resources.chat import frames
+from resources.chat.client import ChatClient
+from resources.chat.counts import Counts
+from resources.chat.progress import Progress
+from resources.chat.reasoning import effort_of
+
+
+def client(url: str, data: Path | None, **changes: object) -> ChatClient:
+    return ChatClient(settings(url, **changes), data, timing=MadeUpTime().timing())
+
+
+def needs_good(text: str) -> None:
+    if "good" not in text:
+        raise ValueError(f"no good in {text!r}")
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["cache", "no cache"])
+def test_outcomes_are_in_order_and_equal_requests_share_one_call(tmp_path: Path, *, stored: bool):
+    """For any batch: one outcome a request, in order, one call a distinct one, all counted."""
+    known: set[int] = set()
+    with FaultServer() as served, client(served.url, tmp_path if stored else None) as chat:
+
+        @law(max_examples=40, deadline=None)
+        @given(st.lists(st.integers(0, 30), max_size=12))
+        def holds(numbers: list[int]) -> None:
+            served.asked.clear()
+            before = replace(chat.counts)
+            found = chat.complete([request(number) for number in numbers])
+            fresh = set(numbers) - (known if stored else set())
+            assert [well_text(f"q {n}") for n in numbers] == [o.text for o in found]
+            assert sorted(f"q {n}" for n in fresh) == sorted(served.prompts)
+            assert len(numbers) == chat.counts.asked - before.asked
+            assert len(fresh) == chat.counts.calls - before.calls
+            assert len(set(numbers)) - len(fresh) == chat.counts.hits - before.hits
+            assert len(numbers) - len(set(numbers)) == chat.counts.shared - before.shared
+            known.update(numbers)
+
+        holds()
+
+
+def test_a_reply_that_does_not_parse_is_asked_once_more(tmp_path: Path):
+    """The second reply parses and is the one that is kept."""
+    script = [server.replying("bad"), server.replying("good")]
+    with FaultServer(script) as served, client(served.url, tmp_path) as chat:
+        assert ["good"] == [o.text for o in chat.complete([request(1)], needs_good)]
+        assert ["good"] == [o.text for o in chat.complete([request(1)])]
+        assert 2 == len(served.asked)
+
+
+def test_a_reply_that_never_parses_is_a_failure(tmp_path: Path):
+    """Twice unparsable: the failure says why, shows the text, and nothing is kept."""
+    usual = server.replying("bad")
+    with FaultServer(usual=usual) as served, client(served.url, tmp_path) as chat:
+        (found,) = chat.complete([request(1)], needs_good)
+        assert found == ChatFailure("unparsable", "no good in 'bad'", 2, "bad")
+        assert chat.cache is not None
+        assert (2, 0) == (len(served.asked), chat.cache.frame().height)
+
+
+def test_a_stored_reply_that_a_new_parser_refuses_is_asked_again(tmp_path: Path):
+    """It counts as the first asking; the reply that parses takes its place on disk."""
+    script = [server.replying("bad"), server.replying("good")]
+    with FaultServer(script) as served, client(served.url, tmp_path) as chat:
+        chat.complete([request(1)])
+        assert ["good"] == [o.text for o in chat.complete([request(1)], needs_good)]
+        assert 2 == len(served.asked)
+        assert chat.cache is not None
+        assert ["good"] == chat.cache.frame()["text"].to_list()
+
+
+def test_a_reply_that_is_nested_without_end_is_unparsable(tmp_path: Path):
+    """A model that repeats a bracket costs its own question, not the batch."""
+    with (
+        FaultServer([server.replying("[" * 100_000)] * 2) as served,
+        client(served.url, tmp_path, concurrency=1) as chat,
+    ):
+        found = chat.complete([request(1), request(2)], json.loads)
+        assert ["unparsable", "unparsable"] == [one.reason for one in found]
+
+
+def test_a_body_that_is_nested_without_end_is_no_chat_completion(tmp_path: Path):
+    """It is the endpoint's fault, and asked again, like any other body that is none."""
+    nested = Answer(body=b'{"choices": ' + b"[" * 100_000)
+    with FaultServer([nested]) as served, client(served.url, tmp_path) as chat:
+        assert [well_text("q 1")] == [one.text for one in chat.complete([request(1)])]
+        assert 2 == len(served.asked)
+
+
+def test_another_error_of_a_parser_is_not_swallowed(tmp_path: Path):
+    """A parser with a bug raises its own error, not a million unparsable replies."""
+    with FaultServer() as served, client(served.url, tmp_path) as chat:
+        with pytest.raises(KeyError):
+            chat.complete([request(1)], lambda text: {}[text])
+        assert ["q 1"] == served.prompts
+
+
+def test_the_engine_names_model_and_revision():
+    """Results stored by engine never mix two revisions."""
+    for revision, expected in (("", "chat:tiny"), ("r1", "chat:tiny@r1")):
+        with client("http://127.0.0.1:1/v1", None, revision=revision) as chat:
+            assert expected == chat.engine
+
+
+SAMPLED = Sampling(0.5, 0.9, 7, 50, ("END",), 2)
+SENT = {
+    "model": "tiny",
+    "messages": [{"role": "user", "content": "hi"}],
+    "seed": 7,
+    "logprobs": True,
+    "top_logprobs": 2,
+}
+ORDINARY = {"temperature": 0.5, "top_p": 0.9, "max_tokens": 50, "stop": ["END"]}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "reply", "schema": {}, "strict": True}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "thinking", "expected"),
+    [
+        ({}, True, ORDINARY),
+        ({"structured": True}, None, ORDINARY | {"response_format": SCHEMA}),
+        (
+            {"thinking_style": "qwen"},
+            False,
+            ORDINARY | {"chat_template_kwargs": {"enable_thinking": False}},
+        ),
+        ({"thinking_style": "qwen"}, None, ORDINARY),
+        (
+            {"thinking_style": "openai"},
+            False,
+            {"max_completion_tokens": 50, "reasoning_effort": "minimal", "model": "gpt-5-mini"},
+        ),
+    ],
+)
+def test_what_is_sent(
+    changes: dict[str, Any], thinking: Literal[True, False] | None, expected: dict[str, Any]
+):
+    """Each setting changes the JSON as its endpoint wants it, and nothing else."""
+    one = ChatRequest((Message("user", "hi"),), SAMPLED, TEMPLATE, thinking, "{}")
+    model = (SENT | expected)["model"]
+    with FaultServer() as served:
+        chosen = settings(served.url, **changes).model_copy(update={"model": model})
+        with ChatClient(chosen, None) as chat:
+            chat.complete([one])
+    assert [SENT | expected] == served.asked
+
+
+@pytest.mark.parametrize(
+    ("model", "least"),
+    [
+        ("o1", "low"),
+        ("o3-mini-2025-01-31", "low"),
+        ("o4-mini", "low"),
+        ("gpt-5", "minimal"),
+        ("openai/gpt-5-nano", "minimal"),
+        ("gpt-5-mini-2025-08-07", "minimal"),
+        ("gpt-5.1", "none"),
+        ("gpt-5.4-mini-2026-03-17", "none"),
+    ],
+)
+def test_thinking_is_switched_off_as_far_as_the_family_goes(model: str, least: str):
+    """Each of OpenAI's families refuses the efforts of the others; all of them take medium."""
+    assert [least, "medium"] == [effort_of(model, thinking=on) for on in (False, True)]
+
+
+@pytest.mark.parametrize("model", ["o1-mini", "gpt-5-pro", "gpt-5-chat-latest", "gpt-6", "tiny"])
+def test_thinking_that_cannot_be_switched_off_is_a_mistake_in_the_settings(model: str):
+    """An unknown family is refused before anything is sent; its default thinking is not."""
+    with FaultServer() as served:
+        chosen = settings(served.url, thinking_style="openai").model_copy(update={"model": model})
+        with ChatClient(chosen, None) as chat:
+            with pytest.raises(ConfigError, match=f"thinking of '{model}' is not known"):
+                chat.complete([request(1), request(2, thinking=False)])
+            assert [] == served.asked
+            chat.complete([request(1)])
+        assert 1 == len(served.asked)
+
+
+def test_what_is_never_sent_does_not_tell_replies_apart(tmp_path: Path):
+    """An endpoint that is asked without schema and thinking has one answer for all of them."""
+    many = [request(1), request(1, schema="{}"), request(1, thinking=True)]
+    with FaultServer() as served, client(served.url, tmp_path) as chat:
+        chat.complete(many)
+        assert 1 == len(served.asked)
+    with (
+        FaultServer() as served,
+        client(served.url, tmp_path, structured=True, thinking_style="qwen") as chat,
+    ):
+        chat.complete(many)
+        assert 2 == len(served.asked)  # the first is known, the other two are questions now
+
+
+TOP = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.5}]
+LOGPROBS = {"content": [{"token": "Yes", "logprob": -0.1, "top_logprobs": TOP}]}
+BARE_CHOICE = {"message": {"content": "Yes"}, "finish_reason": "length"}
+WITH_TOKENS = Answer(change={"choices": [BARE_CHOICE | {"logprobs": LOGPROBS}]})
+ONE_TOKEN = request(1, sampling=Sampling(max_tokens=1, top_logprobs=2))
+
+
+def test_log_probabilities_are_read_and_stored(tmp_path: Path):
+    """One new token with its alternatives is a whole answer although the budget ended it."""
+    with (
+        FaultServer(usual=WITH_TOKENS) as served,
+        client(served.url, tmp_path) as chat,
+    ):
+        for _ in range(2):
+            (found,) = chat.complete([ONE_TOKEN])
+            assert isinstance(found, ChatReply)
+            assert (Token("Yes", -0.1, (("Yes", -0.1), ("No", -2.5))),) == found.tokens
+        assert 1 == len(served.asked)
+
+
+def test_a_reply_without_the_log_probabilities_asked_for_is_not_stored(tmp_path: Path):
+    """Once the endpoint gives them, the same question gets them; nothing poisons the cache."""
+    without = Answer(change={"choices": [BARE_CHOICE]})
+    with FaultServer([without], WITH_TOKENS) as served:
+        for reason in ("no_logprobs", None, None):
+            with client(served.url, tmp_path) as chat:
+                (found,) = chat.complete([ONE_TOKEN])
+                assert reason == getattr(found, "reason", None)
+        assert 2 == len(served.asked)
+
+
+def test_an_endpoint_without_log_probabilities_is_given_up_after_a_window(tmp_path: Path):
+    """Of 300 such questions a circuit's window is sent; the rest fail at once."""
+    many = [request(n, sampling=ONE_TOKEN.sampling) for n in range(300)]
+    without = Answer(change={"choices": [BARE_CHOICE]})
+    with (
+        FaultServer(usual=without) as served,
+        client(served.url, tmp_path, concurrency=4) as chat,
+    ):
+        found = chat.complete(many)
+        assert len(served.asked) <= 24
+    assert {"no_logprobs", "circuit_open"} == {one.reason for one in found}
+    assert all(one.lasting for one in found)
+
+
+@pytest.mark.parametrize(
+    ("reported", "accepted"),
+    [
+        ("gpt-5", True),
+        ("gpt-5-2025-08-07", True),
+        ("gpt-5-0807", True),
+        ("gpt-5@main", True),
+        ("local", True),
+        ("gpt-5-mini", False),
+        ("gpt-5-mini-2025-08-07", False),
+        ("", False),
+    ],
+)
+def test_which_model_names_are_the_one_asked_for(reported: str, *, accepted: bool):
+    """Dated snapshots, revisions and names told beforehand; not a smaller sibling."""
+    asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
+    assert accepted == asked.names_the_model(reported)
+
+
+@given(st.lists(requests, max_size=4))
+def test_requests_survive_a_frame(made: list[ChatRequest]):
+    """A frame of requests holds all that they hold."""
+    frame = frames.frame_of_requests(made)
+    assert made == frames.requests_of_frame(frame)
+    assert frames.REQUESTS == frame.schema
+
+
+def test_a_frame_of_requests_gives_a_frame_of_replies(tmp_path: Path):
+    """One row a row, in order: null where it failed, with the reason."""
+    asked = frames.frame_of_requests([request(1), request(2), request(1)])
+    script = [server.REFUSED]
+    with FaultServer(script) as served, client(served.url, tmp_path, concurrency=1) as chat:
+        found = frames.complete_frame(chat, asked)
+    assert frames.REPLIES == found.schema
+    assert [None, well_text("q 2"), None] == found["text"].to_list()
+    assert ["refused", None, "refused"] == found["failure"].to_list()
+    with pytest.raises(SchemaError, match="seed"):
+        frames.requests_of_frame(asked.drop("seed"))
+
+
+def test_counts_are_plain_numbers(tmp_path: Path):
+    """Metadata is JSON: every counter, each failure by its reason, and what the first said."""
+    with FaultServer([server.EMPTY]) as served, client(served.url, tmp_path) as chat:
+        chat.complete([request(1), request(1)])
+        told = json.loads(json.dumps(chat.counts.metadata()))
+    assert told["failed_empty"] == told["asked"] == 2
+    assert "no text came; 5 tokens were used" == told["example empty"]
+    assert (1, 1, 10, 5) == tuple(
+        told[name] for name in ("calls", "shared", "prompt_tokens", "completion_tokens")
+    )
+
+
+def test_a_batch_with_failures_is_told_in_one_warning(caplog: pytest.LogCaptureFixture):
+    """How many, for which reason, what the endpoint said; a batch without failures is silent."""
+    caplog.set_level(logging.WARNING, "resources.chat.client")
+    with FaultServer(usual=server.UNKNOWN_KEY) as served, client(served.url, None) as chat:
+        chat.complete([request(1), request(2), request(3)])
+    with FaultServer() as served, client(served.url, None) as chat:
+        chat.complete([request(1)])
+    (record,) = caplog.records
+    assert "3 of 3 requests got no reply: refused 3 (HTTP 401: " in record.getMessage()
+    assert "wrong key" in record.getMessage()
+
+
+class Terminal(StringIO):
+    """A text stream that calls itself a terminal."""
+
+    def isatty(self) -> bool:
+        """Always."""
+        return True
+
+
+def test_the_bar_shows_rate_hits_and_cost():
+    """On a terminal: how far, calls a second, share of hits, money. Elsewhere nothing."""
+    counts, terminal, file = Counts(), Terminal(), StringIO()
+    for stream in (terminal, file):
+        with Progress(4, 1, counts, stream) as bar:
+            counts.add(calls=3, money=1.25)
+            for _ in range(3):
+                bar.step()
+    shown = terminal.getvalue()
+    assert all(part in shown for part in ("4/4", "calls/s", "25% hits", "$1.2500"))
+    assert "" == file.getvalue()

@@ -1,0 +1,373 @@
+"""A hostile endpoint: what cannot be stored, cannot have been used, or does not end."""
+
+import gzip
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chat_parts import TEMPLATE, MadeUpTime, request, settings
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling
+from decomposerl.prompts.silver import read_questions
+from fault_server import DRIPPING, MODEL, Answer, FaultServer, replying, streaming, using, well_text
+from resources.chat.budget import Estimate, Usage, cost
+from resources.chat.client import ChatClient
+from resources.chat.export import CACHE_FILE
+from resources.chat.settings import Ceilings, Price
+from strategies import LAW
+
+HALF = "\ud800"
+GOOD = '{"questions": ["Is it so?", "Who?"]}'
+TOKEN = {"token": "Yes", "logprob": -0.1, "top_logprobs": [{"token": "Yes", "logprob": -0.1}]}
+ONE_TOKEN = Sampling(max_tokens=1, top_logprobs=2)
+
+
+def client(url: str, data: Path | None = None, **changes: object) -> ChatClient:
+    return ChatClient(settings(url, **changes), data, timing=MadeUpTime().timing())
+
+
+def saying(text: str, **change: object) -> Answer:
+    """A reply with this text and further fields of its JSON."""
+    return Answer(change=replying(text).change | change)
+
+
+def with_tokens(**changes: object) -> Answer:
+    choice = {"message": {"content": "Yes"}, "finish_reason": "length"}
+    return Answer(change={"choices": [choice | {"logprobs": {"content": [TOKEN | changes]}}]})
+
+
+UNSTORABLE = {
+    "content": replying(f"a{HALF}b"),
+    "second half": replying("a\udc00b"),
+    "truncated content": replying(HALF, "length"),
+    "escape in a question": replying('{"questions": ["Is it \\ud800?"]}'),
+    "escape in prose": replying('Here: {"questions": ["Is it \\uDFFF?"]}'),
+    "model": saying(GOOD, model=f"{MODEL}@{HALF}"),
+    "21 questions": replying(json.dumps({"questions": ["Who?"] * 21})),
+    "9,999 questions": replying(json.dumps({"questions": ["a"] * 9_999})),
+    "21 tags": replying(f"<questions>{'<question>a</question>' * 21}</questions>"),
+    "open tags": replying(f"<questions>{'<question>' * 9_000}</questions>"),
+    "a long question": replying(json.dumps({"questions": ["a" * 2_001]})),
+    "a long number": replying(f'{{"questions": {"1" * 5_000}}}'),
+}
+
+
+@pytest.mark.parametrize("answer", UNSTORABLE.values(), ids=UNSTORABLE)
+def test_what_cannot_be_stored_is_asked_again_and_never_kept(answer: Answer, tmp_path: Path):
+    """Once: the second reply is taken. Always: a typed failure that a file can hold."""
+    with FaultServer([answer], replying(GOOD)) as served, client(served.url, tmp_path) as chat:
+        for _ in range(2):
+            assert [GOOD] == [one.text for one in chat.complete([request(1)], read_questions)]
+        assert 2 == len(served.asked)
+    with FaultServer(usual=answer) as served, client(served.url, tmp_path) as chat:
+        (found,) = chat.complete([request(2)], read_questions)
+        assert isinstance(found, ChatFailure)
+        assert ("unparsable", 2) == (found.reason, len(served.asked))
+        f"{found.detail}{found.text}".encode()
+        assert chat.cache is not None
+        assert [GOOD] == chat.cache.frame()["text"].to_list()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"token": HALF},
+        {"top_logprobs": [{"token": HALF, "logprob": -1}]},
+        {"logprob": float("nan")},
+        {"logprob": 9.0},
+        {"logprob": "high"},
+        {"top_logprobs": [{"token": "No", "logprob": float("nan")}]},
+    ],
+)
+def test_log_probabilities_that_are_none_are_asked_again(changes: dict[str, Any], tmp_path: Path):
+    """Where they are the answer; where they are not needed the reply stands without them."""
+    one, bad = request(1, sampling=ONE_TOKEN), with_tokens(**changes)
+    with FaultServer([bad], with_tokens()) as served, client(served.url, tmp_path) as chat:
+        for _ in range(2):
+            (found,) = chat.complete([one])
+            assert isinstance(found, ChatReply)
+            assert "Yes" == found.tokens[0].alternatives[0][0]
+        assert 2 == len(served.asked)
+
+
+def test_log_probabilities_that_nobody_needs_spoil_no_reply(tmp_path: Path):
+    """The reply is kept without them; who needs them later asks again, and replaces it."""
+    one = request(1, sampling=ONE_TOKEN)
+    with FaultServer([with_tokens(logprob="high")], with_tokens()) as served:
+        with client(served.url, tmp_path, needs_logprobs=False) as chat:
+            assert ["Yes", "Yes"] == [chat.complete([one])[0].text for _ in range(2)]
+        for _ in range(2):
+            with client(served.url, tmp_path) as chat:
+                assert chat.complete([one])[0].tokens
+        assert 2 == len(served.asked)
+
+
+CHOICE = {"message": {"content": GOOD, "reasoning_content": HALF}, "finish_reason": "stop"}
+HARMLESS = {
+    "finish reason": Answer(change={"choices": [CHOICE | {"finish_reason": ["stop"]}]}),
+    "finish reason of a half": Answer(change={"choices": [CHOICE | {"finish_reason": HALF}]}),
+    "reasoning and fingerprint": Answer(change={"choices": [CHOICE], "system_fingerprint": HALF}),
+    "20 choices": Answer(change={"choices": [CHOICE] * 20}),
+    "created": saying(GOOD, created=10**30),
+    "NUL": replying('{"questions": ["a\\u0000b", "c"]}'),
+    "content type": Answer(headers={"X-A": "1"}, change=replying(GOOD).change),
+    "usage": using("many"),
+}
+
+
+@pytest.mark.parametrize("answer", HARMLESS.values(), ids=HARMLESS)
+def test_a_good_reply_stays_good_whatever_stands_around_it(answer: Answer, tmp_path: Path):
+    """What is not read, or is nonsense beside the text, throws no reply away."""
+    with FaultServer(usual=answer) as served:
+        for _ in range(2):
+            with client(served.url, tmp_path) as chat:
+                assert isinstance(chat.complete([request(1)])[0], ChatReply)
+        assert 1 == len(served.asked)
+
+
+NOT_A_REPLY = {
+    "error object": Answer(body=b'{"error": {"message": "no"}}'),
+    "list": Answer(body=b"[]"),
+    "parts": replying([{"type": "text", "text": "a"}]),  # type: ignore[arg-type]
+    "nested": Answer(body=b'{"choices": ' + b"[" * 100_000),
+    "chunks": Answer(raw=b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"),
+    "length too long": Answer(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n{}"),
+    "length of digits": Answer(
+        raw=b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5_000 + b"\r\n\r\n{}"
+    ),
+    "headers": Answer(raw=b"HTTP/1.1 200 OK\r\n", endless=b"X-A: 1\r\n" * 999),
+    "one long header": Answer(raw=b"HTTP/1.1 200 OK\r\nX-A: ", endless=b"1" * 9_999),
+}
+
+
+@pytest.mark.parametrize("answer", NOT_A_REPLY.values(), ids=NOT_A_REPLY)
+def test_what_is_no_reply_is_asked_again_and_costs_one_question(answer: Answer):
+    """Bodies and heads of all kinds: typed failures, and the next question is answered."""
+    with FaultServer([answer] * 3) as served, client(served.url, concurrency=1) as chat:
+        bad, good = chat.complete([request(1), request(2)])
+        assert isinstance(bad, ChatFailure)
+        assert bad.reason in {"server_error", "transport"}
+        assert (3, well_text("q 2")) == (bad.attempts, good.text)
+        assert served.sent < 20_000_000  # what the sockets hold is sent too
+
+
+def test_a_stored_reply_that_no_longer_reads_is_asked_again_and_replaced(tmp_path: Path):
+    """Damage of every column, and texts of before there was a check: one asking each."""
+    sets = [
+        "text = CAST(x'ff00fe' AS TEXT)",
+        "text = x'fffe'",
+        """text = '{"questions": ["Is it \\ud800?"]}'""",
+        f"text = '{json.dumps({'questions': ['a'] * 25})}'",
+        "finish_reason = 'tired'",
+        "finish_reason = CAST(x'ff' AS TEXT)",
+        "tokens = '[['",
+        "tokens = '[[\"\\ud800\", -1, []]]'",
+        "tokens = '" + "[" * 5_000 + "'",
+        "prompt_tokens = 'many'",
+        "latency_s = 'long'",
+        "reported_model = CAST(x'ff' AS TEXT)",
+    ]
+    many = [request(number) for number in range(len(sets) + 1)]
+    with FaultServer(usual=replying(GOOD)) as served:
+        with client(served.url, tmp_path) as chat:
+            chat.complete(many, read_questions)
+        with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as file, file:
+            keys = [row[0] for row in file.execute("SELECT key FROM replies")]
+            for key, change in zip(keys, sets, strict=False):
+                file.execute(f"UPDATE replies SET {change} WHERE key = ?", [key])  # noqa: S608 - ours
+        with client(served.url, tmp_path) as chat:
+            assert chat.cache is not None
+            assert len(many) - 3 == chat.cache.frame().height  # a BLOB and two numbers are none
+        for expected in (len(sets), 0):
+            served.asked.clear()
+            with client(served.url, tmp_path) as chat:
+                found = chat.complete(many, read_questions)
+                assert [GOOD] * len(many) == [one.text for one in found]
+                assert expected == len(served.asked)
+                assert chat.cache is not None
+                assert len(many) == chat.cache.frame().height
+
+
+# Usage
+
+
+PRICE = Price(prompt=3.0, completion=15.0)
+ASKED = Sampling(max_tokens=1_000)
+numbers = st.integers() | st.floats() | st.booleans() | st.none() | st.text() | st.just("Infinity")
+usages = (
+    numbers
+    | st.lists(numbers)
+    | st.dictionaries(
+        st.sampled_from(["prompt_tokens", "completion_tokens", "total_tokens"]), numbers
+    )
+)
+
+
+@LAW
+@given(usages, st.text(max_size=300), st.text(max_size=99))
+def test_booked_usage_is_what_the_request_can_have_used(reported: Any, prompt: str, text: str):  # noqa: ANN401 - any JSON
+    """Whatever is reported: whole numbers within the bounds, and no cost below nothing."""
+    one = ChatRequest((Message("user", prompt),), ASKED, TEMPLATE)
+    used = Usage.of(reported, one, text)
+    size = len(prompt.encode("utf-8", "replace"))
+    assert type(used.prompt_tokens) is type(used.completion_tokens) is int
+    assert 1 <= used.prompt_tokens <= size + 2_000
+    assert bool(text) <= used.completion_tokens <= ASKED.max_tokens
+    assert used.implausible <= used.estimated
+    assert cost(PRICE, used.prompt_tokens, used.completion_tokens) > 0
+
+
+IMPLAUSIBLE = {
+    "negative": {"prompt_tokens": -(10**9), "completion_tokens": 5},
+    "huge": {"prompt_tokens": 10**30, "completion_tokens": 10**30},
+    "zero": {"prompt_tokens": 0, "completion_tokens": 0},
+    "no prompt": {"completion_tokens": 5},
+    "float": {"prompt_tokens": 10.0, "completion_tokens": 5.0},
+    "bool": {"prompt_tokens": True, "completion_tokens": True},
+    "text": {"prompt_tokens": "10", "completion_tokens": "inf"},
+    "nan": {"prompt_tokens": float("nan"), "completion_tokens": float("inf")},
+    "a word": "many",
+    "list": [10, 5],
+    "nested": {"prompt_tokens": {"n": 10}, "completion_tokens": [5]},
+    "more than asked for": {"prompt_tokens": 10, "completion_tokens": 51},
+}
+
+
+@pytest.mark.parametrize("reported", IMPLAUSIBLE.values(), ids=IMPLAUSIBLE)
+def test_usage_that_cannot_be_is_estimated_and_reported(reported: object, tmp_path: Path):
+    """The reply is kept, booked as estimated, and counted under its name."""
+    with FaultServer(usual=using(reported)) as served, client(served.url, tmp_path) as chat:
+        (found,) = chat.complete([request(1)])
+        assert isinstance(found, ChatReply)
+        shown = chat.counts.metadata()
+        assert (1, 1) == (shown["estimated"], shown["implausible_usage"])
+        assert (Estimate.of(request(1)).prompt_tokens, 50) == (
+            chat.counts.prompt_tokens,
+            chat.counts.completion_tokens,
+        )
+        assert (found.prompt_tokens, found.completion_tokens) == (
+            chat.counts.prompt_tokens,
+            chat.counts.completion_tokens,
+        )
+
+
+def test_digits_without_end_are_no_usage_and_no_error():
+    """A number that Python refuses to read stands beside a reply that was paid for."""
+    body = json.dumps({"model": MODEL, "choices": [CHOICE], "usage": {"prompt_tokens": 1}})
+    long = Answer(body=body.replace(": 1}", f": {'9' * 9_999}}}").encode())
+    with FaultServer(usual=long) as served, client(served.url) as chat:
+        assert isinstance(chat.complete([request(1)])[0], ChatReply)
+        assert 1 == chat.counts.implausible_usage == len(served.asked)
+
+
+@pytest.mark.parametrize("reported", [IMPLAUSIBLE["negative"], IMPLAUSIBLE["zero"], None])
+@pytest.mark.parametrize("every", [1, 10])
+def test_the_dollar_ceiling_holds_whatever_is_reported(reported: object, every: int):
+    """200 questions under a ceiling that stops honest replies at 30: never more than that."""
+    guess = Estimate.of(request(100, sampling=ASKED))
+    dollars = 30 * cost(PRICE, guess.prompt_tokens, guess.completion_tokens)
+    honest = using({"prompt_tokens": guess.prompt_tokens, "completion_tokens": 1_000})
+    script = [using(reported) if n % every == 0 else honest for n in range(200)]
+    limits = {"prices": {MODEL: PRICE}, "ceilings": Ceilings(money=dollars * 1.001)}
+    with FaultServer(script) as served, client(served.url, **limits) as chat:
+        found = chat.complete([request(n, sampling=ASKED) for n in range(100, 300)])
+        assert 30 == len(served.asked) == sum(isinstance(one, ChatReply) for one in found)
+        assert chat.counts.money <= dollars * 1.001
+
+
+def test_paid_replies_are_kept_beside_one_with_nonsense(tmp_path: Path):
+    """Fifty replies, one of which no database could hold: all of them are there next time."""
+    many = [request(number) for number in range(50)]
+    with FaultServer([Answer()] * 45 + [using(IMPLAUSIBLE["huge"])]) as served:
+        for _ in range(2):
+            with client(served.url, tmp_path) as chat:
+                assert all(isinstance(one, ChatReply) for one in chat.complete(many))
+        assert 50 == len(served.asked)
+
+
+def test_nonsense_that_was_stored_before_is_priced_anew(tmp_path: Path):
+    """A cache of before there was a check is worth its replies, not its numbers."""
+    with FaultServer() as served:
+        with client(served.url, tmp_path) as chat:
+            chat.complete([request(1)])
+        with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as file, file:
+            file.execute("UPDATE replies SET prompt_tokens = -1000000000")
+        with client(served.url, tmp_path) as chat:
+            (found,) = chat.complete([request(1)])
+        assert 1 == len(served.asked)
+    assert Estimate.of(request(1)).prompt_tokens == found.prompt_tokens
+
+
+# Size and time
+
+
+BOMB = gzip.compress(b" " * 200_000_000)
+WITHOUT_END = {
+    "body": streaming("200 OK", b" " * 65_536),
+    "chunks": streaming(
+        "200 OK\r\nTransfer-Encoding: chunked", b"400\r\n" + b" " * 1_024 + b"\r\n"
+    ),
+    "length": streaming("200 OK\r\nContent-Length: 99999999999999", b" " * 65_536),
+    "bomb": Answer(headers={"Content-Encoding": "gzip"}, body=BOMB),
+    "bomb without end": streaming("200 OK\r\nContent-Encoding: gzip", BOMB),
+}
+
+
+@pytest.mark.parametrize("answer", WITHOUT_END.values(), ids=WITHOUT_END)
+def test_a_body_without_end_is_cut_off_and_asked_for_twice(answer: Answer):
+    """It stops at the limit, in bytes and not in time; other questions are answered."""
+    with FaultServer([answer] * 2) as served, client(served.url, concurrency=1) as chat:
+        bad, good = chat.complete([request(1), request(2)])
+        assert isinstance(bad, ChatFailure)
+        assert ("server_error", 2) == (bad.reason, bad.attempts)
+        assert "the reply has more than 274,944 bytes" in bad.detail
+        assert well_text("q 2") == good.text
+        assert served.sent < 20_000_000
+
+
+def test_the_limit_follows_the_budget_up_to_the_setting():
+    """A reply of many tokens may be long, one with log probabilities longer, none endless."""
+    chosen = settings("http://h/v1")
+    sizes = [
+        chosen.reply_bytes(request(1, sampling=Sampling(max_tokens=n, top_logprobs=top)))
+        for n, top in ((1, 0), (1_024, 0), (1_024, 5), (10**9, 20))
+    ]
+    assert sorted(sizes) == sizes
+    assert 2**25 == sizes[-1]
+    with (
+        FaultServer(usual=replying("a" * 5_000)) as served,
+        client(served.url, most_reply_bytes=4_000) as chat,
+    ):
+        assert "more than 4,000 bytes" in chat.complete([request(1)])[0].detail
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_a_refusal_without_end_is_still_a_refusal(status: int):
+    """Its status counts; of its words only the beginning is read."""
+    endless = streaming(f"{status} X", b"<p>no</p>" * 9_999)
+    with FaultServer(usual=endless) as served, client(served.url, attempts=1) as chat:
+        (found,) = chat.complete([request(1)])
+        assert isinstance(found, ChatFailure)
+        assert f"HTTP {status}" in found.detail
+        assert served.sent < 20_000_000
+
+
+@pytest.mark.parametrize("answer", DRIPPING.values(), ids=DRIPPING)
+def test_a_dripping_reply_ends_at_the_deadline(answer: Answer):
+    """However slowly it comes, one byte after the other."""
+    with FaultServer(usual=answer) as served, client(served.url, call_deadline_s=1.0) as chat:
+        (found,) = chat.complete([request(1)])
+        assert ("timeout", 1) == (found.reason, len(served.asked))
+
+
+def test_no_cookie_is_kept():
+    """A jar that an endpoint fills would grow, and tell questions apart."""
+    filled = Answer(headers={"Set-Cookie": "a=" + "b" * 4_000})
+    with FaultServer(usual=filled) as served, client(served.url) as chat:
+        chat.complete([request(1), request(2)])
+        assert not any("cookie" in head.lower() for head in served.heads)

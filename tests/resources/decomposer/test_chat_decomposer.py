@@ -1,0 +1,168 @@
+"""Silver questions through a chat port."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chat_parts import settings
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason, Sampling
+from decomposerl.errors import ConfigError, EngineError
+from fault_server import FaultServer, replying
+from resources.chat.client import ChatClient
+from resources.chat.settings import Ceilings
+from resources.decomposer.chat_engine import ChatDecomposer
+from resources.decomposer.stored import StoredDecomposer
+from resources.store.prompts import load_prompt
+from resources.store.results import ResultStore
+
+
+class ScriptedChat:
+    """Answers by what stands in the prompt; records what it was asked."""
+
+    engine = "chat:scripted"
+
+    def __init__(self, script: dict[str, str | ChatFailure]) -> None:
+        self.script, self.asked = script, []
+
+    def complete(
+        self, requests: Sequence[ChatRequest], parse: Callable[[str], Any] | None = None
+    ) -> list[ChatReply | ChatFailure]:
+        """As scripted."""
+        self.asked.extend(requests)
+        return [self._one(request, parse) for request in requests]
+
+    def _one(
+        self, request: ChatRequest, parse: Callable[[str], Any] | None
+    ) -> ChatReply | ChatFailure:
+        content = request.messages[0].content
+        found = next(value for key, value in self.script.items() if key in content)
+        if isinstance(found, ChatFailure):
+            return found
+        try:
+            if parse:
+                parse(found)
+        except ValueError as error:
+            return ChatFailure("unparsable", str(error), 2, found)
+        return ChatReply(found, "stop", "m", 1, 1, 0.0)
+
+
+PROMPT = load_prompt("silver")
+SCRIPT: dict[str, str | ChatFailure] = {
+    "first claim": '{"questions": ["Who?", " When  was it?"]}',
+    "second claim": "I would ask who.",
+    "third claim": ChatFailure("timeout", "60 s passed", 3),
+    "fourth claim": "<questions></questions>",
+}
+
+
+def decomposer(**chosen: Any) -> ChatDecomposer:  # noqa: ANN401 - any setting
+    return ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, Sampling(), **chosen)
+
+
+def test_every_pair_gets_its_questions_or_null_in_order():
+    """Failures of every kind are null and counted by reason; no question is an answer too."""
+    ours = decomposer(most_unanswered=0.5)
+    pairs = [("Evidence.", f"The {nth} claim.") for nth in ("third", "first", "fourth", "second")]
+    assert [None, ["Who?", "When was it?"], [], None] == ours.decompose(pairs)
+    assert {"timeout": 1, "unparsable": 1} == ours.failures
+
+
+def test_the_engine_names_whatever_changes_an_answer():
+    """Stored answers of another prompt, form or sampling are never taken for these."""
+    engines = {
+        decomposer().engine,
+        decomposer(structured=True).engine,
+        decomposer(thinking=True).engine,
+        decomposer(thinking=False).engine,
+        decomposer(sends_temperature=False).engine,
+        ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, Sampling(temperature=0.5)).engine,
+        ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, Sampling(max_tokens=9)).engine,
+        ChatDecomposer(ScriptedChat(SCRIPT), PROMPT, Sampling(seed=1)).engine,
+    }
+    assert 8 == len(engines)
+    assert "temperature=default" in decomposer(sends_temperature=False).engine
+    assert all("chat:scripted" in engine for engine in engines)
+
+
+WELL = '{"questions": ["Who?"]}'
+KEY_FAULT = ChatFailure("refused", "HTTP 401: wrong key", 1, lasting=True)
+GIVEN_UP = ChatFailure("circuit_open", "no endpoint: HTTP 401: wrong key", 0, lasting=True)
+SPENT = ChatFailure("budget", "ceiling of 10.00 US dollars", 0)
+
+
+def asked(outcomes: Sequence[str | ChatFailure], **chosen: Any) -> list[list[str] | None]:  # noqa: ANN401 - any setting
+    """The answers to as many claims as there are outcomes."""
+    script = {f"claim {n:03}.": outcome for n, outcome in enumerate(outcomes)}
+    ours = ChatDecomposer(ScriptedChat(script), PROMPT, Sampling(), **chosen)
+    return ours.decompose([("Evidence.", f"The claim {n:03}.") for n in range(len(outcomes))])
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ([KEY_FAULT], "answers no request .refused: HTTP 401: wrong key"),
+        ([WELL] * 98 + [KEY_FAULT, GIVEN_UP], "answers no request .refused: HTTP 401: wrong key"),
+        ([ChatFailure("wrong_model", "serves 'b'", 1, lasting=True)], "wrong_model: serves 'b'"),
+        ([ChatFailure("transport", "nobody listens", 3)] * 9, "not one of 9 .*nobody listens"),
+        ([WELL] * 99 + [SPENT], "stopped at the ceiling of 10.00 US dollars .*next run asks"),
+    ],
+    ids=["key", "key in the middle", "model", "outage", "money"],
+)
+def test_what_no_other_claim_can_mend_stops_the_stage(outcomes: list[str | ChatFailure], said: str):
+    """A wrong key, an outage and a ceiling are told with their words, whatever the share."""
+    for share in (0.05, 1.0):
+        with pytest.raises(EngineError, match=said):
+            asked(outcomes, most_unanswered=share)
+
+
+@pytest.mark.parametrize("reason", ["unparsable", "timeout", "refused", "truncated"])
+def test_too_many_claims_without_an_answer_stop_the_stage(reason: FailureReason):
+    """Five of a hundred may stay unanswered, six not; the message says why, and how many."""
+    fault = ChatFailure(reason, "said so", 2)
+    assert 5 == asked([WELL] * 95 + [fault] * 5).count(None)
+    with pytest.raises(EngineError, match=f"6 of 100 .*0.05 .*{reason} 6 times, .*: said so"):
+        asked([WELL] * 94 + [fault] * 6)
+    assert 6 == asked([WELL] * 94 + [fault] * 6, most_unanswered=1.0).count(None)
+    assert 0 == asked([], most_unanswered=0.0).count(None)
+
+
+def test_a_fault_of_one_endpoint_of_several_is_no_stop():
+    """Its few claims stay unanswered as long as another endpoint answers the rest."""
+    assert 3 == asked([WELL] * 97 + [KEY_FAULT] * 3).count(None)
+
+
+def test_the_share_is_of_the_whole_stage():
+    """A run that asks only for what an earlier one left counts that one's answers too."""
+    left = ChatDecomposer(ScriptedChat({"": "I would ask who."}), PROMPT, Sampling())
+    left.answered_before = lambda: 99
+    assert [None] == left.decompose([("Evidence.", "One claim.")])
+    left.answered_before = lambda: 9
+    with pytest.raises(EngineError, match="2 of 11"):
+        left.decompose([("Evidence.", "Another claim.")])
+
+
+def test_a_stop_keeps_what_was_answered_and_the_next_run_asks_the_rest(tmp_path: Path):
+    """No null is stored as an answer: of ten claims the ceiling left five, and five are asked."""
+    pairs = [("Evidence.", f"The claim {n}.") for n in range(10)]
+
+    def run(url: str, ceiling: int | None) -> list[list[str] | None]:
+        chosen = settings(url, ceilings=Ceilings(calls=ceiling))
+        with ChatClient(chosen, tmp_path) as chat:
+            writer = ChatDecomposer(chat, PROMPT, Sampling())
+            return StoredDecomposer(writer, ResultStore(tmp_path / "results")).decompose(pairs)
+
+    with FaultServer(usual=replying(WELL)) as served:
+        with pytest.raises(EngineError, match="stopped at the ceiling of 5 calls"):
+            run(served.url, 5)
+        assert 5 == len(served.asked)
+        assert [["Who?"]] * 10 == run(served.url, None)
+        assert 10 == len(set(served.prompts)) == len(served.asked)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_a_share_is_between_none_and_all(share: float):
+    """Anything else is a mistake in the settings."""
+    with pytest.raises(ConfigError, match="most_unanswered"):
+        decomposer(most_unanswered=share)

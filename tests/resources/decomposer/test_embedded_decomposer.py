@@ -1,0 +1,82 @@
+"""Rule decomposition: one question a fact, each readable alone."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resources.decomposer.rule_engine import MOST, RuleDecomposer, questions_of
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Quinn passed away in Rhode Island.",
+        "Saturn has many hydrocarbon pools on its surface.",
+        "Is resected stomach volume related to weight loss?",
+        "The city is larger than the town.",
+    ],
+)
+def test_a_single_fact_gives_one_question(claim: str):
+    """There is nothing to take apart in one fact."""
+    assert 1 == len(questions_of(claim))
+
+
+@pytest.mark.parametrize(
+    ("claim", "expected"),
+    [
+        (
+            "Maria Keller, who was born in 1963, was a painter.",
+            ["Was Maria Keller born in 1963?", "Was Maria Keller a painter?"],
+        ),
+        (
+            "Anna Berg was born in Oslo and moved to Lima.",
+            ["Was Anna Berg born in Oslo?", "Is it true that Anna Berg moved to Lima?"],
+        ),
+        (
+            "The statue is made of marble, stone and gold.",
+            [
+                "Is the statue made of marble?",
+                "Is the statue made of stone?",
+                "Is the statue made of gold?",
+            ],
+        ),
+        (
+            "The album was released in 1996 at number 9 on the chart.",
+            None,
+        ),
+    ],
+)
+def test_joined_facts_are_taken_apart(claim: str, expected: list[str] | None):
+    """Relative clauses, conjoined verb phrases, lists and adjuncts each give a question."""
+    found = questions_of(claim)
+    assert len(found) >= 2 if expected is None else expected == found
+
+
+def test_a_claim_without_text_has_no_question():
+    """Blank claims and bare punctuation hold no fact."""
+    assert [[], []] == RuleDecomposer().decompose([("evidence", ""), ("evidence", " ... ")])
+
+
+def test_a_pronoun_is_replaced_by_the_first_subject():
+    """A later sentence's question can be read without the one before it."""
+    found = questions_of("Maria Keller was a painter. She was born in Oslo.")
+    assert ["Was Maria Keller a painter?", "Was Maria Keller born in Oslo?"] == found
+
+
+_CLAIM_WORDS = st.sampled_from(
+    "Maria Keller Oslo the a was is and , who that which in 1990 of by film directed painter "
+    'not ? . " wrote it She marble stone'.split(" ")
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(words=st.lists(_CLAIM_WORDS, max_size=25), text=st.text(max_size=30))
+def test_any_claim_gives_distinct_questions(words: list[str], text: str):
+    """At most twenty, distinct, ending in one question mark, none exactly where no text is."""
+    for claim in (" ".join(words), text):
+        found = questions_of(claim)
+        assert len(found) <= MOST
+        assert len({question.casefold() for question in found}) == len(found)
+        assert all(question.endswith("?") and len(question) > 1 for question in found)
+        assert any(letter.isalnum() for letter in claim) == bool(found)
+        assert found == questions_of(claim)

@@ -1,0 +1,230 @@
+"""What stands behind each system: opened without asking, closed with the run."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.errors import ConfigError, EngineError
+from decomposerl.evaluation.systems import System, system_named, systems
+from decomposerl.schemas import CURVES
+from fault_server import MODEL, FaultServer, replying
+from project import ROOT
+from resources.evaluation.chat_caller import ChatCaller
+from resources.evaluation.generation import Generated
+from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.model import EvaluationModelResource, OpenedSystem
+from resources.evaluation.served_policy import ServedModels
+from resources.policy_tiny.folder import CHECKPOINT, VIEW
+from resources.store.parquet import DataFolder
+from resources.training.run import TrainingOutcome
+from resources.training.run_folder import RunFolder, write_outcome
+from resources.verifier.resource import VerifierResource
+from sample.policy_lessons import lessons
+
+SYSTEMS = systems(METHODS, ["tiny", "paper_7b"])
+
+
+def system(key: str) -> System:
+    return system_named(key, SYSTEMS)
+
+
+def resource(folder: Path, **changes: object) -> EvaluationModelResource:
+    return EvaluationModelResource(**{"results_dir": str(folder / "results"), **changes})
+
+
+def opened(by: EvaluationModelResource, key: str, folder: Path) -> OpenedSystem:
+    verifier = VerifierResource(results_dir=by.results_dir)
+    return by.opened(system(key), DataFolder(base_dir=str(folder)), verifier)
+
+
+def claims() -> pl.DataFrame:
+    """Two claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
+    rows = [
+        {"claim_id": f"c{n}", "claim": one.claim, "evidence": one.view, "passages": [one.view]}
+        for n, one in enumerate(islice(lessons(71_007, VIEW), 2))
+    ]
+    return pl.DataFrame(rows)
+
+
+def silent(_: str) -> None:
+    """Told how far a run is."""
+
+
+def predicted(by: EvaluationModelResource, key: str, folder: Path) -> Generated:
+    return opened(by, key, folder).predict("hover", claims(), 0.0, silent)
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    """A data folder with a policy whose adapter changes nothing yet."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    shutil.copytree(CHECKPOINT, tmp_path / "base_policy")
+    run = RunFolder(tmp_path / "policy" / "tiny")
+    base = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32")
+    get_peft_model(base, LoraConfig(r=2, target_modules=["q_proj"])).save_pretrained(run.adapter)
+    CURVES.empty().write_parquet(run.curves)
+    write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
+    return tmp_path
+
+
+@pytest.mark.parametrize("key", ["self_ask-rules-faithful", "folk-rules-single_call"])
+def test_rules_answer_any_method(key: str, tmp_path: Path):
+    """Without a model each method runs to its end; the engine's name says what answered."""
+    made = predicted(resource(tmp_path), key, tmp_path)
+    assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
+    assert made.predictions["engine"][0].startswith("rule_chat:2+lexical_verifier:")
+    assert {key} == set(made.predictions["system"])
+    again = predicted(resource(tmp_path), key, tmp_path)
+    assert (2, 0) == (made.asked, again.asked)
+
+
+def test_the_verifier_is_the_profiles(tmp_path: Path):
+    """It is asked where it is the one that the system names, and no other takes its place."""
+    made = predicted(resource(tmp_path), "minicheck-lexical", tmp_path)
+    assert 0 == made.predictions["support_score"].null_count()
+    with pytest.raises(ConfigError, match="minicheck_hosted; this profile has embedded"):
+        predicted(resource(tmp_path), "minicheck-7b", tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
+def test_a_policy_answers_in_process(trained: Path):
+    """Its adapter on its base, the base's own prompt, the recipe's view; how sure it is."""
+    tiny = opened(resource(trained), "decomposerl-tiny", trained)
+    said: list[str] = []
+    made = tiny.predict("hover", claims(), 0.0, said.append)
+    assert (2, 0) == (tiny.calls, tiny.hits)
+    assert said[-1].endswith("2 of 2 claims")
+    assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
+    assert 0 == made.predictions["confidence_normalised"].null_count()
+    assert {"trace"} == set(made.predictions["protocol"])
+    assert 0 == made.predictions["trace"].null_count()
+    tiny.predict("hover", claims(), 0.0, said.append)
+    assert (2, 2) == (tiny.calls, tiny.hits)
+    with pytest.raises(ConfigError, match="--partition paper_7b"):
+        opened(resource(trained), "decomposerl-paper_7b", trained)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
+def test_a_policy_is_an_adapter_on_a_server(trained: Path):
+    """A running server is asked for the adapter by recipe and step; a started one is given it."""
+    with FaultServer(usual=replying("<verification>Supported</verification>")) as served:
+        place = ServedModels(endpoints=[served.url])
+        model = resource(trained, policies="served", open_models=place)
+        engine = opened(model, "decomposerl-tiny", trained).engine
+        assert engine.startswith("chat:tiny-7@")  # and what its weights hold
+        with pytest.raises(EngineError, match=r"wrong_model.*tiny-7"):
+            predicted(model, "decomposerl-tiny", trained)
+        model.close()
+        assert {"tiny-7"} == {body["model"] for body in served.asked}
+    words = place.server("base", ("tiny-7", "/policy/adapter")).command().words(8000)
+    rest = words[words.index("--enable-lora") :]
+    assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
+    assert ["tiny-7=/policy/adapter"] == rest[4:]
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
+def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
+    """Its name has the base's files beside the adapter's; a hub's base has its revision."""
+
+    def engine() -> str:
+        place = ServedModels(endpoints=["http://127.0.0.1:1/v1"])
+        by = resource(trained, policies="served", open_models=place)
+        return opened(by, "decomposerl-tiny", trained).engine
+
+    before = engine()
+    assert before == engine()
+    template = trained / "base_policy" / "chat_template.jinja"
+    template.write_text(template.read_text("utf-8") + " ", "utf-8")
+    assert before != engine()
+    adapter = ("tiny-7", str(trained / "policy" / "tiny" / "adapter"))
+    names = {
+        ServedModels(endpoints=["http://127.0.0.1:1/v1"], revision=revision)
+        .caller("org/m", MethodPrompts(), 42, results=trained, closers=[], adapter=adapter)[0]
+        .engine
+        for revision in ("", "abc", "def")
+    }
+    assert 3 == len(names)
+
+
+def test_the_hash_is_over_what_is_sent(tmp_path: Path):
+    """How a reasoning model's thinking is switched is told apart, and so are the two forms."""
+
+    def caller(**changes: object) -> ChatCaller:
+        place = ServedModels(**{"endpoints": ["http://127.0.0.1:1/v1"], "likeliest": 0, **changes})
+        return place.caller("m", MethodPrompts(), 42, results=tmp_path, closers=[])[0]
+
+    plain, started = caller(), caller(endpoints=[], vllm=["vllm"])
+    every = [plain, caller(thinking_style="qwen"), caller(thinking_style="openai")]
+    assert 3 == len({one.prompt_hash("simple") for one in every})
+    assert (plain.engine, plain.prompt_hash("simple")) == (
+        started.engine,
+        started.prompt_hash("simple"),
+    )
+    assert f"{plain.engine} continued" == caller(continues=True).engine
+
+
+def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
+    """The system's model by its name, with alternatives, each call at the place's price."""
+    reply = replying("Supported")
+    with FaultServer(usual=reply) as served:
+        place = ServedModels(endpoints=[served.url], model=MODEL, prompt_price=1.0)
+        model = resource(tmp_path, endpoint=place)
+        made = predicted(model, "simple-endpoint-faithful", tmp_path)
+        model.close()
+        assert {5} == {body["top_logprobs"] for body in served.asked}
+    assert ["Supported", "Supported"] == made.predictions["verdict"].to_list()
+    assert [None, None] == made.predictions["confidence_raw"].to_list()  # it gave none
+    assert [10e-6, 10e-6] == made.calls["dollars"].to_list()
+    assert f"chat:{MODEL}" == made.predictions["engine"][0]
+
+
+def test_where_nothing_serves_a_model_a_person_is_told(tmp_path: Path):
+    """Opening says so, before anything is asked."""
+    with pytest.raises(ConfigError, match=r"no endpoint serves 'Qwen/Qwen2\.5-7B-Instruct'"):
+        predicted(resource(tmp_path), "cot-qwen2.5-7b-faithful", tmp_path)
+
+
+def test_dagster_opens_and_closes_it(tmp_path: Path):
+    """As a resource of a run: its key comes from the environment and stands in no stored value.
+
+    The run is a process of its own, so that a variable can be set for it alone.
+    """
+    with FaultServer(usual=replying("Refuted")) as served:
+        command = [sys.executable, __file__, served.url, str(tmp_path)]
+        environment = {**os.environ, "TEST_ENDPOINT_KEY": "sk-secret"}
+        ran = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+        )
+        assert {"Bearer sk-secret"} == set(served.authorizations)
+    assert ["Refuted", "Refuted"] == json.loads(ran.stdout.splitlines()[-1])
+    assert "sk-secret" not in ran.stdout + ran.stderr
+
+
+def run(url: str, folder: Path) -> None:
+    """Predict within a run of Dagster and print the verdicts."""
+    place = ServedModels(endpoints=[url], model=MODEL, api_key=dg.EnvVar("TEST_ENDPOINT_KEY"))
+
+    @dg.asset
+    def told(evaluation_model: EvaluationModelResource) -> list[str]:
+        made = predicted(evaluation_model, "simple-endpoint-faithful", folder)
+        return made.predictions["verdict"].to_list()
+
+    known = {"evaluation_model": resource(folder, endpoint=place)}
+    found = dg.materialize([told], resources=known).output_for_node("told")
+    print(repr(known), flush=True)  # noqa: T201 - the parent reads it
+    print(json.dumps(found), flush=True)  # noqa: T201 - the parent reads it
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], Path(sys.argv[2]))

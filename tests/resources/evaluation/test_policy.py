@@ -1,0 +1,254 @@
+"""A policy at inference: in this process and at an endpoint, and how sure it is."""
+
+import math
+import shutil
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM
+
+from decomposerl.baselines.method import Answer, Call, Question
+from decomposerl.errors import EngineError
+from decomposerl.evaluation.confidence import read_confidence
+from decomposerl.training.experiments import PAPER_7B, TINY
+from evaluation_parts import prompts_in, shelf
+from resources.chat.client import ChatClient
+from resources.chat.settings import ChatSettings
+from resources.evaluation.caller import MethodCaller
+from resources.evaluation.chat_caller import Asking, ChatCaller
+from resources.evaluation.local_model import Batching, LocalModel
+from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.policy_method import PolicyAsking, asking_of, policy_procedure
+from resources.evaluation.prediction_store import Finished
+from resources.evaluation.runner import Case, Limits, run_claims
+from resources.evaluation.weights import Weights
+from resources.policy_tiny.folder import CHECKPOINT, VIEW
+from resources.store.prompts import load_policy_prompt, load_prompt
+from sample.policy_lessons import lessons
+from tiny_server import TinyServer
+
+FRESH_SEED, CLAIMS = 71_007, 3
+PROMPTS = MethodPrompts(given={"policy": load_policy_prompt(str(CHECKPOINT))})
+WEIGHTS = Weights(str(CHECKPOINT))
+MOST = 420
+
+
+@cache
+def fresh() -> list[Case]:
+    """Claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
+    made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
+    return [Case(f"c{n}", Question(one.claim, one.view)) for n, one in enumerate(made)]
+
+
+def calls(max_tokens: int = MOST) -> list[Call]:
+    cases = ({"document": one.question.evidence, "claim": one.question.claim} for one in fresh())
+    return [Call("procedure", "prompt", variables, max_tokens=max_tokens) for variables in cases]
+
+
+def model(**batching: int) -> LocalModel:
+    return LocalModel(WEIGHTS, PROMPTS, Batching(**batching))
+
+
+@cache
+def answers() -> list[Answer]:
+    return [reply.answer for reply in model().answer("policy", calls())]
+
+
+def teacher_forced(caller: LocalModel, call: Call, ids: Sequence[int]) -> torch.Tensor:
+    """Log probabilities at each of the written tokens' places, in one plain pass."""
+    prompt = caller._ids("policy", call)
+    with torch.inference_mode():
+        whole = caller._loaded.model(torch.tensor([[*prompt, *ids]])).logits[0].float()
+    return whole.log_softmax(dim=-1)[len(prompt) - 1 : -1]
+
+
+def test_log_probabilities_are_those_of_a_plain_pass():
+    """Each token's, and its alternatives', are what teacher forcing gives, and sum to below 1."""
+    caller = model()
+    vocabulary = caller._loaded.tokenizer.get_vocab()
+    for call, answer in zip(calls(), answers(), strict=True):
+        ids = caller._loaded.tokenizer(answer.text, add_special_tokens=False)["input_ids"]
+        assert answer.text == "".join(token.text for token in answer.tokens)
+        assert len(ids) == len(answer.tokens) < len(vocabulary)
+        expected = teacher_forced(caller, call, ids)
+        for number, row, token in zip(ids, expected, answer.tokens, strict=True):
+            assert token.logprob == pytest.approx(row[number].item(), abs=1e-4)
+            listed = [value for _, value in token.alternatives]
+            assert listed == pytest.approx(row.topk(5).values.tolist(), abs=1e-4)
+            assert token.logprob == max(listed)  # greedy
+            assert sum(map(math.exp, listed)) <= 1 + 1e-5
+
+
+def test_a_batch_changes_no_trace():
+    """Padding and neighbours leave each claim's text, order and counts as they are."""
+    alone = model(size=1).answer("policy", calls())
+    assert [answer.text for answer in answers()] == [one.answer.text for one in alone]
+    assert {False} == {one.answer.truncated for one in alone}
+    assert [len(one.answer.tokens) + 1 for one in alone] == [one.completion_tokens for one in alone]
+
+
+@pytest.fixture
+def single_precision(tmp_path: Path) -> Path:
+    """The checkpoint in the numbers that it is computed in here."""
+    folder = tmp_path / "single"
+    shutil.copytree(CHECKPOINT, folder)
+    AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32").save_pretrained(folder)
+    return folder
+
+
+def verified(caller: MethodCaller, asking: PolicyAsking, folder: Path) -> list[Finished]:
+    return run_claims(policy_procedure(asking), "policy", fresh(), caller, shelf(folder))
+
+
+def test_a_trace_is_a_verdict_with_cycles_and_its_confidence(tmp_path: Path):
+    """Every claim has one, read from the trace; the confidence is that of the verdict's token."""
+    found = verified(model(), PolicyAsking(VIEW, MOST), tmp_path)
+    for one, answer in zip(found, answers(), strict=True):
+        assert ("parsed", 1) == (one.verification.status, len(one.calls))
+        assert one.verification.cycles
+        assert answer.text == one.verification.reply
+        assert one.confidence == read_confidence(answer.tokens)
+        assert one.confidence is not None
+        assert 0 < one.confidence.raw <= one.confidence.normalised <= 1
+
+
+def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_path: Path):
+    """Verdicts and confidence over HTTP are those of the same weights here."""
+    here = verified(model(), PolicyAsking(VIEW, MOST), tmp_path / "here")
+    with TinyServer(single_precision) as served:
+        settings = ChatSettings(model=served.name, endpoints=(served.url,), needs_logprobs=False)
+        with ChatClient(settings, None) as chat:
+            caller = ChatCaller(chat, Asking(), prompts=PROMPTS, claims_at_once=2)
+            there = verified(caller, PolicyAsking(VIEW, MOST), tmp_path / "there")
+        assert CLAIMS == len(served.asked)
+    for one, other in zip(here, there, strict=True):
+        assert one.verification.reply == other.verification.reply
+        assert one.confidence is not None
+        assert other.confidence is not None
+        assert one.confidence.raw == pytest.approx(other.confidence.raw, abs=1e-4)
+    with TinyServer(single_precision) as served:
+        settings = ChatSettings(model=served.name, endpoints=(served.url,))
+        with ChatClient(settings, None) as chat:
+            silent = ChatCaller(chat, Asking(likeliest=0), prompts=PROMPTS, claims_at_once=1)
+            without = verified(silent, PolicyAsking(VIEW, MOST), tmp_path / "without")
+    assert {None} == {one.confidence for one in without}  # unavailable, never 1
+    assert [one.verification.verdict for one in here] == [
+        one.verification.verdict for one in without
+    ]
+
+
+def test_samples_agree_or_not(tmp_path: Path):
+    """Samples differ by their seed, are the same each time, and each costs a call."""
+    asking = PolicyAsking(VIEW, MOST, samples=2, temperature=0.7)
+    asked, one_claim = policy_procedure(asking), fresh()[:1]
+    (found,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path / "a"))
+    (again,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path / "b"))
+    assert found.verification.notes == again.verification.notes
+    assert found.verification.notes["agreement"] in {0.0, 0.5, 1.0}
+    assert 3 == len(found.calls)
+    drawn = [Call(c.operation, c.template, c.variables, max_tokens=40, temperature=1.5, sample=n)
+             for c in calls()[:1] for n in (1, 2, 3)]  # fmt: skip
+    texts = [reply.answer.text for reply in model().answer("policy", drawn)]
+    assert 1 < len(set(texts))
+
+
+def test_the_limit_cuts_and_says_so(tmp_path: Path):
+    """A trace that ends before its verdict is truncated, never guessed."""
+    found = verified(model(), PolicyAsking(VIEW, 20), tmp_path)
+    assert {("truncated", None)} == {(o.verification.status, o.verification.verdict) for o in found}
+    assert {20} == {one.calls[0].completion_tokens for one in found}
+
+
+def test_a_long_prompt_is_reported_and_never_cut(tmp_path: Path):
+    """It fails with its length, beside claims that do not; nothing is generated for it."""
+    evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
+    cases = [*fresh()[:1], Case("long", Question("Sentence number 7 is here.", evidence))]
+    asked = policy_procedure(PolicyAsking(None, 50))
+    shelved = shelf(tmp_path)
+    found = run_claims(asked, "policy", cases, model(), shelved, limits=Limits(most_failed=0.5))
+    assert ["truncated", "failed"] == [one.verification.status for one in found]
+    assert "too_long: the prompt has" in found[1].verification.reply
+    assert ["c0"] == list(shelved.read(["c0", "long"]))
+
+
+def test_a_stop_string_and_a_transcript(tmp_path: Path):
+    """A reply ends before its stop string, and goes on from what the model said already."""
+    (first,) = answers()[:1]
+    (call,) = calls()[:1]
+    stopped = Call("answer", "prompt", call.variables, stop=("</think>",), max_tokens=MOST)
+    (cut,) = model().answer("policy", [stopped])
+    assert first.text.partition("</think>")[0] == cut.answer.text
+    assert not cut.answer.truncated
+    prompts = prompts_in(tmp_path)
+    plain = Call("answer", "first", {"claim": "x"}, continues="Once upon", max_tokens=3)
+    caller = LocalModel(WEIGHTS, prompts)
+    ids = caller._ids("simple", plain)
+    assert caller._loaded.tokenizer.decode(ids).endswith("<|im_start|>Once upon")
+    assert caller.answer("simple", [plain])[0].answer.truncated
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> str:
+    """An adapter on the tiny policy that changes what it says."""
+    torch.manual_seed(1)
+    base = AutoModelForCausalLM.from_pretrained(CHECKPOINT, dtype="float32")
+    lora = LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    with warnings.catch_warnings(action="ignore", category=FutureWarning):
+        get_peft_model(base, lora).save_pretrained(tmp_path / "adapter")
+    return str(tmp_path / "adapter")
+
+
+def test_an_adapter_is_applied_and_named(adapter: str):
+    """Its weights change the answers and the engine's name, which keeps shelves apart."""
+    changed = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
+    (reply,) = changed.answer("policy", calls(8)[:1])
+    (plain,) = model().answer("policy", calls(8)[:1])
+    assert plain.answer.tokens != reply.answer.tokens
+    assert changed.engine != model().engine
+    assert changed.engine.startswith("transformers:tiny_policy:")
+    with pytest.raises(EngineError, match="train the policy first"):
+        _ = LocalModel(Weights(str(CHECKPOINT), str(CHECKPOINT)), PROMPTS).engine
+
+
+def test_an_adapter_that_is_replaced_after_it_was_named_is_refused(adapter: str):
+    """Answers are stored by the name, so those of other weights must not come under it."""
+    changed = LocalModel(Weights(str(CHECKPOINT), adapter), PROMPTS)
+    assert "adapter:" in changed.engine
+    settings = Path(adapter) / "adapter_config.json"
+    settings.write_text(settings.read_text("utf-8") + "\n", "utf-8")
+    with pytest.raises(EngineError, match="was replaced while it was read: start again"):
+        changed.answer("policy", calls(8)[:1])
+
+
+def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
+    """Tokenizer, chat template and settings as well as weights; not a file beside them."""
+    folder = tmp_path / "base"
+    shutil.copytree(CHECKPOINT, folder)
+    before = Weights(str(folder)).name
+    (folder / "README.md").write_text("words", "utf-8")
+    assert before == Weights(str(folder)).name
+    names = {before}
+    for file in ("tokenizer.json", "chat_template.jinja", "config.json", "model.safetensors"):
+        with (folder / file).open("ab") as stream:
+            stream.write(b" ")
+        names.add(Weights(str(folder)).name)
+    assert 5 == len(names)
+    assert {"org/m@a float32", "org/m@b float32"} == {
+        Weights("org/m", revision=revision).name for revision in ("a", "b")
+    }
+
+
+def test_a_recipe_says_how_its_policy_is_asked():
+    """The view and the limits of training hold at inference; the prompt is the base's own."""
+    assert PolicyAsking(VIEW, MOST, 0, 1.0) == asking_of(TINY)
+    assert PolicyAsking(None, 4_500, 5, 1.0) == asking_of(PAPER_7B, samples=5)
+    assert load_prompt("policy").digest != load_policy_prompt(str(CHECKPOINT)).digest
+    assert load_prompt("policy") == load_policy_prompt("Qwen/Qwen2.5-7B-Instruct")
+    other = MethodPrompts().hash("policy", [])
+    assert PROMPTS.hash("policy", []) != other

@@ -1,0 +1,199 @@
+"""One writer at a time: who holds an asset is named, nobody else begins, a kill frees it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import profile_from_environment
+from decomposerl.errors import DecomposeRLError, SchemaError
+from decomposerl.schemas import ATTRITION
+from evaluation_graph import OF_PROFILE, materialize, write_tests
+from project import ROOT
+from resources.store.parquet import ParquetTables, StageOutput
+from resources.store.recording import StageRecorder
+from resources.store.run_lock import alone, alone_in, lock_path
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from resources.store.run_lock import alone_in
+with alone_in(Path(sys.argv[1]), "it", run="r-1"):
+    print("held", flush=True)
+    time.sleep(120)
+"""
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    return lock_path(tmp_path, "claims/hover")
+
+
+def holder(lock: Path) -> "subprocess.Popen[str]":
+    """Another process that holds the lock."""
+    words = [sys.executable, "-c", HOLDER, str(lock)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert "held\n" == process.stdout.readline()
+    return process
+
+
+def failures(result: dg.ExecuteInProcessResult) -> str:
+    """What its failed steps say."""
+    failed = (event for event in result.all_events if event.is_step_failure)
+    return "\n".join(str(event.step_failure_data.error) for event in failed)
+
+
+def test_the_second_is_refused_with_the_name_of_the_first(lock: Path):
+    """Process, host, time and run; once that process is killed, the lock is free."""
+    process = holder(lock)
+    said = rf"it is being written by process {process.pid} on \S+ since \d+-.*, run r-1: wait"
+    with pytest.raises(DecomposeRLError, match=said):
+        alone_in(lock, "it").__enter__()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with alone_in(lock, "it"):
+        pass
+
+
+def test_a_holder_is_waited_for(lock: Path):
+    """As long as asked for; a thread of the same process is a holder like any other."""
+    begun = threading.Event()
+
+    def hold() -> None:
+        with alone_in(lock, "it"):
+            begun.set()
+            time.sleep(0.5)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert begun.wait(10)
+    with pytest.raises(DecomposeRLError, match=f"process {os.getpid()}"):
+        alone_in(lock, "it").__enter__()
+    with alone_in(lock, "it", wait_s=30):
+        assert not lock_path(lock.parent, "x").exists()
+    thread.join()
+
+
+def test_a_lock_file_that_says_nothing_still_refuses(lock: Path):
+    """Damaged, it names nobody; the lock is the kernel's, not the text's."""
+    process = holder(lock)
+    lock.write_text("{")
+    with pytest.raises(DecomposeRLError, match="written by another process: wait"):
+        alone_in(lock, "it").__enter__()
+    process.kill()
+    process.communicate()
+    lock.write_text('{"pid": 1}')
+    with alone_in(lock, "it"):
+        assert os.getpid() == json.loads(lock.read_text())["pid"]
+
+
+def test_children_do_not_inherit_the_lock(lock: Path):
+    """A server that a step started may outlive the step."""
+    with alone_in(lock, "it"):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with alone_in(lock, "it"):
+        child.kill()
+    child.wait()
+
+
+def test_an_asset_that_is_being_written_is_refused_before_its_work(tmp_path: Path):
+    """Nothing is asked or written; another partition may be written meanwhile."""
+    write_tests(tmp_path)
+    first, second = OF_PROFILE[:2]
+    process = holder(lock_path(tmp_path, f"predictions/fever/{first}"))
+    refused = materialize(tmp_path, first, "fever")
+    assert not refused.success
+    message = f"predictions/fever/{first} is being written by process {process.pid}"
+    assert message in failures(refused)
+    assert not list(tmp_path.glob("predictions/fever/*"))
+    assert not (tmp_path / "engine_results").exists()
+    assert materialize(tmp_path, second, "fever").success
+    process.kill()
+    process.communicate()
+    assert materialize(tmp_path, first, "fever").success
+    assert materialize(tmp_path, first, "fever").success
+
+
+def test_a_run_over_several_partitions_is_refused_in_one_sentence(tmp_path: Path):
+    """Dagster can be asked for a range; an asset writes one partition a run."""
+    write_tests(tmp_path)
+    tags = {
+        "dagster/asset_partition_range_start": OF_PROFILE[0],
+        "dagster/asset_partition_range_end": OF_PROFILE[1],
+    }
+    refused = materialize(tmp_path, None, "fever", tags=tags)
+    assert "a run of predictions/fever takes one partition" in failures(refused)
+
+
+class Wrong:
+    """An asset whose table is refused when it is stored, as long as ``broken``."""
+
+    broken = True
+
+    def asset(self) -> dg.AssetsDefinition:
+        """Defined anew for each run."""
+
+        @dg.asset
+        @alone
+        def attrition(context: dg.AssetExecutionContext) -> dg.MaterializeResult[StageOutput]:
+            frame = pl.DataFrame({"x": [1]}) if self.broken else ATTRITION.empty()
+            return StageRecorder(context).table(frame, {})
+
+        return attrition
+
+
+def test_what_cannot_be_stored_leaves_no_lock(tmp_path: Path):
+    """Storing fails after the asset's last line; the same process then runs it again."""
+    wrong, tables = Wrong(), {"io_manager": ParquetTables(base_dir=str(tmp_path))}
+    with pytest.raises(SchemaError) as kept:  # its traceback keeps the failed step's frames
+        dg.materialize([wrong.asset()], resources=tables)
+    wrong.broken = False
+    assert dg.materialize([wrong.asset()], resources=tables).success
+    assert kept.value
+
+
+def test_the_lock_is_held_until_all_is_stored(tmp_path: Path):
+    """While the table is written nobody else gets the lock."""
+
+    class Watching(ParquetTables):
+        def dump_to_path(self, context: dg.OutputContext, obj: StageOutput, path: object) -> None:
+            def other() -> None:
+                with pytest.raises(DecomposeRLError):
+                    alone_in(lock_path(tmp_path, "attrition"), "it").__enter__()
+                seen.append("refused")
+
+            thread = threading.Thread(target=other)
+            thread.start()
+            thread.join()
+            super().dump_to_path(context, obj, path)  # type: ignore[arg-type]
+
+    seen: list[str] = []
+    wrong = Wrong()
+    wrong.broken = False
+    tables = {"io_manager": Watching(base_dir=str(tmp_path))}
+    assert dg.materialize([wrong.asset()], resources=tables).success
+    assert ["refused"] == seen
+
+
+def test_every_asset_writes_alone():
+    """Each asset of the project holds its lock, new ones too."""
+    made = build_definitions(profile_from_environment({}))
+    assets = [one for one in made.assets or [] if isinstance(one, dg.AssetsDefinition)]
+    assert 50 < len(assets)
+    free = [one.key.to_user_string() for one in assets if not _locks(one)]
+    assert [] == free
+
+
+def _locks(asset: dg.AssetsDefinition) -> bool:
+    function = asset.op.compute_fn.decorated_fn  # type: ignore[union-attr]
+    return "alone.<locals>" in function.__code__.co_qualname

@@ -1,0 +1,383 @@
+"""Profiles ``local`` and ``paper``: what stands behind each port, and where a key goes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from chat_parts import request
+from dagster_project.definitions import build_definitions
+from dagster_project.engine_choices import ProfileName, engine_choices
+from dagster_project.engine_resources import engine_resources
+from dagster_project.profiles import profile_from_environment, resources_for
+from decomposerl.chat import ChatRequest
+from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from fault_server import FaultServer, replying
+from project import ROOT
+from resources.chat.lazy_client import LateChat
+from resources.decomposer.resource import DecomposerResource
+from resources.embedder.resource import EmbedderResource
+from resources.entities.resource import EntitiesResource
+from resources.judge.resource import JudgeResource
+from resources.tokens.resource import TokensResource
+from resources.verifier.resource import VerifierResource
+
+COVERAGE = ROOT / "decomposerl/prompts/coverage.md"
+CANARY = "sk-canary-0123456789"
+HEAVY = ("torch", "spacy", "openai", "transformers", "sentence_transformers", "huggingface_hub")
+PORTS = (
+    *("tokens", "entities", "verifier", "embedder", "decomposer"),
+    *("judge", "question_embedder"),
+)
+PAIR = ("Maria Keller was born in Oslo.", "Maria Keller was born in Norway.")
+
+
+def child(code: str, **env: str) -> str:
+    """Run in a process whose environment has these variables and none of ours."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("DECOMPOSERL_", "OPENAI_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=clean | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    assert CANARY not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "engines"),
+    [
+        ("embedded", ["embedded"] * 7),
+        (
+            "local",
+            [
+                *("tokenizer", "spacy", "minicheck_local", "sentence_transformers"),
+                *("chat", "chat", "sentence_transformers"),
+            ],
+        ),
+        ("paper", ["tokenizer", "spacy", "minicheck_hosted", "hosted", "chat", "chat", "hosted"]),
+    ],
+)
+def test_one_variable_changes_every_engine(name: str, engines: list[str], tmp_path: Path):
+    """``DECOMPOSERL_PROFILE`` alone decides; everything else has a default."""
+    profile = profile_from_environment(
+        {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
+    )
+    resources = resources_for(profile)
+    assert engines == [resources[port].engine for port in PORTS]
+    assert str(tmp_path / "engine_results") == resources["verifier"].results_dir
+
+
+@pytest.mark.parametrize("name", ["embedded", "local", "paper"])
+def test_definitions_load_without_engines_and_keep_no_key(name: str, tmp_path: Path):
+    """No engine library is imported; what Dagster stores names the variable, never the key."""
+    code = f"""
+import sys
+from dagster_project.definitions import defs
+heavy = [name for name in {HEAVY!r} if name in sys.modules]
+import dagster as dg
+from dagster._core.remote_representation.external_data import RepositorySnap
+stored = dg.serialize_value(RepositorySnap.from_def(defs.get_repository_def()))
+for port in {PORTS!r}:
+    if "results_dir" in type(defs.resources[port]).model_fields:
+        defs.resources[port].open()
+    stored += repr(defs.resources[port])
+heavy += [name for name in {HEAVY!r} if name in sys.modules]
+print(heavy, {CANARY!r} in stored, '"OPENAI_API_KEY"' in stored or "OPENAI_API_KEY" in stored)
+"""
+    told = child(
+        code,
+        DECOMPOSERL_PROFILE=name,
+        OPENAI_API_KEY=CANARY,
+        DECOMPOSERL_DATA=str(tmp_path / "data"),
+    )
+    assert f"[] False {name != 'embedded'}" == told.strip().splitlines()[-1]
+    assert not (tmp_path / "data").exists()  # opening writes nothing
+
+
+def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
+    """Nothing is said when they are made or opened, and everything when they are asked."""
+    where = str(tmp_path)
+    tokens = TokensResource(engine="tokenizer", model="nobody/nothing").open()
+    with pytest.raises(EngineMissing, match=r"hf download nobody/nothing tokenizer\.json"):
+        tokens.count(["one"])
+    entities = EntitiesResource(results_dir=where, engine="spacy", models=["en_core_sci_no"]).open()
+    with pytest.raises(EngineMissing, match="pip install --no-deps"):
+        entities.entities(["one"])
+    vectors = EmbedderResource(
+        results_dir=where, engine="sentence_transformers", model="nobody/nothing"
+    ).open()
+    with pytest.raises(EngineMissing, match="hf download nobody/nothing"):
+        vectors.embed(["one"])
+    local = VerifierResource(results_dir=where, engine="minicheck_local", model_path=where).open()
+    with pytest.raises(EngineMissing, match="hf download lytang/MiniCheck-Flan-T5-Large"):
+        local.support_probability([PAIR])
+    half = EmbedderResource(results_dir=where, dtype="float16")
+    with pytest.raises(ConfigError, match="computes in float32"):
+        half.open()
+
+
+def test_a_missing_key_is_named_at_the_first_item(tmp_path: Path):
+    """An endpoint that needs a key is not asked without one, and nothing is started for it."""
+    resources = engine_resources(engine_choices("paper", {}), str(tmp_path))
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        resources["embedder"].open().embed(["one"])
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY is not set"):
+        resources["decomposer"].open().decompose([PAIR])
+
+
+def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path):
+    """The address of ``DECOMPOSERL_VERIFIER_URL``, else the command line that starts one."""
+    named = {"DECOMPOSERL_VERIFIER_URL": "http://gpu.example:8000/v1/"}
+    attached = engine_resources(engine_choices("paper", named), str(tmp_path))["verifier"]
+    assert "http://gpu.example:8000/v1" == attached.server().attach_to
+    ours = {"DECOMPOSERL_VLLM": "env CUDA_VISIBLE_DEVICES=1 vllm serve"}
+    started = engine_resources(
+        engine_choices("paper", ours | {"DECOMPOSERL_VLLM_CARDS": "2"}), str(tmp_path)
+    )["verifier"].server()
+    words = started.command().words(8_000)
+    assert ["env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve"] == words[:4]
+    assert "bespokelabs/Bespoke-MiniCheck-7B" == words[4]
+    assert "2" == words[words.index("--tensor-parallel-size") + 1]
+    assert "" == started.attach_to
+
+
+def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
+    """``docs/running-on-gpus.md`` has the very words, and a line for two cards."""
+    ours = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"].server()
+    words = ours.command().words(8_001)
+    page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    told = [line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")]
+    assert [words, [*words, "--data-parallel-size", "2"]] == told
+    assert "--enable-prefix-caching" in words
+    without = VerifierResource(results_dir=str(tmp_path), prefix_caching=False).server()
+    assert "--no-enable-prefix-caching" in without.command().words(1)
+
+
+def test_the_revision_that_is_recorded_is_the_one_that_is_served(tmp_path: Path):
+    """A name that holds a revision is never that of another one's answers."""
+    pinned = VerifierResource(
+        results_dir=str(tmp_path), engine="minicheck_hosted", model="org/tiny", revision="abc123"
+    )
+    words = pinned.server().command().words(1)
+    assert {"abc123"} == {
+        words[words.index(option) + 1]
+        for option in ("--revision", "--code-revision", "--tokenizer-revision")
+    }
+    assert "@abc123" in pinned.open().engine
+
+
+def test_a_started_server_gets_no_key(tmp_path: Path):
+    """Neither the ones the project knows nor any other that its name gives away."""
+    env = {"MY_API_KEY": CANARY, "HF_TOKEN": CANARY}
+    ours = engine_resources(engine_choices("paper", env), str(tmp_path))["verifier"].server()
+    words = ours.command().words_without_keys(1)
+    taken = {words[i + 1] for i, word in enumerate(words) if word == "-u"}
+    assert {"MY_API_KEY", "OPENAI_API_KEY", "VLLM_API_KEY", "DECOMPOSERL_VERIFIER_KEY"} == taken
+    assert "DECOMPOSERL_VERIFIER_KEY" == ours.key_name
+    assert CANARY not in repr(ours)
+
+
+def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path):
+    """Rules, or a model at a URL with a key of its own; OpenAI's key goes to OpenAI alone."""
+
+    def judge(name: ProfileName, **env: str) -> JudgeResource:
+        return engine_resources(engine_choices(name, env), str(tmp_path))["judge"]
+
+    assert "rule_judge:1" == judge("embedded").open().engine
+    paper = judge("paper", OPENAI_API_KEY=CANARY)
+    assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, paper.model, paper.api_key)
+    assert paper.open().engine.startswith("chat:Qwen/Qwen3-32B answerability:")
+    assert "seed=42" in paper.open().engine
+    (tmp_path / "coverage.md").write_text(COVERAGE.read_text("utf-8") + "\nThink twice.\n", "utf-8")
+    reworded = judge("paper", DECOMPOSERL_PROMPTS=str(tmp_path)).open().engine
+    assert reworded != paper.open().engine
+    own = judge("paper", OPENAI_API_KEY=CANARY, DECOMPOSERL_JUDGE_KEY=CANARY)
+    assert "DECOMPOSERL_JUDGE_KEY" == own.key_name
+    hosted = judge(
+        "local", DECOMPOSERL_JUDGE_URL="https://api.openai.com/v1", OPENAI_API_KEY=CANARY
+    )
+    assert ("OPENAI_API_KEY", True) == (hosted.key_variable, hosted.structured)
+
+
+def test_default_addresses_are_where_the_guide_starts_the_models():
+    """Each local default is the port of a documented ``vllm serve`` line of that very model."""
+    guide = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    started = set(re.findall(r"^vllm serve (\S+) .*--port (\d+)", guide, re.MULTILINE))
+    expected = {
+        (server.model, str(urlsplit(url).port))
+        for name in ("local", "paper")
+        for server in engine_choices(name, {}).servers
+        for url in server.urls
+        if urlsplit(url).hostname == "127.0.0.1"
+    }
+    assert {"Qwen/Qwen3-32B", "Qwen/Qwen3-Embedding-8B"} == {model for model, _ in expected}
+    assert expected <= started
+
+
+def test_processes_of_spacy_are_started_for_many_texts(tmp_path: Path):
+    """The paper's pool starts two processes ten times, not once for each thousand claims."""
+
+    def texts(processes: int, batch_size: int = 1_024) -> int:
+        return EntitiesResource(
+            results_dir=str(tmp_path), engine="spacy", processes=processes, batch_size=batch_size
+        ).texts_at_a_time()
+
+    assert 155_506 / texts(2) < 10
+    assert 1_024 == texts(1)
+    assert 100_000 == texts(2, batch_size=100_000)
+    assert 1_024 == EntitiesResource(results_dir=str(tmp_path), processes=2).texts_at_a_time()
+
+
+def test_a_stage_fails_above_the_share_of_claims_without_a_reply(tmp_path: Path):
+    """``most_unanswered`` is the share that may; at 1 every claim may be null."""
+    with FaultServer(usual=replying("no questions at all")) as server:
+
+        def writer(most: float) -> DecomposerResource:
+            return DecomposerResource(
+                results_dir=str(tmp_path),
+                engine="chat",
+                model="tiny",
+                endpoints=[server.url],
+                most_unanswered=most,
+            )
+
+        lenient, strict = writer(1.0), writer(0.05)
+        assert [None] == lenient.open().decompose([PAIR])
+        with pytest.raises(EngineError, match=r"share of 0\.05 that most_unanswered allows"):
+            strict.open().decompose([PAIR])
+        lenient.close()
+        strict.close()
+
+
+def test_stages_on_a_gpu_share_its_pool(tmp_path: Path):
+    """Embedded runs name no pool; a vLLM server and models on a card do."""
+
+    def pools(env: dict[str, str]) -> dict[str, str]:
+        full = env | {"DECOMPOSERL_DATA": str(tmp_path)}
+        graph = build_definitions(profile_from_environment(full)).resolve_asset_graph()
+        every = {key.path[0]: graph.get(key).pools for key in graph.get_all_asset_keys()}
+        return {name: "".join(found) for name, found in every.items() if found}
+
+    assert {} == pools({})
+    assert {} == pools({"DECOMPOSERL_PROFILE": "local"})
+    started = {"difficulty_band": "gpu", "predictions": "gpu", "calibrations": "gpu"}
+    paper = {"DECOMPOSERL_PROFILE": "paper"}
+    assert started == pools(paper)
+    running = paper | {"DECOMPOSERL_EVALUATION_URL": "http://127.0.0.1:8004/v1"}
+    assert {"difficulty_band": "gpu"} == pools(running)
+    on_card = pools({"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DEVICE": "cuda:0"})
+    assert {"gpu"} == set(on_card.values())
+    assert {"rule_filtered", "difficulty_band", "deduplicated", "decontaminated"} < set(on_card)
+
+
+SILVER = """
+import dagster as dg, json
+from resources.decomposer.resource import DecomposerResource
+
+@dg.asset
+def silver(decomposer: DecomposerResource) -> dg.MaterializeResult:
+    writer = decomposer.open()
+    answers = writer.decompose([{pair!r}])
+    decomposer.close()
+    told = {{"answers": answers, "calls": writer.calls, "hits": writer.hits}}
+    told |= {{"shown": {canary!r} in repr(decomposer), **writer.details()}}
+    return dg.MaterializeResult(metadata={{"told": told}})
+
+with dg.DagsterInstance.ephemeral() as instance:
+    resource = DecomposerResource(
+        results_dir={results!r},
+        engine="chat", model="tiny", endpoints=[{url!r}], api_key=dg.EnvVar("OUR_KEY"),
+    )
+    result = dg.materialize([silver], instance=instance, resources={{"decomposer": resource}})
+    log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
+    metadata = result.asset_materializations_for_node("silver")[0].metadata
+    print(json.dumps([metadata["told"].value, {canary!r} in log]))
+"""
+
+
+def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
+    """Dagster resolves it for the run; it stands in no event, no file and no output.
+
+    The stage's counts come with what HTTP took; a second run asks nothing.
+    """
+    good = "<questions><question>Where was she born?</question></questions>"
+    with FaultServer(usual=replying(good)) as server:
+        code = SILVER.format(pair=PAIR, results=str(tmp_path), url=server.url, canary=CANARY)
+        first, leaked = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
+        again, _ = json.loads(child(code, OUR_KEY=CANARY).splitlines()[-1])
+        assert [f"Bearer {CANARY}"] == server.authorizations
+    assert not leaked
+    assert not first["shown"]
+    assert [["Where was she born?"]] == first["answers"] == again["answers"]
+    assert (1, 1) == (first["calls"], first["chat calls"])
+    assert (0, 1) == (again["calls"], again["hits"])
+    assert "chat calls" not in again  # no client was made
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert kept
+    assert not [path for path in kept if CANARY.encode() in path.read_bytes()]
+
+
+class FakeClient:
+    """A chat client that counts its askings and closings."""
+
+    engine = "chat:fake"
+
+    def __init__(self) -> None:
+        self.asked = self.closed = 0
+        self.counts = self
+
+    def metadata(self) -> dict[str, int | float]:
+        """As ``Counts.metadata``."""
+        return {"calls": self.asked}
+
+    def complete(self, requests: Sequence[ChatRequest], parse: object = None) -> list[Any]:
+        """No outcome at all."""
+        assert parse is None
+        self.asked += len(requests)
+        return []
+
+    def close(self) -> None:
+        """Count."""
+        self.closed += 1
+
+
+def test_a_chat_client_is_made_once_and_late():
+    """Not for its name, nor for no question; closing before the first question is fine."""
+    made: list[FakeClient] = []
+
+    def make() -> FakeClient:
+        made.append(FakeClient())
+        return made[-1]
+
+    chat: Any = LateChat("chat:fake", make)
+    chat.close()
+    assert ("chat:fake", {}, [], []) == (chat.engine, chat.details(), chat.complete([]), made)
+    chat.complete([request(1)])
+    chat.complete([request(2)])
+    chat.close()
+    assert (1, 2, 1) == (len(made), made[0].asked, made[0].closed)
+    assert {"chat calls": 2} == chat.details()
+
+
+def test_a_server_that_does_not_start_is_told_at_the_first_pair(tmp_path: Path):
+    """Not when the verifier is opened; and a run whose answers are stored never finds out."""
+    verifier = VerifierResource(
+        results_dir=str(tmp_path), engine="minicheck_hosted", vllm=["no-such-program"]
+    )
+    port = verifier.open()
+    assert port.engine
+    with pytest.raises(EngineError, match="'no-such-program' is not installed"):
+        port.support_probability([PAIR])
+    verifier.close()

@@ -1,0 +1,193 @@
+"""The look before the first step: what it finds, what it reckons, what it refuses."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from decomposerl.errors import EngineError
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.reports.cost import Price
+from decomposerl.reports.training_plan import (
+    DryRun,
+    dry_run_markdown,
+    dry_run_plain,
+    problem_lines,
+)
+from decomposerl.rewards.settings import RewardSettings
+from decomposerl.schemas import TRAINING_CLAIMS
+from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, Sampling
+from decomposerl.training.experiments import PAPER_7B
+from resources.judge.rule_judge import RuleJudge
+from resources.store.parquet import write_parquet
+from resources.training.preflight import Known, dry_run
+from resources.training.run import TrainingRun
+from strategies import example_row, frame_of
+from tiny_models import tiny_chat
+
+UNJUDGED = RewardSettings(weights=dict.fromkeys(("coverage", "necessity", "joint"), 0.0))
+
+
+@dataclass
+class SilentJudge:
+    """Never rules, or cannot be asked at all; keeps what it was asked."""
+
+    reachable: bool = True
+    asked: list[JudgeCall] = field(default_factory=list)
+    engine: str = "a silent judge"
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """No ruling."""
+        if not self.reachable:
+            raise EngineError("nobody listens")
+        self.asked += calls
+        return [Ruling(None, "no answer") for _ in calls]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_chat(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture
+def run(tmp_path: Path, base: Path) -> TrainingRun:
+    rows = [example_row(source=source) for source in ("hover", "hover", "wice")]
+    rows.append(example_row(evidence="A long one. " * 400, source="wice", n_star=5))
+    write_parquet(frame_of(TRAINING_CLAIMS, rows), tmp_path / "training_claims.parquet")
+    return TrainingRun(
+        PAPER_7B, "0" * 16, tmp_path / "training_claims.parquet", str(base), tmp_path / "run"
+    )
+
+
+def of(run: TrainingRun, recipe: Experiment) -> TrainingRun:
+    return replace(run, experiment=recipe)
+
+
+def findings(found: DryRun) -> dict[str, str]:
+    return {finding.part: finding.state for finding in found.findings}
+
+
+def test_a_run_that_can_go_well_has_no_problem(run: TrainingRun):
+    """Tokenizer, prompts, judge, disk and batches are fine; nothing is written."""
+    found = dry_run(run, RuleJudge())
+    assert () == found.problems
+    assert {"ok"} == set(findings(found).values())
+    assert {"batches", "model", "prompts", "judge", "disk"} == set(findings(found))
+    assert not run.folder.exists()
+    assert found.amounts is not None
+    assert (4, 64) == (found.amounts.steps, found.amounts.completions)
+    assert round(64 * (4 * (2 + 2 + 2 + 5) / 4 + 1)) == found.amounts.judge_calls
+
+
+def test_the_limits_of_the_prompts_are_the_experiments(run: TrainingRun):
+    """Above the limit a claim is named and left out; above it all, the run is refused."""
+    few = of(run, replace(PAPER_7B, sampling=Sampling(max_prompt_tokens=4_000)))
+    found = dry_run(few, RuleJudge())
+    assert found.lengths is not None
+    (left,) = found.lengths.too_long.iter_rows(named=True)
+    assert ("wice", "note") == (left["source"], findings(found)["prompts"])
+    assert left["claim_id"] in dry_run_markdown(found)
+    assert () == found.problems
+    none = of(run, replace(PAPER_7B, sampling=Sampling(max_prompt_tokens=10)))
+    assert ["prompts"] == [problem.part for problem in dry_run(none, RuleJudge()).problems]
+
+
+def test_prompts_are_measured_as_the_policy_sees_them(run: TrainingRun):
+    """With an evidence view the long claim is short, and longest is no longer the long one."""
+    whole = dry_run(run, RuleJudge()).lengths
+    viewed = dry_run(of(run, replace(PAPER_7B, evidence_view=EvidenceView())), RuleJudge()).lengths
+    assert whole is not None
+    assert viewed is not None
+    assert viewed.by_source["q100"].max() < whole.by_source["q100"].max()
+
+
+@pytest.mark.parametrize(("reachable", "said"), [(True, "no answer"), (False, "nobody listens")])
+def test_a_judge_that_does_not_rule_is_a_problem(run: TrainingRun, *, reachable: bool, said: str):
+    """Whether it cannot be asked or does not answer, the reason is given and what to look at."""
+    (problem,) = dry_run(run, SilentJudge(reachable)).problems
+    assert ("judge", True) == (problem.part, said in problem.said)
+    assert "DECOMPOSERL_JUDGE_URL" in problem.mend
+
+
+def test_the_judge_itself_is_asked_every_time(run: TrainingRun):
+    """No two looks ask the same, so no stored ruling hides a judge that is gone."""
+    judge = SilentJudge()
+    dry_run(run, judge)
+    dry_run(run, judge)
+    first, second = judge.asked
+    assert first.key != second.key
+
+
+def test_a_run_without_judged_rewards_needs_no_judge(run: TrainingRun):
+    """Nobody is asked, and no call is reckoned."""
+    judge = SilentJudge(reachable=False)
+    found = dry_run(of(run, replace(PAPER_7B, rewards=UNJUDGED)), judge)
+    assert () == found.problems
+    assert found.amounts is not None
+    assert 0 == found.amounts.judge_calls
+
+
+@pytest.mark.parametrize(
+    ("recipe", "part"),
+    [
+        (replace(PAPER_7B, grpo=Grpo(group_size=6)), "batches"),
+        (replace(PAPER_7B, grpo=Grpo(global_batch=64)), "claims"),
+        (replace(PAPER_7B, sampling=Sampling(max_completion_tokens=99_000)), "model"),
+    ],
+)
+def test_what_cannot_be_trained_is_said_before(run: TrainingRun, recipe: Experiment, part: str):
+    """Batches that do not divide, fewer claims than one step takes, a model that reads less."""
+    assert [part] == [problem.part for problem in dry_run(of(run, recipe), RuleJudge()).problems]
+
+
+def test_a_base_that_is_not_here_is_named_with_its_command(run: TrainingRun, tmp_path: Path):
+    """Its prompts and memory stay unknown; the rest is still told."""
+    found = dry_run(replace(run, base=str(tmp_path / "absent")), RuleJudge())
+    assert {"model"} == {problem.part for problem in found.problems}
+    assert all("hf download" in problem.mend for problem in found.problems)
+    assert (None, None) == (found.lengths, found.memory)
+    assert "judge calls" in dry_run_markdown(found)
+
+
+def test_a_gpu_that_is_not_there_is_a_problem(run: TrainingRun):
+    """Asked for on a machine without one; the memory is reckoned all the same."""
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    found = dry_run(replace(run, device="cuda"), RuleJudge())
+    assert ["GPU"] == [problem.part for problem in found.problems]
+    assert found.memory is not None
+    assert found.memory.total > found.memory.weights > 0
+
+
+def test_money_and_hours_are_told_where_they_are_known(run: TrainingRun):
+    """A price gives dollars, a step's seconds give hours; without them nothing is made up."""
+    bare = dry_run(run, RuleJudge())
+    assert bare.judging is not None
+    assert (None, None) == (bare.judging.dollars, bare.judging.gpu_hours)
+    assert "no step was timed" in dry_run_markdown(bare)
+    known = Known(price=Price(1.0, 2.0), tokens_per_s=100.0, seconds_per_step=3_600.0)
+    found = dry_run(run, RuleJudge(), known)
+    line = found.judging
+    assert line is not None
+    assert (line.prompt_tokens + 2 * line.completion_tokens) / 1e6 == line.dollars
+    assert (line.prompt_tokens + line.completion_tokens) / 100 / 3_600 == line.gpu_hours
+    assert ("hours", "4.0") in [
+        tuple(cell.strip() for cell in row.strip("|").split("|"))
+        for row in dry_run_markdown(found).splitlines()
+    ]
+
+
+def test_the_page_survives_json_and_names_every_problem(run: TrainingRun):
+    """What goes to the run's log and its metadata is plain, whole and in sentences."""
+    found = dry_run(replace(run, device="cuda"), SilentJudge())
+    plain = json.loads(json.dumps(dry_run_plain(found)))
+    assert problem_lines(found) == plain["problems"]
+    assert len(plain["problems"]) >= 1
+    assert sum(row["claims"] for row in plain["prompt_tokens"] if row["source"] == "all") == 4
+    assert pl.DataFrame(plain["prompt_tokens"]).height == 3
+    assert all(use in plain["markdown"] for use in (*plain["disk"], *plain["memory"]))

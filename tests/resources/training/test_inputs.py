@@ -1,0 +1,158 @@
+"""The copies that a training run takes of its inputs: once, and nothing else is read."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from decomposerl.errors import ConfigError, TrainingError
+from decomposerl.evaluation.systems import systems
+from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
+from decomposerl.training.experiment import HeldOut
+from decomposerl.training.experiments import experiment
+from resources.evaluation.dev_claims import dev_claims
+from resources.store.parquet import DataFolder, file_sha256, write_parquet
+from resources.store.prompts import load_prompt
+from resources.training.resource import Material, PolicyTrainerResource
+from resources.training.run_folder import begin
+from resources.training.run_inputs import base_of, gather, news
+from training_graph import claims
+
+RECIPE = replace(experiment("tiny"), held_out=HeldOut(claims=2))
+PROMPT = "<!-- section: prompt -->\nRead {document}. Is it so: {claim}?\n"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataFolder:
+    folder = DataFolder(base_dir=str(tmp_path / "data"))
+    for table, rows in ((SILVER_DECOMPOSED, 8), (TRAINING_CLAIMS, 3)):
+        write_parquet(claims(table, rows), folder.path / f"{table.name}.parquet")
+    for name, text in (("config.json", "{}"), ("model.safetensors", "weights")):
+        (folder.path / "base_policy").mkdir(exist_ok=True)
+        (folder.path / "base_policy" / name).write_text(text)
+    return folder
+
+
+def taken(data: DataFolder, prompts: str = "", **changes: object) -> Material:
+    return gather(data, replace(RECIPE, **changes), ("judge", "embedder"), prompts)  # type: ignore[arg-type]
+
+
+def started(material: Material) -> Material:
+    """As if its trainer had begun."""
+    begin(PolicyTrainerResource(module="m").planned(material, stop_unhealthy=False))
+    return material
+
+
+def contents(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): file_sha256(path) for path in files}
+
+
+def edit(path: Path) -> None:
+    """As a person may, in place."""
+    path.write_bytes(path.read_bytes() + b" ")
+
+
+def rewrite(data: DataFolder, rows: int) -> None:
+    """As another run does."""
+    write_parquet(claims(TRAINING_CLAIMS, rows), data.path / "training_claims.parquet")
+
+
+def test_copies_hold_what_was_there_and_nothing_reaches_them(data: DataFolder, tmp_path: Path):
+    """Claims, held-out claims, base and prompt; edits of the sources in place change no copy."""
+    own = tmp_path / "prompts"
+    own.mkdir()
+    (own / "policy.md").write_text(PROMPT)
+    material = taken(data, str(own))
+    copies = material.claims.parent
+    before = contents(copies)
+    assert {"claims.parquet", "held_out.parquet", "prompts/policy.md"} < set(before)
+    assert before["claims.parquet"] == file_sha256(data.path / "training_claims.parquet")
+    assert copies == data.path.resolve() / "policy/tiny/inputs" / material.key
+    digest = load_prompt("policy", str(own)).digest
+    for path in (data.path / "training_claims.parquet", own / "policy.md"):
+        edit(path)
+    edit(data.path / "base_policy/model.safetensors")
+    assert before == contents(copies)
+    assert digest == load_prompt("policy", material.prompts).digest
+    assert Path(material.base).parent == copies
+
+
+def test_the_same_inputs_are_taken_once(data: DataFolder):
+    """Same key, same files, not written again; a damaged copy is replaced."""
+    first = taken(data)
+    stamp = first.claims.stat().st_mtime_ns
+    assert (first.key, stamp) == (taken(data).key, first.claims.stat().st_mtime_ns)
+    edit(first.claims)
+    assert first.key == taken(data).key
+    assert file_sha256(first.claims) == file_sha256(data.path / "training_claims.parquet")
+    assert [first.key] == [path.name for path in first.claims.parent.parent.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("file", "named"),
+    [("base_policy/model.safetensors", "base policy"), ("training_claims.parquet", "claims")],
+)
+def test_changed_inputs_begin_another_run_and_say_so(data: DataFolder, file: str, named: str):
+    """The sentence names what changed; the earlier run keeps its copies when it moves aside."""
+    first = started(taken(data))
+    assert "" == news(taken(data))
+    kept = contents(first.claims.parent)
+    if file.endswith("parquet"):
+        rewrite(data, 4)
+    else:
+        edit(data.path / file)
+    other = taken(data)
+    message = news(other)
+    assert other.key != first.key
+    assert named in message
+    assert f"run {other.key} begins at step 0" in message
+    assert first.key in message
+    started(other)
+    aside = first.folder / "superseded" / first.key
+    assert kept == contents(aside / "inputs" / first.key)
+    assert other.claims.is_file()
+    assert not first.claims.exists()
+
+
+def test_a_changed_recipe_is_named_too(data: DataFolder):
+    """Where the copies are equal, something else made the key another one."""
+    started(taken(data))
+    assert news(taken(data, seed=9)).startswith("recipe or engines changed")
+
+
+def test_copies_of_runs_that_never_began_are_removed(data: DataFolder):
+    """Of three gatherings the run's own and the last one stay."""
+    first = started(taken(data))
+    rewrite(data, 4)
+    second = taken(data)
+    rewrite(data, 5)
+    third = taken(data)
+    there = {path.name for path in (first.folder / "inputs").iterdir()}
+    assert {first.key, third.key} == there != {second.key}
+
+
+def test_what_is_missing_or_malformed_leaves_nothing_behind(data: DataFolder, tmp_path: Path):
+    """Before a copy is made."""
+    with pytest.raises(ConfigError, match="there is no folder of prompts"):
+        taken(data, str(tmp_path / "nowhere"))
+    (data.path / "silver_decomposed.parquet").unlink()
+    with pytest.raises(TrainingError, match="--select 'silver_decomposed'"):
+        taken(data)
+    assert not (data.path / "policy").exists()
+
+
+def test_evaluation_goes_by_what_the_policy_was_trained_on(data: DataFolder):
+    """Calibrations leave out its own claims, and its base is the one that the adapter fits."""
+    first = started(taken(data))
+    used = {*pl.read_parquet(first.claims)["claim_id"]}
+    assert first.held_out is not None
+    used |= {*pl.read_parquet(first.held_out)["claim_id"]}
+    rewrite(data, 1)
+    edit(data.path / "base_policy/model.safetensors")
+    (system,) = systems([], ["tiny"])
+    split = dev_claims(data, system, 100, 42)
+    assert used.isdisjoint(split.claims["claim_id"])
+    assert 3 == split.claims.height
+    assert first.base == base_of(data, RECIPE)

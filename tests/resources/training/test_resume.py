@@ -1,0 +1,181 @@
+"""Runs that end early, in every way there is, and go on as if they never had."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from decomposerl.errors import EngineError, TrainingError
+from decomposerl.judge.call import JudgeCall, Ruling
+from fakes import BagOfWordsEmbedder
+from project import PYTHONPATH, SUPPORT
+from resources.judge.rule_judge import RuleJudge
+from resources.training.rollout_log import all_files
+from resources.training.run import TrainingOutcome, TrainingRun
+from resources.training.run_folder import Start, read_starts
+from resources.training.trainer import train
+from training_parts import (
+    EXPERIMENT,
+    PATIENT,
+    FailingJudge,
+    alike,
+    resumable,
+    run_of,
+    tiny_policy,
+    told,
+)
+
+KILLED = -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_policy(tmp_path_factory.mktemp("base"))
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the same run that nobody stopped."""
+    run = resumable(tmp_path_factory.mktemp("whole") / "run", base)
+    assert "" == go_on(run).stopped
+    return run.folder
+
+
+def go_on(run: TrainingRun, judge: object = None) -> TrainingOutcome:
+    return train(run, judge or RuleJudge(), BagOfWordsEmbedder(), lambda _: None)  # type: ignore[arg-type]
+
+
+def assert_the_same_run(folder: Path, whole: Path) -> None:
+    """Rollouts, measures and weights agree exactly; wall time may not."""
+    for split in ("train", "held_out_sampled", "held_out_greedy"):
+        (rollouts, curves), (rollouts_, curves_) = told(folder, split), told(whole, split)
+        assert rollouts.equals(rollouts_)
+        assert curves.equals(curves_)
+    assert alike(folder / "adapter", whole / "adapter")
+
+
+@pytest.mark.parametrize("killed", [("report", 3, 2), ("judge", 9, 4)])
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(
+    killed: tuple[str, int, int], base: Path, uninterrupted: Path, tmp_path: Path
+):
+    """SIGKILL after a step or in the middle of one: the last checkpoint's step is taken up."""
+    where, when, done = killed
+    run = resumable(tmp_path / "run", base)
+    words = [sys.executable, SUPPORT / "training_child.py", run.folder, base, where, when]
+    paths = PYTHONPATH
+    environment = os.environ | {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    child = subprocess.run(
+        [str(word) for word in words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert KILLED == child.returncode, child.stderr
+    outcome = go_on(run)
+    assert (6, done, "") == (outcome.steps, outcome.resumed_from, outcome.stopped)
+    assert (Start(1, 0), Start(2, done)) == read_starts(run.folder)
+    assert_the_same_run(run.folder, uninterrupted)
+
+
+@dataclass
+class TroubledJudge:
+    """The rule judge, and something happens before its ``last`` batch."""
+
+    last: int
+    trouble: Callable[[], None]
+    batches: int = 0
+    engine: str = RuleJudge().engine
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """Rulings, unless the trouble is an error."""
+        self.batches += 1
+        if self.batches == self.last:
+            self.trouble()
+        return RuleJudge().judge(calls)
+
+
+def spent() -> None:
+    raise EngineError("judge 'x': stopped at the ceiling of 10 calls of one run")
+
+
+def terminated() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def interrupted() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [(spent, "ceiling of 10 calls"), (terminated, "SIGTERM"), (interrupted, "SIGINT")],
+)
+def test_a_run_that_is_ended_saves_where_it_was(
+    trouble: Callable[[], None], says: str, base: Path, uninterrupted: Path, tmp_path: Path
+):
+    """A spent budget or a signal, in the middle of a step: that step alone is done again."""
+    run = resumable(tmp_path / "run", base)
+    run = replace(run, limits=replace(run.limits, checkpoint_every=100))
+    handlers = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    outcome = go_on(run, TroubledJudge(6, trouble))  # two at step 0, two at step 3
+    assert handlers == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+    assert says in outcome.stopped
+    assert {} == outcome.after
+    steps = outcome.steps
+    assert steps > 0
+    finished = go_on(run)
+    assert (6, steps, "") == (finished.steps, finished.resumed_from, finished.stopped)
+    assert_the_same_run(run.folder, uninterrupted)
+
+
+def test_a_judge_that_keeps_failing_ends_the_run(base: Path, tmp_path: Path):
+    """What the limit allows in twenty steps fails at once: stop, with a checkpoint."""
+    run = run_of(tmp_path / "run", base, limits=replace(PATIENT, most_judge_failures=0.001))
+    outcome = go_on(run, FailingJudge("coverage", most=100))
+    assert "of judged scores over the last 20 steps lack a ruling" in outcome.stopped
+    assert 1 == outcome.steps
+    assert (run.folder / "checkpoints" / "step-000001").is_dir()
+    assert outcome.adapter.is_dir()
+    assert outcome.judge["failed"] == outcome.judge["failures"]["timeout"] > 0
+
+
+def test_a_run_that_learns_nothing_ends(tmp_path: Path):
+    """No spread for a window: the run stops with a checkpoint; started again, after one more."""
+    same = replace(EXPERIMENT.sampling, max_completion_tokens=1)  # no verdict, no cycle
+    run = run_of(
+        tmp_path / "run",
+        tiny_policy(tmp_path / "base", end=40.0),
+        sampling=same,
+        optimization=replace(EXPERIMENT.optimization, steps=50),
+    )
+    outcome = go_on(run)
+    assert (20, 0) == (outcome.steps, outcome.resumed_from)
+    assert "nothing is learned" in outcome.stopped
+    again = go_on(run)
+    assert (40, 20) == (again.steps, again.resumed_from)
+    obeying = replace(run, limits=replace(run.limits, stop_unhealthy=False))
+    assert (50, "") == (go_on(obeying).steps, go_on(obeying).stopped)
+
+
+def test_another_key_trains_anew(base: Path, uninterrupted: Path, tmp_path: Path):
+    """Nothing of the run before is taken up; its files stand aside."""
+    run = resumable(tmp_path / "run", base)
+    go_on(run, TroubledJudge(6, spent))
+    other = replace(run, key="f" * 16)
+    outcome = go_on(other)
+    assert (6, 0) == (outcome.steps, outcome.resumed_from)
+    assert {1} == {file.attempt for file in all_files(run.folder, "rollouts")}
+    assert list(all_files(run.folder / "superseded" / run.key, "rollouts"))
+    assert alike(other.folder / "adapter", uninterrupted / "adapter")
+
+
+def test_a_run_that_lost_its_beginning_does_not_go_on(base: Path, tmp_path: Path):
+    """Without the held-out measures of step 0 it would end with nothing to compare with."""
+    run = resumable(tmp_path / "run", base)
+    go_on(run, TroubledJudge(6, spent))
+    for file in run.folder.glob("held_out_*/curves/step-000000.*"):
+        file.unlink()
+    with pytest.raises(TrainingError, match="held-out measures of step 0 are lost"):
+        go_on(run)

@@ -1,0 +1,159 @@
+"""A tiny model served over HTTP and the same model in process: one set of numbers."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import torch
+from pydantic import SecretStr
+
+from decomposerl.prompts.minicheck import minicheck_request
+from decomposerl.prompts.template import parse_prompt
+from resources.chat.client import ChatClient
+from resources.chat.settings import ChatSettings
+from resources.embedder.hosted import HostedEmbedder
+from resources.store.results import ResultStore
+from resources.verifier.minicheck_hosted import HostedMiniCheck
+from resources.verifier.support_scores import StoredForms
+from tiny_models import tiny_chat
+from tiny_server import TinyModel, TinyServer
+
+CLOSE = 1e-4
+PROMPT = parse_prompt(
+    "minicheck",
+    "<!-- section: system -->\nYes or No?\n"
+    "<!-- section: user -->\nDocument: {document}\nClaim: {claim}\n",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_chat(tmp_path_factory.mktemp("chat") / "tiny-chat")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[TinyServer]:
+    with TinyServer(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def in_process(folder: Path) -> TinyModel:
+    return TinyModel(folder)
+
+
+def client(server: TinyServer, data: Path | None = None) -> ChatClient:
+    chosen = ChatSettings(model=server.name, endpoints=(server.url,), concurrency=8)
+    return ChatClient(chosen, data, SecretStr("no key"))
+
+
+def some_pairs(count: int) -> list[tuple[str, str]]:
+    rng = random.Random(11)
+    words = "ice melts in warm rain and snow falls on Paris".split()
+    return [
+        (" ".join(rng.choices(words, k=8)), " ".join(rng.choices(words, k=4))) for _ in range(count)
+    ]
+
+
+def masses(model: TinyModel, document: str, claim: str) -> tuple[float, float]:
+    """Yes and no among the five likeliest first tokens, from the model's own numbers."""
+    messages = minicheck_request(PROMPT, document, claim).messages
+    ids = model.prompt_ids([{"role": turn.role, "content": turn.content} for turn in messages])
+    with torch.no_grad():
+        chances = model.model(input_ids=torch.tensor([ids])).logits[0, -1].softmax(dim=-1)
+    likeliest = chances.topk(5)
+    found = {"yes": 0.0, "no": 0.0}
+    for number, chance in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True):
+        text = model.tokenizer.decode([number]).lower()
+        if text in found:
+            found[text] += chance
+    return found["yes"], found["no"]
+
+
+def test_scores_over_http_are_the_models_own(
+    server: TinyServer, in_process: TinyModel, tmp_path: Path
+):
+    """Raw and normalised forms through client, server and memory agree to 1e-4."""
+    pairs = some_pairs(16)
+    expected = np.array([masses(in_process, *pair) for pair in pairs])
+    assert np.ptp(expected[:, 0]) > 0.1, "a model that answers everything alike proves nothing"
+    assert (expected.min(axis=1) > 0).any()
+    with client(server) as chat:
+        forms = StoredForms(
+            HostedMiniCheck(chat, prompt=PROMPT), ResultStore(tmp_path)
+        ).support_forms(pairs)
+    assert np.allclose(expected[:, 0], forms.raw, rtol=0, atol=CLOSE)
+    both = expected.sum(axis=1)
+    share = np.where(both > 0, expected[:, 0] / np.where(both > 0, both, 1.0), 0.0)
+    assert np.allclose(share, forms.normalised, rtol=0, atol=CLOSE)
+
+
+def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
+    """Neither the memory of scores nor, without it, the cache of replies asks again."""
+    pairs = some_pairs(3)
+    first: list[float] = []
+    for run, before in enumerate([None, 0, 0]):
+        sent = len(server.asked)
+        store = ResultStore(tmp_path / ("scores" if run < 2 else "none yet"))
+        with client(server, tmp_path) as chat:
+            found = StoredForms(HostedMiniCheck(chat, prompt=PROMPT), store)
+            scores = found.support_probability(pairs).tolist()
+        first = first or scores
+        assert first == scores
+        assert len(server.asked) - sent == (len(pairs) if before is None else before)
+
+
+def test_embeddings_over_http_are_the_models_own(server: TinyServer, in_process: TinyModel):
+    """Unit vectors, in the order asked, equal to the mean of the hidden states."""
+    texts = ["ice melts", "", "snow falls on Paris"]
+    vectors = HostedEmbedder(lambda: server.url, server.name, SecretStr("no key")).embed(texts)
+    with torch.no_grad():
+        expected = np.array([in_process.embedding(text)[0] for text in texts])
+    assert np.allclose(expected, vectors, rtol=0, atol=CLOSE)
+    assert np.allclose(1.0, np.linalg.norm(vectors, axis=1), rtol=0, atol=1e-5)
+
+
+def test_the_servers_greedy_text_is_transformers_own(server: TinyServer, in_process: TinyModel):
+    """``generate`` writes the same tokens; a stop string ends the text before it."""
+    messages = [{"role": "user", "content": "Ice melts."}]
+    body = {"model": server.name, "messages": messages, "max_tokens": 12, "seed": 1}
+    whole = post(server, "chat/completions", body | {"logprobs": True, "top_logprobs": 2})
+    ids = torch.tensor([in_process.prompt_ids(messages)])
+    made = in_process.model.generate(
+        ids, attention_mask=torch.ones_like(ids), max_new_tokens=12, do_sample=False
+    )
+    new = made[0, ids.shape[1] :].tolist()
+    choice = whole["choices"][0]
+    assert (
+        in_process.tokenizer.decode(new, skip_special_tokens=True) == choice["message"]["content"]
+    )
+    usage = whole["usage"]
+    assert (ids.shape[1], len(new)) == (usage["prompt_tokens"], usage["completion_tokens"])
+    for token in choice["logprobs"]["content"]:
+        assert 2 == len(token["top_logprobs"])
+        assert token["logprob"] == token["top_logprobs"][0]["logprob"] <= 0
+    text = choice["message"]["content"]
+    cut = post(server, "chat/completions", body | {"stop": [text[2]]})["choices"][0]
+    assert ("stop", text[: text.index(text[2])]) == (
+        cut["finish_reason"],
+        cut["message"]["content"],
+    )
+    assert cut["logprobs"] is None
+
+
+def test_the_server_lists_its_model_and_refuses_others(server: TinyServer):
+    """``/models`` names it; another name is a 404, as on vLLM."""
+    listed = httpx.get(f"{server.url}/models", timeout=30).json()
+    assert [server.name] == [model["id"] for model in listed["data"]]
+    refused = httpx.post(f"{server.url}/embeddings", json={"model": "another", "input": "x"})
+    assert 404 == refused.status_code
+    assert "another" in refused.json()["error"]["message"]
+
+
+def post(server: TinyServer, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = httpx.post(f"{server.url}/{path}", json=body, timeout=60).json()
+    return found

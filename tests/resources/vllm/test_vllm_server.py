@@ -1,0 +1,375 @@
+"""A vLLM server as a child process, with a stand-in that speaks its protocol."""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from decomposerl.errors import ConfigError, EngineError, EngineMissing
+from project import SUPPORT
+from resources.verifier.resource import VerifierResource
+from resources.vllm.command import ServerCommand, program_of
+from resources.vllm.process import VllmProcess, free_port
+from resources.vllm.server import VllmServer
+
+STAND_IN = SUPPORT / "vllm_stand_in.py"
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[Path]:
+    """The file that the server and its worker hold; no test leaves one of them behind."""
+    path = tmp_path / "held"
+    path.touch()
+    yield path
+    assert gone(path), "a server or its worker outlived the test"
+
+
+def held_now(path: Path) -> bool:
+    with path.open("a") as mine:
+        try:
+            fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def gone(path: Path) -> bool:
+    """Whether server and worker end, given time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while held_now(path) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not held_now(path)
+
+
+def command(held: Path, behaviour: str = "well", model: str = "org/tiny") -> ServerCommand:
+    return ServerCommand(
+        model=model,
+        executable=(sys.executable, str(STAND_IN), "serve"),
+        extra=("--holds", str(held), "--stand-in", behaviour),
+        withheld=("MY_OWN_KEY",),
+    )
+
+
+def process(held: Path, behaviour: str = "well", timeout_s: float = PATIENCE_S) -> VllmProcess:
+    log = held.parent / "logs" / "server.log"
+    return VllmProcess(command(held, behaviour), log, start_timeout_s=timeout_s, grace_s=0.5)
+
+
+def resource(held: Path, **settings: object) -> VllmServer:
+    words = command(held)
+    defaults: dict[str, object] = {
+        "model": "org/tiny",
+        "executable": list(words.executable),
+        "extra_arguments": list(words.extra),
+        "grace_s": 0.5,
+        "log_dir": str(held.parent),
+    }
+    return VllmServer(**{**defaults, **settings})
+
+
+def read(url: str) -> int:
+    with urllib.request.urlopen(url, timeout=10) as reply:  # noqa: S310 - our own server
+        return int(reply.status)
+
+
+def test_the_command_line_holds_every_setting():
+    """Each setting stands on the line once, in vLLM's spelling; unset ones do not."""
+    full = ServerCommand(
+        model="org/model",
+        served_name="short",
+        revision="abc",
+        tensor_parallel_size=2,
+        max_model_len=4096,
+        gpu_memory_utilization=0.8,
+        extra=("--dtype", "bfloat16"),
+    )
+    assert (
+        "vllm serve org/model --served-model-name short --host 127.0.0.1 --port 8001 "
+        "--revision abc --code-revision abc --tokenizer-revision abc "
+        "--tensor-parallel-size 2 --gpu-memory-utilization 0.8 --max-model-len 4096 "
+        "--dtype bfloat16"
+    ).split() == full.words(8001)
+    bare = ServerCommand(model="m").words(1)
+    assert not {"--max-model-len", "--revision", "--code-revision"} & set(bare)
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("vllm serve", "vllm"),
+        ("env X=1 Y= /nowhere/vllm serve", "/nowhere/vllm"),
+        ("/usr/bin/env -i -u HOME --unset=X A=b env vllm", "vllm"),
+        ("env X=1", ""),
+        ("", ""),
+    ],
+)
+def test_the_program_stands_after_env_and_its_words(words: str, program: str):
+    """Assignments and options of ``env`` are no programs; where nothing follows there is none."""
+    assert program == program_of(words.split())
+
+
+def test_a_server_is_started_once_and_stopped_with_its_worker(held: Path):
+    """Nothing runs before the first URL, one server after it, none after the block."""
+    with process(held) as server:
+        assert not held_now(held)
+        url = server.base_url()
+        assert url == server.base_url()
+        assert 200 == read(f"{url}/models")
+        assert held_now(held)
+    assert not held_now(held)
+    server.stop()
+
+
+def test_a_server_that_ignores_sigterm_is_killed(held: Path):
+    """After the grace the whole group gets SIGKILL."""
+    with process(held, "stubborn") as server:
+        server.base_url()
+    assert not held_now(held)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "timeout_s", "said"),
+    [
+        ("dies", PATIENCE_S, r"(?s)'org/tiny' ended with status 3.*server\.log.*out of memory"),
+        ("sick", 1.0, r"(?s)'org/tiny' was not healthy within 1 s.*stand-in starts with serve"),
+        ("sick", 1.0, "health answers status 503"),
+        ("other", PATIENCE_S, "serves another, not 'org/tiny'"),
+        ("locked", PATIENCE_S, "status 401: .*environment or the arguments .* ask for a key"),
+    ],
+)
+def test_a_server_that_does_not_come_up_is_explained(
+    held: Path, behaviour: str, timeout_s: float, said: str
+):
+    """Death, sickness, a wrong model and a lock say what happened, and leave nothing running.
+
+    What waiting cannot mend is told at once.
+    """
+    server = process(held, behaviour, timeout_s)
+    with pytest.raises(EngineError, match=said):
+        server.base_url()
+    assert not held_now(held)
+
+
+def test_a_server_that_dies_later_is_noticed(held: Path):
+    """The next URL asked for is an error with the log, not an address nobody answers at."""
+    with process(held) as server:
+        server.base_url()
+        watchdog = server._watchdog
+        assert watchdog is not None
+        watchdog.terminate()
+        watchdog.wait(PATIENCE_S)
+        with pytest.raises(EngineError, match="has died"):
+            server.base_url()
+
+
+def test_a_port_that_is_taken_is_refused(held: Path):
+    """What already listens there is never taken for the server that was to be started."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(EngineError, match=f"port {port} of 127.0.0.1 is taken"):
+            resource(held, port=port).base_url()
+    assert not (held.parent / "org_tiny.log").exists()
+
+
+def verifier(held: Path, behaviour: str) -> VerifierResource:
+    """A verifier over a stand-in, whose results lie beside ``held``."""
+    words = command(held, behaviour)
+    return VerifierResource(
+        results_dir=str(held.parent / "results"),
+        engine="minicheck_hosted",
+        batch_size=1,
+        model="org/tiny",
+        vllm=list(words.executable),
+        vllm_arguments=list(words.extra),
+        call_deadline_s=3,
+    )
+
+
+PAIRS = [(f"It rained on day {day}.", "It rained.") for day in range(4)]
+
+
+def test_a_server_that_dies_at_work_tells_its_story(held: Path):
+    """The stage's error ends with the server's log; the answer before is kept for the next run."""
+    mortal = verifier(held, "mortal")
+    try:
+        with pytest.raises(EngineError, match=r"(?s)has died\. Its log.*illegal memory access"):
+            mortal.open().support_probability(PAIRS)
+    finally:
+        mortal.close()
+    well = verifier(held, "well")
+    try:
+        port = well.open()
+        assert [pytest.approx(0.904837)] * 4 == port.support_probability(PAIRS).tolist()
+        assert (3, 1) == (port.calls, port.hits)
+        assert 1 == port.details()["prefix caching"]
+    finally:
+        well.close()
+
+
+def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
+    """The error names the program and how to get it."""
+    absent = ServerCommand(model="m", executable=("no-such-vllm", "serve"))
+    with pytest.raises(EngineMissing, match="'no-such-vllm' is not installed: pip install vllm"):
+        VllmProcess(absent, tmp_path / "log").base_url()
+
+
+# Dagster warns of itself wherever one resource stands in another.
+OWN_WARNING = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run")
+
+STARTER = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+from test_vllm_server import process
+server = process(Path({held!r}), {behaviour!r})
+print(server.base_url(), server._watchdog.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "victim"), [("well", "starter"), ("stubborn", "starter"), ("well", "watchdog")]
+)
+def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: str):
+    """After kill -9 of the process that started it a server ends, polite or not.
+
+    After kill -9 of the watchdog a polite one does, where the system can tell it.
+    """
+    if victim == "watchdog" and not sys.platform.startswith("linux"):
+        pytest.skip("only Linux tells a process that its parent was killed")
+    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour=behaviour)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as starter:
+        assert starter.stdout is not None
+        url, watchdog = starter.stdout.readline().decode().split()
+        assert 200 == read(f"{url}/models")
+        assert held_now(held)
+        os.kill(starter.pid if victim == "starter" else int(watchdog), signal.SIGKILL)
+        ended = gone(held)
+        starter.kill()
+    assert ended
+
+
+def test_keys_in_the_environment_are_not_the_childs(held: Path):
+    """Keys of servers elsewhere stay with the starter; a token for the hub and the rest go on."""
+    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour="well")
+    keys = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY", "MY_OWN_KEY")
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | dict.fromkeys((*keys, "HF_TOKEN", "KEYBOARD"), "of another server"),
+        stdout=subprocess.PIPE,
+    ) as starter:
+        assert starter.stdout is not None
+        assert starter.stdout.readline().startswith(b"http://127.0.0.1:")
+        starter.kill()
+    assert gone(held)
+    (line,) = [one for one in log_of(held).splitlines() if one.startswith("environment: ")]
+    names = set(line.split())
+    assert {"HF_TOKEN", "KEYBOARD", "PATH"} <= names
+    assert not names & set(keys)
+
+
+def log_of(held: Path) -> str:
+    return (held.parent / "logs" / "server.log").read_text()
+
+
+def run(server: VllmServer, *, fail: bool) -> list[str]:
+    """One asset run with the server inside another resource; the URLs the asset saw."""
+    seen = []
+
+    class Engine(dg.ConfigurableResource):
+        server: dg.ResourceDependency[VllmServer]
+
+    @dg.asset(pool="gpu")
+    def scores(engine: Engine) -> None:
+        seen.append(engine.server.base_url())
+        assert 200 == read(f"{seen[-1]}/models")
+        if fail:
+            raise RuntimeError("the step fails")
+
+    resources = {"engine": Engine(server=server)}
+    done = dg.materialize([scores], resources=resources, raise_on_error=False)
+    assert done.success is not fail
+    return seen
+
+
+@OWN_WARNING
+@pytest.mark.parametrize("fail", [False, True])
+def test_a_run_stops_the_server_it_started(held: Path, fail: bool):  # noqa: FBT001 - a case
+    """The resource is up within the step and down after the run, failed or not."""
+    assert 1 == len(run(resource(held), fail=fail))
+    assert not held_now(held)
+
+
+@OWN_WARNING
+def test_a_run_leaves_a_server_alone_that_it_attached_to(held: Path):
+    """Attached to by URL, with or without ``/v1``, a server outlives the run."""
+    with process(held) as server:
+        url = server.base_url()
+        for given in (url, url.removesuffix("/v1")):
+            assert [url] == run(resource(held, attach_to=given), fail=False)
+        assert held_now(held)
+
+
+def test_attaching_explains_what_is_wrong(held: Path):
+    """No server, another model and no URL are three errors; the first says what to start."""
+    nowhere = resource(held, attach_to=f"http://127.0.0.1:{free_port()}", start_timeout_s=0.5)
+    with pytest.raises(
+        EngineError, match=r"within 0\.5 s \(.*refused\); start one there.*serve org/tiny"
+    ):
+        nowhere.base_url()
+    with process(held) as server:
+        other = resource(held, attach_to=server.base_url(), model="org/large")
+        with pytest.raises(EngineError, match="serves org/tiny, not 'org/large'"):
+            other.base_url()
+    with pytest.raises(ConfigError, match="must begin with http"):
+        resource(held, attach_to="127.0.0.1:8000").base_url()
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("", "status 401: it wants a key in DECOMPOSERL_VERIFIER_KEY"),
+        ("sk-hidden-7391", "status 401: it refuses the key of DECOMPOSERL_VERIFIER_KEY"),
+    ],
+)
+def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str, said: str):
+    """Waiting would not mend it; the error names the variable and not the key."""
+    port = free_port()
+    with subprocess.Popen(command(held, "locked").words(port)) as other:
+        attached = resource(
+            held,
+            attach_to=f"http://127.0.0.1:{port}",
+            api_key=key,
+            key_name="DECOMPOSERL_VERIFIER_KEY",
+            start_timeout_s=PATIENCE_S,
+        )
+        with pytest.raises(EngineError, match=said) as caught:
+            attached.base_url()
+        other.terminate()
+    assert "7391" not in str(caught.value)
+
+
+def test_the_key_of_a_running_server_is_not_shown(held: Path):
+    """Neither the resource's text nor an error has the key in it."""
+    keyed = resource(
+        held,
+        attach_to=f"http://127.0.0.1:{free_port()}",
+        api_key="sk-hidden-7391",
+        start_timeout_s=0.1,
+    )
+    assert "7391" not in repr(keyed)
+    with pytest.raises(EngineError) as caught:
+        keyed.base_url()
+    assert "7391" not in str(caught.value)

@@ -1,0 +1,90 @@
+"""Requests, settings and a made-up time for tests of the chat client."""
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+
+from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling, Template, Token
+from fault_server import MODEL
+from resources.chat.pace import Timing
+from resources.chat.settings import ChatSettings
+
+PLAIN = Sampling(max_tokens=50)
+TEMPLATE = Template("silver", "0f")
+
+
+def request(number: int, **changes: object) -> ChatRequest:
+    """A distinct question for each number."""
+    made: dict[str, Any] = {"sampling": PLAIN, "template": TEMPLATE} | changes
+    return ChatRequest((Message("system", "Be brief."), Message("user", f"q {number}")), **made)
+
+
+def settings(*urls: str, **changes: object) -> ChatSettings:
+    """Settings for the fault server's model; the deadline is short, three attempts."""
+    short: dict[str, Any] = {"attempts": 3, "call_deadline_s": 20.0, "concurrency": 16}
+    return ChatSettings(model=MODEL, endpoints=urls, **(short | changes))
+
+
+def reply(text: str, **changes: object) -> ChatReply:
+    """A reply as the client hands it out."""
+    made: dict[str, Any] = {"prompt_tokens": 3, "completion_tokens": 2, "latency_s": 0.5}
+    return ChatReply(text, "stop", MODEL, **(made | changes))
+
+
+@dataclass
+class MadeUpTime:
+    """A clock that only sleeping moves."""
+
+    now: float = 1_000.0
+    slept: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        """Move the clock, let others run."""
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+    def timing(self) -> Timing:
+        """As the client takes it, with fixed dice."""
+        return Timing(lambda: self.now, self.sleep, Random(1))
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+samplings = st.builds(
+    Sampling,
+    temperature=st.floats(0, 2).map(abs),
+    top_p=st.floats(0, 1).map(abs),
+    seed=st.none() | st.integers(0, 3),
+    max_tokens=st.integers(1, 3),
+    stop=st.lists(texts, max_size=2).map(tuple),
+    top_logprobs=st.integers(0, 20),
+)
+requests = st.builds(
+    ChatRequest,
+    messages=st.lists(
+        st.builds(Message, st.sampled_from(["system", "user", "assistant"]), texts), max_size=3
+    ).map(tuple),
+    sampling=samplings,
+    template=st.builds(Template, texts, texts),
+    thinking=st.sampled_from([None, True, False]),
+    schema=st.none() | texts,
+)
+logprobs = st.floats(-50, 0)
+replies = st.builds(
+    ChatReply,
+    text=texts,
+    finish_reason=st.sampled_from(["stop", "length", "content_filter", "other"]),
+    model=texts,
+    prompt_tokens=st.integers(0, 9),
+    completion_tokens=st.integers(0, 9),
+    latency_s=st.floats(0, 9),
+    tokens=st.lists(
+        st.builds(
+            Token, texts, logprobs, st.lists(st.tuples(texts, logprobs), max_size=2).map(tuple)
+        ),
+        max_size=2,
+    ).map(tuple),
+)

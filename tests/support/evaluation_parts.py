@@ -1,0 +1,81 @@
+"""Methods, callers and claims for tests of the evaluation's runner."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from decomposerl.baselines.method import (
+    Answer,
+    Call,
+    Question,
+    Steps,
+    Verification,
+    ask,
+)
+from resources.evaluation.caller import Reply
+from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.prediction_store import FinishedClaims
+from resources.evaluation.runner import Case
+
+PROMPT_HASH = "a" * 64
+FILE = """<!-- section: first -->
+Say something about {claim}.
+<!-- section: second -->
+Say more about {claim}, after {statement}.
+"""
+
+
+def two_steps(question: Question) -> Steps:
+    """Two calls, the second about the first's answer; a reply without "yes" is Refuted."""
+    (first,) = yield from ask(Call("answer", "first", {"claim": question.claim}))
+    told = {"claim": question.claim, "statement": first.text}
+    (second,) = yield from ask(Call("verify", "second", told))
+    verdict = "Supported" if "yes" in second.text else "Refuted"
+    return Verification(verdict, "parsed", second.text, spoken=second)
+
+
+def cases(count: int) -> list[Case]:
+    """Claims that differ in a number."""
+    return [Case(f"{n:016x}", Question(f"claim {n}", "evidence")) for n in range(count)]
+
+
+def shelf(folder: Path, prompt_hash: str = PROMPT_HASH) -> FinishedClaims:
+    """The shelf of a system that tests made up."""
+    return FinishedClaims(folder, "scripted", "two-steps", prompt_hash)
+
+
+def prompts_in(folder: Path) -> MethodPrompts:
+    """Prompts of which ``simple`` has the sections of ``two_steps``, as files in a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "simple.md").write_text(FILE, "utf-8")
+    return MethodPrompts(str(folder))
+
+
+@dataclass
+class ScriptedCaller:
+    """Answers with ``say`` and remembers what it was asked, batch by batch."""
+
+    say: Callable[[Call], Answer] = lambda call: Answer(f"yes {call.variables['claim']}")
+    concurrent: bool = False
+    claims_at_once: int = 4
+    engine: str = "scripted"
+    batches: list[list[Call]] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def asked(self) -> list[Call]:
+        """All calls, in the order of their batches."""
+        return [call for batch in self.batches for call in batch]
+
+    def prompt_hash(self, prompt: str) -> str:
+        """The same for every prompt."""
+        assert prompt
+        return PROMPT_HASH
+
+    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+        """What ``say`` says of each call."""
+        assert prompt
+        with self._lock:
+            self.batches.append(list(calls))
+        return [Reply(self.say(call), 3, 2) for call in calls]

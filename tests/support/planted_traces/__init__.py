@@ -1,0 +1,1 @@
+"""Planted traces: claims verified well and in known wrong ways."""

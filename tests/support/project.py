@@ -1,0 +1,8 @@
+"""Where the project and these helpers lie, for tests at any depth and the programs they start."""
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SUPPORT = ROOT / "tests/support"
+PYTHONPATH = os.pathsep.join([str(ROOT), str(SUPPORT)])
