@@ -113,6 +113,59 @@ SEEDS = {
         "import huggingface_hub\n",
         "One seam",
     ),
+    "a port that knows the evaluation": (
+        "resources/judge/replay.py",
+        "def late():\n    import resources.evaluation.model\n",
+        "one folder a port",
+    ),
+    "a loose file in resources": ("resources/stray.py", '"""Odd."""\n', "one folder a port"),
+    "a path that knows the tables": (
+        "resources/store/paths.py",
+        "import resources.store.parquet\n",
+        "The store: files below",
+    ),
+    "a pace that knows the client": (
+        "resources/chat/pace.py",
+        "def late():\n    import resources.chat.client\n",
+        "The chat client reads",
+    ),
+    "a judge that knows its resource": (
+        "resources/judge/rule_judge.py",
+        "def late():\n    import resources.judge.resource\n",
+        "The judge port",
+    ),
+    "a chunk that knows a model": (
+        "resources/verifier/chunks.py",
+        "def late():\n    import resources.verifier.minicheck_local\n",
+        "The verifier port",
+    ),
+    "an embedder that knows its resource": (
+        "resources/embedder/minilm.py",
+        "def late():\n    import resources.embedder.resource\n",
+        "The embedder port",
+    ),
+    "an undeclared entity engine": ("resources/entities/odd.py", '"""Odd."""\n', "The entity port"),
+    "a view that knows the database": (
+        "resources/catalogue/types.py",
+        "def late():\n    import resources.catalogue.database\n",
+        "The catalogue",
+    ),
+    "an undeclared report": ("decomposerl/reports/odd.py", '"""Odd."""\n', "Reports: pages"),
+    "a template that knows a request": (
+        "decomposerl/prompts/template.py",
+        "def late():\n    import decomposerl.prompts.silver\n",
+        "Prompts: requests",
+    ),
+    "words that know clauses": (
+        "decomposerl/text/words.py",
+        "def late():\n    import decomposerl.text.clauses\n",
+        "Text: clauses",
+    ),
+    "a world that knows its claims": (
+        "sample/world.py",
+        "def late():\n    import sample.planting\n",
+        "The sample: raw formats",
+    ),
     "a network client in an asset": ("assets/funnel.py", "import requests\n", "through a resource"),
 }
 
@@ -120,7 +173,7 @@ SEEDS = {
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("tree")
-    for package in ("dagster_project", "assets", "resources", "decomposerl"):
+    for package in PYPROJECT["tool"]["importlinter"]["root_packages"]:
         skipped = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, copy / package, ignore=skipped)
     shutil.copy(ROOT / "pyproject.toml", copy)
