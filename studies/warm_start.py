@@ -1,6 +1,6 @@
 """Make the checkpoint of the tiny policy anew, and say how good it is.
 
-``python -m studies.warm_start`` writes ``resources/policy_tiny/checkpoint``; ``--control FOLDER``
+``python -m studies.warm_start`` writes ``resources/policy_tiny/tiny_policy``; ``--control FOLDER``
 also keeps the model that never saw a flawed trace. On one machine the same settings give the same
 bytes; elsewhere the arithmetic may round otherwise, and the figures of ``docs/training.md`` come
 out alike within some hundredths.

@@ -16,47 +16,17 @@ from pyarrow import parquet
 from dagster_project.profiles import Profile, sources_for
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.delimited import delimited_records
-from decomposerl.claims.fields import integer, read_each, text
-from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.fields import read_each
 from decomposerl.claims.load import Loaded, LoadSettings, load_source
-from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile, Reader, Source
+from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile
 from decomposerl.claims.sources.ambifc import AMBIFC
 from decomposerl.claims.sources.feverous import FEVEROUS
 from decomposerl.claims.sources.pubmedclaim import PUBMEDCLAIM
 from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
 from resources.corpora.folder import FolderCorpora
+from toy_source import _draft, load, read, rows
 
-LENIENT = LoadSettings(max_reject_share=1)
 GROUP = 1000
-
-
-def _draft(record: Record) -> Draft:
-    row = record.fields
-    hops = integer(row, "hops") if "hops" in row else None
-    claim = text(row, "claim")
-    return Draft(
-        record.file, record.row, claim, "train", claim, ("E.",), text(row, "label"), num_hops=hops
-    )
-
-
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a row."""
-    return read_each(files, file, _draft)
-
-
-def source_of(name: str, kind: FileFormat, reader: Reader = read) -> Source:
-    labels = LabelMap.of("yes", "no")
-    return Source("toy", "Toy", "t", "", "", "", labels, (NativeFile(name, kind, "train"),), reader)
-
-
-def load(
-    root: Path, name: str, kind: FileFormat, reader: Reader = read, config: LoadSettings = LENIENT
-) -> Loaded:
-    return load_source(source_of(name, kind, reader), None, FolderCorpora(root), config)
-
-
-def rows(count: int) -> list[dict[str, object]]:
-    return [{"claim": f"Claim {i}.", "label": "yes"} for i in range(1, count + 1)]
 
 
 def write_jsonl(root: Path, count: int) -> None:

@@ -22,6 +22,7 @@ from resources.vllm.process import VllmProcess, free_port
 from resources.vllm.server import VllmServer
 
 STAND_IN = SUPPORT / "vllm_stand_in.py"
+PATHS = [str(SUPPORT), str(Path(__file__).parent)]
 PATIENCE_S = 60.0
 
 
@@ -231,7 +232,7 @@ OWN_WARNING = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run
 STARTER = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {paths!r}
 from test_vllm_server import process
 server = process(Path({held!r}), {behaviour!r})
 print(server.base_url(), server._watchdog.pid, flush=True)
@@ -249,7 +250,7 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
     """
     if victim == "watchdog" and not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells a process that its parent was killed")
-    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour=behaviour)
+    program = STARTER.format(paths=PATHS, held=str(held), behaviour=behaviour)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
         url, watchdog = starter.stdout.readline().decode().split()
@@ -263,7 +264,7 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
 
 def test_keys_in_the_environment_are_not_the_childs(held: Path):
     """Keys of servers elsewhere stay with the starter; a token for the hub and the rest go on."""
-    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour="well")
+    program = STARTER.format(paths=PATHS, held=str(held), behaviour="well")
     keys = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY", "MY_OWN_KEY")
     with subprocess.Popen(
         [sys.executable, "-c", program],
