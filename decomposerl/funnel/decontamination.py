@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.funnel.settings import DecontaminationSettings
-from decomposerl.funnel.step import ROUNDING, Judgement, Step, just_below
+from decomposerl.funnel.step import ROUNDING, StepDecision, Step, just_below
 from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.minhash_join import minhash_matches, verified_minhash_matches
@@ -89,13 +89,13 @@ def _step(name: str, holdouts: pl.DataFrame, threshold: float, search: Search) -
     )
     sources = ("benchmark/" + tests["source"]).to_list()
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         claims = frame["claim"].to_list()
         anything = bool(claims) and not tests.is_empty()
         found, close = Matches.none(len(claims)), None
         if anything:
             found, close = search(claims, tests["claim"].to_list())
-        return Judgement(
+        return StepDecision(
             frame,
             drop=pl.Series(found.found),
             reason=name,

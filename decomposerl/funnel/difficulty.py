@@ -12,7 +12,7 @@ import polars as pl
 
 from decomposerl.errors import EngineError
 from decomposerl.funnel.settings import DifficultySettings
-from decomposerl.funnel.step import ROUNDING, Judgement, Step
+from decomposerl.funnel.step import ROUNDING, StepDecision, Step
 from decomposerl.ports import Verifier
 
 TOO_EASY, MISLABELLED = "too_easy", "likely_mislabelled"
@@ -22,7 +22,7 @@ DECIMALS = 12  # so that 1 - 0.7 is not above a bound of 0.3 by a rounding error
 def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
     """Drop a claim whose ``label_confidence`` is outside ``low``..``high``, inclusive."""
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         probability = _probabilities(frame, verifier)
         scored = frame.with_columns(support_probability=probability).with_columns(
             label_confidence=pl.when(pl.col("label") == "Supported")
@@ -36,7 +36,7 @@ def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
             reason=pl.when("easy").then(pl.lit(TOO_EASY)).otherwise(pl.lit(MISLABELLED)),
             bound=pl.when("easy").then(settings.high).otherwise(settings.low),
         )
-        return Judgement(
+        return StepDecision(
             scored,
             drop=easy | hard,
             reason=bounds["reason"],

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import StepDecision, Step
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.minhash_join import minhash_duplicates, verified_minhash_duplicates
 from decomposerl.kernels.set_join import keep_first_duplicates
@@ -26,9 +26,9 @@ def lexical_duplicates_step(settings: DedupSettings) -> Step:
     the threshold).
     """
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         matches = _duplicates(frame["claim"].to_list(), settings)
-        return Judgement(
+        return StepDecision(
             frame,
             drop=pl.Series(matches.found),
             reason=DUPLICATE,

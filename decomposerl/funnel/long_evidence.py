@@ -12,7 +12,7 @@ import polars as pl
 from decomposerl.errors import EngineError
 from decomposerl.funnel.evidence import token_bounds, with_counted
 from decomposerl.funnel.settings import TrainingSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import StepDecision, Step
 from decomposerl.ports import TokenCounter
 
 NOT_SELECTED = "not_selected"
@@ -34,7 +34,7 @@ def long_evidence_step(
     """
     choice = selected.select("claim_id", *_GAINED, origin=pl.lit("selected"))
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         chosen = frame.select("claim_id").join(
             choice, on="claim_id", how="left", maintain_order="left"
         )
@@ -43,7 +43,7 @@ def long_evidence_step(
         asked = known.is_null() & ~(unselected & (most < settings.long_evidence_tokens))
         counts = with_counted(known, frame["evidence"], asked, tokens)
         value = counts.zip_with(counts.is_not_null(), most)
-        return Judgement(
+        return StepDecision(
             frame.with_columns(
                 *(chosen[name] for name in _GAINED),
                 evidence_tokens=counts,

@@ -9,7 +9,7 @@ import polars as pl
 
 from decomposerl.funnel.evidence import facts_of
 from decomposerl.funnel.settings import RuleSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import StepDecision, Step
 
 PARAPHRASED = "paraphrased_evidence"
 
@@ -21,9 +21,9 @@ def overlap_step(settings: RuleSettings, facts: pl.DataFrame) -> Step:
     0..1. With ``overlap_filter`` off the column is there and nothing is dropped.
     """
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         overlap = facts_of(frame, facts)["overlap"]
-        return Judgement(
+        return StepDecision(
             frame.with_columns(overlap=overlap),
             drop=(overlap > settings.max_overlap) & settings.overlap_filter,
             reason=PARAPHRASED,

@@ -11,7 +11,7 @@ from functools import partial
 import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.funnel.step import ROUNDING, Judgement, Step, just_below
+from decomposerl.funnel.step import ROUNDING, StepDecision, Step, just_below
 from decomposerl.kernels.cosine_filter import COSINE, keep_first_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Embedder
@@ -22,9 +22,9 @@ DUPLICATE = "semantic_duplicate"
 def semantic_duplicates_step(settings: DedupSettings, embedder: Embedder) -> Step:
     """Drop a claim whose cosine with an earlier kept claim is at least ``cosine``."""
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         matches, close = _duplicates(frame["claim"].to_list(), settings, embedder)
-        return Judgement(
+        return StepDecision(
             frame,
             drop=pl.Series(matches.found),
             reason=DUPLICATE,

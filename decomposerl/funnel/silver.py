@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from decomposerl.funnel.settings import SilverSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import StepDecision, Step
 from decomposerl.kernels.text_scan import normalise_claim
 from decomposerl.ports import Decomposer
 
@@ -24,7 +24,7 @@ def silver_step(settings: SilverSettings, decomposer: Decomposer) -> Step:
     n* is the number of distinct non-empty questions, cut at ``max_questions``.
     """
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         pairs = frame.select("evidence", "claim").rows()
         answers = decomposer.decompose(pairs) if pairs else []
         cut = [
@@ -37,7 +37,7 @@ def silver_step(settings: SilverSettings, decomposer: Decomposer) -> Step:
         reason = pl.DataFrame({"none": unanswered}).select(
             reason=pl.when("none").then(pl.lit(NO_ANSWER)).otherwise(pl.lit(TOO_FEW))
         )
-        return Judgement(
+        return StepDecision(
             frame.with_columns(questions=questions, n_star=n_star),
             drop=unanswered | (n_star < settings.min_questions),
             reason=reason["reason"],

@@ -26,7 +26,7 @@ def just_below(threshold: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class StepDecision:
     """One step's word on the rows it saw (all series have one entry a row of ``frame``).
 
     ``frame`` is the input with the step's new columns, rows unchanged in number and order.
@@ -56,7 +56,7 @@ class Step:
     """
 
     name: str
-    judge: Callable[[pl.DataFrame], Judgement]
+    judge: Callable[[pl.DataFrame], StepDecision]
     reasons: tuple[str, ...]
     idempotent: bool = True
 
@@ -106,7 +106,7 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
     return StageResult(alive, pl.concat(left), engines, close=close)
 
 
-def _drops(stage: str, step: Step, judged: Judgement) -> pl.DataFrame:
+def _drops(stage: str, step: Step, judged: StepDecision) -> pl.DataFrame:
     def column(value: object, dtype: pl.DataType) -> pl.Expr:
         return (
             pl.lit(value, dtype=dtype)

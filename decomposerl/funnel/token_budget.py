@@ -10,7 +10,7 @@ import polars as pl
 
 from decomposerl.funnel.evidence import facts_of, token_bounds, with_counted
 from decomposerl.funnel.settings import RuleSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import StepDecision, Step
 from decomposerl.ports import TokenCounter
 
 TOO_FEW, TOO_MANY = "too_few_tokens", "too_many_tokens"
@@ -25,7 +25,7 @@ def token_budget_step(settings: RuleSettings, tokens: TokenCounter, facts: pl.Da
     too few, by the least where these are too many.
     """
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         words, evidence = facts_of(frame, facts)["words"], frame["evidence"]
         low, high = token_bounds(evidence, words, tokens)
         few, many = high < settings.min_tokens, low > settings.max_tokens
@@ -38,7 +38,7 @@ def token_budget_step(settings: RuleSettings, tokens: TokenCounter, facts: pl.Da
             reason=pl.when("few").then(pl.lit(TOO_FEW)).otherwise(pl.lit(TOO_MANY)),
             bound=pl.when("few").then(settings.min_tokens).otherwise(settings.max_tokens),
         )
-        return Judgement(
+        return StepDecision(
             frame.with_columns(
                 evidence_words=words, evidence_tokens=counts, token_unit=pl.lit(tokens.unit)
             ),
