@@ -4,8 +4,6 @@ Takes a form and a text, gives the text in that form, as ``unicodedata.normalize
 sorts a run of combining marks by insertion, so 200 kB of accents on one letter take seconds
 and 2 MB hours. Here a long run is first broken up by combining grapheme joiners, as in the
 Stream-Safe Text Format (Unicode, annex 15); text without such a run comes out the same.
-
-Left out deliberately: any other cleaning.
 """
 
 import re

@@ -3,9 +3,6 @@ r"""Text from outside, made printable: what a terminal or a reader would obey be
 Takes any string, gives one in which every character shows: escape sequences, control,
 format (bidirectional, zero-width) and line-separating characters and halves of surrogate
 pairs stand as Python writes them (``\x1b``, ``\u202e``). All other text stays as it is.
-
-Left out deliberately: Markdown and HTML (``decomposerl.reports.escape``), and letters that
-look alike.
 """
 
 import json

@@ -1,8 +1,6 @@
 """The type of a table: named columns in a fixed order, and the check of a frame against them.
 
 Takes a frame, gives it back in the table's column order or says everything that is wrong.
-
-Left out deliberately: the tables (``decomposerl.schemas``).
 """
 
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 
 Takes frames, settings and engines, gives ``StageResult`` with frames that conform to their
 tables in ``decomposerl.schemas``. Engines are asked once a stage, for the rows still alive.
-
-Left out deliberately: storage, timing and display; an asset is one call of these.
 """
 
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Takes claims and the claims of all benchmarks (columns ``claim_id``, ``source``, ``claim``),
 gives three steps: the same wording, nearly the same words, the same meaning. Each names the
 benchmark claim that is nearest. Without benchmarks nothing is dropped and no engine called.
-
-Left out deliberately: which benchmarks were on disk; the asset reports those it lacked.
 """
 
 from collections.abc import Callable

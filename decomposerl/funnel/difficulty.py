@@ -3,8 +3,6 @@
 Takes claims with evidence and label and a ``Verifier``, gives a step that adds
 ``support_probability`` p and ``label_confidence``: p where the label is Supported, else
 1 - p. Above the band the claim is too easy; below it, the label is likely wrong.
-
-Left out deliberately: how long evidence is split into chunks; the engine does that.
 """
 
 import numpy as np

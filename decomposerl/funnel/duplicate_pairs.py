@@ -3,9 +3,6 @@
 Takes the claims that enter stage ``deduplicated`` and gives ``PAIRS``: all pairs at least
 ``pairs_floor`` alike, by words and by meaning, whoever of the two was kept. The greedy over
 them (``kernels.matches``) is exact at every threshold from the floor up.
-
-Left out deliberately: the searches (``kernels.set_join``, ``kernels.cosine_filter``), and
-the decision, which the stage takes without this pass.
 """
 
 from collections.abc import Sequence

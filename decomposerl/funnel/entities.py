@@ -2,8 +2,6 @@
 
 Takes claims and an ``EntityRecogniser``, gives a step that adds ``entities``. It is the
 costly rule, so the stage runs it last, on what the others left.
-
-Left out deliberately: the models and how surface forms are normalised; they are a port.
 """
 
 import polars as pl

@@ -2,8 +2,6 @@
 
 Takes claims, gives one frame of facts that all rules look up; and counts tokens, where a
 rule must know them, once for each distinct text.
-
-Left out deliberately: any threshold, and how sentences and words are told (``kernels``).
 """
 
 import numpy as np

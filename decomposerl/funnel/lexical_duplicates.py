@@ -2,8 +2,6 @@
 
 Takes claims, gives a step. Keep first: a claim is dropped if an earlier kept claim shares
 enough of its words; it names the kept claim that is nearest.
-
-Left out deliberately: the joins (``kernels.set_join``, ``kernels.minhash_join``).
 """
 
 from collections.abc import Sequence

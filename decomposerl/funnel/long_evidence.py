@@ -3,8 +3,6 @@
 Takes silver-decomposed claims, the selected ones among them and a ``TokenCounter``, gives
 the step that ends the funnel: it keeps what was selected and what has long evidence, and
 drops the rest as not selected.
-
-Left out deliberately: the selection itself (``selection``).
 """
 
 import polars as pl

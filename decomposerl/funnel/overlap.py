@@ -1,8 +1,6 @@
 """Rule: the claim is not copied from one evidence sentence (paper, "Rule-Based Filtering").
 
 Takes claims and their facts, gives a step that adds ``overlap``.
-
-Left out deliberately: what a content word is (``kernels.text_scan``).
 """
 
 import polars as pl

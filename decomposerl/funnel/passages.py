@@ -2,8 +2,6 @@
 
 Takes claims with ``evidence_kind`` and their facts, gives a step. Tables are exempt: their
 rows are passages already.
-
-Left out deliberately: how a sentence ends (``kernels.text_scan``).
 """
 
 import polars as pl

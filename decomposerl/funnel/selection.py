@@ -3,9 +3,6 @@
 Takes silver-decomposed claims and an ``Embedder``, gives the selected rows and one line a
 cell. Every label has the same budget; its sources share it by the square root of their
 counts.
-
-Left out deliberately: the selectors (``kernels.selectors``), and dropping anybody: what
-was not selected may yet enter as long evidence (``long_evidence``).
 """
 
 import math

@@ -2,8 +2,6 @@
 
 Takes claims and an ``Embedder``, gives a step. Greedy in input order: a claim is dropped if
 its cosine to an earlier kept claim is high enough; a dropped claim drops nobody.
-
-Left out deliberately: the search (``kernels.cosine_filter``) and the vectors (a port).
 """
 
 from functools import partial

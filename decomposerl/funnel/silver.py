@@ -2,8 +2,6 @@
 
 Takes claims with evidence and a ``Decomposer``, gives a step that adds ``questions`` and
 ``n_star``. A claim without an answer is dropped as such, never given a made-up n*.
-
-Left out deliberately: prompts and replies; they belong to the engine.
 """
 
 from collections.abc import Sequence

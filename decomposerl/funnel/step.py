@@ -3,8 +3,6 @@
 A step sees the rows still alive, may add columns, and says which rows leave. A stage is
 an ordered list of steps. Because a later step sees survivors only, "unique" means unique
 among survivors and a dropped claim drops nobody.
-
-Left out deliberately: what any step tests. One step, one file.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -2,8 +2,6 @@
 
 Takes claims with ``evidence``, their facts and a ``TokenCounter``, gives a step that adds
 ``evidence_words``, ``evidence_tokens`` and ``token_unit``.
-
-Left out deliberately: which tokenizer counts; it is a port.
 """
 
 import polars as pl

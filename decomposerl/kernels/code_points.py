@@ -3,9 +3,6 @@
 Takes nothing, gives an array of kinds (bits) and one of lower-case letters, an entry a code
 point. They say what ``str`` says of single characters, so the loops and the definitions in
 ``text_scan`` cannot disagree about one.
-
-Left out deliberately: what takes more than one character to know (whether a text is
-composed, the lower case of a final sigma). Such code points are marked ``HARD``.
 """
 
 import sys

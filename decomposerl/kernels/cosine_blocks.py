@@ -3,9 +3,6 @@
 Takes vectors and an engine, gives exact answers: every pair that a product cannot rule out
 is computed in double precision in one fixed order (``cosine_loops.dot``), so neither the
 engine, nor the tiles, nor the number of threads can be seen in what comes out.
-
-Left out deliberately: which engine (``engine_choice``), and the meaning of the searches
-(``cosine_filter``).
 """
 
 from collections.abc import Callable, Iterator

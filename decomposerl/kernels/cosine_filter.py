@@ -5,8 +5,6 @@ low precision rule pairs out by a proved bound (``products``), cosines in double
 summed in one fixed order decide the rest, so neither a decision, nor the matched row, nor
 its cosine depends on the precision, the linear-algebra library, the device or the number of
 threads. Memory beside the vectors is their low-precision copy and a few tiles.
-
-Left out deliberately: approximate indexes (at this size exact is as fast).
 """
 
 import numpy as np

@@ -3,8 +3,6 @@
 Takes and gives arrays alone: vectors are float32, one a row; ``squares`` holds each row's
 squared length. A dot product is summed in double precision in one fixed order (``dot``),
 which every machine, compiler and number of threads repeats bit for bit.
-
-Left out deliberately: matrix products (``products``) and who is compared with whom.
 """
 
 import numpy as np

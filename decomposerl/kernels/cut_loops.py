@@ -2,8 +2,6 @@
 
 Takes and gives arrays alone. A text is cut into ASCII words, into pieces between
 separators, or into windows of five characters.
-
-Left out deliberately: Unicode. Texts with other characters than ASCII arrive in pieces.
 """
 
 import numpy as np

@@ -12,8 +12,6 @@ steps, each cheaper than what it saves:
 
 The choice decides the time of a search, never its answer. Nothing is kept on disk: each
 process can ask the processor what it names, and the race takes milliseconds.
-
-Left out deliberately: the products themselves, and what is searched (``cosine_blocks``).
 """
 
 from importlib.util import find_spec

@@ -3,10 +3,6 @@
 Takes claims and evidence as polars columns, gives arrays, with exactly the numbers of the
 definitions in ``text_scan``. A few thousand rows are read at a time, so memory stays the
 same however many there are; blocks run beside each other.
-
-Left out deliberately: a compiled form of what needs more than one code point. A row whose
-accents stand apart is composed and read again; one with a capital that lower-cases by its
-neighbours (one in a thousand real rows) has its overlap from the definition itself.
 """
 
 from dataclasses import dataclass

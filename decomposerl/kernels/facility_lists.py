@@ -11,8 +11,6 @@ Memory is ``list_bytes`` and, per row, 0.5 KiB of sums and 4 KiB of products.
 
 Picks and gains equal those from the matrix, except where the linear-algebra library rounds
 the product of two rows differently from one call to the next.
-
-Left out deliberately: smaller cells (``facility_location``).
 """
 
 from collections.abc import Callable

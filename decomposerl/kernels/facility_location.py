@@ -10,8 +10,6 @@ Gains are summed in float64 in one fixed order, and one computed earlier bounds 
 (``facility_loops``); so laziness changes no pick, not even in ties. Products are shared out
 among threads tile by tile; each cell's greedy is one thread's work, for a gain is too short
 to share. Neither depends on the number of threads.
-
-Left out deliberately: approximate greedies, and cells, quotas and labels (``funnel/``).
 """
 
 from collections.abc import Sequence

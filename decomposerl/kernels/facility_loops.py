@@ -7,9 +7,6 @@ list of the columns above the cover gives the same bits as the whole row.
 
 A gain computed earlier is never below the same gain now: covers only grow, so each rounded
 term only shrinks, and every rounded sum in that order is monotone in its terms.
-
-Left out deliberately: where similarities come from (``facility_location``,
-``facility_lists``).
 """
 
 from typing import Any

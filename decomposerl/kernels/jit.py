@@ -3,9 +3,6 @@
 Takes a function of arrays and numbers, gives its compiled form. Only the ``*_loops``
 modules use it, and they are imported inside functions: a run that needs no loop never
 loads the compiler.
-
-Left out deliberately: parallel loops. A compiled loop releases the interpreter lock, and
-``threads.Team`` runs several at once; no OpenMP team ever spins beside another process.
 """
 
 import hashlib

@@ -2,8 +2,6 @@
 
 Takes nothing, gives ``Matches``, ``Pairs`` with the greedy over them, and the exact reading
 of a threshold as a fraction.
-
-Left out deliberately: the searches (``set_join``, ``minhash_join``, ``cosine_filter``).
 """
 
 from collections.abc import Sequence

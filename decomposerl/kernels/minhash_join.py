@@ -4,8 +4,6 @@ Takes texts, gives ``Matches`` with the same meaning as ``set_join``. *Plain*
 takes the index's word for it: it misses pairs near the threshold and invents others.
 *Verified* asks a more generous index for candidates and decides each by exact Jaccard; it
 can miss a pair, never invent one.
-
-Left out deliberately: choosing between these and the exact join (``set_join``).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """The compiled loops of ``minhash_join``: band keys, and verified matches within buckets.
 
 Takes and gives arrays alone.
-
-Left out deliberately: how many bands there are, and everything about texts.
 """
 
 import numpy as np

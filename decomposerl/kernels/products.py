@@ -15,8 +15,6 @@ Half of the numbers tell most pairs below 0.7, a quarter most pairs below 0.9.
 
 ``seconds`` times a trial (``engine_choice``).
 ``is_sound`` tries the bound on hostile rows: some processors saturate whole-number sums.
-
-Left out deliberately: the engines that need torch (``torch_products``).
 """
 
 import threading

@@ -3,8 +3,6 @@
 Takes unit vectors and a number of rows to pick, gives a ``Selection``. Every method
 reports the same f(S), so that they can be compared on equal terms (paper, appendix
 "Selector Comparison").
-
-Left out deliberately: where cells, quotas and labels come from (``funnel/selection.py``).
 """
 
 import warnings

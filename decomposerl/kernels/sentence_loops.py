@@ -2,8 +2,6 @@
 
 Take and give arrays alone; imported by other loops. They decide as ``text_scan.sentences``
 does, which is the readable definition.
-
-Left out deliberately: words.
 """
 
 from typing import Any

@@ -9,9 +9,6 @@ of elements, not of pairs.
 Where common elements make too many candidates (``candidate_budget``), the keep-first form
 takes its candidates from MinHash instead and still decides each exactly; ``Matches.engine``
 says which of the two ran.
-
-Left out deliberately: how texts become sets (``word_sets``). The loops are compiled on
-first use (``set_join_loops``).
 """
 
 from collections.abc import Sequence

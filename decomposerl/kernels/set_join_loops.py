@@ -6,8 +6,6 @@ the inverted index holds, per token, the rows whose prefix has it, in the order 
 A pair is looked at no further once one of three bounds says that it cannot reach the
 threshold: the sizes; where the first shared token stands in both rows; and the bits of the
 two rows' signatures (a bit that only one row has is a token that only this row has).
-
-Left out deliberately: everything about texts.
 """
 
 import numpy as np

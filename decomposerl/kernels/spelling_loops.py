@@ -3,8 +3,6 @@
 Take and give arrays alone; imported by other loops. A text is spelled once, and each further
 loop does one thing to all of it. The line break that closes it spares the loops a look at
 its length, and hardly any of them branches, because where a word ends is unforeseeable.
-
-Left out deliberately: composing accents.
 """
 
 from typing import NamedTuple

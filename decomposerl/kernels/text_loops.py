@@ -3,9 +3,6 @@
 Takes and gives arrays alone. Each row's claim and evidence are spelled once; the distinct
 words of the claim are looked up among those of the evidence, sentence by sentence. A word is
 found by its hash and known by its letters.
-
-Left out deliberately: composing accents. A tally tells the kinds of all code points, and
-where ``HARD`` is among them the caller has to look.
 """
 
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 Takes strings, gives lists, sets and arrays. Written for English prose and table rows as
 the corpora hold them; other scripts pass through as Unicode words. The functions here are
 the definitions; ``evidence_scan`` gives their numbers for many rows in one compiled pass.
-
-Left out deliberately: policy tokens (a port) and any threshold (``funnel/``).
 """
 
 import re

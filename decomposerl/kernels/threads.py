@@ -4,9 +4,6 @@ Takes tasks, gives their results in order. While a team is at work the linear-al
 libraries run one thread a call, so a task never waits for a library thread that another
 process keeps from running, and a step never uses more cores than it was given. An interrupt
 does not wait for tasks at work: they end by themselves unread, and none of the others starts.
-
-Left out deliberately: processes. Compiled loops and matrix products release the
-interpreter lock.
 """
 
 import os

@@ -1,9 +1,6 @@
 """The product engines that need torch: int8, bfloat16, and bfloat16 on a device.
 
 Takes and gives what ``products.Products`` does, with the same bounds proved.
-
-Left out deliberately: f16 and TF32, and single precision by torch, which is no faster than
-NumPy's on processors.
 """
 
 import math

@@ -4,8 +4,6 @@ Takes and gives arrays alone. Each span that ``cut_loops`` found gets its number
 open-addressing table that compares bytes, never hashes alone: two elements share a number
 iff they are equal. Cutting is a loop of its own because a processor has many look-ups under
 way at once in a loop that does nothing else.
-
-Left out deliberately: what an element is.
 """
 
 import numpy as np

@@ -3,8 +3,6 @@
 Takes texts, gives ``PackedSets``: what the joins compare. Exact: two elements have the same
 number iff their bytes are equal. ASCII texts are read by a compiled loop, others are split
 in Python by the definition, ``text_scan.words``; both give the same sets.
-
-Left out deliberately: comparing sets (``set_join``, ``minhash_join``).
 """
 
 import itertools

@@ -2,8 +2,6 @@
 
 Takes nothing, gives ``Table`` constants. The IO manager checks each frame against its
 table on the way to and from Parquet, so a column exists here or nowhere.
-
-Left out deliberately: any computation on frames.
 """
 
 from decomposerl.schemas.evaluation import (
