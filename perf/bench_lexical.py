@@ -66,13 +66,13 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     """The engine above the candidate budget: MinHash proposes, exact sets decide."""
     texts = synthetic_claims(sizes.claims)
     verified_minhash_duplicates(texts[:WARM], THRESHOLD)
-    exact = keep_first_duplicates(texts, THRESHOLD).found
+    exact = keep_first_duplicates(texts, THRESHOLD).is_matched
     work = partial(verified_minhash_duplicates, texts, THRESHOLD)
     peer = partial(peers.rensa_removed, texts, THRESHOLD)
     both = paired(work, peer)
     with busy_core():
         busy = paired(work, peer, pairs=1)
-    found = both.ours.found
+    found = both.ours.is_matched
     recall = (found & exact).sum() / max(exact.sum(), 1)
     precision = (found & exact).sum() / max(found.sum(), 1)
     yield Row(
@@ -122,10 +122,10 @@ def _engine(found: Matches) -> str:
 
 
 def _difference(ours: Matches, peer: NDArray[np.bool_]) -> str:
-    shared = int((ours.found & peer).sum())
+    shared = int((ours.is_matched & peer).sum())
     return (
-        f"removes {int(ours.found.sum()):,}, the peer {int(peer.sum()):,} "
-        f"(recall {shared / max(int(ours.found.sum()), 1):.3f}, "
+        f"removes {int(ours.is_matched.sum()):,}, the peer {int(peer.sum()):,} "
+        f"(recall {shared / max(int(ours.is_matched.sum()), 1):.3f}, "
         f"precision {shared / max(int(peer.sum()), 1):.3f})"
     )
 
@@ -140,5 +140,5 @@ def _brute_force(texts: Sequence[str]) -> str:
         removed[row] = any(near)
         if not removed[row]:
             kept.append(row)
-    wrong = int((keep_first_duplicates(texts, THRESHOLD).found != removed).sum())
+    wrong = int((keep_first_duplicates(texts, THRESHOLD).is_matched != removed).sum())
     return f"{wrong} wrong of {len(texts):,} by brute force"

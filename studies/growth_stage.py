@@ -129,7 +129,7 @@ def lexical_pool(pool: int) -> Ran:
     claims = synthetic_claims(pool)
     started = time.perf_counter()
     found = keep_first_duplicates(claims, 0.7, candidate_budget=settings.DedupSettings().budget)
-    return Ran(pool, int((~found.found).sum()), time.perf_counter() - started)
+    return Ran(pool, int((~found.is_matched).sum()), time.perf_counter() - started)
 
 
 STAGES: dict[str, Callable[[int], Ran]] = {

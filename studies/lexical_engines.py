@@ -49,13 +49,16 @@ def table(texts: Sequence[str]) -> str:
             engine(texts[:100])  # compile
             seconds, found = timed(partial(engine, texts))
             answers.append(found)
-            exact, both = answers[0].found, int((answers[0].found & found.found).sum())
+            exact, both = (
+                answers[0].is_matched,
+                int((answers[0].is_matched & found.is_matched).sum()),
+            )
             lines.append(
                 [
                     found.engine,
-                    f"{int(found.found.sum()):,}",
+                    f"{int(found.is_matched.sum()):,}",
                     f"{both / max(int(exact.sum()), 1):.3f}",
-                    f"{both / max(int(found.found.sum()), 1):.3f}",
+                    f"{both / max(int(found.is_matched.sum()), 1):.3f}",
                     f"{seconds:.2f}",
                 ]
             )

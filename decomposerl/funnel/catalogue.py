@@ -15,14 +15,14 @@ from decomposerl.funnel.decontamination import (
     semantic_match_step,
 )
 from decomposerl.funnel.difficulty import difficulty_step
-from decomposerl.funnel.duplicate_pairs import KnownVectors, duplicate_pairs
+from decomposerl.funnel.duplicate_pairs import PrecomputedEmbedder, duplicate_pairs
 from decomposerl.funnel.entities import entities_step
 from decomposerl.funnel.evidence import evidence_facts
 from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
 from decomposerl.funnel.long_evidence import long_evidence_step
 from decomposerl.funnel.overlap import overlap_step
 from decomposerl.funnel.passages import passages_step
-from decomposerl.funnel.selection import Selected, select_cells
+from decomposerl.funnel.selection import SelectedClaims, select_cells
 from decomposerl.funnel.semantic_duplicates import semantic_duplicates_step
 from decomposerl.funnel.settings import (
     DecontaminationSettings,
@@ -94,7 +94,7 @@ def deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder
     """
     if settings.pairs_floor is None:
         return _deduplicate(frame, settings, embedder)
-    known = KnownVectors(embedder, frame["claim"].to_list())
+    known = PrecomputedEmbedder(embedder, frame["claim"].to_list())
     done = _deduplicate(frame, settings, known)
     pairs = duplicate_pairs(frame, settings, known, settings.pairs_floor)
     return replace(done, pairs=pairs)
@@ -138,14 +138,14 @@ def silver_decompose(
 
 def select_diverse(
     frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder
-) -> Selected:
+) -> SelectedClaims:
     """``SILVER_DECOMPOSED`` to ``DIVERSITY_SELECTED``, and one line a cell.
 
     No row is dropped here; ``assemble_training`` accounts for the unselected (paper,
     "Diversity Selection").
     """
     selected = select_cells(frame, settings, embedder)
-    return Selected(DIVERSITY_SELECTED.conform(selected.kept), selected.cells)
+    return SelectedClaims(DIVERSITY_SELECTED.conform(selected.kept), selected.cells)
 
 
 def assemble_training(

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 import polars as pl
 
 
-def broken_rules(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> list[str]:
+def conservation_errors(
+    rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame
+) -> list[str]:
     """What is wrong with one stage, per source; all frames need ``claim_id`` and ``source``.
 
     A stage may only keep or drop what it was given, may do each once, and must do one of

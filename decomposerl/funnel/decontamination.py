@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.funnel.settings import DecontaminationSettings
-from decomposerl.funnel.step import ROUNDING, StepDecision, Step, just_below
+from decomposerl.funnel.step import ROUNDING, Step, StepDecision, just_below
 from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.minhash_join import minhash_matches, verified_minhash_matches
@@ -73,7 +73,7 @@ def semantic_match_step(
             device=settings.device,
             threads=settings.threads,
         )
-        close = found.found & (found.similarity < settings.cosine + ROUNDING)
+        close = found.is_matched & (found.similarity < settings.cosine + ROUNDING)
         leaks = found.at_least(settings.cosine)
         return replace(leaks, engine=f"{embedder.engine}; {COSINE}"), int(close.sum())
 
@@ -95,7 +95,7 @@ def _step(name: str, holdouts: pl.DataFrame, threshold: float, search: Search) -
             found, close = search(claims, tests["claim"].to_list())
         return StepDecision(
             frame,
-            drop=pl.Series(found.found),
+            drop=pl.Series(found.is_matched),
             reason=name,
             value=pl.Series(found.similarity),
             threshold=threshold,

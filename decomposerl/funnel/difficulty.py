@@ -10,7 +10,7 @@ import polars as pl
 
 from decomposerl.errors import EngineError
 from decomposerl.funnel.settings import DifficultySettings
-from decomposerl.funnel.step import ROUNDING, StepDecision, Step
+from decomposerl.funnel.step import ROUNDING, Step, StepDecision
 from decomposerl.ports import Verifier
 
 TOO_EASY, MISLABELLED = "too_easy", "likely_mislabelled"

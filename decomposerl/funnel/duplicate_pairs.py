@@ -21,7 +21,7 @@ from decomposerl.schemas import PAIRS
 LEXICAL, SEMANTIC = "lexical", "semantic"
 
 
-class KnownVectors:
+class PrecomputedEmbedder:
     """An ``Embedder`` that asks another one once, for all texts, and answers from memory."""
 
     def __init__(self, embedder: Embedder, texts: Sequence[str]) -> None:
@@ -38,7 +38,7 @@ class KnownVectors:
 
 
 def duplicate_pairs(
-    frame: pl.DataFrame, settings: DedupSettings, known: KnownVectors, floor: float
+    frame: pl.DataFrame, settings: DedupSettings, known: PrecomputedEmbedder, floor: float
 ) -> pl.DataFrame:
     """``PAIRS`` of ``frame`` (``claim_id``, ``claim``): lexical ones, then semantic ones.
 
@@ -48,8 +48,8 @@ def duplicate_pairs(
     texts, threads = frame["claim"].to_list(), settings.threads
     if not texts:
         return PAIRS.empty()
-    words = set_join.pairs_above(texts, floor, shingle=settings.shingle, threads=threads)
-    meaning = cosine_filter.pairs_above(
+    words = set_join.jaccard_pairs(texts, floor, shingle=settings.shingle, threads=threads)
+    meaning = cosine_filter.cosine_pairs(
         known.vectors, floor, device=settings.device, threads=threads
     )
     ids = frame["claim_id"]

@@ -7,7 +7,7 @@ costly rule, so the stage runs it last, on what the others left.
 import polars as pl
 
 from decomposerl.funnel.settings import RuleSettings
-from decomposerl.funnel.step import StepDecision, Step
+from decomposerl.funnel.step import Step, StepDecision
 from decomposerl.ports import EntityRecogniser
 
 TOO_FEW = "too_few_entities"

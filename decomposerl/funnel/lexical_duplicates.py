@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.funnel.step import StepDecision, Step
+from decomposerl.funnel.step import Step, StepDecision
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.minhash_join import minhash_duplicates, verified_minhash_duplicates
 from decomposerl.kernels.set_join import keep_first_duplicates
@@ -28,7 +28,7 @@ def lexical_duplicates_step(settings: DedupSettings) -> Step:
         matches = _duplicates(frame["claim"].to_list(), settings)
         return StepDecision(
             frame,
-            drop=pl.Series(matches.found),
+            drop=pl.Series(matches.is_matched),
             reason=DUPLICATE,
             value=pl.Series(matches.similarity),
             threshold=settings.jaccard,

@@ -10,7 +10,7 @@ import polars as pl
 from decomposerl.errors import EngineError
 from decomposerl.funnel.evidence import token_bounds, with_counted
 from decomposerl.funnel.settings import TrainingSettings
-from decomposerl.funnel.step import StepDecision, Step
+from decomposerl.funnel.step import Step, StepDecision
 from decomposerl.ports import TokenCounter
 
 NOT_SELECTED = "not_selected"

@@ -7,7 +7,7 @@ import polars as pl
 
 from decomposerl.funnel.evidence import facts_of
 from decomposerl.funnel.settings import RuleSettings
-from decomposerl.funnel.step import StepDecision, Step
+from decomposerl.funnel.step import Step, StepDecision
 
 PARAPHRASED = "paraphrased_evidence"
 

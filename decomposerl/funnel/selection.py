@@ -20,7 +20,7 @@ from decomposerl.schemas import SELECTION_CELLS
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedClaims:
     """The selected rows and what each cell had, was asked for and gave.
 
     ``kept`` is in input order with ``bucket``, ``selection_rank`` and ``selection_gain``
@@ -70,7 +70,9 @@ def _rounded(
     return {source: floor + (source in extra) for source, floor in floors.items()}
 
 
-def select_cells(frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder) -> Selected:
+def select_cells(
+    frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder
+) -> SelectedClaims:
     """Select up to ``budget_per_label`` claims of each label.
 
     ``frame`` needs ``claim``, ``label``, ``source``. Within a cell ``selection_rank``
@@ -95,7 +97,7 @@ def select_cells(frame: pl.DataFrame, settings: SelectionSettings, embedder: Emb
     ).filter(pl.col("selection_rank") >= 0)
     named = cells.drop("rows").iter_rows(named=True)
     lines = [_line(cell, selection) for cell, selection in zip(named, chosen, strict=True)]
-    return Selected(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema))
+    return SelectedClaims(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema))
 
 
 def _cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:

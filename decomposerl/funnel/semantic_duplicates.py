@@ -9,7 +9,7 @@ from functools import partial
 import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.funnel.step import ROUNDING, StepDecision, Step, just_below
+from decomposerl.funnel.step import ROUNDING, Step, StepDecision, just_below
 from decomposerl.kernels.cosine_filter import COSINE, keep_first_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Embedder
@@ -24,7 +24,7 @@ def semantic_duplicates_step(settings: DedupSettings, embedder: Embedder) -> Ste
         matches, close = _duplicates(frame["claim"].to_list(), settings, embedder)
         return StepDecision(
             frame,
-            drop=pl.Series(matches.found),
+            drop=pl.Series(matches.is_matched),
             reason=DUPLICATE,
             value=pl.Series(matches.similarity),
             threshold=settings.cosine,
@@ -46,8 +46,8 @@ def _duplicates(
     vectors = unit_rows(embedder.embed(texts), len(texts))
     search = partial(keep_first_cosine, vectors, device=settings.device, threads=settings.threads)
     found = search(just_below(settings.cosine))
-    below = int((found.found & (found.similarity < settings.cosine)).sum())
+    below = int((found.is_matched & (found.similarity < settings.cosine)).sum())
     if below:  # a claim removed too early could have removed others
         found = search(settings.cosine)
-    above = found.found & (found.similarity < settings.cosine + ROUNDING)
+    above = found.is_matched & (found.similarity < settings.cosine + ROUNDING)
     return found, below + int(above.sum())

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from decomposerl.funnel.settings import SilverSettings
-from decomposerl.funnel.step import StepDecision, Step
+from decomposerl.funnel.step import Step, StepDecision
 from decomposerl.kernels.text_scan import normalise_claim
 from decomposerl.ports import Decomposer
 

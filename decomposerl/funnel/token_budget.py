@@ -8,7 +8,7 @@ import polars as pl
 
 from decomposerl.funnel.evidence import facts_of, token_bounds, with_counted
 from decomposerl.funnel.settings import RuleSettings
-from decomposerl.funnel.step import StepDecision, Step
+from decomposerl.funnel.step import Step, StepDecision
 from decomposerl.ports import TokenCounter
 
 TOO_FEW, TOO_MANY = "too_few_tokens", "too_many_tokens"

@@ -46,7 +46,7 @@ class Side:
             squared_lengths(vectors[rows], squares[rows])
             engine.encode(vectors[rows], squares[rows], encoded.take(rows))
 
-        team.run(partial(encode, rows) for rows in slices(0, len(vectors), ENCODED_AT_A_TIME))
+        team.run(partial(encode, rows) for rows in row_slices(0, len(vectors), ENCODED_AT_A_TIME))
         return cls(vectors, squares, encoded)
 
     def exact(self, rows: slice = slice(None)) -> tuple[Floats, Doubles]:
@@ -76,14 +76,14 @@ def keep_first(side: Side, threshold: float, engine: Products, team: Team) -> Ma
 
     found = Matches.none(len(side.vectors), f"cosine_{engine.name}")
     kept, count = np.empty(len(side.vectors), np.int64), 0
-    for block in slices(0, len(side.vectors), engine.block):
-        parts = list(slices(block.start, block.stop, engine.block // PARTS_OF_A_BLOCK))
+    for block in row_slices(0, len(side.vectors), engine.block):
+        parts = list(row_slices(block.start, block.stop, engine.block // PARTS_OF_A_BLOCK))
         tasks: list[Callable[[], Any]] = [
             partial(_hits_within, engine, side, block, part, threshold) for part in parts
         ]
         tasks += [
             partial(best_of_tile, engine, (side, side), (block, kept[tile]), threshold)
-            for tile in slices(0, count, engine.tile)
+            for tile in row_slices(0, count, engine.tile)
         ]
         results = team.run(tasks)
         for result in results[len(parts) :]:
@@ -105,13 +105,13 @@ def best_across(
 ) -> Matches:
     """Per left row its best among ``others``, which are encoded a few tiles at a time."""
     found = Matches.none(len(left.vectors), f"cosine_{engine.name}")
-    blocks = list(slices(0, len(left.vectors), engine.block))
-    for chunk in slices(0, len(others), engine.tile * TILES_AT_A_TIME):
+    blocks = list(row_slices(0, len(left.vectors), engine.block))
+    for chunk in row_slices(0, len(others), engine.tile * TILES_AT_A_TIME):
         right = Side.of(others[chunk], engine, team)
         distinct = _first_copies(right)
         places = [
             (block, distinct[tile])
-            for tile in slices(0, len(distinct), engine.tile)
+            for tile in row_slices(0, len(distinct), engine.tile)
             for block in blocks
         ]
         results = team.run(
@@ -150,15 +150,15 @@ def all_pairs(side: Side, floor: float, engine: Products, team: Team, most: int)
     rows = len(side.vectors)
     found = team.run(
         partial(pairs_of_tile, block, tile)
-        for block in slices(0, rows, engine.block)
-        for tile in slices(block.start, rows, engine.tile)
+        for block in row_slices(0, rows, engine.block)
+        for tile in row_slices(block.start, rows, engine.tile)
     )
     earlier, later, cosines = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.lexsort((earlier, later))
     return earlier[order], later[order], cosines[order]
 
 
-def slices(first: int, last: int, size: int) -> Iterator[slice]:
+def row_slices(first: int, last: int, size: int) -> Iterator[slice]:
     """``first`` to ``last`` in slices of at most ``size``."""
     for start in range(first, last, size):
         yield slice(start, min(start + size, last))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
 from decomposerl.kernels.cosine_blocks import Side, all_pairs, best_across, keep_first
-from decomposerl.kernels.engine_choice import Precision, choose, engines
+from decomposerl.kernels.engine_choice import Precision, candidate_engines, choose_engine
 from decomposerl.kernels.matches import Matches, Pairs
 from decomposerl.kernels.threads import Team
 
@@ -64,11 +64,11 @@ def keep_first_cosine(
     cosine, ties to the lowest index (paper, "Deduplication and Decontamination").
     ``precision`` and ``device`` say how pairs are ruled out, never what comes out.
     """
-    offered = engines(precision, device, vectors, vectors)
+    offered = candidate_engines(precision, device, vectors, vectors)
     if not len(vectors):
         return Matches.none(0, f"cosine_{offered[0].name}")
     with Team(threads) as team:
-        engine = choose(offered, vectors, vectors, threshold, team)
+        engine = choose_engine(offered, vectors, vectors, threshold, team)
         return keep_first(Side.of(vectors, engine, team), threshold, engine, team)
 
 
@@ -85,15 +85,15 @@ def best_cross_cosine(  # noqa: PLR0913 - what is searched, and how it may be
 
     Both are (n, d) with unit rows; ``matched`` indexes ``right``, ties go to the lowest.
     """
-    offered = engines(precision, device, left, right)
+    offered = candidate_engines(precision, device, left, right)
     if not len(left) or not len(right):
         return Matches.none(len(left), f"cosine_{offered[0].name}")
     with Team(threads) as team:
-        engine = choose(offered, left, right, threshold, team)
+        engine = choose_engine(offered, left, right, threshold, team)
         return best_across(Side.of(left, engine, team), right, threshold, engine, team)
 
 
-def pairs_above(  # noqa: PLR0913 - what is searched, and how it may be
+def cosine_pairs(  # noqa: PLR0913 - what is searched, and how it may be
     vectors: Vectors,
     floor: float,
     *,
@@ -107,11 +107,11 @@ def pairs_above(  # noqa: PLR0913 - what is searched, and how it may be
     Raises:
         ConfigError: there are more than ``most`` pairs (24 bytes each).
     """
-    offered = engines(precision, device, vectors, vectors)
+    offered = candidate_engines(precision, device, vectors, vectors)
     if not len(vectors):
         return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), COSINE)
     with Team(threads) as team:
-        engine = choose(offered, vectors, vectors, floor, team)
+        engine = choose_engine(offered, vectors, vectors, floor, team)
         side = Side.of(vectors, engine, team)
         return Pairs(*all_pairs(side, floor, engine, team, most), COSINE)
 

@@ -40,7 +40,9 @@ LEAST_S = 1e-9  # some clocks stand still for so short a time
 _SHARES_TRIED = 3.0  # products of the best engine that the trial of narrower ones costs
 
 
-def engines(precision: Precision, device: str, left: Floats, right: Floats) -> list[Products]:
+def candidate_engines(
+    precision: Precision, device: str, left: Floats, right: Floats
+) -> list[Products]:
     """The engines that may compare these rows; loads torch if one of them needs it.
 
     Raises:
@@ -62,7 +64,7 @@ def engines(precision: Precision, device: str, left: Floats, right: Floats) -> l
     return [*([Products()] if auto else []), *(kinds[kind]() for kind in low)]
 
 
-def choose(
+def choose_engine(
     offered: list[Products], left: Floats, right: Floats, threshold: float, team: Team
 ) -> Products:
     """The engine, with the share of numbers, that is fastest on some of these rows.

@@ -33,13 +33,13 @@ class Matches:
         return cls(np.full(rows, -1, np.int64), np.zeros(rows, np.float64), engine)
 
     @property
-    def found(self) -> NDArray[np.bool_]:
+    def is_matched(self) -> NDArray[np.bool_]:
         """Whether each row has a match, shape (n,)."""
         return self.matched >= 0
 
     def at_least(self, threshold: float) -> "Matches":
         """The same without the matches whose similarity is below ``threshold``."""
-        near = self.found & (self.similarity >= threshold)
+        near = self.is_matched & (self.similarity >= threshold)
         matched, similarity = np.where(near, self.matched, -1), np.where(near, self.similarity, 0.0)
         return Matches(matched, similarity, self.engine)
 
@@ -94,7 +94,7 @@ def exact_threshold(threshold: float) -> Fraction:
     return max(fraction, Fraction(1, LARGEST_DENOMINATOR))
 
 
-def least_shared(largest: int, threshold: float) -> NDArray[np.int32]:
+def min_shared(largest: int, threshold: float) -> NDArray[np.int32]:
     """Fewest shared elements that reach a Jaccard, per sum of the sizes of two sets.
 
     Shape (2 * largest + 1,) where no set has more than ``largest`` elements.

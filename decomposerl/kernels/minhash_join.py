@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.matches import Matches, exact_threshold, least_shared
+from decomposerl.kernels.matches import Matches, exact_threshold, min_shared
 from decomposerl.kernels.threads import Team
-from decomposerl.kernels.word_sets import PackedSets, Shingle, packed, shingle_sets, word_sets
+from decomposerl.kernels.word_sets import PackedSets, Shingle, pack_sets, shingle_sets, word_sets
 
 SEED = 1
 WANTED_RECALL = 0.99
@@ -56,7 +56,7 @@ def verified_minhash_duplicates(
     """
     exact_threshold(threshold)
     return verified_duplicates(
-        packed(texts, shingle, threads), threshold, num_perm, shingle, threads
+        pack_sets(texts, shingle, threads), threshold, num_perm, shingle, threads
     )
 
 
@@ -101,7 +101,7 @@ def verified_minhash_matches(  # noqa: PLR0913 - each is a setting of the stage
 ) -> Matches:
     """Per left text the nearest right text among MinHash candidates, confirmed exactly."""
     exact_threshold(threshold)
-    sets = packed([*right, *left], shingle, threads)
+    sets = pack_sets([*right, *left], shingle, threads)
     return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
 
 
@@ -134,7 +134,7 @@ def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     sign(sets.tokens, sets.starts, signatures)
     prefixes = np.zeros(len(sets.sizes), np.int32)  # buckets take their place
     joined = (sets.tokens, sets.starts, prefixes, signatures)
-    least_of = least_shared(int(sets.sizes.max()), threshold)
+    least_of = min_shared(int(sets.sizes.max()), threshold)
     matched, shared, united = match_in_buckets(joined, buckets, firsts, least_of, indexed)
     return Matches(matched, shared / united, engine)
 

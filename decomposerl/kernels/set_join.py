@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
-from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, least_shared
+from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, min_shared
 from decomposerl.kernels.minhash_join import verified_duplicates, verified_matches
 from decomposerl.kernels.threads import Team
-from decomposerl.kernels.word_sets import PackedSets, Shingle, packed
+from decomposerl.kernels.word_sets import PackedSets, Shingle, pack_sets
 
 MOST_PAIRS = 50_000_000
 ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
@@ -58,7 +58,7 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     come from MinHash with ``num_perm`` permutations, which may miss some pairs.
     """
     exact_threshold(threshold)
-    sets = packed(texts, shingle, threads)
+    sets = pack_sets(texts, shingle, threads)
     if _too_many(sets, threshold, candidate_budget):
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
     with Team(threads if len(texts) > ROWS_A_BLOCK else 1) as team:
@@ -107,7 +107,7 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     exact_threshold(threshold)
     if not left or not right:
         return Matches.none(len(left), _name(shingle))
-    sets, budget = packed([*right, *left], shingle, threads), candidate_budget
+    sets, budget = pack_sets([*right, *left], shingle, threads), candidate_budget
     if budget is not None and candidates_across(sets, threshold, len(right)) > budget:
         return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
     ready = _prepared(sets, threshold, len(right))
@@ -126,7 +126,7 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     return Matches(matched, shared / united, _name(shingle))
 
 
-def pairs_above(
+def jaccard_pairs(
     texts: Sequence[str],
     floor: float,
     *,
@@ -140,7 +140,7 @@ def pairs_above(
         ConfigError: there are more than ``most`` pairs.
     """
     exact_threshold(floor)
-    sets = packed(texts, shingle, threads)
+    sets = pack_sets(texts, shingle, threads)
     count, found = _collected(sets, floor, 4 * len(texts))
     if count > most:
         raise ConfigError(
@@ -228,7 +228,7 @@ def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) ->
     sign(sets.tokens, sets.starts, signatures)
     joined = (sets.tokens, sets.starts, prefixes, signatures)
     index = _room_for(_postings(sets, prefixes[:indexed]))
-    return _Ready(joined, index, least_shared(int(sets.sizes.max(initial=0)), threshold))
+    return _Ready(joined, index, min_shared(int(sets.sizes.max(initial=0)), threshold))
 
 
 def _room_for(firsts: NDArray[np.int64]) -> Index:

@@ -48,7 +48,7 @@ class PackedSets:
 
 
 def word_sets(texts: Sequence[str]) -> list[frozenset[str]]:
-    """The set of lower-cased words of each text: the definition that ``packed`` follows.
+    """The set of lower-cased words of each text: the definition that ``pack_sets`` follows.
 
     A text without any word gets the set of one reserved word, so that two such texts are
     duplicates of each other (Jaccard 1) and of nothing else.
@@ -68,7 +68,7 @@ def shingle_sets(texts: Sequence[str]) -> list[frozenset[str]]:
     ]
 
 
-def packed(texts: Sequence[str], shingle: Shingle = "word", threads: int = 0) -> PackedSets:
+def pack_sets(texts: Sequence[str], shingle: Shingle = "word", threads: int = 0) -> PackedSets:
     """Every text as its set, elements numbered by how few sets hold them.
 
     The numbers do not depend on ``threads``: the rows are always cut into the same parts.
