@@ -138,7 +138,8 @@ def _against_product(
         quiet.ratio,
         _bar(found.engine),
         flop / rates().best,
-        f"{found.engine}; keeps {int((~found.is_matched).sum()):,}; {wrong} deviations from f32 blocks",
+        f"{found.engine}; keeps {int((~found.is_matched).sum()):,}; "
+        f"{wrong} deviations from f32 blocks",
         busy.ours_s,
         busy.ratio,
     )

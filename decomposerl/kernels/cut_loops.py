@@ -23,7 +23,8 @@ for _byte in range(128):
     IN_WORD[_byte] = chr(_byte).isalnum() or _byte == UNDERSCORE
 
 
-def _cut_words(text: Bytes, place: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+@inlined
+def cut_words(text: Bytes, place: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
     """Write the spans of a text's ASCII words behind ``used`` others; gives how many there are.
 
     A word is a run of word bytes, inner apostrophes included, without a final ``'s``.
@@ -46,10 +47,8 @@ def _cut_words(text: Bytes, place: int, end: int, begins: Ints, sizes: Numbers, 
         used += 1
 
 
-cut_words = inlined(_cut_words)
-
-
-def _cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+@inlined
+def cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
     """Write the spans between separators behind ``used`` others; gives how many there are."""
     for stop in range(begin, end + 1):
         if stop == end or text[stop] == SEPARATOR:
@@ -59,10 +58,8 @@ def _cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers,
     return used
 
 
-cut_pieces = inlined(_cut_pieces)
-
-
-def _next_character(text: Bytes, place: int, end: int) -> int:
+@inlined
+def next_character(text: Bytes, place: int, end: int) -> int:
     """Where the UTF-8 character behind the one at ``place`` begins, at most ``end``."""
     place = min(place + 1, end)
     while place < end and (text[place] & 0xC0) == 0x80:  # noqa: PLR2004 - continues a character
@@ -70,10 +67,8 @@ def _next_character(text: Bytes, place: int, end: int) -> int:
     return place
 
 
-next_character = inlined(_next_character)
-
-
-def _cut_windows(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+@inlined
+def cut_windows(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
     """Write the spans of all runs of five characters behind ``used`` others.
 
     A shorter text is one span. Gives how many there are.
@@ -90,10 +85,8 @@ def _cut_windows(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers
         stop = next_character(text, stop, end)
 
 
-cut_windows = inlined(_cut_windows)
-
-
-def _cut_rows(
+@compiled
+def cut_rows(
     text: Bytes,
     starts: Ints,
     modes: NDArray[np.int8],
@@ -119,6 +112,3 @@ def _cut_rows(
             used += 1
         counts[row] = used - first
     return used
-
-
-cut_rows = compiled(_cut_rows)

@@ -14,7 +14,8 @@ Keys = NDArray[np.uint32]
 _MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
-def _band_keys(
+@compiled
+def band_keys(
     tokens: Tokens,
     starts: Ints,
     hashes: Hashes,
@@ -43,10 +44,8 @@ def _band_keys(
             keys[band, row] = np.uint32(state >> _HALF)
 
 
-band_keys = compiled(_band_keys)
-
-
-def _best_of_bucket(
+@compiled
+def best_of_bucket(
     sets: Sets,
     row: int,
     members: Tokens,
@@ -74,10 +73,8 @@ def _best_of_bucket(
     return matched, best_shared, best_united
 
 
-best_of_bucket = compiled(_best_of_bucket)
-
-
-def _match_in_buckets(
+@compiled
+def match_in_buckets(
     sets: Sets, buckets: Tokens, firsts: Ints, least_of: Tokens, indexed: int
 ) -> tuple[Ints, Ints, Ints]:
     """Match rows with rows that share a bucket, each pair compared exactly.
@@ -107,6 +104,3 @@ def _match_in_buckets(
                 members[firsts[bucket] + taken[bucket]] = row
                 taken[bucket] += 1
     return matched, shared, united
-
-
-match_in_buckets = compiled(_match_in_buckets)

@@ -36,7 +36,8 @@ _FOURS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _count_bits(bits: np.uint64) -> np.int64:
+@inlined
+def count_bits(bits: np.uint64) -> np.int64:
     """Number of ones (the compiler knows this form as one instruction)."""
     bits -= (bits >> np.uint64(1)) & _ONES
     bits = (bits & _TWOS) + ((bits >> np.uint64(2)) & _TWOS)
@@ -44,10 +45,8 @@ def _count_bits(bits: np.uint64) -> np.int64:
     return np.int64((bits * _BYTES) >> np.uint64(56))
 
 
-count_bits = inlined(_count_bits)
-
-
-def _sign(tokens: Tokens, starts: Ints, signatures: Bits) -> None:
+@compiled
+def sign(tokens: Tokens, starts: Ints, signatures: Bits) -> None:
     """Fill in each row's signature: 64 bits, one set by each token."""
     for row in range(starts.size - 1):
         for place in range(starts[row], starts[row + 1]):
@@ -55,20 +54,16 @@ def _sign(tokens: Tokens, starts: Ints, signatures: Bits) -> None:
             signatures[row] |= np.uint64(1) << (spread >> np.uint64(58))
 
 
-sign = compiled(_sign)
-
-
-def _count_postings(tokens: Tokens, starts: Ints, prefixes: Tokens, counts: Ints) -> None:
+@compiled
+def count_postings(tokens: Tokens, starts: Ints, prefixes: Tokens, counts: Ints) -> None:
     """Add up, per token, the rows that have it in their prefix."""
     for row in range(prefixes.size):
         for place in range(starts[row], starts[row] + prefixes[row]):
             counts[tokens[place]] += 1
 
 
-count_postings = compiled(_count_postings)
-
-
-def _count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least: int) -> int:
+@inlined
+def count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least: int) -> int:
     """Number of tokens that two ascending runs share; too small a number if under ``least``."""
     shared = 0
     while i < i_end and j < j_end and shared + min(i_end - i, j_end - j) >= least:
@@ -79,10 +74,8 @@ def _count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least:
     return shared
 
 
-count_shared = inlined(_count_shared)
-
-
-def _may_share(mine: np.uint64, others: np.uint64, size: int, other_size: int, least: int) -> bool:
+@inlined
+def may_share(mine: np.uint64, others: np.uint64, size: int, other_size: int, least: int) -> bool:
     """Whether rows with these signatures and sizes can share ``least`` tokens.
 
     A bit that only one row has is a token that only this row has.
@@ -92,12 +85,8 @@ def _may_share(mine: np.uint64, others: np.uint64, size: int, other_size: int, l
     return bool(min(rest, other_rest) >= least)
 
 
-may_share = inlined(_may_share)
-
-
-def _best_match(
-    sets: Sets, row: int, index: Index, skipped: Tokens, work: Work, best: Best
-) -> Best:
+@inlined
+def best_match(sets: Sets, row: int, index: Index, skipped: Tokens, work: Work, best: Best) -> Best:
     """The better of ``best`` and the indexed row with the highest Jaccard that reaches it.
 
     Of each token's postings the first ``skipped`` are passed over. Ties go to the lowest
@@ -137,10 +126,8 @@ def _best_match(
     return matched, best_shared, best_united
 
 
-best_match = inlined(_best_match)
-
-
-def _enter(sets: Sets, row: int, index: Index) -> None:
+@inlined
+def enter(sets: Sets, row: int, index: Index) -> None:
     """Append the row to the postings of its prefix tokens."""
     tokens, starts, prefixes, signatures = sets
     firsts, lengths, owners, sizes, rests, bits = index
@@ -153,10 +140,8 @@ def _enter(sets: Sets, row: int, index: Index) -> None:
         lengths[token] += 1
 
 
-enter = inlined(_enter)
-
-
-def _match_rows(
+@compiled
+def match_rows(
     sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts, enters: bool
 ) -> None:
     """Match the rows from ``first`` on with the rows of the index.
@@ -174,10 +159,8 @@ def _match_rows(
             enter(sets, first + place, index)
 
 
-match_rows = compiled(_match_rows)
-
-
-def _collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Quads) -> int:
+@compiled
+def collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Quads) -> int:
     """Write every pair that reaches ``least_of``, by later row; fills an empty index.
 
     Gives the number of pairs there are, of which as many are written as there is room.
@@ -207,6 +190,3 @@ def _collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Qu
                 count += shared >= least
         enter(sets, row, index)
     return count
-
-
-collect = compiled(_collect)

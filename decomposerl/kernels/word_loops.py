@@ -33,7 +33,8 @@ LOW_BYTES = np.array([(1 << 8 * size) - 1 for size in range(SPARE + 1)], np.uint
 """Ones in the lowest 0 to 8 bytes."""
 
 
-def _eight(text: Bytes, place: int) -> np.uint64:
+@inlined
+def eight(text: Bytes, place: int) -> np.uint64:
     """Eight bytes as one number, the first the lowest (the compiler makes it one load)."""
     at, value = np.uint64(place), np.uint64(0)
     for byte in range(8):
@@ -41,10 +42,8 @@ def _eight(text: Bytes, place: int) -> np.uint64:
     return value
 
 
-eight = inlined(_eight)
-
-
-def _key_of(text: Bytes, begin: int, size: int) -> np.uint64:
+@inlined
+def key_of(text: Bytes, begin: int, size: int) -> np.uint64:
     """An element of up to eight bytes as one number; of a longer one a hash, highest bit set.
 
     A short one has the highest bit set only where its eighth byte is not ASCII; it is then
@@ -59,10 +58,8 @@ def _key_of(text: Bytes, begin: int, size: int) -> np.uint64:
     return ((key ^ (key >> _HALF)) * _MIX) | _LONG
 
 
-key_of = inlined(_key_of)
-
-
-def _same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: int) -> bool:
+@inlined
+def same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: int) -> bool:
     """Whether two runs of ``size`` bytes are equal."""
     differ = np.uint64(0)
     for step in range(0, size, SPARE):
@@ -71,19 +68,15 @@ def _same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: i
     return bool(differ == 0)
 
 
-same_bytes = inlined(_same_bytes)
-
-
-def _copy_bytes(text: Bytes, begin: int, into: Bytes, into_begin: int, size: int) -> None:
+@inlined
+def copy_bytes(text: Bytes, begin: int, into: Bytes, into_begin: int, size: int) -> None:
     """Copy a run. Assigning a slice would compile the text of its error, for two seconds."""
     for place in range(size):
         into[into_begin + place] = text[begin + place]
 
 
-copy_bytes = inlined(_copy_bytes)
-
-
-def _number_rows(
+@compiled
+def number_rows(
     spans: Spans, known: Vocabulary, size: int, first_row: int, out: Numbers
 ) -> tuple[int, int]:
     """Write the numbers of each row's distinct elements to ``out``, how many to its count.
@@ -125,10 +118,8 @@ def _number_rows(
     return size, used
 
 
-number_rows = compiled(_number_rows)
-
-
-def _hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
+@compiled
+def hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
     """64 bits of each element that depend on all its bytes (FNV-1a, then mixed)."""
     for number in range(hashes.size):
         state = _BASIS
@@ -138,10 +129,8 @@ def _hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
         hashes[number] = state ^ (state >> _HALF)
 
 
-hash_elements = compiled(_hash_elements)
-
-
-def _refill(table: Numbers, keys: Keys, size: int) -> None:
+@compiled
+def refill(table: Numbers, keys: Keys, size: int) -> None:
     """Enter the first ``size`` elements into a table of free slots."""
     mask = np.uint64(table.size - 1)
     for number in range(size):
@@ -151,10 +140,8 @@ def _refill(table: Numbers, keys: Keys, size: int) -> None:
         table[slot] = number
 
 
-refill = compiled(_refill)
-
-
-def _sort_long(run: Numbers) -> None:
+@internal
+def sort_long(run: Numbers) -> None:
     """Sort ascending (Shell, by Ciura's gaps): compiles in no time, unlike a library's sort."""
     for gap in _GAPS:
         for place in range(gap, run.size):
@@ -165,10 +152,8 @@ def _sort_long(run: Numbers) -> None:
             run[hole] = value
 
 
-sort_long = internal(_sort_long)
-
-
-def _rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
+@compiled
+def rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
     """Replace numbers by ranks and sort each row ascending, in place.
 
     In a short row an element's place is the number of smaller ones: no branch to guess.
@@ -188,6 +173,3 @@ def _rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
             for other in ranked[: run.size]:
                 smaller += other < value
             run[smaller] = value
-
-
-rank_rows = compiled(_rank_rows)
