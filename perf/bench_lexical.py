@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.minhash_join import verified_minhash_duplicates
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
 from decomposerl.kernels.text_scan import words
 from perf import peers
@@ -65,9 +64,10 @@ def lexical_rows(sizes: Sizes) -> Iterator[Row]:
 def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     """The engine above the candidate budget: MinHash proposes, exact sets decide."""
     texts = synthetic_claims(sizes.claims)
-    verified_minhash_duplicates(texts[:WARM], THRESHOLD)
+    verified = partial(keep_first_duplicates, threshold=THRESHOLD, engine="minhash_verified")
+    verified(texts[:WARM])
     exact = keep_first_duplicates(texts, THRESHOLD).is_matched
-    work = partial(verified_minhash_duplicates, texts, THRESHOLD)
+    work = partial(verified, texts)
     peer = partial(peers.rensa_removed, texts, THRESHOLD)
     both = paired(work, peer)
     with busy_core():

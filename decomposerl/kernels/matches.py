@@ -4,11 +4,11 @@ Takes nothing, gives ``Matches``, ``Pairs`` with the greedy over them, and the e
 of a threshold as a fraction.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 LARGEST_DENOMINATOR = 1_000_000
@@ -43,9 +43,10 @@ class Matches:
         matched, similarity = np.where(near, self.matched, -1), np.where(near, self.similarity, 0.0)
         return Matches(matched, similarity, self.engine)
 
-    def of(self, names: Sequence[str]) -> list[str | None]:
-        """Per row the name of the row it was matched with; null where it has no match."""
-        return [names[row] if row >= 0 else None for row in self.matched.tolist()]
+    def matched_values(self, values: pl.Series) -> pl.Series:
+        """Per row the value of the row it was matched with; null where it has no match."""
+        rows = pl.Series(self.matched)
+        return values.gather(rows.set(rows < 0, None))
 
 
 @dataclass(frozen=True, slots=True)

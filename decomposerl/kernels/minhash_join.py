@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from decomposerl.kernels.matches import Matches, exact_threshold, min_shared
 from decomposerl.kernels.threads import Team
-from decomposerl.kernels.word_sets import PackedSets, Shingle, pack_sets, shingle_sets, word_sets
+from decomposerl.kernels.word_sets import PackedSets, Shingle, shingle_sets, word_sets
 
 SEED = 1
 WANTED_RECALL = 0.99
@@ -39,31 +39,15 @@ def minhash_duplicates(
     return _keep_first(index, signatures, lambda i, j: signatures[i].jaccard(signatures[j]), engine)
 
 
-def verified_minhash_duplicates(
-    texts: Sequence[str],
-    threshold: float,
-    num_perm: int = 128,
-    *,
-    shingle: Shingle = "word",
-    threads: int = 0,
-) -> Matches:
-    """Keep-first duplicates among MinHash candidates, each confirmed by exact Jaccard.
-
-    A pair exactly at ``threshold`` is a candidate with probability of at least 0.99 (where
-    ``num_perm`` allows it), a nearer one with more, as long as no bucket is crowded: of the
-    rows in a bucket the first 64 kept ones are compared. No row is removed that is not near
-    the kept row it names.
-    """
-    exact_threshold(threshold)
-    return verified_duplicates(
-        pack_sets(texts, shingle, threads), threshold, num_perm, shingle, threads
-    )
-
-
 def verified_duplicates(
     sets: PackedSets, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
-    """``verified_minhash_duplicates`` for rows that are sets already."""
+    """Keep-first duplicates among MinHash candidates, each confirmed by exact Jaccard.
+
+    A pair exactly at ``threshold`` is a candidate with a probability of at least 0.99 (where
+    ``num_perm`` allows it), a nearer one with more, unless its bucket is crowded: only the
+    first 64 kept rows of a bucket are compared. No row is removed without a near kept row.
+    """
     return _verified(sets, 0, threshold, num_perm, shingle, threads)
 
 
@@ -90,30 +74,17 @@ def minhash_matches(
     return found
 
 
-def verified_minhash_matches(  # noqa: PLR0913 - each is a setting of the stage
-    left: Sequence[str],
-    right: Sequence[str],
-    threshold: float,
-    num_perm: int = 128,
-    *,
-    shingle: Shingle = "word",
-    threads: int = 0,
-) -> Matches:
-    """Per left text the nearest right text among MinHash candidates, confirmed exactly."""
-    exact_threshold(threshold)
-    sets = pack_sets([*right, *left], shingle, threads)
-    return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
-
-
 def verified_matches(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     sets: PackedSets, rights: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
-    """``verified_minhash_matches`` for rows that are sets already, the right ones first."""
+    """Per left row the nearest of the first ``rights`` rows among its MinHash candidates.
+
+    Each candidate is confirmed by exact Jaccard.
+    """
     if not rights:
-        found = Matches.none(len(sets.sizes), _verified_name(threshold, num_perm, shingle))
-    else:
-        found = _verified(sets, rights, threshold, num_perm, shingle, threads)
-    return Matches(found.matched[rights:], found.similarity[rights:], found.engine)
+        return Matches.none(len(sets.sizes), _verified_name(threshold, num_perm, shingle))
+    both = _verified(sets, rights, threshold, num_perm, shingle, threads)
+    return Matches(both.matched[rights:], both.similarity[rights:], both.engine)
 
 
 def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage

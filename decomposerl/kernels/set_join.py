@@ -15,15 +15,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, min_shared
-from decomposerl.kernels.minhash_join import verified_duplicates, verified_matches
+from decomposerl.kernels.minhash_join import (
+    minhash_duplicates,
+    minhash_matches,
+    verified_duplicates,
+    verified_matches,
+)
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, pack_sets
+
+LexicalEngine = Literal["auto", "exact", "minhash_verified", "minhash"]
 
 MOST_PAIRS = 50_000_000
 ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
@@ -43,6 +51,7 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     texts: Sequence[str],
     threshold: float,
     *,
+    engine: LexicalEngine = "auto",
     shingle: Shingle = "word",
     candidate_budget: int | None = None,
     num_perm: int = 128,
@@ -50,16 +59,20 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
 ) -> Matches:
     """Greedy duplicates in input order: a row is removed iff an earlier KEPT row is near.
 
-    Near means Jaccard of the sets >= ``threshold`` (0..1]; a removed row removes nobody. A
+    Near means Jaccard of the sets >= ``threshold`` (0..1]; a removed row removes no other. A
     removed row is matched to the kept row with the highest Jaccard, ties to the lowest
     index (paper, "Deduplication and Decontamination").
 
-    Above ``candidate_budget`` estimated candidate pairs (None: no limit) the candidates
-    come from MinHash with ``num_perm`` permutations, which may miss some pairs.
+    ``auto`` is the exact join up to ``candidate_budget`` estimated candidate pairs (None: no
+    limit). Above, it is ``minhash_verified``: candidates from MinHash with ``num_perm``
+    permutations, each decided exactly, which may miss some pairs. ``minhash`` is plain LSH.
     """
     exact_threshold(threshold)
+    if engine == "minhash":
+        return minhash_duplicates(texts, threshold, num_perm, shingle=shingle)
     sets = pack_sets(texts, shingle, threads)
-    if _too_many(sets, threshold, candidate_budget):
+    over_budget = engine == "auto" and _over_budget(sets, threshold, candidate_budget)
+    if over_budget or engine == "minhash_verified":
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
     with Team(threads if len(texts) > ROWS_A_BLOCK else 1) as team:
         return _keep_first(_prepared(sets, threshold), _name(shingle), team)
@@ -73,7 +86,7 @@ def _keep_first(
 
     rows, none = len(ready.sets[2]), np.zeros_like(ready.index[1])
     work = [(_unseen(rows), ready.least_of) for _ in range(PARTS_OF_A_BLOCK + 1)]
-    found = _nothing_found(rows)
+    found = _no_matches(rows)
     for start in range(0, rows, rows_a_block):
         stop = min(start + rows_a_block, rows)
         cuts = np.linspace(start, stop, PARTS_OF_A_BLOCK + 1).astype(int).tolist()
@@ -92,6 +105,7 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     right: Sequence[str],
     threshold: float,
     *,
+    engine: LexicalEngine = "auto",
     shingle: Shingle = "word",
     candidate_budget: int | None = None,
     num_perm: int = 128,
@@ -99,30 +113,43 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
 ) -> Matches:
     """Per left text the right text with the highest Jaccard >= ``threshold``.
 
-    ``matched`` indexes ``right``; ties go to the lowest index. Above ``candidate_budget``
-    the candidates come from MinHash, as for ``keep_first_duplicates``.
+    ``matched`` indexes ``right``; ties go to the lowest index. Engines are those of
+    ``keep_first_duplicates``.
     """
-    from decomposerl.kernels.set_join_loops import match_rows
-
     exact_threshold(threshold)
-    if not left or not right:
+    if engine == "minhash":
+        return minhash_matches(left, right, threshold, num_perm, shingle=shingle)
+    if engine != "minhash_verified" and not (left and right):
         return Matches.none(len(left), _name(shingle))
     sets, budget = pack_sets([*right, *left], shingle, threads), candidate_budget
-    if budget is not None and candidates_across(sets, threshold, len(right)) > budget:
+    over_budget = (
+        engine == "auto"
+        and budget is not None
+        and (candidates_across(sets, threshold, len(right)) > budget)
+    )
+    if over_budget or engine == "minhash_verified":
         return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
-    ready = _prepared(sets, threshold, len(right))
-    found, none = _nothing_found(len(left)), np.zeros_like(ready.index[1])
-    every, work = np.full_like(none, len(right)), (_unseen(len(right)), ready.least_of)
-    match_rows(ready.sets, 0, ready.index, every, work, (*_nothing_found(len(right)),), True)
+    with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
+        return _best_across(_prepared(sets, threshold, len(right)), len(right), shingle, team)
+
+
+def _best_across(ready: "_Ready", rights: int, shingle: Shingle, team: Team) -> Matches:
+    """Each row from ``rights`` on against the index of the rows before."""
+    from decomposerl.kernels.set_join_loops import match_rows
+
+    best = _no_matches(len(ready.sets[2]) - rights)
+    none = np.zeros_like(ready.index[1])
+    every, work = np.full_like(none, rights), (_unseen(rights), ready.least_of)
+    # With every posting skipped no right row finds a match, so all of them join the index.
+    match_rows(ready.sets, 0, ready.index, every, work, (*_no_matches(rights),), True)
 
     def match(first: int) -> None:
-        rows, start = found[:, first : first + ROWS_A_BLOCK], len(right) + first
-        work = _unseen(len(right)), ready.least_of
-        match_rows(ready.sets, start, ready.index, none, work, (*rows,), False)
+        rows = best[:, first : first + ROWS_A_BLOCK]
+        work = _unseen(rights), ready.least_of
+        match_rows(ready.sets, rights + first, ready.index, none, work, (*rows,), False)
 
-    with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
-        team.run(partial(match, first) for first in range(0, len(left), ROWS_A_BLOCK))
-    matched, shared, united = found
+    team.run(partial(match, first) for first in range(0, best.shape[1], ROWS_A_BLOCK))
+    matched, shared, united = best
     return Matches(matched, shared / united, _name(shingle))
 
 
@@ -182,8 +209,8 @@ def candidates_of_kept(sets: PackedSets, threshold: float) -> int:
     return int((distinct * (distinct - 1) // 2 + copies).sum())
 
 
-def _too_many(sets: PackedSets, threshold: float, budget: int | None) -> bool:
-    """Copies are told apart only where the quicker estimate is over the budget."""
+def _over_budget(sets: PackedSets, threshold: float, budget: int | None) -> bool:
+    # Finding copies costs a pass over all rows, so the quicker estimate is tried first.
     if budget is None or candidates(sets, threshold) <= budget:
         return False
     return candidates_of_kept(sets, threshold) > budget
@@ -238,7 +265,7 @@ def _room_for(firsts: NDArray[np.int64]) -> Index:
     return firsts, np.zeros(len(firsts), np.int32), owners, sizes, rests, np.empty(room, np.uint64)
 
 
-def _nothing_found(rows: int) -> NDArray[np.int64]:
+def _no_matches(rows: int) -> NDArray[np.int64]:
     """Per row no match (-1), of no shared and one united element, shape (3, rows)."""
     return np.repeat(np.array([[-1], [0], [1]]), rows, axis=1)
 

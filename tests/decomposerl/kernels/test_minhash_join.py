@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,14 +9,14 @@ from decomposerl.kernels.minhash_join import (
     generous_bands,
     minhash_duplicates,
     minhash_matches,
-    verified_minhash_duplicates,
-    verified_minhash_matches,
 )
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
 from decomposerl.kernels.word_sets import Shingle, word_sets
 
 THRESHOLD = 0.7
 Engine = Callable[[Sequence[str], float], Matches]
+verified_minhash_duplicates = partial(keep_first_duplicates, engine="minhash_verified")
+verified_minhash_matches = partial(cross_matches, engine="minhash_verified")
 
 
 @pytest.fixture(scope="module")
