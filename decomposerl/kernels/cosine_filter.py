@@ -116,20 +116,6 @@ def cosine_pairs(  # noqa: PLR0913 - what is searched, and how it may be
         return Pairs(*all_pairs(side, floor, engine, team, most), COSINE)
 
 
-def exact_cosines(left: Vectors, right: Vectors) -> NDArray[np.float64]:
-    """Cosine of each pair of rows in double precision, shape (n,), the same bits everywhere.
-
-    Summed in the fixed order of ``cosine_loops.dot`` and rounded to 12 decimals: equal rows
-    have cosine 1.
-    """
-    from decomposerl.kernels.cosine_loops import pair_cosines
-
-    both = [(side, _squared_lengths(side)) for side in map(np.ascontiguousarray, (left, right))]
-    rows = np.arange(len(left))
-    cosines: NDArray[np.float64] = pair_cosines(both[0], rows, both[1], rows)
-    return cosines
-
-
 def _squared_lengths(vectors: Vectors) -> NDArray[np.float64]:
     from decomposerl.kernels.cosine_loops import squared_lengths
 

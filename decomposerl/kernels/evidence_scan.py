@@ -1,8 +1,7 @@
 """Sentences, words and overlap of many rows of evidence in one compiled pass.
 
-Takes claims and evidence as polars columns, gives arrays, with exactly the numbers of the
-definitions in ``text_scan``. A few thousand rows are read at a time, so memory stays the
-same however many there are; blocks run beside each other.
+Reads polars columns and returns exactly the numbers that the definitions in ``text_scan``
+give. Blocks of rows run in parallel; memory does not grow with the number of rows.
 """
 
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 class Scan:
     """Per row: sentences (lines of a table), white-space words, and the overlap, 0..1.
 
-    They are what ``sentence_counts``, ``str.split`` and ``best_overlap`` give.
+    As counted by ``evidence_units``, ``str.split`` and ``best_overlap``.
     """
 
     sentences: NDArray[np.int64]
@@ -44,17 +43,17 @@ class Scan:
 
 
 def scan(claims: pl.Series, evidence: pl.Series, tables: pl.Series, *, threads: int = 0) -> Scan:
-    """Read each row's claim and evidence once; all three series have one entry a row.
+    """Read each row's claim and evidence once; all three series have one entry per row.
 
-    ``evidence`` is the passages joined by line breaks: no sentence and no word goes across
-    one. ``tables`` is true where it is a table. ``threads`` 0 is one a core.
+    ``evidence`` is the passages joined by line breaks, which no sentence and no word crosses.
+    ``tables`` is true where it is a table. ``threads`` 0 is one per core.
     """
     columns = pl.DataFrame({"claim": claims, "evidence": evidence, "table": tables})
     language = _language()
     with Team(threads) as team:
         blocks = columns.iter_slices(ROWS_A_BLOCK)
-        found = team.run([partial(_scan_block, block, language) for block in blocks])
-    whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        scanned = team.run([partial(_scan_block, block, language) for block in blocks])
+    whole = [np.concatenate(parts) for parts in zip(*scanned, strict=True)]
     return Scan(*whole) if whole else Scan(*(np.zeros(0, kind) for kind in (int, int, float)))
 
 
@@ -62,6 +61,8 @@ def _scan_block(block: pl.DataFrame, language: "Language") -> Columns:
     from decomposerl.kernels.text_loops import BEST, KINDS, SENTENCES, WANTED, WORDS
 
     tallies = _tallies(block, language)
+    # The loops look at one code point at a time. Rows with combining accents are composed and
+    # read again.
     hard = np.flatnonzero(tallies[:, KINDS] & HARD)
     plain = block[hard].with_columns(
         pl.Series(name, [composed(text) for text in block[name].gather(hard)], pl.String())
@@ -70,13 +71,15 @@ def _scan_block(block: pl.DataFrame, language: "Language") -> Columns:
     tallies[hard] = _tallies(plain, language)
     overlap = tallies[:, BEST] / np.maximum(tallies[:, WANTED], 1)
     for row, (claim, evidence, table) in zip(hard, plain.iter_rows(), strict=True):
+        # The lower case of these depends on their neighbours, so the definition decides. They
+        # are in one real row of a thousand.
         if any(odd in claim or odd in evidence for odd in ODD_CAPITALS):
-            overlap[row] = best_overlap([claim], [[evidence]], [table])[0]
+            overlap[row] = best_overlap(claim, evidence, table=table)
     return tallies[:, SENTENCES], tallies[:, WORDS], overlap
 
 
 def _tallies(block: pl.DataFrame, language: "Language") -> NDArray[np.int64]:
-    """What the loops count in each row as it is spelled."""
+    """What the loops count in each row as it is written, shape (rows, ``TALLY_COLUMNS``)."""
     from decomposerl.kernels import text_loops as loops
 
     claims, evidence = _texts(block["claim"]), _texts(block["evidence"])
@@ -91,6 +94,7 @@ def _tallies(block: pl.DataFrame, language: "Language") -> NDArray[np.int64]:
 def _texts(column: pl.Series) -> "Texts":
     from decomposerl.kernels.spelling_loops import Texts
 
+    # Arrow's own buffers: the loops read the UTF-8 without a copy or a Python string per row.
     strings = column.to_arrow()
     _, offsets, data = strings.buffers()
     starts = np.frombuffer(offsets, np.int64)[strings.offset :][: len(strings) + 1]
@@ -98,18 +102,20 @@ def _texts(column: pl.Series) -> "Texts":
 
 
 def _room(texts: "Texts") -> "Spelled":
-    """Room to spell any of the texts; code points are never more than bytes."""
+    """Space to decode the longest of the texts into."""
     from decomposerl.kernels.spelling_loops import Spelled
 
+    # A text has no more code points than bytes; one more for the line break that closes it.
     most = int(np.diff(texts.offsets).max(initial=0)) + 1
     places = (np.empty(most, np.int64) for _ in range(3))
     return Spelled(np.empty(most, np.uint16), np.empty(most, np.int32), *places)
 
 
 def _lexicon(codes: NDArray[np.int32], words: int) -> "Lexicon":
-    """An empty lexicon with room for so many words of ``codes``."""
+    """An empty lexicon with room for ``words`` words of ``codes``."""
     from decomposerl.kernels.text_loops import WORD_COLUMNS, Lexicon
 
+    # At most a quarter full, so that a look-up rarely meets another word.
     slots = np.full(1 << (4 * words + 16).bit_length(), -1, np.int64)
     return Lexicon(codes, np.empty((words, WORD_COLUMNS), np.int64), slots)
 
@@ -119,11 +125,12 @@ def _language() -> "Language":
     from decomposerl.kernels.text_loops import Language
 
     kinds, lower = code_points()
-    short = [_packed(word) << 1 for word in ALWAYS_SHORT]
-    short += [_packed(word) << 1 | 1 for word in SHORT_BEFORE_DIGIT]
+    # Shifted by one; the lowest bit marks the words that are abbreviations before a digit only.
+    short = [_letters(word) << 1 for word in ALWAYS_SHORT]
+    short += [_letters(word) << 1 | 1 for word in SHORT_BEFORE_DIGIT]
     return Language(
         prose=kinds,
-        table=kinds & ~np.uint16(TERMINATOR),
+        table=kinds & ~np.uint16(TERMINATOR),  # in a table no full stop ends a row
         lower=lower,
         short=np.array(short, np.int64),
         left_out=_function_words(),
@@ -143,5 +150,5 @@ def _function_words() -> "Lexicon":
     return lexicon
 
 
-def _packed(word: str) -> int:
+def _letters(word: str) -> int:
     return int.from_bytes(word.encode("ascii"), "big")

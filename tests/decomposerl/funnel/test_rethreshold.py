@@ -10,7 +10,6 @@ from polars.testing import assert_frame_equal
 from decomposerl.errors import ConfigError
 from decomposerl.funnel import catalogue
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.kernels.cosine_filter import exact_cosines
 from decomposerl.kernels.matches import Pairs, exact_threshold, keep_first_of_pairs
 from decomposerl.kernels.text_scan import words
 from decomposerl.reports.rethreshold import (
@@ -23,6 +22,7 @@ from decomposerl.reports.rethreshold import (
     rethresholded,
 )
 from decomposerl.schemas import DIFFICULTY_BAND, PAIRS
+from exact_cosines import exact_cosines
 from fakes import BagOfWordsEmbedder
 from strategies import LAW, example_row, frame_of, frames
 

@@ -10,12 +10,12 @@ from decomposerl.errors import ConfigError, EngineError
 from decomposerl.kernels.cosine_filter import (
     best_cross_cosine,
     cosine_pairs,
-    exact_cosines,
     keep_first_cosine,
     unit_rows,
 )
 from decomposerl.kernels.engine_choice import Precision
 from decomposerl.kernels.products import Products
+from exact_cosines import exact_cosines
 from strategies import LAW
 
 Vectors = NDArray[np.float32]
