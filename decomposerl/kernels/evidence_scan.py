@@ -23,7 +23,7 @@ from decomposerl.kernels.text_scan import (
 from decomposerl.kernels.threads import Team
 
 if TYPE_CHECKING:
-    from decomposerl.kernels.spelling_loops import Spelled, Texts
+    from decomposerl.kernels.decoding_loops import Spelled, Texts
     from decomposerl.kernels.text_loops import Language, Lexicon
 
 ROWS_A_BLOCK = 1_024
@@ -92,7 +92,7 @@ def _tallies(block: pl.DataFrame, language: "Language") -> NDArray[np.int64]:
 
 
 def _texts(column: pl.Series) -> "Texts":
-    from decomposerl.kernels.spelling_loops import Texts
+    from decomposerl.kernels.decoding_loops import Texts
 
     # Arrow's own buffers: the loops read the UTF-8 without a copy or a Python string per row.
     strings = column.to_arrow()
@@ -103,7 +103,7 @@ def _texts(column: pl.Series) -> "Texts":
 
 def _room(texts: "Texts") -> "Spelled":
     """Space to decode the longest of the texts into."""
-    from decomposerl.kernels.spelling_loops import Spelled
+    from decomposerl.kernels.decoding_loops import Spelled
 
     # A text has no more code points than bytes; one more for the line break that closes it.
     most = int(np.diff(texts.offsets).max(initial=0)) + 1
@@ -138,13 +138,13 @@ def _language() -> "Language":
 
 
 def _function_words() -> "Lexicon":
-    from decomposerl.kernels import spelling_loops, text_loops
+    from decomposerl.kernels import decoding_loops, text_loops
 
     kinds, lower = code_points()
     text = _texts(pl.Series([" ".join(sorted(FUNCTION_WORDS))]))
     spelled = _room(text)
-    length = spelling_loops.spell(text, 0, kinds, lower, spelled)
-    count = spelling_loops.find_words(spelled, length)
+    length = decoding_loops.spell(text, 0, kinds, lower, spelled)
+    count = decoding_loops.find_words(spelled, length)
     lexicon = _lexicon(spelled.codes, count)
     text_loops.collect_words(spelled, count, lexicon, _lexicon(spelled.codes, 0))
     return lexicon

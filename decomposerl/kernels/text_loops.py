@@ -10,9 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.jit import compiled, internal
-from decomposerl.kernels.sentence_loops import find_sentences
-from decomposerl.kernels.spelling_loops import (
+from decomposerl.kernels.decoding_loops import (
     Codes,
     Ints,
     Kinds,
@@ -24,6 +22,8 @@ from decomposerl.kernels.spelling_loops import (
     spell,
     start_of,
 )
+from decomposerl.kernels.jit import compiled, internal
+from decomposerl.kernels.sentence_loops import find_sentences
 
 Flags = NDArray[np.bool_]
 

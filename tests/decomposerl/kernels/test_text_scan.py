@@ -12,7 +12,6 @@ from decomposerl.kernels.text_scan import (
 )
 from strategies import LAW, any_text, passages, sentence
 
-
 OPENED = "The bridge of Torbeck opened in 1921"
 
 
