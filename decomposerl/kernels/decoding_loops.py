@@ -1,8 +1,6 @@
-"""The compiled loops that spell a text: what each code point is, and where words end.
+"""Compiled loops that decode a UTF-8 text: the kind of each code point, and where words end.
 
-Take and give arrays alone; imported by other loops. A text is spelled once, and each further
-loop does one thing to all of it. The line break that closes it spares the loops a look at
-its length, and hardly any of them branches, because where a word ends is unforeseeable.
+A text is decoded once, and each further loop does one thing to all of it.
 """
 
 from typing import NamedTuple
@@ -10,15 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.code_points import APOSTROPHE, BREAK, SPACE, WORD
+from decomposerl.kernels.code_points import APOSTROPHE, BREAK, SPACE, WORD, Codes, Kinds
 from decomposerl.kernels.jit import compiled, internal
 
 Text = NDArray[np.uint8]
-Kinds = NDArray[np.uint16]
-Codes = NDArray[np.int32]
 Ints = NDArray[np.int64]
 _OF_TWO_BYTES, _OF_THREE, _OF_FOUR = 0xC0, 0xE0, 0xF0  # least first byte in UTF-8
-_PRIME = np.int64(1_099_511_628_211)
+_PRIME = np.int64(1_099_511_628_211)  # of FNV-1a
 _STRAIGHT, _S = np.int32(ord("'")), ord("s")
 
 
@@ -29,10 +25,10 @@ class Texts(NamedTuple):
     offsets: Ints
 
 
-class Spelled(NamedTuple):
+class DecodedText(NamedTuple):
     """A text by code points: kinds, lower case, and the hash of the word up to each.
 
-    ``words`` are the places where words end, ``sentences`` those where sentences end.
+    ``words`` are the positions where words end, ``sentences`` those where sentences end.
     """
 
     kinds: Kinds
@@ -43,61 +39,65 @@ class Spelled(NamedTuple):
 
 
 @compiled
-def spell(texts: Texts, number: int, kinds_of: Kinds, lower_of: Codes, into: Spelled) -> int:
-    """Write kind and lower case of each code point of a text; gives how many there are."""
+def decode(texts: Texts, number: int, kinds_of: Kinds, lower_of: Codes, out: DecodedText) -> int:
+    """Write kind and lower case of each code point of a text; returns their number."""
     text = texts.data[texts.offsets[number] : texts.offsets[number + 1]]
-    kinds, codes = into.kinds, into.codes
-    place = count = 0
-    while place < len(text):
-        code = np.int64(text[place])
-        place += 1
+    kinds, codes = out.kinds, out.codes
+    position = count = 0
+    while position < len(text):
+        code = np.int64(text[position])
+        position += 1
         if code >= _OF_TWO_BYTES:
+            # The lead byte keeps 7 - (bytes of the character) value bits.
             more = 1 + int(code >= _OF_THREE) + int(code >= _OF_FOUR)
             code &= 0x3F >> more
             for _ in range(more):
-                code = code << 6 | np.int64(text[place]) & 0x3F
-                place += 1
+                code = code << 6 | np.int64(text[position]) & 0x3F
+                position += 1
         kinds[count], codes[count] = kinds_of[code], lower_of[code]
         count += 1
+    # A closing line break: the loops below stop at it and need not compare with the length.
     kinds[count], codes[count] = BREAK, 0
     return count
 
 
 @internal
 def count_tokens(kinds: Kinds, length: int) -> tuple[int, int]:
-    """Number of runs without white space, and the kinds of all code points."""
+    """Number of runs without white space, and the union of the kinds of all code points."""
     spaces, seen = 0, 0
-    for place in range(length):
-        spaces += kinds[place] & ~kinds[place + 1] & SPACE  # the last one of a run
-        seen |= kinds[place]
+    for position in range(length):  # no branch: where a run ends is unpredictable
+        spaces += kinds[position] & ~kinds[position + 1] & SPACE  # the last one of a run
+        seen |= kinds[position]
     starts_at_once = length > 0 and not kinds[0] & SPACE
     ends_in_space = length > 0 and kinds[length - 1] & SPACE != 0
     return spaces // SPACE + starts_at_once - ends_in_space, seen
 
 
 @compiled
-def mixed(value: np.int64, code: np.int32) -> np.int64:
-    """Hash ``value`` with one code point more."""
+def mix(value: np.int64, code: np.int32) -> np.int64:
+    """Hash of ``value`` and one more code point."""
     return (value ^ code) * _PRIME
 
 
 @compiled
-def find_words(spelled: Spelled, length: int) -> int:
-    """Hash all runs of word characters and list where they end; gives their number."""
-    kinds, codes, hashes, words, _ = spelled
+def find_words(decoded: DecodedText, length: int) -> int:
+    """Hash all runs of word characters and list where they end; returns their number."""
+    kinds, codes, hashes, words, _ = decoded
     count, value = 0, np.int64(0)
-    for place in range(length):
-        is_word = np.int64(kinds[place]) & WORD
-        value = mixed(value, codes[place]) & -is_word
-        hashes[place], words[count] = value, place + 1
-        count += int(is_word & ~np.int64(kinds[place + 1]))
+    for position in range(length):
+        # -1 has all bits set: outside a word the hash starts again from 0, without a branch. Each
+        # position is written to the list, and the list grows only where a word ends.
+        is_word = np.int64(kinds[position]) & WORD
+        value = mix(value, codes[position]) & -is_word
+        hashes[position], words[count] = value, position + 1
+        count += int(is_word & ~np.int64(kinds[position + 1]))
     return count
 
 
 @internal
-def join_words(spelled: Spelled, count: int) -> int:
-    """Join runs with one apostrophe between them and cut possessives off."""
-    kinds, codes, hashes, words, _ = spelled
+def join_words(decoded: DecodedText, count: int) -> int:
+    """Join runs with one apostrophe between them and cut possessives; returns the number left."""
+    kinds, codes, hashes, words, _ = decoded
     kept = after = 0
     for number in range(count):
         end = words[number]
@@ -105,10 +105,10 @@ def join_words(spelled: Spelled, count: int) -> int:
             continue
         after, value = end, hashes[end - 1]
         while kinds[after] & APOSTROPHE and kinds[after + 1] & WORD:
-            end, value = after, mixed(value, _STRAIGHT)
+            end, value = after, mix(value, _STRAIGHT)
             after += 1
             while kinds[after] & WORD:
-                value = mixed(value, codes[after])
+                value = mix(value, codes[after])
                 after += 1
             hashes[after - 1] = value
         possessive = after == end + 2 and codes[end + 1] == _S
@@ -118,10 +118,10 @@ def join_words(spelled: Spelled, count: int) -> int:
 
 
 @internal
-def start_of(kinds: Kinds, place: int) -> int:
-    """Where the word that ends at ``place`` starts."""
-    while place > 0 and kinds[place - 1] & WORD:
-        place -= 1
-        if place > 1 and kinds[place - 1] & APOSTROPHE and kinds[place - 2] & WORD:
-            place -= 1
-    return place
+def start_of(kinds: Kinds, position: int) -> int:
+    """Where the word that ends at ``position`` starts."""
+    while position > 0 and kinds[position - 1] & WORD:
+        position -= 1
+        if position > 1 and kinds[position - 1] & APOSTROPHE and kinds[position - 2] & WORD:
+            position -= 1
+    return position

@@ -23,8 +23,8 @@ from decomposerl.kernels.text_scan import (
 from decomposerl.kernels.threads import Team
 
 if TYPE_CHECKING:
-    from decomposerl.kernels.decoding_loops import Spelled, Texts
-    from decomposerl.kernels.text_loops import Language, Lexicon
+    from decomposerl.kernels.decoding_loops import DecodedText, Texts
+    from decomposerl.kernels.text_loops import LanguageTables, Lexicon
 
 ROWS_A_BLOCK = 1_024
 Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -57,7 +57,7 @@ def scan(claims: pl.Series, evidence: pl.Series, tables: pl.Series, *, threads: 
     return Scan(*whole) if whole else Scan(*(np.zeros(0, kind) for kind in (int, int, float)))
 
 
-def _scan_block(block: pl.DataFrame, language: "Language") -> Columns:
+def _scan_block(block: pl.DataFrame, language: "LanguageTables") -> Columns:
     from decomposerl.kernels.text_loops import BEST, KINDS, SENTENCES, WANTED, WORDS
 
     tallies = _tallies(block, language)
@@ -78,16 +78,16 @@ def _scan_block(block: pl.DataFrame, language: "Language") -> Columns:
     return tallies[:, SENTENCES], tallies[:, WORDS], overlap
 
 
-def _tallies(block: pl.DataFrame, language: "Language") -> NDArray[np.int64]:
+def _tallies(block: pl.DataFrame, language: "LanguageTables") -> NDArray[np.int64]:
     """What the loops count in each row as it is written, shape (rows, ``TALLY_COLUMNS``)."""
     from decomposerl.kernels import text_loops as loops
 
     claims, evidence = _texts(block["claim"]), _texts(block["evidence"])
     tallies = np.zeros((block.height, loops.TALLY_COLUMNS), np.int64)
-    rows = loops.Rows(claims, evidence, np.array(block["table"], np.bool_), tallies)
-    claim = _room(claims)
+    rows = loops.TextRows(claims, evidence, np.array(block["table"], np.bool_), tallies)
+    claim = _scratch(claims)
     wanted = _lexicon(claim.codes, len(claim.codes))
-    loops.scan_rows(rows, language, loops.Room(claim, _room(evidence), wanted))
+    loops.scan_rows(rows, language, loops.Scratch(claim, _scratch(evidence), wanted))
     return tallies
 
 
@@ -101,14 +101,14 @@ def _texts(column: pl.Series) -> "Texts":
     return Texts(np.frombuffer(data or b"\0", np.uint8), starts)
 
 
-def _room(texts: "Texts") -> "Spelled":
+def _scratch(texts: "Texts") -> "DecodedText":
     """Space to decode the longest of the texts into."""
-    from decomposerl.kernels.decoding_loops import Spelled
+    from decomposerl.kernels.decoding_loops import DecodedText
 
     # A text has no more code points than bytes; one more for the line break that closes it.
     most = int(np.diff(texts.offsets).max(initial=0)) + 1
     places = (np.empty(most, np.int64) for _ in range(3))
-    return Spelled(np.empty(most, np.uint16), np.empty(most, np.int32), *places)
+    return DecodedText(np.empty(most, np.uint16), np.empty(most, np.int32), *places)
 
 
 def _lexicon(codes: NDArray[np.int32], words: int) -> "Lexicon":
@@ -121,14 +121,14 @@ def _lexicon(codes: NDArray[np.int32], words: int) -> "Lexicon":
 
 
 @lru_cache(maxsize=1)
-def _language() -> "Language":
-    from decomposerl.kernels.text_loops import Language
+def _language() -> "LanguageTables":
+    from decomposerl.kernels.text_loops import LanguageTables
 
     kinds, lower = code_points()
     # Shifted by one; the lowest bit marks the words that are abbreviations before a digit only.
     short = [_letters(word) << 1 for word in ALWAYS_SHORT]
     short += [_letters(word) << 1 | 1 for word in SHORT_BEFORE_DIGIT]
-    return Language(
+    return LanguageTables(
         prose=kinds,
         table=kinds & ~np.uint16(TERMINATOR),  # in a table no full stop ends a row
         lower=lower,
@@ -142,11 +142,11 @@ def _function_words() -> "Lexicon":
 
     kinds, lower = code_points()
     text = _texts(pl.Series([" ".join(sorted(FUNCTION_WORDS))]))
-    spelled = _room(text)
-    length = decoding_loops.spell(text, 0, kinds, lower, spelled)
-    count = decoding_loops.find_words(spelled, length)
-    lexicon = _lexicon(spelled.codes, count)
-    text_loops.collect_words(spelled, count, lexicon, _lexicon(spelled.codes, 0))
+    decoded = _scratch(text)
+    length = decoding_loops.decode(text, 0, kinds, lower, decoded)
+    count = decoding_loops.find_words(decoded, length)
+    lexicon = _lexicon(decoded.codes, count)
+    text_loops.collect_words(decoded, count, lexicon, _lexicon(decoded.codes, 0))
     return lexicon
 
 
