@@ -1,7 +1,7 @@
-"""The compiled loops of ``word_sets`` that cut texts into elements: spans of their bytes.
+"""Compiled loops of ``word_sets`` that cut texts into elements: spans of their bytes.
 
-Takes and gives arrays alone. A text is cut into ASCII words, into pieces between
-separators, or into windows of five characters.
+A text is cut into ASCII words, into pieces between separators (for texts with other
+characters, which were split before), or into windows of five characters.
 """
 
 import numpy as np
@@ -17,31 +17,31 @@ APOSTROPHE, SEPARATOR, UNDERSCORE, SMALL_S = 39, 0, 95, 115
 WORDS, PIECES, WINDOWS = 0, 1, 2
 WINDOW = 5
 
-IN_WORD = np.zeros(256, np.bool_)
-"""Per byte whether it is an ASCII letter, digit or underscore."""
+# A table look-up per byte; comparing with six bounds would be six branches.
+IN_WORD = np.zeros(256, np.bool_)  # ASCII letters, digits and the underscore
 for _byte in range(128):
     IN_WORD[_byte] = chr(_byte).isalnum() or _byte == UNDERSCORE
 
 
 @inlined
-def cut_words(text: Bytes, place: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
-    """Write the spans of a text's ASCII words behind ``used`` others; gives how many there are.
+def cut_words(text: Bytes, position: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+    """Append the spans of a text's ASCII words to the ``used`` ones; returns how many there are.
 
     A word is a run of word bytes, inner apostrophes included, without a final ``'s``.
     """
     while True:
-        while place < end and not IN_WORD[text[place]]:
-            place += 1
-        if place == end:
+        while position < end and not IN_WORD[text[position]]:
+            position += 1
+        if position == end:
             return used
-        begins[used] = place
-        while place < end and (
-            IN_WORD[text[place]]
-            or (text[place] == APOSTROPHE and place + 1 < end and IN_WORD[text[place + 1]])
+        begins[used] = position
+        while position < end and (
+            IN_WORD[text[position]]
+            or (text[position] == APOSTROPHE and position + 1 < end and IN_WORD[text[position + 1]])
         ):
-            place += 1
-        size = place - begins[used]
-        if size > 2 and text[place - 1] == SMALL_S and text[place - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
+            position += 1
+        size = position - begins[used]
+        if size > 2 and text[position - 1] == SMALL_S and text[position - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
             size -= 2
         sizes[used] = size
         used += 1
@@ -49,7 +49,7 @@ def cut_words(text: Bytes, place: int, end: int, begins: Ints, sizes: Numbers, u
 
 @inlined
 def cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
-    """Write the spans between separators behind ``used`` others; gives how many there are."""
+    """Append the spans between separators to the ``used`` ones; returns how many there are."""
     for stop in range(begin, end + 1):
         if stop == end or text[stop] == SEPARATOR:
             begins[used], sizes[used] = begin, stop - begin
@@ -59,19 +59,19 @@ def cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, 
 
 
 @inlined
-def next_character(text: Bytes, place: int, end: int) -> int:
-    """Where the UTF-8 character behind the one at ``place`` begins, at most ``end``."""
-    place = min(place + 1, end)
-    while place < end and (text[place] & 0xC0) == 0x80:  # noqa: PLR2004 - continues a character
-        place += 1
-    return place
+def next_character(text: Bytes, position: int, end: int) -> int:
+    """Where the UTF-8 character after the one at ``position`` begins, at most ``end``."""
+    position = min(position + 1, end)
+    while position < end and (text[position] & 0xC0) == 0x80:  # noqa: PLR2004 - continues a character
+        position += 1
+    return position
 
 
 @inlined
 def cut_windows(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
-    """Write the spans of all runs of five characters behind ``used`` others.
+    """Append the spans of all runs of five characters to the ``used`` ones; returns how many.
 
-    A shorter text is one span. Gives how many there are.
+    A shorter text is one span.
     """
     stop = begin
     for _ in range(WINDOW):
@@ -94,7 +94,7 @@ def cut_rows(
     sizes: Numbers,
     counts: Numbers,
 ) -> int:
-    """Cut each row ``text[starts[i]:starts[i + 1]]`` as its mode says; gives how many elements.
+    """Cut each row ``text[starts[i]:starts[i + 1]]`` by its mode; returns the number of elements.
 
     A row without words holds the empty word.
     """
@@ -107,7 +107,7 @@ def cut_rows(
             used = cut_pieces(text, start, end, begins, sizes, used)
         else:
             used = cut_windows(text, start, end, begins, sizes, used)
-        if used == first:
+        if used == first:  # two texts without words are duplicates of each other
             begins[used], sizes[used] = start, 0
             used += 1
         counts[row] = used - first

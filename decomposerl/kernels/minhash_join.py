@@ -1,9 +1,8 @@
-"""Lexical duplicates by MinHash LSH: the paper's method, plain or verified.
+"""Lexical duplicates by MinHash LSH, the paper's method, plain or verified.
 
-Takes texts, gives ``Matches`` with the same meaning as ``set_join``. *Plain*
-takes the index's word for it: it misses pairs near the threshold and invents others.
-*Verified* asks a more generous index for candidates and decides each by exact Jaccard; it
-can miss a pair, never invent one.
+*Plain* trusts the index: it misses pairs near the threshold and reports others below it.
+*Verified* takes candidates from a more generous index and decides each by exact Jaccard: it
+can miss a pair but never reports a wrong one.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,21 +16,21 @@ from decomposerl.kernels.matches import Matches, exact_threshold, min_shared
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, shingle_sets, word_sets
 
-SEED = 1
+SEED = 1  # of the permutations: the same claims always give the same candidates
 WANTED_RECALL = 0.99
 ROWS_A_TASK = 16_384
-BUCKET_ROWS = 64
+BUCKET_ROWS = 64  # more would make a template with many claims quadratic
 Similarity = Callable[[int, int], float]
 
 
 def minhash_duplicates(
     texts: Sequence[str], threshold: float, num_perm: int = 128, *, shingle: Shingle = "word"
 ) -> Matches:
-    """Keep-first duplicates on the raw answers of datasketch's ``MinHashLSH``.
+    """Keep-first duplicates by the raw answers of datasketch's ``MinHashLSH``.
 
-    ``threshold`` is a Jaccard in (0..1]; the index chooses its own bands for it. A row for
-    which the index names any kept row is removed; ``similarity`` is the estimated Jaccard
-    from ``num_perm`` permutations and may lie below the threshold.
+    ``threshold`` is a Jaccard in (0..1]; the index chooses its bands for it. A row is removed
+    if the index returns any kept row; ``similarity`` is the Jaccard estimated from
+    ``num_perm`` permutations and may be below the threshold.
     """
     exact_threshold(threshold)
     signatures = _signatures(_sets(texts, shingle), num_perm)
@@ -59,19 +58,19 @@ def minhash_matches(
     *,
     shingle: Shingle = "word",
 ) -> Matches:
-    """Per left text the right text that datasketch's index names as the nearest, if any."""
+    """Per left text the nearest of the right texts that datasketch's index returns."""
     exact_threshold(threshold)
     signatures = _signatures(_sets([*right, *left], shingle), num_perm)
     index, engine = _plain_index(threshold, num_perm, shingle)
     for row, signature in enumerate(signatures[: len(right)]):
         index.insert(row, signature)
-    found = Matches.none(len(left), engine)
+    matches = Matches.none(len(left), engine)
     for row, signature in enumerate(signatures[len(right) :]):
         near = [(-signature.jaccard(signatures[i]), i) for i in index.query(signature)]
         if near:
-            score, found.matched[row] = min(near)
-            found.similarity[row] = -score
-    return found
+            score, matches.matched[row] = min(near)
+            matches.similarity[row] = -score
+    return matches
 
 
 def verified_matches(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
@@ -90,7 +89,7 @@ def verified_matches(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
 def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     sets: PackedSets, indexed: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
-    """Each row with the first ``indexed`` rows, or with the rows kept before it where 0."""
+    """Match each row with the first ``indexed`` rows, or, if 0, with the rows kept before it."""
     from decomposerl.kernels.minhash_loops import match_in_buckets
     from decomposerl.kernels.set_join_loops import sign
 
@@ -103,7 +102,7 @@ def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     firsts = _share_numbers(buckets)
     signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
-    prefixes = np.zeros(len(sets.sizes), np.int32)  # buckets take their place
+    prefixes = np.zeros(len(sets.sizes), np.int32)  # unused: buckets give the candidates
     joined = (sets.tokens, sets.starts, prefixes, signatures)
     least_of = min_shared(int(sets.sizes.max()), threshold)
     matched, shared, united = match_in_buckets(joined, buckets, firsts, least_of, indexed)
@@ -141,7 +140,7 @@ def _band_keys(sets: PackedSets, bands: int, rows: int, team: Team) -> NDArray[n
             sets.tokens,
             sets.starts[start : start + ROWS_A_TASK + 1],
             sets.hashes,
-            (factors | np.uint64(1), terms),
+            (factors | np.uint64(1), terms),  # an odd factor permutes the 64-bit numbers
             keys[:, start : start + ROWS_A_TASK],
         )
         for start in range(0, len(sets.sizes), ROWS_A_TASK)
@@ -150,7 +149,7 @@ def _band_keys(sets: PackedSets, bands: int, rows: int, team: Team) -> NDArray[n
 
 
 def _numbered(keys: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Per row the number of its bucket within one band, -1 where it is alone in it."""
+    """Per row the number of its bucket within one band, -1 if the row is alone in it."""
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     shared = counts > 1
     numbers = np.where(shared, np.cumsum(shared) - 1, -1).astype(np.int32)
@@ -158,9 +157,9 @@ def _numbered(keys: NDArray[np.uint32]) -> NDArray[np.int32]:
 
 
 def _share_numbers(buckets: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Number the buckets of all bands in one run, in place; gives where each one's rows start.
+    """Number the buckets of all bands in sequence, in place; returns where each one's rows start.
 
-    A bucket has places for all its rows, at most ``BUCKET_ROWS``.
+    A bucket has room for its rows, at most ``BUCKET_ROWS``.
     """
     sizes = [np.empty(0, np.int64)]
     used = 0
@@ -198,12 +197,12 @@ def _keep_first(
     similarity: Similarity,
     engine: str,
 ) -> Matches:
-    found = Matches.none(len(signatures), engine)
+    matches = Matches.none(len(signatures), engine)
     for row, signature in enumerate(signatures):
         scored = [(-similarity(row, kept), kept) for kept in index.query(signature)]
         if scored:
-            score, found.matched[row] = min(scored)
-            found.similarity[row] = -score
+            score, matches.matched[row] = min(scored)
+            matches.similarity[row] = -score
         else:
             index.insert(row, signature)
-    return found
+    return matches

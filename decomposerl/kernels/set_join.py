@@ -1,21 +1,16 @@
-"""Exact set-similarity joins: who duplicates whom by Jaccard of words or shingles.
+"""Set-similarity joins: duplicates and matches by Jaccard of words or shingles.
 
-Takes texts, gives ``Matches`` or ``Pairs``. Exact: a prefix filter (two sets that reach the
-threshold share one of their rarest elements) chooses candidates, bounds on what they can
-share throw most of them out, an integer comparison decides. Only kept rows are indexed, so
-many copies of one text cost no more than one comparison each. Memory grows with the number
-of elements, not of pairs.
-
-Where common elements make too many candidates (``candidate_budget``), the keep-first form
-takes its candidates from MinHash instead and still decides each exactly; ``Matches.engine``
-says which of the two ran.
+The join is exact. A prefix filter chooses candidates (two sets that reach the threshold share
+one of their rarest elements), bounds on what they can share discard most of them, and an
+integer comparison decides. Memory grows with the number of elements, not of pairs. Above
+``candidate_budget``, MinHash proposes the candidates; ``Matches.engine`` names what ran.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,20 +26,14 @@ from decomposerl.kernels.minhash_join import (
 from decomposerl.kernels.threads import Team
 from decomposerl.kernels.word_sets import PackedSets, Shingle, pack_sets
 
+if TYPE_CHECKING:
+    from decomposerl.kernels.set_join_loops import Index, Sets
+
 LexicalEngine = Literal["auto", "exact", "minhash_verified", "minhash"]
 
 MOST_PAIRS = 50_000_000
 ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
-Index = tuple[
-    NDArray[np.int64],
-    NDArray[np.int32],
-    NDArray[np.int32],
-    NDArray[np.int32],
-    NDArray[np.int32],
-    NDArray[np.uint64],
-]
-JoinSets = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]
 
 
 def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
@@ -81,22 +70,24 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
 def _keep_first(
     ready: "_Ready", engine: str, team: Team, rows_a_block: int = ROWS_A_BLOCK
 ) -> Matches:
-    """Block by block: all rows of a block against the index at once, then in row order."""
+    """Block by block: all rows of a block against the index in parallel, then in row order."""
     from decomposerl.kernels.set_join_loops import match_rows
 
     rows, none = len(ready.sets[2]), np.zeros_like(ready.index[1])
     work = [(_unseen(rows), ready.least_of) for _ in range(PARTS_OF_A_BLOCK + 1)]
-    found = _no_matches(rows)
+    best = _no_matches(rows)
     for start in range(0, rows, rows_a_block):
         stop = min(start + rows_a_block, rows)
         cuts = np.linspace(start, stop, PARTS_OF_A_BLOCK + 1).astype(int).tolist()
         team.run(
-            partial(match_rows, ready.sets, a, ready.index, none, own, (*found[:, a:b],), False)
+            partial(match_rows, ready.sets, a, ready.index, none, own, (*best[:, a:b],), False)
             for (a, b), own in zip(pairwise(cuts), work, strict=False)
         )
-        before, block = ready.index[1].copy(), (*found[:, start:stop],)
+        # Rows of one block may duplicate each other: one thread goes through them again and looks
+        # at what joined the index since. So the result is that of a single pass.
+        before, block = ready.index[1].copy(), (*best[:, start:stop],)
         match_rows(ready.sets, start, ready.index, before, work[-1], block, True)
-    matched, shared, united = found
+    matched, shared, united = best
     return Matches(matched, shared / united, engine)
 
 
@@ -168,40 +159,40 @@ def jaccard_pairs(
     """
     exact_threshold(floor)
     sets = pack_sets(texts, shingle, threads)
-    count, found = _collected(sets, floor, 4 * len(texts))
+    count, columns = _collected(sets, floor, 4 * len(texts))
     if count > most:
         raise ConfigError(
             f"{count:,} pairs of claims have Jaccard {floor} or more, and {most:,} can be "
             "kept; raise pairs_floor"
         )
-    if count > found.shape[1]:  # now it is known how many there are
-        count, found = _collected(sets, floor, count)
-    earlier, later, shared, united = found[:, :count].astype(np.int64)
+    if count > columns.shape[1]:  # the room was a guess; now the number is known
+        count, columns = _collected(sets, floor, count)
+    earlier, later, shared, united = columns[:, :count].astype(np.int64)
     order = np.lexsort((earlier, later))
     return Pairs(earlier[order], later[order], shared[order] / united[order], _name(shingle))
 
 
 def _collected(sets: PackedSets, floor: float, room: int) -> tuple[int, NDArray[np.int32]]:
-    """How many pairs there are, and as many as there is room for, shape (4, room)."""
+    """The number of pairs, and as many of them as there is room for, shape (4, room)."""
     from decomposerl.kernels.set_join_loops import collect
 
-    ready, found = _prepared(sets, floor), np.empty((4, room), np.int32)
+    ready, columns = _prepared(sets, floor), np.empty((4, room), np.int32)
     seen = _unseen(len(sets.sizes))
-    return collect(ready.sets, ready.index, seen, ready.least_of, (*found,)), found
+    return collect(ready.sets, ready.index, seen, ready.least_of, (*columns,)), columns
 
 
 def candidates(sets: PackedSets, threshold: float) -> int:
-    """Most candidate pairs that the exact join can meet: per element, pairs of postings.
+    """Upper bound of the candidate pairs of the exact join: per element, pairs of postings.
 
     A pair that shares several rare elements is counted once for each, and a removed row is
-    counted though it is never indexed: an upper bound, found before anything is compared.
+    counted though it is never indexed.
     """
     postings = np.diff(_postings(sets, _prefixes(sets, threshold)))
     return int((postings * (postings - 1) // 2).sum())
 
 
 def candidates_of_kept(sets: PackedSets, threshold: float) -> int:
-    """``candidates`` where of equal rows the first alone is indexed, as the join does."""
+    """``candidates`` if only the first of equal rows is indexed, as the join does."""
     prefixes = _prefixes(sets, threshold)
     every = np.diff(_postings(sets, prefixes))
     distinct = np.diff(_postings(sets, np.where(_first_of_equals(sets), prefixes, 0)))
@@ -217,7 +208,7 @@ def _over_budget(sets: PackedSets, threshold: float, budget: int | None) -> bool
 
 
 def candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
-    """Most candidate pairs of the rows from ``indexed`` on with those before."""
+    """Upper bound of the candidate pairs of the rows from ``indexed`` on with those before."""
     prefixes = _prefixes(sets, threshold)
     before = np.arange(len(prefixes)) < indexed
     left, right = (np.diff(_postings(sets, np.where(s, prefixes, 0))) for s in (~before, before))
@@ -225,7 +216,9 @@ def candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
 
 
 def _first_of_equals(sets: PackedSets) -> NDArray[np.bool_]:
-    """Whether a row is the first of its elements, told by 64 bits; each row has one or more."""
+    """Whether a row is the first with its elements; each row has one or more."""
+    # Compared by a 64-bit sum that does not depend on order. A collision would only make the
+    # estimate too low by one row; no decision depends on it.
     mixed = (sets.tokens.astype(np.uint64) + _ODD) * _ODD
     mixed ^= mixed >> _HALF
     first = np.zeros(len(sets.sizes), np.bool_)
@@ -239,15 +232,15 @@ def _name(shingle: Shingle) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """Sets with prefixes and signatures, an empty index for them, and what must be shared."""
+    """Sets with prefixes and signatures, an index with room for them, and ``min_shared``."""
 
-    sets: JoinSets
-    index: Index
+    sets: "Sets"
+    index: "Index"
     least_of: NDArray[np.int32]
 
 
 def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) -> _Ready:
-    """Ready to be joined; only the first rows (None: all) shall be indexed."""
+    """Ready to be joined; the index has room for the first ``indexed`` rows (None: all)."""
     from decomposerl.kernels.set_join_loops import sign
 
     prefixes = _prefixes(sets, threshold)
@@ -258,32 +251,35 @@ def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) ->
     return _Ready(joined, index, min_shared(int(sets.sizes.max(initial=0)), threshold))
 
 
-def _room_for(firsts: NDArray[np.int64]) -> Index:
-    """An index without rows; ``firsts`` says where each token's postings shall start."""
+def _room_for(firsts: NDArray[np.int64]) -> "Index":
+    """An empty index; each token's postings start at its entry of ``firsts``."""
     room = int(firsts[-1])
     owners, sizes, rests = (np.empty(room, np.int32) for _ in range(3))
     return firsts, np.zeros(len(firsts), np.int32), owners, sizes, rests, np.empty(room, np.uint64)
 
 
 def _no_matches(rows: int) -> NDArray[np.int64]:
-    """Per row no match (-1), of no shared and one united element, shape (3, rows)."""
+    """Per row no match (-1), no shared and one united element, shape (3, rows)."""
+    # One, so that a similarity without a match is 0 / 1 and no division by zero.
     return np.repeat(np.array([[-1], [0], [1]]), rows, axis=1)
 
 
 def _unseen(rows: int) -> NDArray[np.int32]:
-    """Working space of a loop: which row looked at each of these last."""
+    """Scratch space of a loop: which row was last compared with each row."""
     return np.full(rows, -1, np.int32)
 
 
 def _prefixes(sets: PackedSets, threshold: float) -> NDArray[np.int32]:
-    """How many of a row's rarest elements a near row must share one of, shape (n,)."""
+    """Length of each row's prefix, its rarest elements, shape (n,)."""
+    # A near row shares at least ``needed`` elements, so at most ``size - needed`` are missing:
+    # one of the first ``size - needed + 1`` must be among the shared ones.
     exact, sizes = exact_threshold(threshold), sets.sizes
     needed = (sizes * exact.numerator + exact.denominator - 1) // exact.denominator
     return (sizes - needed + 1).astype(np.int32)
 
 
 def _postings(sets: PackedSets, prefixes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where each token's postings start if all rows with a prefix are indexed (tokens + 1,)."""
+    """Where each token's postings start if all prefixes are indexed, shape (tokens + 1,)."""
     from decomposerl.kernels.set_join_loops import count_postings
 
     counts = np.zeros(len(sets.hashes), np.int64)

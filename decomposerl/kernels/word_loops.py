@@ -1,9 +1,7 @@
-"""The compiled loops of ``word_sets`` that number elements and make rows ascending sets.
+"""Compiled loops of ``word_sets`` that number elements and turn rows into ascending sets.
 
-Takes and gives arrays alone. Each span that ``cut_loops`` found gets its number from an
-open-addressing table that compares bytes, never hashes alone: two elements share a number
-iff they are equal. Cutting is a loop of its own because a processor has many look-ups under
-way at once in a loop that does nothing else.
+Each span that ``cut_loops`` found gets its number from an open-addressing table that compares
+bytes, never only hashes: two elements share a number iff they are equal.
 """
 
 import numpy as np
@@ -16,13 +14,13 @@ Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 Spans = tuple[Bytes, Ints, Numbers, Numbers]
-"""Bytes (``SPARE`` more than are used), where each element begins, how many bytes it has, and
-how many elements each row has."""
+"""Bytes (``SPARE`` more than are used), where each element begins, its size in bytes, and the
+number of elements of each row."""
 Vocabulary = tuple[Numbers, Keys, Bytes, Ints, Numbers]
-"""Table of element numbers (-1: free); per number its key, the bytes of all, where each
-starts, and the last row that holds it."""
+"""Hash table of element numbers (-1: free); per number its key, all bytes, where its bytes
+start, and the last row that has it."""
 
-SPARE = 8
+SPARE = 8  # eight bytes are read at a time, also from the last element on
 SHORT_ROW = 64
 _GAPS = (1_750, 701, 301, 132, 57, 23, 10, 4, 1)
 _LONG = np.uint64(1 << 63)
@@ -34,21 +32,19 @@ LOW_BYTES = np.array([(1 << 8 * size) - 1 for size in range(SPARE + 1)], np.uint
 
 
 @inlined
-def eight(text: Bytes, place: int) -> np.uint64:
-    """Eight bytes as one number, the first the lowest (the compiler makes it one load)."""
-    at, value = np.uint64(place), np.uint64(0)
-    for byte in range(8):
+def eight(text: Bytes, index: int) -> np.uint64:
+    """Eight bytes as one number, the first the lowest."""
+    at, value = np.uint64(index), np.uint64(0)
+    for byte in range(8):  # the compiler turns this loop into one load
         value |= np.uint64(text[at + np.uint64(byte)]) << np.uint64(8 * byte)
     return value
 
 
 @inlined
 def key_of(text: Bytes, begin: int, size: int) -> np.uint64:
-    """An element of up to eight bytes as one number; of a longer one a hash, highest bit set.
-
-    A short one has the highest bit set only where its eighth byte is not ASCII; it is then
-    treated like a long one.
-    """
+    """An element of up to eight bytes as one number; of a longer one a hash, highest bit set."""
+    # A short element has the highest bit set only if its eighth byte is not ASCII. It is then
+    # compared like a long one, which costs time but stays exact.
     key = np.uint64(eight(text, begin) & LOW_BYTES[min(size, SPARE)])
     if size <= SPARE:
         return key
@@ -70,21 +66,24 @@ def same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: in
 
 @inlined
 def copy_bytes(text: Bytes, begin: int, into: Bytes, into_begin: int, size: int) -> None:
-    """Copy a run. Assigning a slice would compile the text of its error, for two seconds."""
-    for place in range(size):
-        into[into_begin + place] = text[begin + place]
+    """Copy a run of bytes."""
+    for index in range(size):  # assigning a slice would compile its error message: two seconds
+        into[into_begin + index] = text[begin + index]
 
 
 @compiled
 def number_rows(
     spans: Spans, known: Vocabulary, size: int, first_row: int, out: Numbers
 ) -> tuple[int, int]:
-    """Write the numbers of each row's distinct elements to ``out``, how many to its count.
+    """Write the numbers of each row's distinct elements to ``out``, and set the row's count.
 
-    Rows count from ``first_row``. Gives the elements known (``size`` before), the use of ``out``.
+    Rows are numbered from ``first_row``. Returns how many elements are known (``size`` before)
+    and how many entries of ``out`` are used.
     """
     text, begins, sizes, counts = spans
     table, keys, arena, ends, seen = known
+    # Cutting is a loop of its own, because in a loop that only looks up keys the processor has
+    # many look-ups under way at once.
     element, used, mask = 0, 0, np.uint64(table.size - 1)
     for row in range(counts.size):
         first = used
@@ -93,7 +92,7 @@ def number_rows(
             key = key_of(text, begin, length)
             slot = ((key * _MIX) >> _HALF) & mask
             number = table[slot]
-            # Written out: as a function of all these arrays it takes more than twice as long.
+            # Written out: a function of all these arrays takes more than twice as long.
             while number >= 0 and (
                 keys[number] != key
                 or (
@@ -110,6 +109,7 @@ def number_rows(
                 table[slot], keys[size], ends[size + 1] = size, key, ends[size] + length
                 copy_bytes(text, begin, arena, ends[size], length)
                 number, size = size, size + 1
+            # Always written, kept only if new in this row: no branch to predict.
             out[used] = number
             used += seen[number] != first_row + row
             seen[number] = first_row + row
@@ -120,11 +120,11 @@ def number_rows(
 
 @compiled
 def hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
-    """64 bits of each element that depend on all its bytes (FNV-1a, then mixed)."""
+    """64-bit hash of each element's bytes (FNV-1a, then mixed)."""
     for number in range(hashes.size):
         state = _BASIS
-        for place in range(ends[number], ends[number + 1]):
-            state = (state ^ np.uint64(arena[place])) * _PRIME
+        for index in range(ends[number], ends[number + 1]):
+            state = (state ^ np.uint64(arena[index])) * _PRIME
         state = (state ^ (state >> _HALF)) * _MIX
         hashes[number] = state ^ (state >> _HALF)
 
@@ -142,10 +142,11 @@ def refill(table: Numbers, keys: Keys, size: int) -> None:
 
 @internal
 def sort_long(run: Numbers) -> None:
-    """Sort ascending (Shell, by Ciura's gaps): compiles in no time, unlike a library's sort."""
+    """Sort ascending (Shell sort with Ciura's gaps)."""
+    # Compiles in a fraction of the time that numba's own sort takes, and long rows are rare.
     for gap in _GAPS:
-        for place in range(gap, run.size):
-            value, hole = run[place], place
+        for index in range(gap, run.size):
+            value, hole = run[index], index
             while hole >= gap and run[hole - gap] > value:
                 run[hole] = run[hole - gap]
                 hole -= gap
@@ -154,20 +155,19 @@ def sort_long(run: Numbers) -> None:
 
 @compiled
 def rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
-    """Replace numbers by ranks and sort each row ascending, in place.
-
-    In a short row an element's place is the number of smaller ones: no branch to guess.
-    """
+    """Replace numbers by ranks and sort each row ascending, in place."""
     ranked = np.empty(SHORT_ROW, np.int32)
     for row in range(starts.size - 1):
         run = tokens[starts[row] : starts[row + 1]]
-        for place in range(run.size):
-            run[place] = rank[run[place]]
+        for index in range(run.size):
+            run[index] = rank[run[index]]
         if run.size > SHORT_ROW:
             sort_long(run)
             continue
-        for place in range(run.size):
-            ranked[place] = run[place]
+        for index in range(run.size):
+            ranked[index] = run[index]
+        # The position of an element is the number of smaller ones. Quadratic, but without a
+        # branch to mispredict: faster than sorting up to ``SHORT_ROW`` elements.
         for value in ranked[: run.size]:
             smaller = 0
             for other in ranked[: run.size]:
