@@ -12,7 +12,6 @@ from decomposerl.kernels.jit import compiled, inlined
 Ints = NDArray[np.int64]
 Tokens = NDArray[np.int32]
 Bits = NDArray[np.uint64]
-Flags = NDArray[np.bool_]
 Sets = tuple[Tokens, Ints, Tokens, Bits]
 """Tokens, where each row starts, how long its prefix is, its signature."""
 Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens, Bits]

@@ -166,7 +166,7 @@ def test_every_engine_can_be_raced_alone(kind: Callable[[], Products]):
 )
 def test_only_precisions_with_units_of_their_own_are_offered(named: str, offered: list[str]):
     """An emulated precision is no candidate; a processor that names nothing is tried."""
-    assert offered == engine_choice.with_units(frozenset(named.split()))
+    assert offered == engine_choice.supported_precisions(frozenset(named.split()))
 
 
 def test_precision_and_device_are_offered_as_asked():
@@ -179,9 +179,9 @@ def test_precision_and_device_are_offered_as_asked():
             engine.name for engine in engine_choice.candidate_engines(precision, "cpu", rows, rows)
         ]
 
-    with_units = engine_choice.with_units(engine_choice.named_units())
+    supported_precisions = engine_choice.supported_precisions(engine_choice.processor_units())
     assert ["f32"] == names("auto", few) == names("f32", many)
-    assert ["f32", *with_units] == names("auto", many)
+    assert ["f32", *supported_precisions] == names("auto", many)
     assert (["int8"], ["bf16"]) == (names("int8", few), names("bf16", few))
     with pytest.raises(ConfigError, match="multiplies in bf16, not in int8"):
         engine_choice.candidate_engines("int8", "cuda", few, few)
