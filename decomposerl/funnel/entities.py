@@ -1,7 +1,6 @@
 """Rule: the claim names at least two entities (paper, appendix "NER Grounding").
 
-Takes claims and an ``EntityRecogniser``, gives a step that adds ``entities``. It is the
-costly rule, so the stage runs it last, on what the others left.
+The step adds ``entities``. It is the costly rule, so the stage runs it last.
 """
 
 import polars as pl
@@ -18,8 +17,8 @@ def entities_step(settings: RuleSettings, recogniser: EntityRecogniser) -> Step:
 
     def judge(frame: pl.DataFrame) -> StepDecision:
         texts = frame["claim"].to_list()
-        found = recogniser.entities(texts) if texts else []
-        distinct = [list(dict.fromkeys(filter(None, forms))) for forms in found]
+        forms_of = recogniser.entities(texts) if texts else []
+        distinct = [list(dict.fromkeys(filter(None, forms))) for forms in forms_of]
         entities = pl.Series(distinct, dtype=pl.List(pl.String()))
         counts = entities.list.len().cast(pl.Int64())
         return StepDecision(

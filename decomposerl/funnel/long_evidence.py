@@ -1,8 +1,7 @@
 """Add the unselected claims with long evidence (paper, "Long-Evidence Augmentation").
 
-Takes silver-decomposed claims, the selected ones among them and a ``TokenCounter``, gives
-the step that ends the funnel: it keeps what was selected and what has long evidence, and
-drops the rest as not selected.
+The last step of the funnel: it keeps selected claims and those with long evidence, and drops
+the others as not selected.
 """
 
 import polars as pl
@@ -20,12 +19,12 @@ _GAINED = ("selection_rank", "selection_gain")
 def long_evidence_step(
     settings: TrainingSettings, selected: pl.DataFrame, tokens: TokenCounter
 ) -> Step:
-    """Drop what is not in ``selected`` and has under ``long_evidence_tokens`` tokens.
+    """Drop claims that are not in ``selected`` and have under ``long_evidence_tokens`` tokens.
 
     Adds ``bucket``, ``selection_rank`` and ``selection_gain`` (null for long evidence) and
     ``origin`` (``selected`` or ``long_evidence``), and counts ``evidence_tokens`` of every
-    survivor that has none yet. A claim whose evidence cannot be long is dropped uncounted,
-    judged by the most tokens it can have.
+    survivor that has none yet. A claim whose evidence cannot be long is dropped without
+    counting; its ``value`` is the most tokens it can have.
 
     Raises:
         EngineError: the counts that are there were made in another unit.
@@ -38,8 +37,8 @@ def long_evidence_step(
         )
         unselected = chosen["origin"].is_null()
         known, most = _lengths(frame, tokens)
-        asked = known.is_null() & ~(unselected & (most < settings.long_evidence_tokens))
-        counts = with_counted(known, frame["evidence"], asked, tokens)
+        wanted = known.is_null() & ~(unselected & (most < settings.long_evidence_tokens))
+        counts = with_counted(known, frame["evidence"], wanted, tokens)
         value = counts.zip_with(counts.is_not_null(), most)
         return StepDecision(
             frame.with_columns(
@@ -59,7 +58,7 @@ def long_evidence_step(
 
 
 def _lengths(frame: pl.DataFrame, tokens: TokenCounter) -> tuple[pl.Series, pl.Series]:
-    """Known tokens of each row, null where nobody counted, and the most it can have."""
+    """Known tokens of each row, null if not counted, and the most it can have."""
     other = set(frame["token_unit"]) - {tokens.unit}
     if other:
         raise EngineError(

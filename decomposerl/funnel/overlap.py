@@ -1,7 +1,4 @@
-"""Rule: the claim is not copied from one evidence sentence (paper, "Rule-Based Filtering").
-
-Takes claims and their facts, gives a step that adds ``overlap``.
-"""
+"""Rule: the claim is not copied from one evidence sentence (paper, "Rule-Based Filtering")."""
 
 import polars as pl
 
@@ -15,8 +12,8 @@ PARAPHRASED = "paraphrased_evidence"
 def overlap_step(settings: RuleSettings, facts: pl.DataFrame) -> Step:
     """Drop a claim whose ``overlap`` is above ``max_overlap``.
 
-    ``overlap`` is the share of its content words inside its best single evidence sentence,
-    0..1. With ``overlap_filter`` off the column is there and nothing is dropped.
+    Adds ``overlap``, the share of its content words inside its best single evidence sentence,
+    0..1. With ``overlap_filter`` off the column is added and nothing is dropped.
     """
 
     def judge(frame: pl.DataFrame) -> StepDecision:

@@ -1,7 +1,6 @@
 """Rule: the evidence has at least three sentences (paper, "Rule-Based Filtering").
 
-Takes claims with ``evidence_kind`` and their facts, gives a step. Tables are exempt: their
-rows are passages already.
+Tables are exempt: their rows are passages already.
 """
 
 import polars as pl

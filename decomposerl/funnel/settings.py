@@ -1,8 +1,7 @@
 """Every threshold of the funnel, with the paper's value as its default.
 
-One frozen model a stage; the Dagster configuration classes inherit from these, so the UI,
-``--config`` files and the domain share one definition. Readings of the paper that have two
-sides are fields here.
+One frozen model per stage; the Dagster configuration classes inherit from these, so the UI,
+``--config`` files and the domain share one definition.
 """
 
 from typing import Self

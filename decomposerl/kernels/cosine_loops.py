@@ -22,9 +22,8 @@ STRIP = 64
 LARGEST_CODE = 127.0
 NOTHING = 1e-20  # a head this short is rounded to zeros
 MAGNITUDE = np.int32(0x7FFFFFFF)
-DECIMALS = (
-    1e12  # of a cosine: enough to tell rows apart, few enough to hide the rounding of the quotient
-)
+# Of a cosine: enough to tell rows apart, few enough to hide the rounding of the quotient.
+DECIMALS = 1e12
 
 
 @internal

@@ -107,8 +107,8 @@ def _scratch(texts: "Texts") -> "DecodedText":
 
     # A text has no more code points than bytes; one more for the line break that closes it.
     most = int(np.diff(texts.offsets).max(initial=0)) + 1
-    places = (np.empty(most, np.int64) for _ in range(3))
-    return DecodedText(np.empty(most, np.uint16), np.empty(most, np.int32), *places)
+    positions = (np.empty(most, np.int64) for _ in range(3))
+    return DecodedText(np.empty(most, np.uint16), np.empty(most, np.int32), *positions)
 
 
 def _lexicon(codes: NDArray[np.int32], words: int) -> "Lexicon":

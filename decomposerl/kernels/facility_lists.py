@@ -24,7 +24,7 @@ Rows = NDArray[np.int64]
 
 TILE = 512  # rows and columns of one product; a multiple of the lanes, see ``add_terms``
 STRIP = 128  # rows of one task that are multiplied with all
-BATCH = 256  # rows computed at a time at first; doubled until the next pick is found
+BATCH = 256  # rows computed at a time at first; doubled until the next pick is known
 ENTRY_BYTES = 8  # column and similarity
 
 

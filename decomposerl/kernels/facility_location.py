@@ -18,7 +18,7 @@ Singles = NDArray[np.float32]
 Floats = Singles | NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-MATRIX_BYTES = 2 * 1024**3  # similarities held at a time: a cell of up to 23,170 rows
+MATRIX_BYTES = 2 * 1024**3  # similarities in memory at a time: a cell of up to 23,170 rows
 TILE = 512
 
 
@@ -57,7 +57,7 @@ def facility_location(
 ) -> Greedy:
     """``lazy_greedy`` on the cosines of unit rows, shape (n, d).
 
-    A matrix of more than ``matrix_bytes`` is never held: see ``facility_lists``.
+    A matrix of more than ``matrix_bytes`` is never built: see ``facility_lists``.
     """
     whole = [(np.arange(len(vectors)), k)]
     return facility_locations(vectors, whole, threads=threads, matrix_bytes=matrix_bytes)[0]

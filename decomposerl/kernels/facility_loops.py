@@ -99,7 +99,7 @@ def sink(heap: Rows, bounds: Doubles, position: int) -> None:
 
 @compiled
 def build_heap(heap: Rows, bounds: Doubles) -> None:
-    """Make a heap of ``heap``: the row that comes first stands on top."""
+    """Make a heap of ``heap``: the row that comes first is on top."""
     for position in range(len(heap) // 2 - 1, -1, -1):
         sink(heap, bounds, position)
 

@@ -29,7 +29,7 @@ Flags = NDArray[np.bool_]
 # The columns of a row's tally.
 SENTENCES, WORDS, BEST, WANTED, KINDS = 0, 1, 2, 3, 4
 TALLY_COLUMNS = 5
-# The columns of a lexicon's words: SEEN is the number of the last sentence that held one.
+# The columns of a lexicon's words: SEEN is the number of the last sentence that had one.
 START, END, HASH, SEEN = 0, 1, 2, 3
 WORD_COLUMNS = 4
 _ABSENT = -1

@@ -1,4 +1,4 @@
-"""The tables of the evaluation: predictions and their calls, scores, leaderboard, comparison."""
+"""Tables of the evaluation: predictions and their calls, scores, leaderboard, comparison."""
 
 import polars as pl
 

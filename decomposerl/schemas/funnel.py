@@ -1,4 +1,4 @@
-"""The tables of the funnel: claims at every stage, what left, and what its engines replied."""
+"""Tables of the funnel: claims at every stage, drops, and the replies of its engines."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""The tables of rewards and training: rulings, rewards, rollouts, curves."""
+"""Tables of rewards and training: verdicts of the judge, rewards, rollouts, curves."""
 
 import polars as pl
 
