@@ -84,9 +84,7 @@ def select_cells(
     cells = _cells(frame, settings.budget_per_label)
     rows_of = [np.array(rows, np.int64) for rows in cells["rows"].to_list()]
     quota = list(zip(rows_of, cells["budget"].to_list(), strict=True))
-    chosen = select_each(
-        vectors, wanted, settings.selector, settings.seed, threads=settings.threads
-    )
+    chosen = select_each(vectors, quota, settings.selector, settings.seed, threads=settings.threads)
     ranks, gains = np.full(len(texts), -1, np.int64), np.zeros(len(texts))
     for rows, selection in zip(rows_of, chosen, strict=True):
         ranks[rows[selection.picks]] = np.arange(len(selection.picks))

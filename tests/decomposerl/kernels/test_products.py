@@ -179,7 +179,7 @@ def test_an_unsound_engine_is_not_chosen_and_not_forced():
     broken.name = "saturating"
     with Team(1) as team:
         assert fine is engine_choice.choose_engine([broken, fine], vectors, vectors, 0.7, team)
-        with pytest.raises(EngineError, match="saturating products are further off"):
+        with pytest.raises(EngineError, match="saturating products exceed their error bound"):
             engine_choice.choose_engine([broken], vectors, vectors, 0.7, team)
 
 
