@@ -124,8 +124,7 @@ def _encoded(
     texts: Sequence[str], shingle: Shingle
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int8]]:
     """All texts as lower-case UTF-8, where each starts, and how it is to be cut."""
-    from decomposerl.kernels.cut_loops import PIECES, WINDOWS, WORDS
-    from decomposerl.kernels.word_loops import SPARE
+    from decomposerl.kernels.word_loops import PIECES, SPARE, WINDOWS, WORDS
 
     rows = list(texts) if shingle == "word" else [_plain(text) for text in texts]
     modes = np.full(len(rows), WORDS if shingle == "word" else WINDOWS, np.int8)
@@ -143,7 +142,7 @@ def _encoded(
 
 def _cut(texts: Sequence[str], shingle: Shingle) -> _Spans:
     """The elements of every text, row after row, equal ones more than once."""
-    from decomposerl.kernels.cut_loops import cut_rows
+    from decomposerl.kernels.word_loops import cut_rows
 
     text, starts, modes = _encoded(texts, shingle)
     # Upper bound of the elements: a word is followed by another byte, and a window begins at
