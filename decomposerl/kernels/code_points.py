@@ -35,6 +35,7 @@ ODD_CAPITALS = "Σİ"  # their lower case depends on the neighbours, or is two c
 
 Kinds = NDArray[np.uint16]
 Codes = NDArray[np.int32]
+Ints = NDArray[np.int64]
 
 _ASSIGNED = 0x40000  # above are only tags, selectors and private use: no kind, no case
 _SIGNS = {

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.code_points import APOSTROPHE, BREAK, SPACE, WORD, Codes, Kinds
+from decomposerl.kernels.code_points import APOSTROPHE, BREAK, SPACE, WORD, Codes, Ints, Kinds
 from decomposerl.kernels.jit import compiled, internal
 
 Text = NDArray[np.uint8]
-Ints = NDArray[np.int64]
 _OF_TWO_BYTES, _OF_THREE, _OF_FOUR = 0xC0, 0xE0, 0xF0  # least first byte in UTF-8
 _PRIME = np.int64(1_099_511_628_211)  # of FNV-1a
 _STRAIGHT, _S = np.int32(ord("'")), ord("s")

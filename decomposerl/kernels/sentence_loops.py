@@ -19,9 +19,9 @@ from decomposerl.kernels.code_points import (
     UPPER,
     WORD,
     Codes,
+    Ints,
     Kinds,
 )
-from decomposerl.kernels.decoding_loops import Ints
 from decomposerl.kernels.jit import internal
 
 MOST_LETTERS = 7  # of an abbreviation: they are packed into one integer, with a bit to spare

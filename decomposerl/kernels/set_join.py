@@ -116,7 +116,7 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     over_budget = (
         engine == "auto"
         and budget is not None
-        and (candidates_across(sets, threshold, len(right)) > budget)
+        and (count_candidates_across(sets, threshold, len(right)) > budget)
     )
     if over_budget or engine == "minhash_verified":
         return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
@@ -181,7 +181,7 @@ def _collected(sets: PackedSets, floor: float, room: int) -> tuple[int, NDArray[
     return collect(ready.sets, ready.index, seen, ready.least_of, (*columns,)), columns
 
 
-def candidates(sets: PackedSets, threshold: float) -> int:
+def count_candidates(sets: PackedSets, threshold: float) -> int:
     """Upper bound of the candidate pairs of the exact join: per element, pairs of postings.
 
     A pair that shares several rare elements is counted once for each, and a removed row is
@@ -191,8 +191,8 @@ def candidates(sets: PackedSets, threshold: float) -> int:
     return int((postings * (postings - 1) // 2).sum())
 
 
-def candidates_of_kept(sets: PackedSets, threshold: float) -> int:
-    """``candidates`` if only the first of equal rows is indexed, as the join does."""
+def count_candidates_of_kept(sets: PackedSets, threshold: float) -> int:
+    """``count_candidates`` if only the first of equal rows is indexed, as the join does."""
     prefixes = _prefixes(sets, threshold)
     every = np.diff(_postings(sets, prefixes))
     distinct = np.diff(_postings(sets, np.where(_first_of_equals(sets), prefixes, 0)))
@@ -202,12 +202,12 @@ def candidates_of_kept(sets: PackedSets, threshold: float) -> int:
 
 def _over_budget(sets: PackedSets, threshold: float, budget: int | None) -> bool:
     # Finding copies costs a pass over all rows, so the quicker estimate is tried first.
-    if budget is None or candidates(sets, threshold) <= budget:
+    if budget is None or count_candidates(sets, threshold) <= budget:
         return False
-    return candidates_of_kept(sets, threshold) > budget
+    return count_candidates_of_kept(sets, threshold) > budget
 
 
-def candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
+def count_candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
     """Upper bound of the candidate pairs of the rows from ``indexed`` on with those before."""
     prefixes = _prefixes(sets, threshold)
     before = np.arange(len(prefixes)) < indexed

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.code_points import Codes, Kinds
+from decomposerl.kernels.code_points import Codes, Ints, Kinds
 from decomposerl.kernels.decoding_loops import (
     DecodedText,
-    Ints,
     Texts,
     count_tokens,
     decode,

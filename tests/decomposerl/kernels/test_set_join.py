@@ -12,9 +12,9 @@ from decomposerl.errors import ConfigError
 from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
 from decomposerl.kernels.set_join import (
-    candidates,
-    candidates_across,
-    candidates_of_kept,
+    count_candidates,
+    count_candidates_across,
+    count_candidates_of_kept,
     cross_matches,
     jaccard_pairs,
     keep_first_duplicates,
@@ -205,7 +205,7 @@ def test_shingles_join_like_words(rows: list[str], threshold: float):
 def test_above_the_candidate_budget_the_candidates_come_from_minhash():
     """The estimate bounds the candidates; the answer says who ran, and is exact here."""
     rows = [f"shared words of a template w{i // 2} v{i // 2}" for i in range(200)]
-    estimate = candidates_of_kept(pack_sets(rows), 0.7)
+    estimate = count_candidates_of_kept(pack_sets(rows), 0.7)
     exact = keep_first_duplicates(rows, 0.7, candidate_budget=estimate)
     fallen = keep_first_duplicates(rows, 0.7, candidate_budget=estimate - 1)
     assert exact.engine == "exact join (word)"
@@ -225,13 +225,13 @@ def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], 
         for j in range(i)
     )
     ready = pack_sets(rows)
-    assert met <= candidates_of_kept(ready, threshold) <= candidates(ready, threshold)
+    assert met <= count_candidates_of_kept(ready, threshold) <= count_candidates(ready, threshold)
 
 
 def test_copies_of_one_text_stay_with_the_exact_join():
     """They cost one comparison each, however many pairs they make."""
     rows = ["the same few words"] * 3_000
-    assert candidates(pack_sets(rows), 0.7) > 4_000_000
+    assert count_candidates(pack_sets(rows), 0.7) > 4_000_000
     found = keep_first_duplicates(rows, 0.7, candidate_budget=20_000)
     assert found.engine == "exact join (word)"
     assert found.is_matched.sum() == 2_999
@@ -246,7 +246,7 @@ def test_the_estimate_across_bounds_the_near_pairs(
     ends = word_sets(left), word_sets(right)
     near = sum(jaccard(a, b) >= exact_threshold(threshold) for a in ends[0] for b in ends[1])
     sets = pack_sets([*right, *left])
-    assert near <= candidates_across(sets, threshold, len(right))
+    assert near <= count_candidates_across(sets, threshold, len(right))
     found = cross_matches(left, right, threshold, candidate_budget=near)
     assert same(cross_matches(left, right, threshold), found) or "MinHash" in str(found.engine)
 
@@ -255,7 +255,8 @@ def test_the_estimate_across_bounds_the_near_pairs(
 @given(texts, thresholds)
 def test_the_estimate_bounds_what_the_join_meets(rows: list[str], threshold: float):
     """No set of texts has more duplicate pairs than estimated candidates."""
-    assert candidates(pack_sets(rows), threshold) >= len(jaccard_pairs(rows, threshold).earlier)
+    pairs = jaccard_pairs(rows, threshold)
+    assert count_candidates(pack_sets(rows), threshold) >= len(pairs.earlier)
 
 
 @LAW
