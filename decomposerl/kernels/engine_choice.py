@@ -1,6 +1,6 @@
 """Which engine compares the rows of a search: by the processor's units, then by a short trial.
 
-1. A precision for which the processor has no unit is not candidates: its products would be
+1. A precision for which the processor has no unit is no candidate: its products would be
    emulated, and loading torch would gain nothing.
 2. Bare products of growing size are timed, once per process and dimension. An engine that
    falls behind the first one is dropped.
