@@ -10,7 +10,7 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import broken_rules, conserved_counts
+from decomposerl.funnel.conservation import conservation_errors, conserved_counts
 from decomposerl.reports.attrition import frame_markdown
 from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
 from resources.embedder.resource import EmbedderResource
@@ -61,7 +61,7 @@ def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDe
         else:
             # The selection itself drops nothing: its rest waits for the long-evidence rule.
             drops = rows_in.join(kept, on="claim_id", how="anti").select(_IDS)
-        broken = broken_rules(rows_in, kept, drops)
+        broken = conservation_errors(rows_in, kept, drops)
         counts = frame_markdown(conserved_counts(rows_in, kept, drops))
         return dg.AssetCheckResult(
             passed=not broken,

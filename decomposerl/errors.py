@@ -1,7 +1,7 @@
-"""Every error this project raises on purpose.
+"""All errors that this project raises.
 
-Left out deliberately: errors of rows. A bad row is quarantined as a ``Reject`` or
-dropped with a reason; only a condition that a person must act on is an exception.
+A bad row is no exception: it is quarantined as a ``Reject`` or dropped with a reason. Only a
+condition that a person must act on is raised.
 
 ::
 
@@ -10,13 +10,13 @@ dropped with a reason; only a condition that a person must act on is an exceptio
     ├── SourceError            a corpus cannot be used
     │   ├── SourceFileError    a file is unreadable as a whole
     │   └── TooManyRejects     more rows were quarantined than the set share allows
-    ├── SchemaError            a frame does not have the columns its table promises
+    ├── SchemaError            a frame does not have the columns of its table
     ├── ConservationError      a stage lost or duplicated a row
-    ├── RewardError            a reward lacks a ruling, and the settings allow none to be missing
+    ├── RewardError            a reward lacks a verdict, and the settings allow none to be missing
     ├── TrainingError          a run's folder, claims or batches are not what training needs
     ├── EvaluationError        predictions, labels or a calibration do not fit together
     └── EngineError            an engine behind a port failed
-        └── EngineMissing      its package or model is not installed; says the command
+        └── EngineMissing      its package or model is not installed
 """
 
 
@@ -48,7 +48,7 @@ class TooManyRejects(SourceError):  # noqa: N818 - the name is the sentence a us
 
 
 class SchemaError(DecomposeRLError):
-    """A frame does not have the columns, types or unique keys that its table promises."""
+    """A frame does not have the columns, types or unique keys of its table."""
 
 
 class ConservationError(DecomposeRLError):
@@ -56,7 +56,7 @@ class ConservationError(DecomposeRLError):
 
 
 class RewardError(DecomposeRLError):
-    """A reward lacks a ruling, and the settings allow none to be missing."""
+    """A reward lacks a verdict, and the settings allow none to be missing."""
 
 
 class TrainingError(DecomposeRLError):
@@ -72,4 +72,4 @@ class EngineError(DecomposeRLError):
 
 
 class EngineMissing(EngineError):  # noqa: N818 - the name is the sentence a user reads
-    """An engine's package or model is not installed; the message gives the command."""
+    """An engine's package or model is not installed; the message has the command."""

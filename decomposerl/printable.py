@@ -1,18 +1,15 @@
-r"""Text from outside, made printable: what a terminal or a reader would obey becomes visible.
+r"""Makes text from outside printable: characters that a terminal would obey become visible.
 
-Takes any string, gives one in which every character shows: escape sequences, control,
-format (bidirectional, zero-width) and line-separating characters and halves of surrogate
-pairs stand as Python writes them (``\x1b``, ``\u202e``). All other text stays as it is.
-
-Left out deliberately: Markdown and HTML (``decomposerl.reports.escape``), and letters that
-look alike.
+Escape sequences, control, format (bidirectional, zero-width) and line-separating characters and
+halves of surrogate pairs are written as Python writes them (``\x1b``, ``\u202e``). All other text
+is unchanged. Markdown and HTML are escaped in ``decomposerl.reports.escape``.
 """
 
 import json
 import unicodedata
 
+# Letters and marks that show nothing, though Python calls them printable.
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and marks without any ink."""
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
@@ -23,7 +20,7 @@ def printable(text: str, keep: str = "\n\t") -> str:
 
 
 def printable_json(value: object) -> str:
-    """``value`` as JSON of two spaces; what would not show is escaped, so nothing is lost.
+    """``value`` as JSON with an indent of two; invisible characters are escaped.
 
     Raises:
         ValueError: a number is not finite.
@@ -38,7 +35,7 @@ def _shows(character: str) -> bool:
 
 
 def _in_json(character: str) -> str:
-    """As JSON's own escape; DEL has one too, though JSON does not ask for it."""
+    """The character as a JSON escape; DEL too, although JSON does not require it."""
     return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 

@@ -1,9 +1,4 @@
-"""The type of a table: named columns in a fixed order, and the check of a frame against them.
-
-Takes a frame, gives it back in the table's column order or says everything that is wrong.
-
-Left out deliberately: the tables (``decomposerl.schemas``).
-"""
+"""The type of a table: named columns in a fixed order, and the check of a frame against them."""
 
 from dataclasses import dataclass
 

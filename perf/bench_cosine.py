@@ -39,7 +39,7 @@ def semantic_rows(sizes: Sizes) -> Iterator[Row]:
         yield _against_product(vectors, reference, "f32")
     work = partial(keep_first_cosine, vectors, DUPLICATE)
     both = paired(work, partial(peers.faiss_removed, vectors, DUPLICATE), pairs=1)
-    wrong = int((both.peer != both.ours.found).sum())
+    wrong = int((both.peer != both.ours.is_matched).sum())
     yield _faiss_row(vectors, both, f"one pair; {wrong} decisions differ")
 
 
@@ -60,7 +60,7 @@ def sequential_rows(sizes: Sizes) -> Iterator[Row]:
     vectors = clustered_vectors(*sizes.sequential)
     work = partial(keep_first_cosine, vectors, DUPLICATE)
     both = paired(work, partial(_row_by_row, vectors), pairs=1)
-    wrong = int((both.ours.found != both.peer).sum())
+    wrong = int((both.ours.is_matched != both.peer).sum())
     yield Row(
         f"semantic duplicates, {_shape(vectors)}",
         both.ours_s,
@@ -87,7 +87,7 @@ def leak_rows(sizes: Sizes) -> Iterator[Row]:
         busy = paired(work, product.run, scale=flop / product.flop, pairs=1)
     name = f"semantic leaks, {_shape(left)}, {tests:,} tests"
     limit = flop / rates().best
-    note = f"{quiet.ours.engine}; {int(quiet.ours.found.sum()):,} leaks"
+    note = f"{quiet.ours.engine}; {int(quiet.ours.is_matched.sum()):,} leaks"
     yield Row(
         name,
         quiet.ours_s,
@@ -101,7 +101,7 @@ def leak_rows(sizes: Sizes) -> Iterator[Row]:
         busy.ratio,
     )
     both = paired(work, partial(peers.faiss_leaks, left, right, LEAK), pairs=1)
-    wrong = int((both.peer != both.ours.found).sum())
+    wrong = int((both.peer != both.ours.is_matched).sum())
     yield Row(
         f"{name} (2)",
         both.ours_s,
@@ -129,7 +129,7 @@ def _against_product(
     with busy_core():
         busy = paired(work, product.run, scale=flop / product.flop, pairs=1)
     found = quiet.ours
-    wrong = int((found.found != reference).sum())
+    wrong = int((found.is_matched != reference).sum())
     return Row(
         f"semantic duplicates, {_shape(vectors)}{'' if precision == 'auto' else ', in f32'}",
         quiet.ours_s,
@@ -138,7 +138,8 @@ def _against_product(
         quiet.ratio,
         _bar(found.engine),
         flop / rates().best,
-        f"{found.engine}; keeps {int((~found.found).sum()):,}; {wrong} deviations from f32 blocks",
+        f"{found.engine}; keeps {int((~found.is_matched).sum()):,}; "
+        f"{wrong} deviations from f32 blocks",
         busy.ours_s,
         busy.ratio,
     )
@@ -161,7 +162,7 @@ def _bar(engine: str | None) -> float:
 
 def _faiss_row(vectors: Vectors, both: Paired[Matches, Any], note: str) -> Row:
     """In f32 faiss has the same rate, and twice as many pairs as each row with the kept ones."""
-    engine, kept = both.ours.engine, int((~both.ours.found).sum())
+    engine, kept = both.ours.engine, int((~both.ours.is_matched).sum())
     bar = 8.0 if _in_fewer_bits(engine) else _bar(engine) * 2 * len(vectors) / kept
     return Row(
         f"semantic duplicates, {_shape(vectors)} (2)",

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.minhash_join import verified_minhash_duplicates
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
 from decomposerl.kernels.text_scan import words
 from perf import peers
@@ -65,14 +64,15 @@ def lexical_rows(sizes: Sizes) -> Iterator[Row]:
 def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     """The engine above the candidate budget: MinHash proposes, exact sets decide."""
     texts = synthetic_claims(sizes.claims)
-    verified_minhash_duplicates(texts[:WARM], THRESHOLD)
-    exact = keep_first_duplicates(texts, THRESHOLD).found
-    work = partial(verified_minhash_duplicates, texts, THRESHOLD)
+    verified = partial(keep_first_duplicates, threshold=THRESHOLD, engine="minhash_verified")
+    verified(texts[:WARM])
+    exact = keep_first_duplicates(texts, THRESHOLD).is_matched
+    work = partial(verified, texts)
     peer = partial(peers.rensa_removed, texts, THRESHOLD)
     both = paired(work, peer)
     with busy_core():
         busy = paired(work, peer, pairs=1)
-    found = both.ours.found
+    found = both.ours.is_matched
     recall = (found & exact).sum() / max(exact.sum(), 1)
     precision = (found & exact).sum() / max(found.sum(), 1)
     yield Row(
@@ -122,10 +122,10 @@ def _engine(found: Matches) -> str:
 
 
 def _difference(ours: Matches, peer: NDArray[np.bool_]) -> str:
-    shared = int((ours.found & peer).sum())
+    shared = int((ours.is_matched & peer).sum())
     return (
-        f"removes {int(ours.found.sum()):,}, the peer {int(peer.sum()):,} "
-        f"(recall {shared / max(int(ours.found.sum()), 1):.3f}, "
+        f"removes {int(ours.is_matched.sum()):,}, the peer {int(peer.sum()):,} "
+        f"(recall {shared / max(int(ours.is_matched.sum()), 1):.3f}, "
         f"precision {shared / max(int(peer.sum()), 1):.3f})"
     )
 
@@ -140,5 +140,5 @@ def _brute_force(texts: Sequence[str]) -> str:
         removed[row] = any(near)
         if not removed[row]:
             kept.append(row)
-    wrong = int((keep_first_duplicates(texts, THRESHOLD).found != removed).sum())
+    wrong = int((keep_first_duplicates(texts, THRESHOLD).is_matched != removed).sum())
     return f"{wrong} wrong of {len(texts):,} by brute force"

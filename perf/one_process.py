@@ -23,7 +23,7 @@ def duplicates(path: str) -> int:
     from decomposerl.kernels.set_join import keep_first_duplicates
 
     claims = pl.read_parquet(path, columns=["claim"])["claim"].to_list()
-    return int(keep_first_duplicates(claims, 0.7).found.sum())
+    return int(keep_first_duplicates(claims, 0.7).is_matched.sum())
 
 
 def funnel() -> int:

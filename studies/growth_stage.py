@@ -128,8 +128,10 @@ def lexical_pool(pool: int) -> Ran:
     """Lexical duplicates of the whole pool, which the funnel looks for only in the band."""
     claims = synthetic_claims(pool)
     started = time.perf_counter()
-    found = keep_first_duplicates(claims, 0.7, candidate_budget=settings.DedupSettings().budget)
-    return Ran(pool, int((~found.found).sum()), time.perf_counter() - started)
+    found = keep_first_duplicates(
+        claims, 0.7, candidate_budget=settings.DedupSettings().candidate_budget
+    )
+    return Ran(pool, int((~found.is_matched).sum()), time.perf_counter() - started)
 
 
 STAGES: dict[str, Callable[[int], Ran]] = {

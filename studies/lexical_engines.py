@@ -17,8 +17,7 @@ from pathlib import Path
 from decomposerl.claims.catalogue import SOURCES, benchmark_of
 from decomposerl.claims.load import LoadSettings, load_source
 from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.minhash_join import minhash_duplicates, verified_minhash_duplicates
-from decomposerl.kernels.set_join import keep_first_duplicates
+from decomposerl.kernels.set_join import LexicalEngine, keep_first_duplicates
 from decomposerl.kernels.word_sets import Shingle
 from decomposerl.reports.escape import markdown_table
 from perf.inputs import synthetic_claims
@@ -27,15 +26,15 @@ from resources.corpora.folder import FolderCorpora
 from studies.verifier_report import write_between_markers
 
 THRESHOLD = 0.7
+ENGINES: tuple[LexicalEngine, ...] = ("exact", "minhash_verified", "minhash")
 Engine = Callable[[Sequence[str]], Matches]
 
 
 def engines(shingle: Shingle) -> list[Engine]:
     """Exact first: the others are held against it."""
     return [
-        partial(keep_first_duplicates, threshold=THRESHOLD, shingle=shingle),
-        partial(verified_minhash_duplicates, threshold=THRESHOLD, shingle=shingle),
-        partial(minhash_duplicates, threshold=THRESHOLD, shingle=shingle),
+        partial(keep_first_duplicates, threshold=THRESHOLD, engine=engine, shingle=shingle)
+        for engine in ENGINES
     ]
 
 
@@ -49,13 +48,16 @@ def table(texts: Sequence[str]) -> str:
             engine(texts[:100])  # compile
             seconds, found = timed(partial(engine, texts))
             answers.append(found)
-            exact, both = answers[0].found, int((answers[0].found & found.found).sum())
+            exact, both = (
+                answers[0].is_matched,
+                int((answers[0].is_matched & found.is_matched).sum()),
+            )
             lines.append(
                 [
                     found.engine,
-                    f"{int(found.found.sum()):,}",
+                    f"{int(found.is_matched.sum()):,}",
                     f"{both / max(int(exact.sum()), 1):.3f}",
-                    f"{both / max(int(found.found.sum()), 1):.3f}",
+                    f"{both / max(int(found.is_matched.sum()), 1):.3f}",
                     f"{seconds:.2f}",
                 ]
             )

@@ -1,9 +1,8 @@
-"""The funnel as a story: its stages in order and, in each, its steps in order.
+"""The funnel's stages in order and, in each, its steps in order.
 
-Takes frames, settings and engines, gives ``StageResult`` with frames that conform to their
-tables in ``decomposerl.schemas``. Engines are asked once a stage, for the rows still alive.
-
-Left out deliberately: storage, timing and display; an asset is one call of these.
+Each stage function takes frames, settings and engines and returns a ``StageResult`` whose frames
+conform to their tables in ``decomposerl.schemas``. Engines run once per stage and step, on the
+rows still alive.
 """
 
 from dataclasses import replace
@@ -17,14 +16,14 @@ from decomposerl.funnel.decontamination import (
     semantic_match_step,
 )
 from decomposerl.funnel.difficulty import difficulty_step
-from decomposerl.funnel.duplicate_pairs import KnownVectors, duplicate_pairs
+from decomposerl.funnel.duplicate_pairs import PrecomputedEmbedder, duplicate_pairs
 from decomposerl.funnel.entities import entities_step
 from decomposerl.funnel.evidence import evidence_facts
 from decomposerl.funnel.lexical_duplicates import lexical_duplicates_step
 from decomposerl.funnel.long_evidence import long_evidence_step
 from decomposerl.funnel.overlap import overlap_step
 from decomposerl.funnel.passages import passages_step
-from decomposerl.funnel.selection import Selected, select_cells
+from decomposerl.funnel.selection import SelectedClaims, select_cells
 from decomposerl.funnel.semantic_duplicates import semantic_duplicates_step
 from decomposerl.funnel.settings import (
     DecontaminationSettings,
@@ -92,11 +91,11 @@ def deduplicate(frame: pl.DataFrame, settings: DedupSettings, embedder: Embedder
     """``DIFFICULTY_BAND`` to ``DEDUPLICATED``: lexical duplicates, then paraphrases.
 
     The first claim in input order stays (paper, "Deduplication and Decontamination"). With
-    ``pairs_floor`` set, all near pairs among ``frame`` are found as well.
+    ``pairs_floor`` set, the result has all near pairs of ``frame`` as well.
     """
     if settings.pairs_floor is None:
         return _deduplicate(frame, settings, embedder)
-    known = KnownVectors(embedder, frame["claim"].to_list())
+    known = PrecomputedEmbedder(embedder, frame["claim"].to_list())
     done = _deduplicate(frame, settings, known)
     pairs = duplicate_pairs(frame, settings, known, settings.pairs_floor)
     return replace(done, pairs=pairs)
@@ -140,14 +139,14 @@ def silver_decompose(
 
 def select_diverse(
     frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder
-) -> Selected:
-    """``SILVER_DECOMPOSED`` to ``DIVERSITY_SELECTED``, and one line a cell.
+) -> SelectedClaims:
+    """``SILVER_DECOMPOSED`` to ``DIVERSITY_SELECTED``, and one line per cell.
 
-    No row is dropped here; ``assemble_training`` accounts for the unselected (paper,
-    "Diversity Selection").
+    No row is dropped here; ``assemble_training`` decides about the rest (paper, "Diversity
+    Selection").
     """
     selected = select_cells(frame, settings, embedder)
-    return Selected(DIVERSITY_SELECTED.conform(selected.kept), selected.cells)
+    return SelectedClaims(DIVERSITY_SELECTED.conform(selected.kept), selected.cells)
 
 
 def assemble_training(
@@ -155,16 +154,16 @@ def assemble_training(
 ) -> StageResult:
     """``SILVER_DECOMPOSED`` and its ``DIVERSITY_SELECTED`` part to ``TRAINING_CLAIMS``.
 
-    ``evidence_tokens`` of every training claim is counted, where a bound was enough before
-    (paper, "Long-Evidence Augmentation").
+    ``evidence_tokens`` of every training claim is counted; a bound was enough before (paper,
+    "Long-Evidence Augmentation").
 
     Raises:
         ConservationError: ``selected`` holds a claim that is not in ``silver``.
         EngineError: ``tokens`` counts in another unit than the rules did.
     """
-    strangers = selected.join(silver, on="claim_id", how="anti").height
-    if strangers:
-        raise ConservationError(f"{strangers} selected claims are not silver-decomposed ones")
+    unknown = selected.join(silver, on="claim_id", how="anti").height
+    if unknown:
+        raise ConservationError(f"{unknown} selected claims are not silver-decomposed ones")
     return _run(TRAINING_CLAIMS, silver, long_evidence_step(settings, selected, tokens))
 
 

@@ -1,18 +1,17 @@
-"""The law of the funnel: rows in = rows kept + rows dropped, each dropped row once.
-
-Takes id frames of one stage and gives sentences about what broke; an empty list is a pass.
-"""
+"""The law of the funnel: rows in = rows kept + rows dropped, each dropped row once."""
 
 from collections.abc import Sequence
 
 import polars as pl
 
 
-def broken_rules(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> list[str]:
-    """What is wrong with one stage, per source; all frames need ``claim_id`` and ``source``.
+def conservation_errors(
+    rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame
+) -> list[str]:
+    """One sentence per violation of a stage and source; empty if the law holds.
 
-    A stage may only keep or drop what it was given, may do each once, and must do one of
-    the two with every row.
+    All frames need ``claim_id`` and ``source``. A stage must keep or drop each of its rows,
+    exactly once, and no other row.
     """
     out = pl.concat([kept.select("claim_id", "source"), drops.select("claim_id", "source")])
     twice = out.filter(pl.col("claim_id").is_duplicated())

@@ -1,10 +1,8 @@
-"""Claims that stand in a test set leave (paper, "Deduplication and Decontamination").
+"""Removes claims that occur in a test set (paper, "Deduplication and Decontamination").
 
-Takes claims and the claims of all benchmarks (columns ``claim_id``, ``source``, ``claim``),
-gives three steps: the same wording, nearly the same words, the same meaning. Each names the
-benchmark claim that is nearest. Without benchmarks nothing is dropped and no engine called.
-
-Left out deliberately: which benchmarks were on disk; the asset reports those it lacked.
+Three steps compare claims with the claims of all benchmarks (columns ``claim_id``,
+``source``, ``claim``): equal wording, similar words, similar meaning. Each drop names the
+nearest benchmark claim. Without benchmarks nothing is dropped and no engine is called.
 """
 
 from collections.abc import Callable
@@ -14,50 +12,44 @@ import numpy as np
 import polars as pl
 
 from decomposerl.funnel.settings import DecontaminationSettings
-from decomposerl.funnel.step import ROUNDING, Judgement, Step, just_below
+from decomposerl.funnel.step import ROUNDING, Step, StepDecision, drop_matched, just_below
 from decomposerl.kernels.cosine_filter import COSINE, best_cross_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.minhash_join import minhash_matches, verified_minhash_matches
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.text_scan import normalise_claim
 from decomposerl.ports import Embedder
 
 EXACT, LEXICAL, SEMANTIC = "exact_match", "lexical_match", "semantic_match"
 Search = Callable[[list[str], list[str]], tuple[Matches, int | None]]
-"""Claims and test claims to matches, and how many were decided by less than ``ROUNDING``."""
+"""From claims and test claims to matches, and how many were decided by less than ``ROUNDING``."""
 
 
 def exact_match_step(holdouts: pl.DataFrame) -> Step:
     """Drop a claim equal to a benchmark claim up to case, punctuation and spacing."""
-    return _step(EXACT, holdouts, 1.0, _same)
+    return _step(EXACT, holdouts, 1.0, _equal_claims)
 
 
 def lexical_match_step(settings: DecontaminationSettings, holdouts: pl.DataFrame) -> Step:
     """Drop a claim whose word set has Jaccard >= ``jaccard`` with a benchmark claim.
 
-    ``value`` is that Jaccard (under plain ``minhash`` its estimate, which may lie below
+    ``value`` is that Jaccard (under plain ``minhash`` its estimate, which may be below
     the threshold).
     """
 
-    def matches(claims: list[str], tests: list[str]) -> Matches:
-        least, unit, permutations = settings.jaccard, settings.shingle, settings.num_perm
-        if settings.lexical_engine == "minhash":
-            return minhash_matches(claims, tests, least, permutations, shingle=unit)
-        if settings.lexical_engine == "minhash_verified":
-            return verified_minhash_matches(
-                claims, tests, least, permutations, shingle=unit, threads=settings.threads
-            )
-        return cross_matches(
+    def search(claims: list[str], tests: list[str]) -> tuple[Matches, None]:
+        matches = cross_matches(
             claims,
             tests,
-            least,
-            shingle=unit,
-            candidate_budget=settings.budget,
-            num_perm=permutations,
+            settings.jaccard,
+            engine=settings.lexical_engine,
+            shingle=settings.shingle,
+            candidate_budget=settings.candidate_budget,
+            num_perm=settings.num_perm,
             threads=settings.threads,
         )
+        return matches, None
 
-    return _step(LEXICAL, holdouts, settings.jaccard, lambda *texts: (matches(*texts), None))
+    return _step(LEXICAL, holdouts, settings.jaccard, search)
 
 
 def semantic_match_step(
@@ -68,15 +60,15 @@ def semantic_match_step(
     def search(claims: list[str], tests: list[str]) -> tuple[Matches, int]:
         texts = [*claims, *tests]
         vectors = unit_rows(embedder.embed(texts), len(texts))
-        found = best_cross_cosine(
+        matches = best_cross_cosine(
             vectors[: len(claims)],
             vectors[len(claims) :],
             just_below(settings.cosine),
             device=settings.device,
             threads=settings.threads,
         )
-        close = found.found & (found.similarity < settings.cosine + ROUNDING)
-        leaks = found.at_least(settings.cosine)
+        close = matches.is_matched & (matches.similarity < settings.cosine + ROUNDING)
+        leaks = matches.at_least(settings.cosine)
         return replace(leaks, engine=f"{embedder.engine}; {COSINE}"), int(close.sum())
 
     return _step(SEMANTIC, holdouts, settings.cosine, search)
@@ -84,35 +76,22 @@ def semantic_match_step(
 
 def _step(name: str, holdouts: pl.DataFrame, threshold: float, search: Search) -> Step:
     """A step named like its one reason; equal test claims are searched once, as the first."""
-    tests = holdouts.select("claim_id", "source", "claim").unique(
-        "claim", keep="first", maintain_order=True
-    )
-    sources = ("benchmark/" + tests["source"]).to_list()
+    tests = holdouts.select("claim_id", "claim", source="benchmark/" + pl.col("source"))
+    tests = tests.unique("claim", keep="first", maintain_order=True)
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         claims = frame["claim"].to_list()
-        anything = bool(claims) and not tests.is_empty()
-        found, close = Matches.none(len(claims)), None
-        if anything:
-            found, close = search(claims, tests["claim"].to_list())
-        return Judgement(
-            frame,
-            drop=pl.Series(found.found),
-            reason=name,
-            value=pl.Series(found.similarity),
-            threshold=threshold,
-            matched_claim_id=pl.Series(found.of(tests["claim_id"].to_list()), dtype=pl.String()),
-            matched_source=pl.Series(found.of(sources), dtype=pl.String()),
-            engine=found.engine,
-            close=close,
-        )
+        matches, close = Matches.none(len(claims)), None
+        if claims and not tests.is_empty():
+            matches, close = search(claims, tests["claim"].to_list())
+        return replace(drop_matched(frame, matches, tests, name, threshold), close=close)
 
     return Step(name, judge, (name,))
 
 
-def _same(claims: list[str], tests: list[str]) -> tuple[Matches, None]:
-    places: dict[str, int] = {}
-    for place, test in enumerate(tests):
-        places.setdefault(normalise_claim(test), place)
-    matched = np.array([places.get(normalise_claim(claim), -1) for claim in claims], np.int64)
+def _equal_claims(claims: list[str], tests: list[str]) -> tuple[Matches, None]:
+    row_of: dict[str, int] = {}
+    for row, test in enumerate(tests):
+        row_of.setdefault(normalise_claim(test), row)
+    matched = np.array([row_of.get(normalise_claim(claim), -1) for claim in claims], np.int64)
     return Matches(matched, (matched >= 0).astype(np.float64), "normalised text"), None

@@ -1,10 +1,8 @@
 """Keep claims of middle difficulty (paper, "Difficulty-Based Filtering").
 
-Takes claims with evidence and label and a ``Verifier``, gives a step that adds
-``support_probability`` p and ``label_confidence``: p where the label is Supported, else
-1 - p. Above the band the claim is too easy; below it, the label is likely wrong.
-
-Left out deliberately: how long evidence is split into chunks; the engine does that.
+The step adds ``support_probability`` p and ``label_confidence``: p where the label is
+Supported, else 1 - p. Above the band the claim is too easy; below it, the label is likely
+wrong.
 """
 
 import numpy as np
@@ -12,7 +10,7 @@ import polars as pl
 
 from decomposerl.errors import EngineError
 from decomposerl.funnel.settings import DifficultySettings
-from decomposerl.funnel.step import ROUNDING, Judgement, Step
+from decomposerl.funnel.step import ROUNDING, Step, StepDecision, where
 from decomposerl.ports import Verifier
 
 TOO_EASY, MISLABELLED = "too_easy", "likely_mislabelled"
@@ -22,7 +20,7 @@ DECIMALS = 12  # so that 1 - 0.7 is not above a bound of 0.3 by a rounding error
 def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
     """Drop a claim whose ``label_confidence`` is outside ``low``..``high``, inclusive."""
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         probability = _probabilities(frame, verifier)
         scored = frame.with_columns(support_probability=probability).with_columns(
             label_confidence=pl.when(pl.col("label") == "Supported")
@@ -32,16 +30,12 @@ def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
         )
         confidence = scored["label_confidence"]
         easy, hard = confidence > settings.high, confidence < settings.low
-        bounds = pl.DataFrame({"easy": easy}).select(
-            reason=pl.when("easy").then(pl.lit(TOO_EASY)).otherwise(pl.lit(MISLABELLED)),
-            bound=pl.when("easy").then(settings.high).otherwise(settings.low),
-        )
-        return Judgement(
+        return StepDecision(
             scored,
             drop=easy | hard,
-            reason=bounds["reason"],
+            reason=where(easy, TOO_EASY, MISLABELLED),
             value=confidence,
-            threshold=bounds["bound"],
+            threshold=where(easy, settings.high, settings.low),
             engine=verifier.engine,
             close=sum(
                 int(((confidence - bound).abs() < ROUNDING).sum())
@@ -54,11 +48,11 @@ def difficulty_step(settings: DifficultySettings, verifier: Verifier) -> Step:
 
 def _probabilities(frame: pl.DataFrame, verifier: Verifier) -> pl.Series:
     pairs = frame.select("evidence", "claim").rows()
-    found = np.zeros(0)
+    values = np.zeros(0)
     if pairs:
-        found = np.asarray(verifier.support_probability(pairs), dtype=np.float64)
-    if found.shape != (len(pairs),) or not np.all((found >= 0) & (found <= 1)):
+        values = np.asarray(verifier.support_probability(pairs), dtype=np.float64)
+    if values.shape != (len(pairs),) or not np.all((values >= 0) & (values <= 1)):
         raise EngineError(
             f"verifier '{verifier.engine}': expected {len(pairs)} probabilities in 0..1"
         )
-    return pl.Series(found)
+    return pl.Series(values)

@@ -1,11 +1,8 @@
-"""Every pair of near claims, kept so that other thresholds can be asked of the stage later.
+"""All pairs of near claims that enter stage ``deduplicated``, to evaluate other thresholds later.
 
-Takes the claims that enter stage ``deduplicated`` and gives ``PAIRS``: all pairs at least
-``pairs_floor`` alike, by words and by meaning, whoever of the two was kept. The greedy over
-them (``kernels.matches``) is exact at every threshold from the floor up.
-
-Left out deliberately: the searches (``kernels.set_join``, ``kernels.cosine_filter``), and
-the decision, which the stage takes without this pass.
+``PAIRS`` holds every pair at least ``pairs_floor`` alike, by words and by meaning, whichever of
+the two was kept. ``kernels.matches.keep_first_of_pairs`` over them is exact at every threshold
+from the floor up.
 """
 
 from collections.abc import Sequence
@@ -24,11 +21,11 @@ from decomposerl.schemas import PAIRS
 LEXICAL, SEMANTIC = "lexical", "semantic"
 
 
-class KnownVectors:
-    """An ``Embedder`` that asks another one once, for all texts, and answers from memory."""
+class PrecomputedEmbedder:
+    """An ``Embedder`` that embeds all texts once and then looks vectors up."""
 
     def __init__(self, embedder: Embedder, texts: Sequence[str]) -> None:
-        """Asks for ``texts`` at once; no other text may be asked for later."""
+        """Embed ``texts``; ``embed`` accepts no others."""
         self.engine = embedder.engine
         self._row_of = {text: row for row, text in enumerate(texts)}
         self.vectors = np.empty((0, 1), np.float32)
@@ -41,18 +38,18 @@ class KnownVectors:
 
 
 def duplicate_pairs(
-    frame: pl.DataFrame, settings: DedupSettings, known: KnownVectors, floor: float
+    frame: pl.DataFrame, settings: DedupSettings, known: PrecomputedEmbedder, floor: float
 ) -> pl.DataFrame:
     """``PAIRS`` of ``frame`` (``claim_id``, ``claim``): lexical ones, then semantic ones.
 
-    ``known`` holds the vectors of its claims in order. Within a kind, by the later claim
-    and then the earlier one, in input order.
+    ``known`` has the vectors of its claims in order. Within a kind, pairs are sorted by the
+    later claim, then the earlier one, in input order.
     """
     texts, threads = frame["claim"].to_list(), settings.threads
     if not texts:
         return PAIRS.empty()
-    words = set_join.pairs_above(texts, floor, shingle=settings.shingle, threads=threads)
-    meaning = cosine_filter.pairs_above(
+    words = set_join.jaccard_pairs(texts, floor, shingle=settings.shingle, threads=threads)
+    meaning = cosine_filter.cosine_pairs(
         known.vectors, floor, device=settings.device, threads=threads
     )
     ids = frame["claim_id"]

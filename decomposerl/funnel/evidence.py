@@ -1,10 +1,4 @@
-"""What the rules know of each claim's evidence: read once, before the first of them.
-
-Takes claims, gives one frame of facts that all rules look up; and counts tokens, where a
-rule must know them, once for each distinct text.
-
-Left out deliberately: any threshold, and how sentences and words are told (``kernels``).
-"""
+"""Facts about each claim's evidence, read once for all rules, and token counts on demand."""
 
 import numpy as np
 import polars as pl
@@ -16,17 +10,17 @@ TEXTS_A_BLOCK = 4_096
 
 
 def evidence_facts(claims: pl.DataFrame) -> pl.DataFrame:
-    """Per ``claim_id`` its ``sentences``, ``words`` and ``overlap``; one reading of all text.
+    """Per ``claim_id`` its ``sentences``, ``words`` and ``overlap``; reads all text once.
 
     ``sentences`` are those of the evidence (lines of a table), ``words`` its white-space
     words, ``overlap`` the share of the claim's content words in its best sentence, 0..1.
     """
-    found = scan(claims["claim"], claims["evidence"], claims["evidence_kind"] == "table")
+    facts = scan(claims["claim"], claims["evidence"], claims["evidence_kind"] == "table")
     return claims.select(
         "claim_id",
-        sentences=pl.Series(found.sentences),
-        words=pl.Series(found.words),
-        overlap=pl.Series(found.overlap),
+        sentences=pl.Series(facts.sentences),
+        words=pl.Series(facts.words),
+        overlap=pl.Series(facts.overlap),
     )
 
 
@@ -45,18 +39,18 @@ def token_bounds(
 
 
 def with_counted(
-    known: pl.Series, evidence: pl.Series, asked: pl.Series, tokens: TokenCounter
+    known: pl.Series, evidence: pl.Series, wanted: pl.Series, tokens: TokenCounter
 ) -> pl.Series:
-    """``known`` tokens, with those of the texts that are ``asked`` for counted."""
-    texts = evidence.filter(asked).to_frame("text")
+    """``known`` token counts, with those of the ``wanted`` texts counted, equal texts once."""
+    texts = evidence.filter(wanted).to_frame("text")
     distinct = texts.unique(maintain_order=True)
     if distinct.is_empty():
         return known
     blocks = distinct.iter_slices(TEXTS_A_BLOCK)
     counts = np.concatenate([tokens.count(block["text"].to_list()) for block in blocks])
-    found = texts.join(
+    all_counts = texts.join(
         distinct.with_columns(tokens=counts), on="text", how="left", maintain_order="left"
     )
     counted = np.zeros(len(known), np.int64)
-    counted[asked.to_numpy()] = found["tokens"]
-    return known.zip_with(~asked, pl.Series(counted))
+    counted[wanted.to_numpy()] = all_counts["tokens"]
+    return known.zip_with(~wanted, pl.Series(counted))

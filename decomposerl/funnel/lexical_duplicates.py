@@ -1,19 +1,9 @@
-"""Near-identical wordings (paper, "Deduplication and Decontamination").
-
-Takes claims, gives a step. Keep first: a claim is dropped if an earlier kept claim shares
-enough of its words; it names the kept claim that is nearest.
-
-Left out deliberately: the joins (``kernels.set_join``, ``kernels.minhash_join``).
-"""
-
-from collections.abc import Sequence
+"""Near-identical wordings (paper, "Deduplication and Decontamination")."""
 
 import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.funnel.step import Judgement, Step
-from decomposerl.kernels.matches import Matches
-from decomposerl.kernels.minhash_join import minhash_duplicates, verified_minhash_duplicates
+from decomposerl.funnel.step import Step, StepDecision, drop_matched
 from decomposerl.kernels.set_join import keep_first_duplicates
 
 DUPLICATE = "lexical_duplicate"
@@ -22,39 +12,20 @@ DUPLICATE = "lexical_duplicate"
 def lexical_duplicates_step(settings: DedupSettings) -> Step:
     """Drop a claim whose word set has Jaccard >= ``jaccard`` with an earlier kept claim.
 
-    ``value`` is that Jaccard (under plain ``minhash`` its estimate, which may lie below
-    the threshold).
+    ``value`` is that Jaccard (under plain ``minhash`` its estimate, which may be below
+    the threshold); the drop names the nearest kept claim.
     """
 
-    def judge(frame: pl.DataFrame) -> Judgement:
-        matches = _duplicates(frame["claim"].to_list(), settings)
-        return Judgement(
-            frame,
-            drop=pl.Series(matches.found),
-            reason=DUPLICATE,
-            value=pl.Series(matches.similarity),
-            threshold=settings.jaccard,
-            matched_claim_id=pl.Series(matches.of(frame["claim_id"].to_list()), dtype=pl.String()),
-            matched_source=pl.Series(matches.of(frame["source"].to_list()), dtype=pl.String()),
-            engine=matches.engine,
+    def judge(frame: pl.DataFrame) -> StepDecision:
+        matches = keep_first_duplicates(
+            frame["claim"].to_list(),
+            settings.jaccard,
+            engine=settings.lexical_engine,
+            shingle=settings.shingle,
+            candidate_budget=settings.candidate_budget,
+            num_perm=settings.num_perm,
+            threads=settings.threads,
         )
+        return drop_matched(frame, matches, frame, DUPLICATE, settings.jaccard)
 
     return Step("lexical_duplicates", judge, (DUPLICATE,))
-
-
-def _duplicates(texts: Sequence[str], settings: DedupSettings) -> Matches:
-    unit, permutations, threads = settings.shingle, settings.num_perm, settings.threads
-    if settings.lexical_engine == "minhash":
-        return minhash_duplicates(texts, settings.jaccard, permutations, shingle=unit)
-    if settings.lexical_engine == "minhash_verified":
-        return verified_minhash_duplicates(
-            texts, settings.jaccard, permutations, shingle=unit, threads=threads
-        )
-    return keep_first_duplicates(
-        texts,
-        settings.jaccard,
-        shingle=unit,
-        candidate_budget=settings.budget,
-        num_perm=permutations,
-        threads=threads,
-    )

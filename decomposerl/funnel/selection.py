@@ -1,11 +1,7 @@
 """Diversity selection within label-by-source cells (paper, "Diversity Selection").
 
-Takes silver-decomposed claims and an ``Embedder``, gives the selected rows and one line a
-cell. Every label has the same budget; its sources share it by the square root of their
-counts.
-
-Left out deliberately: the selectors (``kernels.selectors``), and dropping anybody: what
-was not selected may yet enter as long evidence (``long_evidence``).
+Every label has the same budget; its sources share it by the square root of their counts.
+Claims that are not selected are not dropped here: see ``long_evidence``.
 """
 
 import math
@@ -23,11 +19,11 @@ from decomposerl.schemas import SELECTION_CELLS
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
-    """The selected rows and what each cell had, was asked for and gave.
+class SelectedClaims:
+    """The selected rows, and per cell its size, budget and selection.
 
     ``kept`` is in input order with ``bucket``, ``selection_rank`` and ``selection_gain``
-    added; ``cells`` (``SELECTION_CELLS``) has one line a cell, by label and source.
+    added; ``cells`` (``SELECTION_CELLS``) has one row per cell, by label and source.
     """
 
     kept: pl.DataFrame
@@ -35,26 +31,26 @@ class Selected:
 
 
 def quotas(available: Mapping[str, int], budget: int) -> dict[str, int]:
-    """How many rows each source of one label gives.
+    """The number of rows to select from each source of one label.
 
-    Shares go by sqrt(available), rounded by largest remainder (ties to the larger source,
-    then the smaller name). A source whose share reaches what it has gives all of it, and
-    the rest is shared among the others anew. The quotas sum to ``min(budget, total)`` and a
-    larger source never gives less than a smaller one.
+    Shares are proportional to sqrt(available), rounded by largest remainder (ties to the
+    larger source, then the smaller name). A source whose share reaches its size contributes
+    all its rows, and the rest of the budget is shared again among the others. Quotas sum to
+    ``min(budget, total)``, and a larger source never has a smaller quota.
     """
-    given: dict[str, int] = {}
+    quota_of: dict[str, int] = {}
     left = min(budget, sum(available.values()))
     sharing = {source for source, rows in available.items() if rows}
     while sharing:
         shares = _shares({source: available[source] for source in sharing}, left)
         full = {source for source in sharing if shares[source] >= available[source]}
         if not full:
-            given |= _rounded(shares, available, left)
+            quota_of |= _rounded(shares, available, left)
             break
-        given |= {source: available[source] for source in full}
+        quota_of |= {source: available[source] for source in full}
         left -= sum(available[source] for source in full)
         sharing -= full
-    return {source: given.get(source, 0) for source in available}
+    return {source: quota_of.get(source, 0) for source in available}
 
 
 def _shares(available: Mapping[str, int], budget: int) -> dict[str, float]:
@@ -73,7 +69,9 @@ def _rounded(
     return {source: floor + (source in extra) for source, floor in floors.items()}
 
 
-def select_cells(frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder) -> Selected:
+def select_cells(
+    frame: pl.DataFrame, settings: SelectionSettings, embedder: Embedder
+) -> SelectedClaims:
     """Select up to ``budget_per_label`` claims of each label.
 
     ``frame`` needs ``claim``, ``label``, ``source``. Within a cell ``selection_rank``
@@ -85,8 +83,8 @@ def select_cells(frame: pl.DataFrame, settings: SelectionSettings, embedder: Emb
     )
     cells = _cells(frame, settings.budget_per_label)
     rows_of = [np.array(rows, np.int64) for rows in cells["rows"].to_list()]
-    asked = list(zip(rows_of, cells["budget"].to_list(), strict=True))
-    chosen = select_each(vectors, asked, settings.selector, settings.seed, threads=settings.threads)
+    quota = list(zip(rows_of, cells["budget"].to_list(), strict=True))
+    chosen = select_each(vectors, quota, settings.selector, settings.seed, threads=settings.threads)
     ranks, gains = np.full(len(texts), -1, np.int64), np.zeros(len(texts))
     for rows, selection in zip(rows_of, chosen, strict=True):
         ranks[rows[selection.picks]] = np.arange(len(selection.picks))
@@ -98,11 +96,11 @@ def select_cells(frame: pl.DataFrame, settings: SelectionSettings, embedder: Emb
     ).filter(pl.col("selection_rank") >= 0)
     named = cells.drop("rows").iter_rows(named=True)
     lines = [_line(cell, selection) for cell, selection in zip(named, chosen, strict=True)]
-    return Selected(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema))
+    return SelectedClaims(kept, pl.DataFrame(lines, schema=SELECTION_CELLS.schema))
 
 
 def _cells(frame: pl.DataFrame, budget_per_label: int) -> pl.DataFrame:
-    """One row a cell, by label and source: its frame rows, how many, and its budget."""
+    """One row per cell, by label and source: its frame rows, their number, and its budget."""
     cells = (
         frame.select("label", "source", rows=pl.int_range(pl.len()))
         .group_by("label", "source", maintain_order=True)

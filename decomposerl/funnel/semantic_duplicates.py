@@ -1,17 +1,12 @@
-"""Paraphrases (paper, "Deduplication and Decontamination").
+"""Paraphrases (paper, "Deduplication and Decontamination")."""
 
-Takes claims and an ``Embedder``, gives a step. Greedy in input order: a claim is dropped if
-its cosine to an earlier kept claim is high enough; a dropped claim drops nobody.
-
-Left out deliberately: the search (``kernels.cosine_filter``) and the vectors (a port).
-"""
-
+from dataclasses import replace
 from functools import partial
 
 import polars as pl
 
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.funnel.step import ROUNDING, Judgement, Step, just_below
+from decomposerl.funnel.step import ROUNDING, Step, StepDecision, drop_matched, just_below
 from decomposerl.kernels.cosine_filter import COSINE, keep_first_cosine, unit_rows
 from decomposerl.kernels.matches import Matches
 from decomposerl.ports import Embedder
@@ -20,21 +15,16 @@ DUPLICATE = "semantic_duplicate"
 
 
 def semantic_duplicates_step(settings: DedupSettings, embedder: Embedder) -> Step:
-    """Drop a claim whose cosine with an earlier kept claim is at least ``cosine``."""
+    """Drop a claim whose cosine with an earlier kept claim is at least ``cosine``.
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    Greedy in input order: a dropped claim drops no other.
+    """
+
+    def judge(frame: pl.DataFrame) -> StepDecision:
         matches, close = _duplicates(frame["claim"].to_list(), settings, embedder)
-        return Judgement(
-            frame,
-            drop=pl.Series(matches.found),
-            reason=DUPLICATE,
-            value=pl.Series(matches.similarity),
-            threshold=settings.cosine,
-            matched_claim_id=pl.Series(matches.of(frame["claim_id"].to_list()), dtype=pl.String()),
-            matched_source=pl.Series(matches.of(frame["source"].to_list()), dtype=pl.String()),
-            engine=f"{embedder.engine}; {COSINE}",
-            close=close,
-        )
+        named = replace(matches, engine=f"{embedder.engine}; {COSINE}")
+        decision = drop_matched(frame, named, frame, DUPLICATE, settings.cosine)
+        return replace(decision, close=close)
 
     return Step("semantic_duplicates", judge, (DUPLICATE,))
 
@@ -47,9 +37,9 @@ def _duplicates(
         return Matches.none(0), 0
     vectors = unit_rows(embedder.embed(texts), len(texts))
     search = partial(keep_first_cosine, vectors, device=settings.device, threads=settings.threads)
-    found = search(just_below(settings.cosine))
-    below = int((found.found & (found.similarity < settings.cosine)).sum())
+    matches = search(just_below(settings.cosine))
+    below = int((matches.is_matched & (matches.similarity < settings.cosine)).sum())
     if below:  # a claim removed too early could have removed others
-        found = search(settings.cosine)
-    above = found.found & (found.similarity < settings.cosine + ROUNDING)
-    return found, below + int(above.sum())
+        matches = search(settings.cosine)
+    above = matches.is_matched & (matches.similarity < settings.cosine + ROUNDING)
+    return matches, below + int(above.sum())

@@ -1,14 +1,16 @@
 """Every threshold of the funnel, with the paper's value as its default.
 
-One frozen model a stage; the Dagster configuration classes inherit from these, so the UI,
-``--config`` files and the domain share one definition. Readings of the paper that have two
-sides are fields here.
+One frozen model per stage; the Dagster configuration classes inherit from these, so the UI,
+``--config`` files and the domain share one definition.
 """
 
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
+from decomposerl.kernels.selectors import Method
+from decomposerl.kernels.set_join import LexicalEngine
+from decomposerl.kernels.word_sets import Shingle
 from decomposerl.settings import Settings
 
 
@@ -45,7 +47,7 @@ class DifficultySettings(Settings):
 class LexicalSettings(Settings):
     """How sets of words are compared, for duplicates and for leaks."""
 
-    lexical_engine: Literal["auto", "exact", "minhash_verified", "minhash"] = Field(
+    lexical_engine: LexicalEngine = Field(
         "auto",
         description="exact join, MinHash candidates verified exactly, or plain MinHash LSH; "
         "auto is the exact join up to candidate_budget, verified MinHash above it",
@@ -54,15 +56,10 @@ class LexicalSettings(Settings):
         2_000_000_000, ge=0, description="most candidate pairs, estimated, of the exact join"
     )
     jaccard: float = Field(0.7, gt=0, le=1, description="least Jaccard of a duplicate or a leak")
-    shingle: Literal["word", "char_5"] = Field(
+    shingle: Shingle = Field(
         "word", description="unit of the sets compared: words, or runs of five characters"
     )
     num_perm: int = Field(128, ge=16, description="MinHash permutations")
-
-    @property
-    def budget(self) -> int | None:
-        """``candidate_budget`` where ``lexical_engine`` heeds it."""
-        return self.candidate_budget if self.lexical_engine == "auto" else None
 
 
 class DedupSettings(LexicalSettings):
@@ -113,9 +110,7 @@ class SelectionSettings(Settings):
     """Stage ``diversity_selected`` (paper, "Diversity Selection")."""
 
     budget_per_label: int = Field(2_500, ge=0, description="claims selected per label")
-    selector: Literal["facility_location", "k_means", "farthest_point", "random"] = Field(
-        "facility_location", description="how a cell's claims are chosen"
-    )
+    selector: Method = Field("facility_location", description="how a cell's claims are chosen")
     seed: int = Field(42, ge=0, description="seed of the k-means and random selectors")
     threads: int = Field(0, ge=0, description="cells worked on at a time; 0 for one a core")
 

@@ -1,9 +1,7 @@
 """Silver sub-questions and their number n* (paper, "Silver Decomposition").
 
-Takes claims with evidence and a ``Decomposer``, gives a step that adds ``questions`` and
-``n_star``. A claim without an answer is dropped as such, never given a made-up n*.
-
-Left out deliberately: prompts and replies; they belong to the engine.
+The step adds ``questions`` and ``n_star``. A claim without a decomposition is dropped; its
+n* is never guessed.
 """
 
 from collections.abc import Sequence
@@ -11,7 +9,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from decomposerl.funnel.settings import SilverSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import Step, StepDecision, where
 from decomposerl.kernels.text_scan import normalise_claim
 from decomposerl.ports import Decomposer
 
@@ -24,23 +22,20 @@ def silver_step(settings: SilverSettings, decomposer: Decomposer) -> Step:
     n* is the number of distinct non-empty questions, cut at ``max_questions``.
     """
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         pairs = frame.select("evidence", "claim").rows()
         answers = decomposer.decompose(pairs) if pairs else []
         cut = [
-            None if asked is None else distinct_questions(asked)[: settings.max_questions]
-            for asked in answers
+            None if answer is None else distinct_questions(answer)[: settings.max_questions]
+            for answer in answers
         ]
         questions = pl.Series(cut, dtype=pl.List(pl.String()))
         n_star = questions.list.len().cast(pl.Int64())
         unanswered = questions.is_null()
-        reason = pl.DataFrame({"none": unanswered}).select(
-            reason=pl.when("none").then(pl.lit(NO_ANSWER)).otherwise(pl.lit(TOO_FEW))
-        )
-        return Judgement(
+        return StepDecision(
             frame.with_columns(questions=questions, n_star=n_star),
             drop=unanswered | (n_star < settings.min_questions),
-            reason=reason["reason"],
+            reason=where(unanswered, NO_ANSWER, TOO_FEW),
             value=n_star,
             threshold=settings.min_questions,
             engine=decomposer.engine,

@@ -1,10 +1,8 @@
 """A funnel step and how a stage runs its steps: every row out once, with its reason.
 
-A step sees the rows still alive, may add columns, and says which rows leave. A stage is
-an ordered list of steps. Because a later step sees survivors only, "unique" means unique
-among survivors and a dropped claim drops nobody.
-
-Left out deliberately: what any step tests. One step, one file.
+A step sees the rows still alive, may add columns, and decides which rows leave. A stage is
+an ordered list of steps. A later step sees survivors only, so "unique" means unique among
+survivors, and a dropped claim drops no other.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +11,14 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from decomposerl.errors import ConservationError
+from decomposerl.kernels.matches import Matches
 from decomposerl.schemas import DROPS
 
+_DECIDED = ("reason", "value", "threshold", "matched_claim_id", "matched_source", "engine")
+
+# float32 vectors differ by about 1e-7 between processors, so an engine's number this near to
+# its threshold may be on the other side of it elsewhere.
 ROUNDING = 1e-6
-"""A number of an engine nearer than this to its threshold may fall on the other side on a
-processor that rounds differently: float32 vectors differ by about 1e-7."""
 
 
 def just_below(threshold: float) -> float:
@@ -26,11 +27,11 @@ def just_below(threshold: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """One step's word on the rows it saw (all series have one entry a row of ``frame``).
+class StepDecision:
+    """What one step decided about the rows it saw (series have one entry per row of ``frame``).
 
     ``frame`` is the input with the step's new columns, rows unchanged in number and order.
-    ``drop`` is true where the row leaves. ``reason`` is one word for all or a series;
+    ``drop`` is true where the row leaves. ``reason`` is one word for all rows or a series;
     ``value`` and ``threshold`` are the number and the bound; ``matched_*`` name the claim
     that a duplicate or a leak was matched with; ``engine`` the program that gave ``value``;
     ``close`` counts the rows decided by less than ``ROUNDING``, null where nothing rounds.
@@ -56,19 +57,19 @@ class Step:
     """
 
     name: str
-    judge: Callable[[pl.DataFrame], Judgement]
+    judge: Callable[[pl.DataFrame], StepDecision]
     reasons: tuple[str, ...]
     idempotent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class StageResult:
-    """What a stage gives: survivors with their new columns, and the drops (``DROPS``).
+    """What a stage returns: survivors with their new columns, and the drops (``DROPS``).
 
     ``engines`` names the program behind each step that has one, whether or not it dropped a
-    row; ``pairs`` (``PAIRS``) are the rows that are near each other, where asked for;
-    ``close`` says for each step that compares rounded numbers how many rows were decided by
-    less than ``ROUNDING``.
+    row; ``pairs`` (``PAIRS``) are the rows that are near each other, where requested;
+    ``close`` counts, per step that compares rounded numbers, the rows decided by less than
+    ``ROUNDING``.
     """
 
     kept: pl.DataFrame
@@ -82,46 +83,61 @@ def run_stage(stage: str, frame: pl.DataFrame, steps: Sequence[Step]) -> StageRe
     """Run ``steps`` in order over ``frame`` (unique ``claim_id``, ``source``, ``label``).
 
     Raises:
-        ConservationError: a step changed the number or the order of its rows, or gave a
+        ConservationError: a step changed the number or the order of its rows, or used a
             reason outside its closed list.
     """
     alive, left = frame, [DROPS.empty()]
     engines: dict[str, str] = {}
     close: dict[str, int] = {}
     for step in steps:
-        judged = step.judge(alive)
-        if not judged.frame["claim_id"].equals(alive["claim_id"]):
+        decision = step.judge(alive)
+        if not decision.frame["claim_id"].equals(alive["claim_id"]):
             raise ConservationError(f"stage '{stage}', step '{step.name}': rows changed places")
-        if isinstance(judged.engine, str):
-            engines[step.name] = judged.engine
-        if judged.close is not None:
-            close[step.name] = judged.close
-        drop = judged.drop.fill_null(value=False)
-        drops = _drops(stage, step, judged).filter(drop)
+        if isinstance(decision.engine, str):
+            engines[step.name] = decision.engine
+        if decision.close is not None:
+            close[step.name] = decision.close
+        drop = decision.drop.fill_null(value=False)
+        drops = _drops(stage, step, decision).filter(drop)
         unknown = set(drops["reason"].unique()) - set(step.reasons)
         if unknown:
             raise ConservationError(f"step '{step.name}' gave unlisted reasons {sorted(unknown)}")
         left.append(drops)
-        alive = judged.frame.filter(~drop)
+        alive = decision.frame.filter(~drop)
     return StageResult(alive, pl.concat(left), engines, close=close)
 
 
-def _drops(stage: str, step: Step, judged: Judgement) -> pl.DataFrame:
-    def column(value: object, dtype: pl.DataType) -> pl.Expr:
-        return (
-            pl.lit(value, dtype=dtype)
-            if not isinstance(value, pl.Series)
-            else pl.lit(value.cast(dtype))
-        )
+def drop_matched(
+    frame: pl.DataFrame, matches: Matches, searched: pl.DataFrame, reason: str, threshold: float
+) -> StepDecision:
+    """Drop each row of ``frame`` that has a match.
 
-    frame = judged.frame.select("claim_id", "source", "label").with_columns(
-        stage=pl.lit(stage),
-        step=pl.lit(step.name),
-        reason=column(judged.reason, pl.String()),
-        value=column(judged.value, pl.Float64()),
-        threshold=column(judged.threshold, pl.Float64()),
-        matched_claim_id=column(judged.matched_claim_id, pl.String()),
-        matched_source=column(judged.matched_source, pl.String()),
-        engine=column(judged.engine, pl.String()),
+    ``searched`` (``claim_id``, ``source``) holds the rows that ``matches`` refers to.
+    """
+    return StepDecision(
+        frame,
+        drop=pl.Series(matches.is_matched),
+        reason=reason,
+        value=pl.Series(matches.similarity),
+        threshold=threshold,
+        matched_claim_id=matches.matched_values(searched["claim_id"]),
+        matched_source=matches.matched_values(searched["source"]),
+        engine=matches.engine,
+    )
+
+
+def where(flags: pl.Series, yes: float | str, no: float | str) -> pl.Series:
+    """Per entry ``yes`` where ``flags`` is true, else ``no``."""
+    choice = pl.when("flag").then(pl.lit(yes)).otherwise(pl.lit(no))
+    return flags.to_frame("flag").select(choice.alias("choice"))["choice"]
+
+
+def _drops(stage: str, step: Step, decision: StepDecision) -> pl.DataFrame:
+    def column(name: str) -> pl.Expr:
+        value, dtype = getattr(decision, name), DROPS.schema[name]
+        return pl.lit(value.cast(dtype) if isinstance(value, pl.Series) else value, dtype=dtype)
+
+    frame = decision.frame.select("claim_id", "source", "label").with_columns(
+        **{name: column(name) for name in _DECIDED}, stage=pl.lit(stage), step=pl.lit(step.name)
     )
     return frame.select(list(DROPS.schema))

@@ -1,16 +1,13 @@
 """Rule: the evidence has 200 to 10,000 tokens, inclusive (paper, "Rule-Based Filtering").
 
-Takes claims with ``evidence``, their facts and a ``TokenCounter``, gives a step that adds
-``evidence_words``, ``evidence_tokens`` and ``token_unit``.
-
-Left out deliberately: which tokenizer counts; it is a port.
+The step adds ``evidence_words``, ``evidence_tokens`` and ``token_unit``.
 """
 
 import polars as pl
 
 from decomposerl.funnel.evidence import facts_of, token_bounds, with_counted
 from decomposerl.funnel.settings import RuleSettings
-from decomposerl.funnel.step import Judgement, Step
+from decomposerl.funnel.step import Step, StepDecision, where
 from decomposerl.ports import TokenCounter
 
 TOO_FEW, TOO_MANY = "too_few_tokens", "too_many_tokens"
@@ -19,13 +16,13 @@ TOO_FEW, TOO_MANY = "too_few_tokens", "too_many_tokens"
 def token_budget_step(settings: RuleSettings, tokens: TokenCounter, facts: pl.DataFrame) -> Step:
     """Drop evidence shorter than ``min_tokens`` or longer than ``max_tokens``.
 
-    Words and bytes bound the tokens, and only where the bounds leave the answer open is the
-    tokenizer asked. ``evidence_tokens`` is exact, or null where nobody counted; a claim
-    dropped by a bound is judged by it: by the most tokens it can have where even these are
-    too few, by the least where these are too many.
+    Words and bytes bound the tokens; the tokenizer runs only where the bounds do not decide.
+    ``evidence_tokens`` is exact, or null where nothing was counted. A claim dropped by a
+    bound has that bound as ``value``: its most tokens if even these are too few, its least
+    if these are too many.
     """
 
-    def judge(frame: pl.DataFrame) -> Judgement:
+    def judge(frame: pl.DataFrame) -> StepDecision:
         words, evidence = facts_of(frame, facts)["words"], frame["evidence"]
         low, high = token_bounds(evidence, words, tokens)
         few, many = high < settings.min_tokens, low > settings.max_tokens
@@ -34,18 +31,14 @@ def token_budget_step(settings: RuleSettings, tokens: TokenCounter, facts: pl.Da
         counts = with_counted(known, evidence, ~(few | many | inside), tokens)
         value = counts.zip_with(counts.is_not_null(), high.zip_with(few, low))
         few, many = value < settings.min_tokens, value > settings.max_tokens
-        bounds = pl.DataFrame({"few": few}).select(
-            reason=pl.when("few").then(pl.lit(TOO_FEW)).otherwise(pl.lit(TOO_MANY)),
-            bound=pl.when("few").then(settings.min_tokens).otherwise(settings.max_tokens),
-        )
-        return Judgement(
+        return StepDecision(
             frame.with_columns(
                 evidence_words=words, evidence_tokens=counts, token_unit=pl.lit(tokens.unit)
             ),
             drop=few | many,
-            reason=bounds["reason"],
+            reason=where(few, TOO_FEW, TOO_MANY),
             value=value,
-            threshold=bounds["bound"],
+            threshold=where(few, settings.min_tokens, settings.max_tokens),
             engine=tokens.unit,
         )
 

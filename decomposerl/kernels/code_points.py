@@ -1,11 +1,8 @@
 """What each Unicode code point is to the text rules, as arrays that compiled loops look up.
 
-Takes nothing, gives an array of kinds (bits) and one of lower-case letters, an entry a code
-point. They say what ``str`` says of single characters, so the loops and the definitions in
-``text_scan`` cannot disagree about one.
-
-Left out deliberately: what takes more than one character to know (whether a text is
-composed, the lower case of a final sigma). Such code points are marked ``HARD``.
+The arrays hold what ``str`` says of single characters, so the loops and the definitions in
+``text_scan`` cannot disagree about one. ``HARD`` marks code points that cannot be judged
+alone: those that composing may change, and capitals whose lower case depends on neighbours.
 """
 
 import sys
@@ -38,8 +35,9 @@ ODD_CAPITALS = "Σİ"  # their lower case depends on the neighbours, or is two c
 
 Kinds = NDArray[np.uint16]
 Codes = NDArray[np.int32]
+Ints = NDArray[np.int64]
 
-_ASSIGNED = 0x40000  # above stand only tags, selectors and private use: no kind, no case
+_ASSIGNED = 0x40000  # above are only tags, selectors and private use: no kind, no case
 _SIGNS = {
     BREAK: "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029",
     TERMINATOR: TERMINATORS,
@@ -55,14 +53,15 @@ _SIGNS = {
 def code_points() -> tuple[Kinds, Codes]:
     """Kinds and lower case of every code point, shape (0x110000,) each.
 
-    An apostrophe is lowered to the straight one; an odd capital stands for itself.
+    The lower case of an apostrophe is the straight one, that of an odd capital itself.
     """
     kinds = np.zeros(sys.maxunicode + 1, np.uint16)
     lower = np.arange(sys.maxunicode + 1, dtype=np.int32)
+    # Filled from str itself: a quarter of a second once per process beats a table that may age.
     characters = list(map(chr, range(_ASSIGNED)))
-    for kind, holds in _PREDICATES.items():
-        held = np.fromiter(map(holds, characters), np.bool_, _ASSIGNED)
-        kinds[:_ASSIGNED][held] |= kind
+    for kind, predicate in _PREDICATES.items():
+        has_kind = np.fromiter(map(predicate, characters), np.bool_, _ASSIGNED)
+        kinds[:_ASSIGNED][has_kind] |= kind
     for kind, signs in _SIGNS.items():
         kinds[[ord(sign) for sign in signs]] |= kind
     kinds[list(_joining_the_character_before())] |= HARD
@@ -93,8 +92,9 @@ _PREDICATES: dict[int, Callable[[str], bool]] = {
 
 
 def _joining_the_character_before() -> set[int]:
-    """Code points that composing may join to the one before, without being combining ones."""
+    """Code points that composing may join to the one before, though they do not combine."""
     vowels_and_finals = {*range(0x1161, 0x1176), *range(0x11A8, 0x11C3)}  # of Hangul syllables
-    found = map(unicodedata.decomposition, map(chr, range(_ASSIGNED)))
-    pairs = (parts.split() for parts in found if " " in parts and parts[0] != "<")
+    decompositions = map(unicodedata.decomposition, map(chr, range(_ASSIGNED)))
+    # One in angle brackets is a compatibility form, which NFC leaves alone.
+    pairs = (parts.split() for parts in decompositions if " " in parts and parts[0] != "<")
     return vowels_and_finals | {int(second, 16) for _, second in pairs}

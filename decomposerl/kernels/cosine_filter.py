@@ -1,12 +1,9 @@
 """Near neighbours by cosine: keep-first duplicates, best matches across two sets, all pairs.
 
-Takes unit vectors (float32, one a row), gives ``Matches`` or ``Pairs``. Exact: products in
-low precision rule pairs out by a proved bound (``products``), cosines in double precision
-summed in one fixed order decide the rest, so neither a decision, nor the matched row, nor
-its cosine depends on the precision, the linear-algebra library, the device or the number of
-threads. Memory beside the vectors is their low-precision copy and a few tiles.
-
-Left out deliberately: approximate indexes (at this size exact is as fast).
+The searches are exact: products in low precision rule pairs out by a proved bound
+(``products``), cosines in double precision decide about the rest. No result depends on the
+precision, the linear-algebra library, the device or the number of threads. Memory beside the
+vectors is their low-precision copy and a few tiles.
 """
 
 import numpy as np
@@ -14,7 +11,7 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
 from decomposerl.kernels.cosine_blocks import Side, all_pairs, best_across, keep_first
-from decomposerl.kernels.engine_choice import Precision, choose, engines
+from decomposerl.kernels.engine_choice import Precision, candidate_engines, choose_engine
 from decomposerl.kernels.matches import Matches, Pairs
 from decomposerl.kernels.threads import Team
 
@@ -22,17 +19,17 @@ Vectors = NDArray[np.float32]
 
 WRONG_LENGTH, ROUNDED_LENGTH = 1e-2, 1e-5
 MOST_PAIRS = 10_000_000
-COSINE = "cosine"  # what gives the number; which products ruled the others out may vary by run
+COSINE = "cosine"  # the engine name: which products ruled pairs out may vary from run to run
 
 
 def unit_rows(vectors: Vectors, rows: int) -> Vectors:
-    """``vectors`` as contiguous float32, shape (rows, d), after checking what an engine gave.
+    """The vectors of an engine as contiguous float32, shape (rows, d), checked.
 
     A row whose length is off by rounding (up to 1e-2) is scaled to 1.
 
     Raises:
-        EngineError: wrong number of rows, a value that is no finite number, or a row whose
-            length is further from 1.
+        EngineError: wrong number of rows, a value that is not finite, or a row whose length
+            is further from 1.
     """
     checked = np.ascontiguousarray(vectors, dtype=np.float32)
     if checked.ndim != 2 or len(checked) != rows:  # noqa: PLR2004 - rows and dimensions
@@ -40,7 +37,7 @@ def unit_rows(vectors: Vectors, rows: int) -> Vectors:
             f"embedder: expected {rows} vectors, got an array of shape {checked.shape}"
         )
     lengths = np.sqrt(_squared_lengths(checked))
-    wrong = ~(np.abs(lengths - 1) <= WRONG_LENGTH)
+    wrong = ~(np.abs(lengths - 1) <= WRONG_LENGTH)  # true for NaN as well
     if wrong.any():
         first = int(np.argmax(wrong))
         raise EngineError(f"embedder: vector {first} has length {lengths[first]:.4g}, expected 1")
@@ -62,15 +59,15 @@ def keep_first_cosine(
     """Greedy duplicates in input order: a row is removed iff an earlier KEPT row is near.
 
     ``vectors`` is (n, d) with unit rows; near means cosine >= ``threshold`` (0..1]; a
-    removed row removes nobody. A removed row is matched to the kept row with the highest
+    removed row removes no other. A removed row is matched to the kept row with the highest
     cosine, ties to the lowest index (paper, "Deduplication and Decontamination").
-    ``precision`` and ``device`` say how pairs are ruled out, never what comes out.
+    ``precision`` and ``device`` change how pairs are ruled out, never the result.
     """
-    offered = engines(precision, device, vectors, vectors)
+    candidates = candidate_engines(precision, device, vectors, vectors)
     if not len(vectors):
-        return Matches.none(0, f"cosine_{offered[0].name}")
+        return Matches.none(0, f"cosine_{candidates[0].name}")
     with Team(threads) as team:
-        engine = choose(offered, vectors, vectors, threshold, team)
+        engine = choose_engine(candidates, vectors, vectors, threshold, team)
         return keep_first(Side.of(vectors, engine, team), threshold, engine, team)
 
 
@@ -87,15 +84,15 @@ def best_cross_cosine(  # noqa: PLR0913 - what is searched, and how it may be
 
     Both are (n, d) with unit rows; ``matched`` indexes ``right``, ties go to the lowest.
     """
-    offered = engines(precision, device, left, right)
+    candidates = candidate_engines(precision, device, left, right)
     if not len(left) or not len(right):
-        return Matches.none(len(left), f"cosine_{offered[0].name}")
+        return Matches.none(len(left), f"cosine_{candidates[0].name}")
     with Team(threads) as team:
-        engine = choose(offered, left, right, threshold, team)
+        engine = choose_engine(candidates, left, right, threshold, team)
         return best_across(Side.of(left, engine, team), right, threshold, engine, team)
 
 
-def pairs_above(  # noqa: PLR0913 - what is searched, and how it may be
+def cosine_pairs(  # noqa: PLR0913 - what is searched, and how it may be
     vectors: Vectors,
     floor: float,
     *,
@@ -109,27 +106,13 @@ def pairs_above(  # noqa: PLR0913 - what is searched, and how it may be
     Raises:
         ConfigError: there are more than ``most`` pairs (24 bytes each).
     """
-    offered = engines(precision, device, vectors, vectors)
+    candidates = candidate_engines(precision, device, vectors, vectors)
     if not len(vectors):
         return Pairs(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), COSINE)
     with Team(threads) as team:
-        engine = choose(offered, vectors, vectors, floor, team)
+        engine = choose_engine(candidates, vectors, vectors, floor, team)
         side = Side.of(vectors, engine, team)
         return Pairs(*all_pairs(side, floor, engine, team, most), COSINE)
-
-
-def exact_cosines(left: Vectors, right: Vectors) -> NDArray[np.float64]:
-    """Cosine of each pair of rows in double precision, shape (n,), the same bits everywhere.
-
-    Summed in the fixed order of ``cosine_loops.dot`` and rounded to 12 decimals: equal rows
-    have cosine 1.
-    """
-    from decomposerl.kernels.cosine_loops import pair_cosines
-
-    both = [(side, _squared_lengths(side)) for side in map(np.ascontiguousarray, (left, right))]
-    rows = np.arange(len(left))
-    cosines: NDArray[np.float64] = pair_cosines(both[0], rows, both[1], rows)
-    return cosines
 
 
 def _squared_lengths(vectors: Vectors) -> NDArray[np.float64]:

@@ -1,10 +1,6 @@
-"""The compiled loops of the cosine searches; imported inside functions, never at start-up.
+"""Compiled loops of the cosine searches; imported inside functions, never at start-up.
 
-Takes and gives arrays alone: vectors are float32, one a row; ``squares`` holds each row's
-squared length. A dot product is summed in double precision in one fixed order (``dot``),
-which every machine, compiler and number of threads repeats bit for bit.
-
-Left out deliberately: matrix products (``products``) and who is compared with whom.
+Vectors are float32, one per row; ``squares`` holds each row's squared length.
 """
 
 import numpy as np
@@ -15,17 +11,18 @@ from decomposerl.kernels.jit import compiled, internal
 Vectors = NDArray[np.float32]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-Places = NDArray[np.int32]
+Numbers = NDArray[np.int32]
 Rows = NDArray[np.int64]
 Side = tuple[Floats, Floats]
 Exact = tuple[Vectors, Doubles]
-Hits = tuple[Places, Places, Doubles]
+Hits = tuple[Numbers, Numbers, Doubles]
 
-LANES = 64
+LANES = 64  # as many independent sums as hide the latency of an addition
 STRIP = 64
 LARGEST_CODE = 127.0
-NOTHING = 1e-20  # a head so short is rounded to zeros
+NOTHING = 1e-20  # a head this short is rounded to zeros
 MAGNITUDE = np.int32(0x7FFFFFFF)
+# Of a cosine: enough to tell rows apart, few enough to hide the rounding of the quotient.
 DECIMALS = 1e12
 
 
@@ -34,9 +31,10 @@ def dot(left: NDArray[np.floating], right: NDArray[np.floating], lanes: Doubles)
     """Dot product in double precision, in one fixed order; ``lanes`` is working space.
 
     Lane k adds up dimensions k, k + 64, k + 128, ..., then the lanes are added from the
-    first to the last. Products of single-precision numbers are exact in double precision,
-    so nothing but this order decides the bits.
+    first to the last.
     """
+    # Products of single-precision numbers are exact in double precision, so only this order
+    # decides the bits: they are the same on every machine and for any number of threads.
     lanes[:] = 0.0
     whole = left.size // LANES
     for strip in range(whole):
@@ -74,17 +72,17 @@ def pair_cosines(left: Exact, left_rows: Rows, right: Exact, right_rows: Rows) -
     """Exact cosine of each pair of rows."""
     vectors, squares = left
     others, other_squares = right
-    lanes, found = np.empty(LANES), np.empty(len(left_rows))
+    lanes, cosines = np.empty(LANES), np.empty(len(left_rows))
     for pair in range(len(left_rows)):
         a, b = left_rows[pair], right_rows[pair]
         product = dot(vectors[a], others[b], lanes)
-        found[pair] = cosine(product, squares[a], other_squares[b])
-    return found
+        cosines[pair] = cosine(product, squares[a], other_squares[b])
+    return cosines
 
 
 @compiled
 def encode_f32(exact: Exact, used: int, scales: Floats, errors: Floats) -> None:
-    """Write what makes a unit row of each row, and what its first ``used`` numbers leave out."""
+    """Write each row's normalising factor, and the error of its first ``used`` numbers."""
     vectors, squares = exact
     lanes = np.empty(LANES)
     for row in range(len(vectors)):
@@ -95,7 +93,7 @@ def encode_f32(exact: Exact, used: int, scales: Floats, errors: Floats) -> None:
 
 @compiled
 def encode_int8(exact: Exact, codes: NDArray[np.int8], scales: Floats, errors: Floats) -> None:
-    """Write the first numbers of each unit row as a scale times whole numbers in -127..127."""
+    """Write the first numbers of each unit row as a scale times integers in -127..127."""
     vectors, squares = exact
     used = codes.shape[1]
     lanes, rest = np.empty(LANES), np.empty(used)
@@ -103,7 +101,8 @@ def encode_int8(exact: Exact, codes: NDArray[np.int8], scales: Floats, errors: F
         head, code = vectors[row][:used], codes[row]
         bits = head.view(np.int32)
         most = np.int32(0)
-        for k in range(used):  # the order of positive floats is that of their bits
+        # The order of positive floats is that of their bits, and integers have a vector maximum.
+        for k in range(used):
             most = max(most, bits[k] & MAGNITUDE)
         largest = np.float64(np.array([most], np.int32).view(np.float32)[0])
         if largest < NOTHING:
@@ -143,28 +142,28 @@ def encode_bf16(exact: Exact, codes: NDArray[np.uint16], scales: Floats, errors:
 
 @internal
 def error_of(rounded: float, head: float, whole: float) -> np.float32:
-    """A row's share in how far a product may be off, rounded up (see ``products``).
+    """A row's share of the error bound of a product, rounded up (see ``products``).
 
     ``rounded`` is the squared length of what the rounding lost of the unit row's head,
     ``head`` and ``whole`` the squared lengths of the row's head and of the row.
     """
+    # The last two terms cover the rounding of this line itself.
     tail = max(1 - head / whole, 0.0)
     return np.float32((np.sqrt(rounded) + (rounded + tail) / 2) * (1 + 1e-6) + 1e-9)
 
 
 @compiled
-def near(
+def find_near(
     products: NDArray[np.generic],
     sides: tuple[Side, Side],
     bounds: tuple[float, float],
     hits: Hits,
 ) -> int:
-    """Write every cell whose cosine may reach the threshold; gives their number.
+    """Write every cell whose cosine may reach the threshold; returns their number.
 
     ``sides`` are scales and errors of the left and the right rows, ``bounds`` the
-    threshold and what a product may be off beside the errors. ``hits`` gets row, column
-    and the most that the cosine can be, row by row. A strip without a hit, nearly every
-    one, is passed over by vector instructions.
+    threshold and the error of a product beside those. ``hits`` receives row, column and the
+    upper bound of the cosine, row by row.
     """
     threshold, allowance = bounds
     rows, columns, most = hits
@@ -179,6 +178,8 @@ def near(
             cells = line[start : start + STRIP]
             scales = right[0][start : start + STRIP]
             errors = right[1][start : start + STRIP]
+            # Nearly every strip has no hit. This loop has no branch, so that vector instructions
+            # skip such a strip; only a strip with a hit is read a second time, cell by cell.
             hit = False
             for k in range(cells.size):
                 hit |= np.float32(cells[k]) * scales[k] + slope * errors[k] >= bound
@@ -198,17 +199,17 @@ def best_of_hits(
 ) -> tuple[Rows, Rows, Doubles]:
     """Per row with a hit at or above ``threshold``: the best right row and its cosine.
 
-    Ties go to the first. A hit that cannot be better than the row's best is not computed.
+    Ties go to the first.
     """
     rows, columns, most = hits
     lanes = np.empty(LANES)
-    found = np.empty(len(rows), np.int64)
+    best_rows = np.empty(len(rows), np.int64)
     matched, best = np.empty(len(rows), np.int64), np.empty(len(rows))
     count = 0
     for hit in range(len(rows)):
         row, other = np.int64(rows[hit]), right_rows[columns[hit]]
-        same = count > 0 and found[count - 1] == row
-        if same and most[hit] <= best[count - 1]:
+        same = count > 0 and best_rows[count - 1] == row
+        if same and most[hit] <= best[count - 1]:  # cannot be better than the row's best so far
             continue
         product = dot(left[0][row], right[0][other], lanes)
         value = cosine(product, left[1][row], right[1][other])
@@ -216,8 +217,8 @@ def best_of_hits(
             continue
         if not same:
             count += 1
-        found[count - 1], matched[count - 1], best[count - 1] = row, other, value
-    return found[:count], matched[:count], best[:count]
+        best_rows[count - 1], matched[count - 1], best[count - 1] = row, other, value
+    return best_rows[:count], matched[:count], best[:count]
 
 
 @compiled
@@ -226,9 +227,9 @@ def keep_in_block(
 ) -> None:
     """The keep-first greedy inside one block of rows.
 
-    ``hits`` are places in the block, earlier row by earlier row, columns ascending;
-    ``matched`` and ``similarity`` hold what the rows kept before the block did to it and
-    are completed; ``start`` is the row number of the block's first row.
+    ``hits`` are row numbers within the block, earlier row by earlier row, columns ascending.
+    ``matched`` and ``similarity`` hold the matches with rows kept before the block, and are
+    completed; ``start`` is the number of the block's first row.
     """
     rows, columns, most = hits
     vectors, squares = exact

@@ -1,19 +1,12 @@
-"""Which engine compares the rows of a search: named by the processor, then tried briefly.
+"""Which engine compares the rows of a search: by the processor's units, then by a short trial.
 
-Takes rows and a threshold, gives an engine of ``products`` or ``torch_products``. Three
-steps, each cheaper than what it saves:
-
-1. A precision for which the processor names no unit is not offered: its products would be
+1. A precision for which the processor has no unit is no candidate: its products would be
    emulated, and loading torch would gain nothing.
-2. Bare products of growing size are timed, once a process and dimension. An engine that
-   falls behind the first one leaves at once: single precision leaves the fewest pairs open,
-   so an engine with slower products cannot win.
+2. Bare products of growing size are timed, once per process and dimension. An engine that
+   falls behind the first one is dropped.
 3. The others compare some of the rows, as many as cost ``TRIAL_SHARE`` of the search.
 
-The choice decides the time of a search, never its answer. Nothing is kept on disk: each
-process can ask the processor what it names, and the race takes milliseconds.
-
-Left out deliberately: the products themselves, and what is searched (``cosine_blocks``).
+The choice affects only the time of a search, never its result. Nothing is stored on disk.
 """
 
 from importlib.util import find_spec
@@ -34,20 +27,22 @@ UNITS = {
     "int8": {"avx512vnni", "avxvnni", "avxvnniint8", "amx-int8", "dotprod", "i8mm"},
     "bf16": {"avx512bf16", "amx-bf16", "bf16"},
 }
-"""The processor's units for each precision, as LLVM names them."""
+"""Processor units for each precision, by LLVM's names."""
 RATE_ROWS = {8: 8.0, 32: 4.0, 128: 1.25}
 """Rows of a timed product, and how many times the first engine's time it may take."""
 TRIAL_SHARE, FEWEST_ROWS, MOST_ROWS, TRIALS = 0.02, 128, 512, 2
-LEAST_S = 1e-9  # some clocks stand still for so short a time
-_SHARES_TRIED = 3.0  # products of the best engine that the trial of narrower ones costs
+LEAST_S = 1e-9  # some clocks do not advance in so short a time
+_SHARES_TRIED = 3.0  # cost of trying narrower shares, in products of the best engine
 
 
-def engines(precision: Precision, device: str, left: Floats, right: Floats) -> list[Products]:
-    """The engines that may compare these rows; loads torch if one of them needs it.
+def candidate_engines(
+    precision: Precision, device: str, left: Floats, right: Floats
+) -> list[Products]:
+    """The engines that can compare these rows; loads torch if one of them needs it.
 
     Raises:
         ConfigError: a precision that the device is not used with.
-        EngineMissing: an engine was asked for by name, and torch is not installed.
+        EngineMissing: a precision that needs torch was set, and torch is not installed.
         EngineError: there is no such device.
     """
     auto = precision == "auto"
@@ -64,23 +59,22 @@ def engines(precision: Precision, device: str, left: Floats, right: Floats) -> l
     return [*([Products()] if auto else []), *(kinds[kind]() for kind in low)]
 
 
-def choose(
-    offered: list[Products], left: Floats, right: Floats, threshold: float, team: Team
+def choose_engine(
+    candidates: list[Products], left: Floats, right: Floats, threshold: float, team: Team
 ) -> Products:
-    """The engine, with the share of numbers, that is fastest on some of these rows.
+    """The engine, with its share of numbers, that is fastest on a sample of these rows.
 
-    Only engines whose bound holds on this machine are tried. A trial counts the exact
-    cosines of the pairs that it leaves open: where rounding or leaving out leaves too many,
-    an engine that leaves fewer wins. Small searches are not worth a trial.
+    Only engines whose bound holds on this machine are tried. A trial includes the exact
+    cosines of the pairs that it leaves open. Small searches have no trial.
 
     Raises:
-        EngineError: the only engine on offer is not exact enough on this machine.
+        EngineError: the only candidate exceeds its error bound on this machine.
     """
     dimensions = left.shape[1]
     if not _is_large(left, right):
-        return _sound(offered, dimensions)[0]
-    rates = pair_seconds(offered, dimensions)
-    sound = _sound([engine for engine in offered if engine.name in rates], dimensions)
+        return _sound(candidates, dimensions)[0]
+    rates = pair_seconds(candidates, dimensions)
+    sound = _sound([engine for engine in candidates if engine.name in rates], dimensions)
     spared = TRIAL_SHARE * len(left) * len(right) / 2 / team.size
     size = _trial_rows([rates[engine.name] for engine in sound], spared)
     rows = _some(left, 0, size), _some(right, 1, size)
@@ -95,26 +89,24 @@ def choose(
     return best
 
 
-def pair_seconds(offered: list[Products], dimensions: int) -> dict[str, float]:
-    """Seconds a pair of rows by name of engine, without those slower than the first.
-
-    An engine is dropped as soon as a product takes too many times as long as the first
-    engine's, so the slowest costs a few of the smallest products. Kept for the process.
-    """
-    key = (*(engine.name for engine in offered), dimensions)
+def pair_seconds(candidates: list[Products], dimensions: int) -> dict[str, float]:
+    """Seconds per pair of rows by engine name, without engines slower than the first."""
+    # The first engine, single precision, leaves the fewest pairs open, so an engine with slower
+    # products cannot win. Sizes grow, so that the slowest costs only a few small products.
+    key = (*(engine.name for engine in candidates), dimensions)
     if key not in _PAIR_SECONDS:
-        racing, found = offered, dict[str, float]()
+        racing, rates = candidates, dict[str, float]()
         for rows, slack in RATE_ROWS.items():
             taken = {engine: _product_seconds(engine, rows, dimensions) for engine in racing}
-            first = taken[offered[0]]
-            racing = [e for e in racing if e is offered[0] or taken[e] <= slack * first]
-            found = {engine.name: taken[engine] / rows**2 for engine in racing}
-        _PAIR_SECONDS[key] = found
+            first = taken[candidates[0]]
+            racing = [e for e in racing if e is candidates[0] or taken[e] <= slack * first]
+            rates = {engine.name: taken[engine] / rows**2 for engine in racing}
+        _PAIR_SECONDS[key] = rates
     return _PAIR_SECONDS[key]
 
 
-def named_units() -> frozenset[str]:
-    """What the processor has, as LLVM names it; numba's own setting is obeyed, as its loops do."""
+def processor_units() -> frozenset[str]:
+    """The processor's units by LLVM's names; numba's setting overrides them, as for its loops."""
     from numba import config
     from numba.core.codegen import get_host_cpu_features
 
@@ -122,45 +114,47 @@ def named_units() -> frozenset[str]:
     return frozenset(name[1:] for name in listed.split(",") if name.startswith("+"))
 
 
-def with_units(named: frozenset[str]) -> list[str]:
-    """Precisions that a processor multiplies by units of its own; all where it names nothing."""
-    return [kind for kind, units in UNITS.items() if not named or units & named]
+def supported_precisions(available: frozenset[str]) -> list[str]:
+    """Precisions that the processor has units for; all if it names no unit."""
+    return [kind for kind, units in UNITS.items() if not available or units & available]
 
 
 def _low_precisions(left: Floats, right: Floats) -> list[str]:
-    return with_units(named_units()) if _is_large(left, right) and find_spec("torch") else []
+    return (
+        supported_precisions(processor_units())
+        if _is_large(left, right) and find_spec("torch")
+        else []
+    )
 
 
 def _product_seconds(engine: Products, rows: int, dimensions: int) -> float:
-    """Seconds of a bare product of ``rows`` x ``rows``, infinite where there is none.
-
-    Zeros are multiplied, so no encoding has to be compiled. The first call, in which a
-    library may prepare itself, is not counted.
-    """
+    """Seconds of a bare product of ``rows`` x ``rows``, infinite if there is none."""
+    # Zeros, because encoding would have to be compiled first. The first call is not counted: a
+    # library may prepare itself in it.
     codes = engine.room(np.zeros((rows, dimensions), np.float32)).codes
     codes[...] = 0
     try:
         engine.multiply(codes, codes)
-    except RuntimeError:  # how torch says that it has no such product here
+    except RuntimeError:  # torch has no such product here
         return np.inf
     taken = [seconds(engine, lambda: engine.multiply(codes, codes))[1] for _ in range(TRIALS)]
     return max(min(taken), LEAST_S)
 
 
 def _trial_rows(rates: list[float], spared_pairs: float) -> int:
-    """Rows of a trial that costs as much as ``spared_pairs`` by the fastest engine."""
+    """Rows of a trial that costs as much as ``spared_pairs`` of the fastest engine."""
     of_all = TRIALS * (sum(rates) / min(rates) + _SHARES_TRIED)
     return min(max(int((spared_pairs / of_all) ** 0.5), FEWEST_ROWS), MOST_ROWS)
 
 
 def _some(vectors: Floats, offset: int, rows: int) -> Floats:
-    """Up to ``rows`` rows from everywhere; another offset gives other rows."""
+    """Up to ``rows`` rows at regular distances; another offset gives other rows."""
     step = max(len(vectors) // rows, 1)
     return np.ascontiguousarray(vectors[offset % step :: step][:rows])
 
 
 def _cost(engine: Products, rows: tuple[Floats, Floats], threshold: float, team: Team) -> float:
-    """Seconds that comparing these rows takes: the products, and exact cosines of the rest."""
+    """Seconds to compare these rows: the products, and exact cosines of the pairs left open."""
     from decomposerl.kernels.cosine_loops import pair_cosines
 
     left, right = (Side.of(some, engine, team) for some in rows)
@@ -183,16 +177,16 @@ def _is_large(left: Floats, right: Floats) -> bool:
     return len(left) * right.size >= LARGE_WORK
 
 
-def _sound(offered: list[Products], dimensions: int) -> list[Products]:
-    """Single precision is, by IEEE 754; the others are tried once a process."""
-    for engine in offered:
+def _sound(candidates: list[Products], dimensions: int) -> list[Products]:
+    """The engines whose bound holds: single precision does by IEEE 754, others are tested once."""
+    for engine in candidates:
         tried = (engine.name, dimensions)
         if tried not in _SOUND:
             _SOUND[tried] = type(engine) is Products or is_sound(engine, dimensions)
-    found = [engine for engine in offered if _SOUND[engine.name, dimensions]]
-    if not found:
-        raise EngineError(f"{offered[0].name} products are further off than proved on this machine")
-    return found
+    sound_engines = [engine for engine in candidates if _SOUND[engine.name, dimensions]]
+    if not sound_engines:
+        raise EngineError(f"{candidates[0].name} products exceed their error bound on this machine")
+    return sound_engines
 
 
 _SOUND: dict[tuple[str, int], bool] = {}

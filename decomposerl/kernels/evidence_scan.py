@@ -1,12 +1,7 @@
 """Sentences, words and overlap of many rows of evidence in one compiled pass.
 
-Takes claims and evidence as polars columns, gives arrays, with exactly the numbers of the
-definitions in ``text_scan``. A few thousand rows are read at a time, so memory stays the
-same however many there are; blocks run beside each other.
-
-Left out deliberately: a compiled form of what needs more than one code point. A row whose
-accents stand apart is composed and read again; one with a capital that lower-cases by its
-neighbours (one in a thousand real rows) has its overlap from the definition itself.
+Reads polars columns and returns exactly the numbers that the definitions in ``text_scan``
+give. Blocks of rows run in parallel; memory does not grow with the number of rows.
 """
 
 from dataclasses import dataclass
@@ -28,8 +23,8 @@ from decomposerl.kernels.text_scan import (
 from decomposerl.kernels.threads import Team
 
 if TYPE_CHECKING:
-    from decomposerl.kernels.spelling_loops import Spelled, Texts
-    from decomposerl.kernels.text_loops import Language, Lexicon
+    from decomposerl.kernels.decoding_loops import DecodedText, Texts
+    from decomposerl.kernels.text_loops import LanguageTables, Lexicon
 
 ROWS_A_BLOCK = 1_024
 Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
@@ -39,7 +34,7 @@ Columns = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 class Scan:
     """Per row: sentences (lines of a table), white-space words, and the overlap, 0..1.
 
-    They are what ``sentence_counts``, ``str.split`` and ``best_overlap`` give.
+    As counted by ``evidence_units``, ``str.split`` and ``best_overlap``.
     """
 
     sentences: NDArray[np.int64]
@@ -48,24 +43,26 @@ class Scan:
 
 
 def scan(claims: pl.Series, evidence: pl.Series, tables: pl.Series, *, threads: int = 0) -> Scan:
-    """Read each row's claim and evidence once; all three series have one entry a row.
+    """Read each row's claim and evidence once; all three series have one entry per row.
 
-    ``evidence`` is the passages joined by line breaks: no sentence and no word goes across
-    one. ``tables`` is true where it is a table. ``threads`` 0 is one a core.
+    ``evidence`` is the passages joined by line breaks, which no sentence and no word crosses.
+    ``tables`` is true where it is a table. ``threads`` 0 is one per core.
     """
     columns = pl.DataFrame({"claim": claims, "evidence": evidence, "table": tables})
     language = _language()
     with Team(threads) as team:
         blocks = columns.iter_slices(ROWS_A_BLOCK)
-        found = team.run([partial(_scan_block, block, language) for block in blocks])
-    whole = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+        scanned = team.run([partial(_scan_block, block, language) for block in blocks])
+    whole = [np.concatenate(parts) for parts in zip(*scanned, strict=True)]
     return Scan(*whole) if whole else Scan(*(np.zeros(0, kind) for kind in (int, int, float)))
 
 
-def _scan_block(block: pl.DataFrame, language: "Language") -> Columns:
+def _scan_block(block: pl.DataFrame, language: "LanguageTables") -> Columns:
     from decomposerl.kernels.text_loops import BEST, KINDS, SENTENCES, WANTED, WORDS
 
     tallies = _tallies(block, language)
+    # The loops look at one code point at a time. Rows with combining accents are composed and
+    # read again.
     hard = np.flatnonzero(tallies[:, KINDS] & HARD)
     plain = block[hard].with_columns(
         pl.Series(name, [composed(text) for text in block[name].gather(hard)], pl.String())
@@ -74,60 +71,66 @@ def _scan_block(block: pl.DataFrame, language: "Language") -> Columns:
     tallies[hard] = _tallies(plain, language)
     overlap = tallies[:, BEST] / np.maximum(tallies[:, WANTED], 1)
     for row, (claim, evidence, table) in zip(hard, plain.iter_rows(), strict=True):
+        # The lower case of these depends on their neighbours, so the definition decides. They
+        # are in one real row of a thousand.
         if any(odd in claim or odd in evidence for odd in ODD_CAPITALS):
-            overlap[row] = best_overlap([claim], [[evidence]], [table])[0]
+            overlap[row] = best_overlap(claim, evidence, table=table)
     return tallies[:, SENTENCES], tallies[:, WORDS], overlap
 
 
-def _tallies(block: pl.DataFrame, language: "Language") -> NDArray[np.int64]:
-    """What the loops count in each row as it is spelled."""
+def _tallies(block: pl.DataFrame, language: "LanguageTables") -> NDArray[np.int64]:
+    """What the loops count in each row as it is written, shape (rows, ``TALLY_COLUMNS``)."""
     from decomposerl.kernels import text_loops as loops
 
     claims, evidence = _texts(block["claim"]), _texts(block["evidence"])
     tallies = np.zeros((block.height, loops.TALLY_COLUMNS), np.int64)
-    rows = loops.Rows(claims, evidence, np.array(block["table"], np.bool_), tallies)
-    claim = _room(claims)
+    rows = loops.TextRows(claims, evidence, np.array(block["table"], np.bool_), tallies)
+    claim = _scratch(claims)
     wanted = _lexicon(claim.codes, len(claim.codes))
-    loops.scan_rows(rows, language, loops.Room(claim, _room(evidence), wanted))
+    loops.scan_rows(rows, language, loops.Scratch(claim, _scratch(evidence), wanted))
     return tallies
 
 
 def _texts(column: pl.Series) -> "Texts":
-    from decomposerl.kernels.spelling_loops import Texts
+    from decomposerl.kernels.decoding_loops import Texts
 
+    # Arrow's own buffers: the loops read the UTF-8 without a copy or a Python string per row.
     strings = column.to_arrow()
     _, offsets, data = strings.buffers()
     starts = np.frombuffer(offsets, np.int64)[strings.offset :][: len(strings) + 1]
     return Texts(np.frombuffer(data or b"\0", np.uint8), starts)
 
 
-def _room(texts: "Texts") -> "Spelled":
-    """Room to spell any of the texts; code points are never more than bytes."""
-    from decomposerl.kernels.spelling_loops import Spelled
+def _scratch(texts: "Texts") -> "DecodedText":
+    """Space to decode the longest of the texts into."""
+    from decomposerl.kernels.decoding_loops import DecodedText
 
+    # A text has no more code points than bytes; one more for the line break that closes it.
     most = int(np.diff(texts.offsets).max(initial=0)) + 1
-    places = (np.empty(most, np.int64) for _ in range(3))
-    return Spelled(np.empty(most, np.uint16), np.empty(most, np.int32), *places)
+    positions = (np.empty(most, np.int64) for _ in range(3))
+    return DecodedText(np.empty(most, np.uint16), np.empty(most, np.int32), *positions)
 
 
 def _lexicon(codes: NDArray[np.int32], words: int) -> "Lexicon":
-    """An empty lexicon with room for so many words of ``codes``."""
+    """An empty lexicon with room for ``words`` words of ``codes``."""
     from decomposerl.kernels.text_loops import WORD_COLUMNS, Lexicon
 
+    # At most a quarter full, so that a look-up rarely meets another word.
     slots = np.full(1 << (4 * words + 16).bit_length(), -1, np.int64)
     return Lexicon(codes, np.empty((words, WORD_COLUMNS), np.int64), slots)
 
 
 @lru_cache(maxsize=1)
-def _language() -> "Language":
-    from decomposerl.kernels.text_loops import Language
+def _language() -> "LanguageTables":
+    from decomposerl.kernels.text_loops import LanguageTables
 
     kinds, lower = code_points()
-    short = [_packed(word) << 1 for word in ALWAYS_SHORT]
-    short += [_packed(word) << 1 | 1 for word in SHORT_BEFORE_DIGIT]
-    return Language(
+    # Shifted by one; the lowest bit marks the words that are abbreviations before a digit only.
+    short = [_letters(word) << 1 for word in ALWAYS_SHORT]
+    short += [_letters(word) << 1 | 1 for word in SHORT_BEFORE_DIGIT]
+    return LanguageTables(
         prose=kinds,
-        table=kinds & ~np.uint16(TERMINATOR),
+        table=kinds & ~np.uint16(TERMINATOR),  # in a table no full stop ends a row
         lower=lower,
         short=np.array(short, np.int64),
         left_out=_function_words(),
@@ -135,17 +138,17 @@ def _language() -> "Language":
 
 
 def _function_words() -> "Lexicon":
-    from decomposerl.kernels import spelling_loops, text_loops
+    from decomposerl.kernels import decoding_loops, text_loops
 
     kinds, lower = code_points()
     text = _texts(pl.Series([" ".join(sorted(FUNCTION_WORDS))]))
-    spelled = _room(text)
-    length = spelling_loops.spell(text, 0, kinds, lower, spelled)
-    count = spelling_loops.find_words(spelled, length)
-    lexicon = _lexicon(spelled.codes, count)
-    text_loops.collect_words(spelled, count, lexicon, _lexicon(spelled.codes, 0))
+    decoded = _scratch(text)
+    length = decoding_loops.decode(text, 0, kinds, lower, decoded)
+    count = decoding_loops.find_words(decoded, length)
+    lexicon = _lexicon(decoded.codes, count)
+    text_loops.collect_words(decoded, count, lexicon, _lexicon(decoded.codes, 0))
     return lexicon
 
 
-def _packed(word: str) -> int:
+def _letters(word: str) -> int:
     return int.from_bytes(word.encode("ascii"), "big")

@@ -1,18 +1,12 @@
-"""Exact lazy greedy for a cell whose similarity matrix is too large to hold.
+"""Exact lazy greedy for a cell whose similarity matrix does not fit into memory.
 
-Takes unit vectors and a running ``Team``, gives the picks, their gains and the cover. An
-entry at or below its column's cover never matters again, and after one pick few are above.
-So all similarities pass by once, tile by tile, each computed once for both its rows; every
-row keeps a list of its entries above the cover, and later gains are sums over these lists.
-
-A list may fill its row's share of ``list_bytes``. A row without one is computed anew when
-asked for, many at a time; once as many rows were as a pass costs, another pass is made.
-Memory is ``list_bytes`` and, per row, 0.5 KiB of sums and 4 KiB of products.
+An entry at or below its column's cover never matters again, and after one pick few are above.
+So all similarities are computed once, tile by tile; every row keeps a list of its entries
+above the cover, and later gains are sums over these lists. Memory is ``list_bytes`` and, per
+row, 0.5 KiB of sums and 4 KiB of products.
 
 Picks and gains equal those from the matrix, except where the linear-algebra library rounds
 the product of two rows differently from one call to the next.
-
-Left out deliberately: smaller cells (``facility_location``).
 """
 
 from collections.abc import Callable
@@ -28,17 +22,17 @@ Singles = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-TILE = 512  # rows and columns of one product; a multiple of the lanes
+TILE = 512  # rows and columns of one product; a multiple of the lanes, see ``add_terms``
 STRIP = 128  # rows of one task that are multiplied with all
-BATCH = 256  # rows computed at a time at first; doubled until the next pick is found
+BATCH = 256  # rows computed at a time at first; doubled until the next pick is known
 ENTRY_BYTES = 8  # column and similarity
 
 
 class ListedCell:
-    """The state of one cell's greedy; ``pick`` runs it to its end."""
+    """The state of one cell's greedy; ``pick`` runs it."""
 
     def __init__(self, vectors: Singles, team: Team, list_bytes: int) -> None:
-        """No similarity is computed before ``pick``."""
+        """Allocate the lists; no similarity is computed before ``pick``."""
         from decomposerl.kernels import facility_loops
 
         self._loops, self._vectors, self._team = facility_loops, vectors, team
@@ -57,32 +51,33 @@ class ListedCell:
 
     def pick(self, picks: Rows, gains: Doubles) -> None:
         """Fill ``picks`` and ``gains`` (at least one) in order of choice."""
-        place = self._first_pick(picks, gains)
+        rank = self._first_pick(picks, gains)
         heap = np.arange(len(self.cover))
         state = (heap, self._bounds, self._fresh_at, self.cover)
         batch, stuck_at = BATCH, -1
         while True:
-            self._loops.order(heap, self._bounds)
-            place, evaluated = self._loops.pick_listed(state, self._lists, picks, gains, place)
+            self._loops.build_heap(heap, self._bounds)
+            rank, evaluated = self._loops.pick_listed(state, self._lists, picks, gains, rank)
             self.evaluations += evaluated
-            if place == len(picks):
+            if rank == len(picks):
                 return
             row = int(heap[0])  # it has no list
-            if self._fresh_at[row] == place:
-                picks[place], gains[place] = row, self._bounds[row]
+            if self._fresh_at[row] == rank:
+                picks[rank], gains[rank] = row, self._bounds[row]
                 self._take(row)
-                place += 1
+                rank += 1
             else:
-                batch = 2 * batch if stuck_at == place else BATCH
-                self._compute_best(batch, place)
-                stuck_at = place
+                batch = 2 * batch if stuck_at == rank else BATCH
+                self._compute_best(batch, rank)
+                stuck_at = rank
 
     def _first_pick(self, picks: Rows, gains: Doubles) -> int:
-        """Guess the first pick and pass once as if it were made; gives the place reached.
+        """Guess the first pick and compute all lists under its cover; returns the next rank.
 
-        The guess is the best of the rows nearest to the mean. If the pass shows a better
-        row, only the gains over an empty cover are kept.
+        The guess is the best of the rows nearest to the mean. If another row turns out better,
+        only the gains over an empty cover are kept.
         """
+        # Before the first pick nothing is covered, so every list would be a whole row.
         nearness = self._vectors @ self._vectors.sum(axis=0)
         likely = np.sort(np.argsort(-nearness, kind="stable")[:STRIP])
         self._compute(likely, 0)
@@ -90,7 +85,7 @@ class ListedCell:
         self._take(guess)
         uncovered, first = np.zeros_like(self._lanes), np.empty(len(self.cover))
         self._pass(1, uncovered)
-        self._loops.totals(uncovered, first)
+        self._loops.sum_all_lanes(uncovered, first)
         self.evaluations += len(first)
         if np.argmax(first) == guess:
             picks[0], gains[0] = guess, first[guess]
@@ -101,26 +96,28 @@ class ListedCell:
 
     def _take(self, row: int) -> None:
         """Cover every row as well as ``row`` does, and never pick it again."""
-        pair = self._vectors[[row, row]]  # one row alone is multiplied, and rounded, another way
+        # Twice, because the library multiplies, and rounds, a single row in another way.
+        pair = self._vectors[[row, row]]
         products = (pair @ self._vectors.T)[0]
         products[row] = 1
         self._loops.raise_cover(products, self.cover)
         self._bounds[row] = self._loops.PICKED
 
-    def _compute_best(self, most: int, place: int) -> None:
-        """Gains of the ``most`` rows without a list that may come first, or of all rows."""
+    def _compute_best(self, most: int, rank: int) -> None:
+        """Gains of the ``most`` likeliest next picks without a list, or of all rows."""
+        # A pass computes each product for two rows: it is cheaper than half of the rows singly.
         if 2 * self._computed >= len(self._bounds):
-            self._pass(place)
+            self._pass(rank)
             return
-        stale = np.flatnonzero((self._fresh_at != place) & (self._lists[2] == self._loops.NO_LIST))
+        stale = np.flatnonzero((self._fresh_at != rank) & (self._lists[2] == self._loops.NO_LIST))
         best = np.argsort(-self._bounds[stale], kind="stable")[:most]
-        self._compute(np.sort(stale[best]), place)
+        self._compute(np.sort(stale[best]), rank)
 
-    def _compute(self, rows: Rows, place: int) -> None:
+    def _compute(self, rows: Rows, rank: int) -> None:
         """Gains and lists of some rows, from products with all rows."""
         self._clear(rows)
         self._team.run([partial(self._strip, strip) for strip in _strips(rows)])
-        self._settle(rows, place)
+        self._settle(rows, rank)
         self._computed += len(rows)
 
     def _strip(self, rows: Rows) -> None:
@@ -131,13 +128,14 @@ class ListedCell:
             tile[own, rows[own] - first] = 1
             self._add(tile, rows, first)
 
-    def _pass(self, place: int, uncovered: Doubles | None = None) -> None:
+    def _pass(self, rank: int, uncovered: Doubles | None = None) -> None:
         """Gains and lists of all rows; the product of two rows is computed once.
 
-        Row a meets column b in the tile of (a, b), or in the flipped tile of (b, a) if b < a.
-        Bands of rows go one after the other, so every row meets its columns in ascending
-        order. ``uncovered``: lanes of the gains over an empty cover, where these are wanted.
+        ``uncovered``: lanes for the gains over an empty cover, if these are wanted too.
         """
+        # Column b of row a comes from the tile of (a, b), or from the transposed tile of (b, a)
+        # if b < a. Bands run one after the other, so every row meets its columns in ascending
+        # order, which fixes the order of its sums.
         rows = np.arange(len(self._vectors))
         self._clear(rows)
         waiting: list[Callable[[], Any]] = []
@@ -148,13 +146,14 @@ class ListedCell:
                 for other in range(first, len(rows), TILE)
             ]
             done = self._team.run(tasks)[len(waiting) :]
+            # A band's own columns wait for the next round, which keeps all threads busy.
             waiting = [partial(self._own, strip, first, done, uncovered) for strip in _strips(band)]
         self._team.run(waiting)
-        self._settle(rows, place)
+        self._settle(rows, rank)
         self._computed = 0
 
     def _tile(self, band: Rows, others: Rows, uncovered: Doubles | None) -> Singles:
-        """The products of two bands of rows; the later band meets its columns here."""
+        """The products of two bands of rows; adds the later band's columns."""
         first, start = int(band[0]), int(others[0])
         tile = self._vectors[first : first + TILE] @ self._vectors[start : start + TILE].T
         if start > first:
@@ -164,28 +163,28 @@ class ListedCell:
         return tile
 
     def _own(self, rows: Rows, first: int, tiles: list[Singles], uncovered: Doubles | None) -> None:
-        """The columns that ``rows``, of the band from ``first`` on, meet in their own tiles."""
+        """Add the columns of the tiles of the band from ``first`` on to ``rows``."""
         start = int(rows[0]) - first
-        for place, tile in enumerate(tiles):
-            self._add(tile[start : start + STRIP], rows, first + place * TILE, uncovered)
+        for index, tile in enumerate(tiles):
+            self._add(tile[start : start + STRIP], rows, first + index * TILE, uncovered)
 
     def _clear(self, rows: Rows) -> None:
         self._lists[2][rows], self._lanes[rows] = 0, 0
 
     def _add(self, tile: Singles, rows: Rows, first: int, uncovered: Doubles | None = None) -> None:
-        """Let ``rows`` meet the columns from ``first`` on."""
+        """Add the columns from ``first`` on to the sums and lists of ``rows``."""
         self._loops.add_tile(tile, rows, first, self.cover, self._lanes)
-        self._loops.collect(tile, rows, first, self.cover, self._lists)
+        self._loops.append_above(tile, rows, first, self.cover, self._lists)
         if uncovered is not None:
             self._loops.add_tile(tile, rows, first, np.zeros_like(self.cover), uncovered)
 
-    def _settle(self, rows: Rows, place: int) -> None:
-        """The gains of ``rows`` are known as of ``place``; picked rows stay picked."""
+    def _settle(self, rows: Rows, rank: int) -> None:
+        """Set the gains of ``rows`` as of ``rank``; picked rows stay picked."""
         sums = np.empty(len(rows))
-        self._loops.totals(self._lanes[rows], sums)
+        self._loops.sum_all_lanes(self._lanes[rows], sums)
         picked = self._bounds[rows] == self._loops.PICKED
         self._bounds[rows] = np.where(picked, self._loops.PICKED, sums)
-        self._fresh_at[rows] = place
+        self._fresh_at[rows] = rank
         self.evaluations += len(rows)
 
 

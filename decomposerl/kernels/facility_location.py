@@ -1,17 +1,8 @@
 """Exact lazy greedy for facility location: which rows best represent all rows.
 
-Takes a similarity matrix or unit vectors, gives the picks in order, what each added, and
-how many gains were evaluated. f(S) = sum over rows i of max(0, max over s in S of sim(s, i))
-(paper, "Diversity Selection"): similarities below 0 count as 0. A unit row's similarity to
-itself is 1, not its computed square: two rows that are each other's nearest tie, and rounding
-noise in the squares would decide between them, differently on another processor.
-
-Gains are summed in float64 in one fixed order, and one computed earlier bounds the gain now
-(``facility_loops``); so laziness changes no pick, not even in ties. Products are shared out
-among threads tile by tile; each cell's greedy is one thread's work, for a gain is too short
-to share. Neither depends on the number of threads.
-
-Left out deliberately: approximate greedies, and cells, quotas and labels (``funnel/``).
+f(S) = sum over rows i of max(0, max over s in S of sim(s, i)) (paper, "Diversity Selection");
+similarities below 0 count as 0. Laziness changes no pick, not even in ties, and neither does
+the number of threads.
 """
 
 from collections.abc import Sequence
@@ -27,7 +18,7 @@ Singles = NDArray[np.float32]
 Floats = Singles | NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-MATRIX_BYTES = 2 * 1024**3  # similarities held at a time: a cell of up to 23,170 rows
+MATRIX_BYTES = 2 * 1024**3  # similarities in memory at a time: a cell of up to 23,170 rows
 TILE = 512
 
 
@@ -35,8 +26,8 @@ class Greedy(NamedTuple):
     """What the greedy picked.
 
     ``picks`` int64 (k,) in order of choice, ``gains`` float64 (k,) what each added,
-    ``evaluations`` gains computed, ``cover`` (n,) each row's similarity to the pick
-    nearest to it, at least 0: f(S) is the sum of either.
+    ``evaluations`` the number of gains computed, ``cover`` (n,) each row's similarity to its
+    nearest pick, at least 0: f(S) is the sum of the gains and of the cover.
     """
 
     picks: Rows
@@ -66,7 +57,7 @@ def facility_location(
 ) -> Greedy:
     """``lazy_greedy`` on the cosines of unit rows, shape (n, d).
 
-    A matrix of more than ``matrix_bytes`` is never held: see ``facility_lists``.
+    A matrix of more than ``matrix_bytes`` is never built: see ``facility_lists``.
     """
     whole = [(np.arange(len(vectors)), k)]
     return facility_locations(vectors, whole, threads=threads, matrix_bytes=matrix_bytes)[0]
@@ -79,10 +70,9 @@ def facility_locations(
     threads: int = 0,
     matrix_bytes: int = MATRIX_BYTES,
 ) -> list[Greedy]:
-    """``facility_location`` within each cell: ``(rows, k)``, picks being places in ``rows``.
+    """``facility_location`` within each cell ``(rows, k)``; picks index ``rows``.
 
-    Cells whose matrices together fit into ``matrix_bytes`` are worked on at once, the
-    largest first: all cores share their products, then each greedy takes a core.
+    Cells whose matrices fit together into ``matrix_bytes`` run in parallel, largest first.
     """
     done: dict[int, Greedy] = {}
     with Team(threads) as team:
@@ -92,6 +82,8 @@ def facility_locations(
             if len(group) == 1 and _matrix_bytes(len(parts[0])) > matrix_bytes:
                 greedies = [_listed(parts[0], counts[0], team, matrix_bytes)]
             else:
+                # All cores share the products; a gain is too short to share, so each greedy is
+                # one task.
                 tasks = zip(_cosines(parts, team), counts, strict=True)
                 greedies = team.run([partial(lazy_greedy, *task) for task in tasks])
             done |= zip(group, greedies, strict=True)
@@ -108,6 +100,8 @@ def coverage_gains(
     for start in range(0, len(picks), TILE):
         part = np.asarray(picks[start : start + TILE], np.int64)
         products = vectors[part] @ vectors.T
+        # Exactly 1, not the rounded square: two rows that are each other's nearest tie, and
+        # rounding would decide between them, differently on another processor.
         products[np.arange(len(part)), part] = 1
         loops.replay(products, cover, gains[start : start + TILE])
     return gains, cover
@@ -124,7 +118,7 @@ def _matrix_bytes(rows: int) -> int:
 
 
 def _groups(sizes: Sequence[int], matrix_bytes: int) -> list[list[int]]:
-    """Cells by falling size, as many at a time as fit; one that never fits is alone."""
+    """Cells by falling size in groups that fit; one that never fits is alone."""
     groups: list[list[int]] = []
     room = -1
     for cell in sorted(range(len(sizes)), key=lambda cell: -sizes[cell]):
@@ -137,7 +131,7 @@ def _groups(sizes: Sequence[int], matrix_bytes: int) -> list[list[int]]:
 
 
 def _cosines(parts: Sequence[Singles], team: Team) -> list[Singles]:
-    """The matrix of each part; every product is computed once, a tile a task."""
+    """The matrix of each part; every product is computed once, one tile per task."""
     matrices = [np.empty((len(part), len(part)), np.float32) for part in parts]
     tiles = [
         partial(_tile, part, matrix, first, other)
@@ -155,7 +149,7 @@ def _tile(part: Singles, matrix: Singles, first: int, other: int) -> None:
     if other > first:
         matrix[columns, rows] = matrix[rows, columns].T
     else:
-        np.fill_diagonal(matrix[rows, rows], 1)
+        np.fill_diagonal(matrix[rows, rows], 1)  # as in ``coverage_gains``
 
 
 def _listed(vectors: Singles, k: int, team: Team, list_bytes: int) -> Greedy:

@@ -1,11 +1,7 @@
-"""One decorator that compiles a hot loop and keeps the machine code on disk if it can.
+"""Decorators that compile hot loops and keep the machine code on disk where possible.
 
-Takes a function of arrays and numbers, gives its compiled form. Only the ``*_loops``
-modules use it, and they are imported inside functions: a run that needs no loop never
-loads the compiler.
-
-Left out deliberately: parallel loops. A compiled loop releases the interpreter lock, and
-``threads.Team`` runs several at once; no OpenMP team ever spins beside another process.
+Only the ``*_loops`` modules use them, and they are imported inside functions: a run that needs
+no loop never loads the compiler.
 """
 
 import hashlib
@@ -18,29 +14,34 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """``function`` compiled on first call; its machine code is reused by later processes.
+    """``function`` compiled on first call; later processes reuse its machine code.
 
-    It is compiled anew when any loop of the package has changed, and in each process where
-    neither the package folder nor the user's cache folder can be written.
+    It is compiled again when any loop of the package has changed, and in each process where
+    neither the package folder nor the user's cache folder is writable.
     """
     from numba import njit
 
+    # nogil and no parallel loops: ``threads.Team`` runs several loops at once, so that no team of
+    # OpenMP threads ever spins beside another process.
     try:
         fast: Any = njit(function, cache=True, nogil=True, no_cfunc_wrapper=True)
-    except RuntimeError:  # numba found no folder that it may write to
+    except RuntimeError:  # numba has no folder that it may write to
         fast = njit(function, nogil=True)
     else:
-        if hasattr(fast, "_cache"):  # not where numba is switched off
-            # numba looks at the function's own file alone, but its code holds other loops too
+        if hasattr(fast, "_cache"):  # absent where numba is switched off
+            # numba compares the time stamp of the function's own file only, but the machine code
+            # holds other loops too. The digest is put into the version, because an index of
+            # another version is skipped unread: one that names a class which no longer exists
+            # could not be read.
             index = fast._cache._cache_file  # noqa: SLF001 - there is no public name
-            index._source_stamp = (index._source_stamp, _loops_digest())  # noqa: SLF001 - the same
+            index._version = f"{index._version} {_loops_digest()}"  # noqa: SLF001 - the same
     compiled_function: Function = fast
     return compiled_function
 
 
 @lru_cache(maxsize=1)
 def _loops_digest() -> str:
-    """Digest of everything that is compiled, or compiled in as a constant."""
+    """Digest of all sources that are compiled, or compiled in as constants."""
     folder = Path(__file__).parent
     sources = [*sorted(folder.glob("*_loops.py")), folder / "code_points.py"]
     texts = (path.read_bytes() for path in sources if path.is_file())
@@ -48,22 +49,18 @@ def _loops_digest() -> str:
 
 
 def internal(function: Function) -> Function:
-    """``function`` for the calls of other loops alone: Python cannot call what comes out.
-
-    Compiling the way in from Python would take longer than compiling a small loop.
-    """
+    """``function`` compiled for calls from other loops only; Python cannot call it."""
     from numba import njit
 
+    # The wrapper for calls from Python would take longer to compile than a small loop.
     hidden: Function = njit(function, nogil=True, no_cfunc_wrapper=True, no_cpython_wrapper=True)
     return hidden
 
 
 def inlined(function: Function) -> Function:
-    """``function`` for use inside compiled loops, pasted into them before they compile.
-
-    Worth it for small functions that take arrays: a call counts references to each of them.
-    """
+    """``function`` pasted into the compiled loops that call it, before they compile."""
     from numba import njit
 
+    # A call counts references to each array argument, which small functions cannot afford.
     pasted: Function = njit(function, inline="always")
     return pasted

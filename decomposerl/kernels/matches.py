@@ -1,16 +1,10 @@
-"""What a duplicate or leak search answers, whichever engine ran it.
+"""What a duplicate or leak search returns, and the exact reading of a threshold."""
 
-Takes nothing, gives ``Matches``, ``Pairs`` with the greedy over them, and the exact reading
-of a threshold as a fraction.
-
-Left out deliberately: the searches (``set_join``, ``minhash_join``, ``cosine_filter``).
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 LARGEST_DENOMINATOR = 1_000_000
@@ -21,7 +15,7 @@ class Matches:
     """Per row the row it was matched with and how similar the two are.
 
     ``matched`` is int64, shape (n,): -1 where the row has no match, else an index into the
-    rows searched (for a keep-first search: of an earlier, kept row). ``similarity`` is
+    rows searched (in a keep-first search: of an earlier, kept row). ``similarity`` is
     float64, shape (n,), 0 where there is no match. ``engine`` names the search that ran.
     """
 
@@ -31,23 +25,24 @@ class Matches:
 
     @classmethod
     def none(cls, rows: int, engine: str = "") -> "Matches":
-        """The answer in which no row has a match."""
+        """No row has a match."""
         return cls(np.full(rows, -1, np.int64), np.zeros(rows, np.float64), engine)
 
     @property
-    def found(self) -> NDArray[np.bool_]:
+    def is_matched(self) -> NDArray[np.bool_]:
         """Whether each row has a match, shape (n,)."""
         return self.matched >= 0
 
     def at_least(self, threshold: float) -> "Matches":
-        """The same without the matches whose similarity is below ``threshold``."""
-        near = self.found & (self.similarity >= threshold)
+        """Only the matches whose similarity is at least ``threshold``."""
+        near = self.is_matched & (self.similarity >= threshold)
         matched, similarity = np.where(near, self.matched, -1), np.where(near, self.similarity, 0.0)
         return Matches(matched, similarity, self.engine)
 
-    def of(self, names: Sequence[str]) -> list[str | None]:
-        """Per row the name of the row it was matched with; null where it has no match."""
-        return [names[row] if row >= 0 else None for row in self.matched.tolist()]
+    def matched_values(self, values: pl.Series) -> pl.Series:
+        """Per row the value of the row it was matched with; null where it has no match."""
+        rows = pl.Series(self.matched)
+        return values.gather(rows.set(rows < 0, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,28 +59,28 @@ class Pairs:
 
 
 def keep_first_of_pairs(rows: int, pairs: Pairs, threshold: float) -> Matches:
-    """The keep-first greedy over known pairs: what the search would answer at ``threshold``.
+    """The keep-first greedy over known pairs: what the search would return at ``threshold``.
 
     Exact for every threshold at or above the floor that the pairs were collected with. For
-    Jaccard, give ``float(exact_threshold(threshold))``: rounding keeps the order of unequal
-    fractions whose denominators are below 2**26, so floats decide as whole numbers do. A row
-    leaves iff an earlier KEPT row is near enough; it is matched to the most similar
-    one, ties to the lowest row.
+    Jaccard, pass ``float(exact_threshold(threshold))``. A row is removed iff an earlier KEPT
+    row is near enough; it is matched to the most similar one, ties to the lowest row.
     """
-    found = Matches.none(rows, pairs.engine)
+    # Floats decide as the fractions would: rounding keeps the order of unequal fractions whose
+    # denominators are below 2**26.
+    matches = Matches.none(rows, pairs.engine)
     near = np.flatnonzero(pairs.similarity >= threshold)
     order = near[np.lexsort((pairs.earlier[near], -pairs.similarity[near], pairs.later[near]))]
     columns = (pairs.earlier[order], pairs.later[order], pairs.similarity[order])
     for earlier, later, similarity in zip(*(column.tolist() for column in columns), strict=True):
-        if found.matched[earlier] < 0 and found.matched[later] < 0:
-            found.matched[later], found.similarity[later] = earlier, similarity
-    return found
+        if matches.matched[earlier] < 0 and matches.matched[later] < 0:
+            matches.matched[later], matches.similarity[later] = earlier, similarity
+    return matches
 
 
 def exact_threshold(threshold: float) -> Fraction:
-    """The fraction a person means by ``threshold``: 0.7 is 7/10, not the binary nearby.
+    """The fraction that ``threshold`` is written as: 0.7 is 7/10, not the nearest binary number.
 
-    Six decimals are read exactly. Comparing sizes of sets with it needs integers alone.
+    Six decimals are exact. Sizes of sets can then be compared in integers.
 
     Raises:
         ValueError: the threshold is not in (0, 1].
@@ -96,12 +91,13 @@ def exact_threshold(threshold: float) -> Fraction:
     return max(fraction, Fraction(1, LARGEST_DENOMINATOR))
 
 
-def least_shared(largest: int, threshold: float) -> NDArray[np.int32]:
-    """Fewest shared elements that reach a Jaccard, per sum of the sizes of two sets.
+def min_shared(largest: int, threshold: float) -> NDArray[np.int32]:
+    """Fewest shared elements that reach the Jaccard ``threshold``, per sum of two sets' sizes.
 
     Shape (2 * largest + 1,) where no set has more than ``largest`` elements.
     """
     exact = exact_threshold(threshold)
     both = exact.numerator + exact.denominator
+    # shared / (sum - shared) >= p / q  <=>  shared >= sum * p / (p + q), rounded up.
     needed = -(-np.arange(2 * largest + 1) * exact.numerator // both)
     return needed.astype(np.int32)

@@ -1,11 +1,8 @@
-"""Lexical duplicates by MinHash LSH: the paper's method, plain or verified.
+"""Lexical duplicates by MinHash LSH, the paper's method, plain or verified.
 
-Takes texts, gives ``Matches`` with the same meaning as ``set_join``. *Plain*
-takes the index's word for it: it misses pairs near the threshold and invents others.
-*Verified* asks a more generous index for candidates and decides each by exact Jaccard; it
-can miss a pair, never invent one.
-
-Left out deliberately: choosing between these and the exact join (``set_join``).
+*Plain* trusts the index: it misses pairs near the threshold and reports others below it.
+*Verified* takes candidates from a more generous index and decides each by exact Jaccard: it
+can miss a pair but never reports a wrong one.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,25 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.kernels.matches import Matches, exact_threshold, least_shared
+from decomposerl.kernels.matches import Matches, exact_threshold, min_shared
 from decomposerl.kernels.threads import Team
-from decomposerl.kernels.word_sets import PackedSets, Shingle, packed, shingle_sets, word_sets
+from decomposerl.kernels.word_sets import PackedSets, Shingle, shingle_sets, word_sets
 
-SEED = 1
+SEED = 1  # of the permutations: the same claims always give the same candidates
 WANTED_RECALL = 0.99
 ROWS_A_TASK = 16_384
-BUCKET_ROWS = 64
+BUCKET_ROWS = 64  # more would make a template with many claims quadratic
 Similarity = Callable[[int, int], float]
 
 
 def minhash_duplicates(
     texts: Sequence[str], threshold: float, num_perm: int = 128, *, shingle: Shingle = "word"
 ) -> Matches:
-    """Keep-first duplicates on the raw answers of datasketch's ``MinHashLSH``.
+    """Keep-first duplicates by the raw answers of datasketch's ``MinHashLSH``.
 
-    ``threshold`` is a Jaccard in (0..1]; the index chooses its own bands for it. A row for
-    which the index names any kept row is removed; ``similarity`` is the estimated Jaccard
-    from ``num_perm`` permutations and may lie below the threshold.
+    ``threshold`` is a Jaccard in (0..1]; the index chooses its bands for it. A row is removed
+    if the index returns any kept row; ``similarity`` is the Jaccard estimated from
+    ``num_perm`` permutations and may be below the threshold.
     """
     exact_threshold(threshold)
     signatures = _signatures(_sets(texts, shingle), num_perm)
@@ -41,31 +38,15 @@ def minhash_duplicates(
     return _keep_first(index, signatures, lambda i, j: signatures[i].jaccard(signatures[j]), engine)
 
 
-def verified_minhash_duplicates(
-    texts: Sequence[str],
-    threshold: float,
-    num_perm: int = 128,
-    *,
-    shingle: Shingle = "word",
-    threads: int = 0,
-) -> Matches:
-    """Keep-first duplicates among MinHash candidates, each confirmed by exact Jaccard.
-
-    A pair exactly at ``threshold`` is a candidate with probability of at least 0.99 (where
-    ``num_perm`` allows it), a nearer one with more, as long as no bucket is crowded: of the
-    rows in a bucket the first 64 kept ones are compared. No row is removed that is not near
-    the kept row it names.
-    """
-    exact_threshold(threshold)
-    return verified_duplicates(
-        packed(texts, shingle, threads), threshold, num_perm, shingle, threads
-    )
-
-
 def verified_duplicates(
     sets: PackedSets, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
-    """``verified_minhash_duplicates`` for rows that are sets already."""
+    """Keep-first duplicates among MinHash candidates, each confirmed by exact Jaccard.
+
+    A pair exactly at ``threshold`` is a candidate with a probability of at least 0.99 (where
+    ``num_perm`` allows it), a nearer one with more, unless its bucket is crowded: only the
+    first 64 kept rows of a bucket are compared. No row is removed without a near kept row.
+    """
     return _verified(sets, 0, threshold, num_perm, shingle, threads)
 
 
@@ -77,51 +58,38 @@ def minhash_matches(
     *,
     shingle: Shingle = "word",
 ) -> Matches:
-    """Per left text the right text that datasketch's index names as the nearest, if any."""
+    """Per left text the nearest of the right texts that datasketch's index returns."""
     exact_threshold(threshold)
     signatures = _signatures(_sets([*right, *left], shingle), num_perm)
     index, engine = _plain_index(threshold, num_perm, shingle)
     for row, signature in enumerate(signatures[: len(right)]):
         index.insert(row, signature)
-    found = Matches.none(len(left), engine)
+    matches = Matches.none(len(left), engine)
     for row, signature in enumerate(signatures[len(right) :]):
         near = [(-signature.jaccard(signatures[i]), i) for i in index.query(signature)]
         if near:
-            score, found.matched[row] = min(near)
-            found.similarity[row] = -score
-    return found
-
-
-def verified_minhash_matches(  # noqa: PLR0913 - each is a setting of the stage
-    left: Sequence[str],
-    right: Sequence[str],
-    threshold: float,
-    num_perm: int = 128,
-    *,
-    shingle: Shingle = "word",
-    threads: int = 0,
-) -> Matches:
-    """Per left text the nearest right text among MinHash candidates, confirmed exactly."""
-    exact_threshold(threshold)
-    sets = packed([*right, *left], shingle, threads)
-    return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
+            score, matches.matched[row] = min(near)
+            matches.similarity[row] = -score
+    return matches
 
 
 def verified_matches(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     sets: PackedSets, rights: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
-    """``verified_minhash_matches`` for rows that are sets already, the right ones first."""
+    """Per left row the nearest of the first ``rights`` rows among its MinHash candidates.
+
+    Each candidate is confirmed by exact Jaccard.
+    """
     if not rights:
-        found = Matches.none(len(sets.sizes), _verified_name(threshold, num_perm, shingle))
-    else:
-        found = _verified(sets, rights, threshold, num_perm, shingle, threads)
-    return Matches(found.matched[rights:], found.similarity[rights:], found.engine)
+        return Matches.none(len(sets.sizes), _verified_name(threshold, num_perm, shingle))
+    both = _verified(sets, rights, threshold, num_perm, shingle, threads)
+    return Matches(both.matched[rights:], both.similarity[rights:], both.engine)
 
 
 def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     sets: PackedSets, indexed: int, threshold: float, num_perm: int, shingle: Shingle, threads: int
 ) -> Matches:
-    """Each row with the first ``indexed`` rows, or with the rows kept before it where 0."""
+    """Match each row with the first ``indexed`` rows, or, if 0, with the rows kept before it."""
     from decomposerl.kernels.minhash_loops import match_in_buckets
     from decomposerl.kernels.set_join_loops import sign
 
@@ -134,9 +102,9 @@ def _verified(  # noqa: PLR0913, PLR0917 - each is a setting of the stage
     firsts = _share_numbers(buckets)
     signatures = np.zeros(len(sets.sizes), np.uint64)
     sign(sets.tokens, sets.starts, signatures)
-    prefixes = np.zeros(len(sets.sizes), np.int32)  # buckets take their place
+    prefixes = np.zeros(len(sets.sizes), np.int32)  # unused: buckets give the candidates
     joined = (sets.tokens, sets.starts, prefixes, signatures)
-    least_of = least_shared(int(sets.sizes.max()), threshold)
+    least_of = min_shared(int(sets.sizes.max()), threshold)
     matched, shared, united = match_in_buckets(joined, buckets, firsts, least_of, indexed)
     return Matches(matched, shared / united, engine)
 
@@ -172,7 +140,7 @@ def _band_keys(sets: PackedSets, bands: int, rows: int, team: Team) -> NDArray[n
             sets.tokens,
             sets.starts[start : start + ROWS_A_TASK + 1],
             sets.hashes,
-            (factors | np.uint64(1), terms),
+            (factors | np.uint64(1), terms),  # an odd factor permutes the 64-bit numbers
             keys[:, start : start + ROWS_A_TASK],
         )
         for start in range(0, len(sets.sizes), ROWS_A_TASK)
@@ -181,7 +149,7 @@ def _band_keys(sets: PackedSets, bands: int, rows: int, team: Team) -> NDArray[n
 
 
 def _numbered(keys: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """Per row the number of its bucket within one band, -1 where it is alone in it."""
+    """Per row the number of its bucket within one band, -1 if the row is alone in it."""
     _, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
     shared = counts > 1
     numbers = np.where(shared, np.cumsum(shared) - 1, -1).astype(np.int32)
@@ -189,9 +157,9 @@ def _numbered(keys: NDArray[np.uint32]) -> NDArray[np.int32]:
 
 
 def _share_numbers(buckets: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Number the buckets of all bands in one run, in place; gives where each one's rows start.
+    """Number the buckets of all bands in sequence, in place; returns where each one's rows start.
 
-    A bucket has places for all its rows, at most ``BUCKET_ROWS``.
+    A bucket has room for its rows, at most ``BUCKET_ROWS``.
     """
     sizes = [np.empty(0, np.int64)]
     used = 0
@@ -229,12 +197,12 @@ def _keep_first(
     similarity: Similarity,
     engine: str,
 ) -> Matches:
-    found = Matches.none(len(signatures), engine)
+    matches = Matches.none(len(signatures), engine)
     for row, signature in enumerate(signatures):
         scored = [(-similarity(row, kept), kept) for kept in index.query(signature)]
         if scored:
-            score, found.matched[row] = min(scored)
-            found.similarity[row] = -score
+            score, matches.matched[row] = min(scored)
+            matches.similarity[row] = -score
         else:
             index.insert(row, signature)
-    return found
+    return matches

@@ -1,9 +1,4 @@
-"""The compiled loops of ``minhash_join``: band keys, and verified matches within buckets.
-
-Takes and gives arrays alone.
-
-Left out deliberately: how many bands there are, and everything about texts.
-"""
+"""Compiled loops of ``minhash_join``: band keys, and verified matches within buckets."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +11,8 @@ Keys = NDArray[np.uint32]
 _MIX, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
-def _band_keys(
+@compiled
+def band_keys(
     tokens: Tokens,
     starts: Ints,
     hashes: Hashes,
@@ -25,17 +21,19 @@ def _band_keys(
 ) -> None:
     """Fill ``keys`` (bands, rows): per row and band a hash of that band's minima.
 
-    A permutation is multiply-add-shift of an element's hash; ``permutations`` holds the
-    odd factors and the terms, rows of a band after another.
+    ``permutations`` holds the odd factors and the terms of a multiply-add-shift of an
+    element's hash, band by band.
     """
     factors, terms = permutations
     bands = keys.shape[0]
     minima, per_band = np.empty(factors.size, np.uint64), factors.size // bands
     for row in range(starts.size - 1):
         minima[:] = np.uint64(0xFFFFFFFFFFFFFFFF)
-        for place in range(starts[row], starts[row + 1]):
-            element = hashes[tokens[place]]
+        for index in range(starts[row], starts[row + 1]):
+            element = hashes[tokens[index]]
             for number in range(factors.size):
+                # Overflow is the modulo. The low bits of such a product are poor, so the minima
+                # below contribute their upper half only.
                 minima[number] = min(minima[number], element * factors[number] + terms[number])
         for band in range(bands):
             state = np.uint64(band)
@@ -45,10 +43,8 @@ def _band_keys(
             keys[band, row] = np.uint32(state >> _HALF)
 
 
-band_keys = compiled(_band_keys)
-
-
-def _best_of_bucket(
+@compiled
+def best_of_bucket(
     sets: Sets,
     row: int,
     members: Tokens,
@@ -60,7 +56,7 @@ def _best_of_bucket(
     tokens, starts, _, signatures = sets
     start, end, (matched, best_shared, best_united) = starts[row], starts[row + 1], best
     for other in members:
-        if seen[other] == row:
+        if seen[other] == row:  # they also met in the bucket of an earlier band
             continue
         seen[other] = row
         other_start, other_end = starts[other], starts[other + 1]
@@ -76,20 +72,18 @@ def _best_of_bucket(
     return matched, best_shared, best_united
 
 
-best_of_bucket = compiled(_best_of_bucket)
-
-
-def _match_in_buckets(
+@compiled
+def match_in_buckets(
     sets: Sets, buckets: Tokens, firsts: Ints, least_of: Tokens, indexed: int
 ) -> tuple[Ints, Ints, Ints]:
     """Match rows with rows that share a bucket, each pair compared exactly.
 
-    Each row but the first ``indexed`` is matched with those; where ``indexed`` is 0, with
-    the unmatched rows before it, which is the keep-first greedy.
+    Rows from ``indexed`` on are matched with the rows before; if ``indexed`` is 0, each row
+    is matched with the unmatched rows before it, which is the keep-first greedy.
 
-    ``buckets`` (bands, rows) numbers each row's bucket, -1 where it is alone in it;
-    ``firsts`` says where a bucket's places for kept rows start. A bucket without a place
-    left takes no further row. Gives matched, shared and united as the exact join does.
+    ``buckets`` (bands, rows) numbers each row's bucket, -1 if the row is alone in it;
+    ``firsts`` holds where a bucket's kept rows start. A full bucket takes no further row.
+    Returns matched, shared and united as the exact join does.
     """
     rows = buckets.shape[1]
     members, taken = np.empty(firsts[-1], np.int32), np.zeros(firsts.size, np.int32)
@@ -109,6 +103,3 @@ def _match_in_buckets(
                 members[firsts[bucket] + taken[bucket]] = row
                 taken[bucket] += 1
     return matched, shared, united
-
-
-match_in_buckets = compiled(_match_in_buckets)

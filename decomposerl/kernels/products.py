@@ -1,22 +1,15 @@
-"""Products of unit rows in low precision, each with a bound on how far it is off.
+"""Products of unit rows in low precision, each with a proved bound on its error.
 
-Takes vectors (float32, one a row) and their squared lengths, gives for two slices of rows
-every pair whose cosine may reach a threshold. A unit row is x = h + e + t: its first
-numbers as the engine rounds them, what that rounding lost, and the numbers left out. By
-Cauchy and Schwarz, and because 2ab <= a^2 + b^2,
+A unit row is x = h + e + t: its first numbers as the engine rounds them, what that rounding
+lost, and the numbers left out. By Cauchy and Schwarz, and because 2ab <= a^2 + b^2,
 
     <x, y>  <=  <h, h'> + |e| + |e'| + |e||e'| + |t||t'|  <=  <h, h'> + error + error'
     with  error = |e| + |e|^2 / 2 + |t|^2 / 2,  measured row by row,
 
-and the product itself adds its own rounding (``Products.rounding``). A pair that is not
-given is certainly below the threshold; who asked decides the others exactly. So speed
-depends on the precision, on the numbers left out and on the machine; decisions never do.
-Half of the numbers tell most pairs below 0.7, a quarter most pairs below 0.9.
-
-``seconds`` times a trial (``engine_choice``).
-``is_sound`` tries the bound on hostile rows: some processors saturate whole-number sums.
-
-Left out deliberately: the engines that need torch (``torch_products``).
+and the product adds its own rounding (``Products.rounding``). A pair that is not returned is
+certainly below the threshold; the caller computes the others exactly. So the precision and
+the share of numbers change the speed, never a decision: half of the numbers rule out most
+pairs below 0.7, a quarter most pairs below 0.9.
 """
 
 import threading
@@ -36,16 +29,16 @@ Result = TypeVar("Result")
 Codes = Any  # an array, or a tensor on a device
 
 SINGLE = 2.0**-24  # half the distance of neighbouring numbers, relative
-GUARD = 4e-6  # the scan's own single-precision arithmetic, and the 12 decimals of a cosine
+GUARD = 4e-6  # for the single-precision arithmetic of the scan and the 12 decimals of a cosine
 HOSTILE_ROWS = 256
 LEAST_USED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Unit rows as a product takes them: their first numbers are about ``scales * codes``.
+    """Unit rows encoded for a product: their first numbers are about ``scales * codes``.
 
-    ``errors`` bound what that leaves of a cosine, a share a row; see the module.
+    ``errors`` is each row's share of the bound on the rest of a cosine; see the module.
     """
 
     codes: Codes
@@ -60,13 +53,13 @@ class Encoded:
 class Products:
     """Single precision by NumPy: the engine that every machine has.
 
-    ``block`` x ``tile`` rows is the product that suits one core. An engine is used by many
-    threads at once; each has its own working space.
+    ``block`` x ``tile`` rows is the product that suits one core. Threads may share an engine;
+    each has its own scratch space.
     """
 
     name = "f32"
     block, tile = 1_024, 512
-    clock = staticmethod(time.thread_time)  # a busy machine does not disturb it
+    clock = staticmethod(time.thread_time)  # not disturbed by other programs
 
     def __init__(self, share: float = 1.0) -> None:
         """``share`` of the numbers of a row are multiplied (0..1]."""
@@ -92,7 +85,7 @@ class Products:
         encode_f32((vectors, squares), into.codes.shape[1], into.scales, into.errors)
 
     def rounding(self, used: int) -> float:
-        """How far a product of ``used`` numbers may be off, whatever the order of sums."""
+        """Largest error of a product of ``used`` numbers, for any order of its sums."""
         return 1.01 * used * SINGLE
 
     def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
@@ -101,11 +94,11 @@ class Products:
         return np.matmul(left, right.T, out=out)
 
     def near(self, left: Encoded, right: Encoded, threshold: float) -> Hits:
-        """Places (left row, right row) whose cosine may reach ``threshold``, row by row.
+        """Left rows, right rows and upper bounds of the cosines that may reach ``threshold``.
 
-        Beside them the most that each cosine can be.
+        Rows are numbered within the two sides and come row by row.
         """
-        from decomposerl.kernels.cosine_loops import near
+        from decomposerl.kernels.cosine_loops import find_near
 
         products = self.multiply(left.codes, right.codes)
         shape = (products.size,)
@@ -116,11 +109,12 @@ class Products:
         )
         bounds = (threshold, self.rounding(left.codes.shape[1]) + GUARD)
         scaled = (left.scales, left.errors), (right.scales, right.errors)
-        count = near(products, scaled, bounds, hits)
+        count = find_near(products, scaled, bounds, hits)
         return hits[0][:count].copy(), hits[1][:count].copy(), hits[2][:count].copy()
 
     def space(self, use: str, shape: tuple[int, ...], kind: type) -> NDArray[Any]:
         """This thread's array for one use, kept from product to product."""
+        # Allocating it each time would have the system clear the pages of every tile.
         needed = int(np.prod(shape))
         kept: NDArray[Any] | None = getattr(self._space, use, None)
         if kept is None or kept.size < needed:
@@ -133,14 +127,15 @@ class Products:
 
 
 def seconds(engine: Products, task: Callable[[], Result]) -> tuple[Result, float]:
-    """What ``task`` gives and the seconds it took by the engine's clock."""
+    """The result of ``task`` and the seconds it took by the engine's clock."""
     start = engine.clock()
     result = task()
     return result, engine.clock() - start
 
 
 def is_sound(engine: Products, dimensions: int) -> bool:
-    """Whether no product of hostile rows is further off than its bound says."""
+    """Whether no product of hostile rows exceeds its error bound."""
+    # Some processors saturate integer sums.
     from decomposerl.kernels.cosine_loops import squared_lengths
 
     vectors = hostile_rows(dimensions)
@@ -153,7 +148,7 @@ def is_sound(engine: Products, dimensions: int) -> bool:
         return False
     try:
         products = np.asarray(engine.multiply(coded.codes, coded.codes), np.float64)
-    except RuntimeError:  # how torch says that it has no such product here
+    except RuntimeError:  # torch has no such product here
         return False
     scales, errors = coded.scales.astype(np.float64), coded.errors.astype(np.float64)
     wide = vectors / np.sqrt(squares)[:, None]
@@ -164,8 +159,8 @@ def is_sound(engine: Products, dimensions: int) -> bool:
 def hostile_rows(dimensions: int) -> Floats:
     """Unit rows that a product in low precision is most likely to get wrong.
 
-    All numbers equally large with every kind of signs (whole-number sums at their limit),
-    one-hot rows, rows with a few huge numbers, ordinary rows.
+    All numbers equally large with various signs (integer sums at their limit), one-hot rows,
+    rows with a few huge numbers, ordinary rows.
     """
     generator = np.random.default_rng(0)
     quarter = HOSTILE_ROWS // 4

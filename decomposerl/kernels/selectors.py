@@ -1,10 +1,7 @@
 """The selectors behind one function: facility location and what it is compared with.
 
-Takes unit vectors and a number of rows to pick, gives a ``Selection``. Every method
-reports the same f(S), so that they can be compared on equal terms (paper, appendix
+Every method reports the same f(S), so that they can be compared (paper, appendix
 "Selector Comparison").
-
-Left out deliberately: where cells, quotas and labels come from (``funnel/selection.py``).
 """
 
 import warnings
@@ -46,19 +43,6 @@ class Selection:
     cover: Floats
 
 
-def select(
-    vectors: Vectors, k: int, method: Method, seed: int = 42, *, threads: int = 0
-) -> Selection:
-    """Pick ``min(k, n)`` of the unit rows ``vectors``, shape (n, d).
-
-    ``k_means``: the nearest unused row to each of k centroids; ``farthest_point``: from row
-    0 on, always the row least similar to its nearest pick; ``random``: uniform. ``seed``
-    matters to ``k_means`` and ``random`` alone; ties go to the lowest index.
-    """
-    whole = [(np.arange(len(vectors)), k)]
-    return select_each(vectors, whole, method, seed, threads=threads)[0]
-
-
 def select_each(
     vectors: Vectors,
     cells: Sequence[tuple[Rows, int]],
@@ -67,14 +51,19 @@ def select_each(
     *,
     threads: int = 0,
 ) -> list[Selection]:
-    """``select`` within each cell ``(rows, k)``, several cells at a time.
+    """Pick ``min(k, n)`` of the unit rows ``vectors[rows]`` in each cell ``(rows, k)``.
 
-    Picks are places in ``rows``. Neither the cells beside it nor the number of threads
-    changes a cell's selection.
+    ``k_means``: the nearest unused row to each of k centroids; ``farthest_point``: row 0,
+    then always the row least similar to its nearest pick; ``random``: uniform. ``seed``
+    affects ``k_means`` and ``random`` only; ties go to the lowest index.
+
+    Picks index ``rows``. A cell's selection depends neither on the other cells nor on the
+    number of threads.
     """
     if method == "facility_location":
         greedies = facility_locations(vectors, cells, threads=threads)
         return [_selection(g.picks, g.gains, g.evaluations, g.cover) for g in greedies]
+    # The longest task first, so that it does not end alone after all others.
     largest_first = sorted(range(len(cells)), key=lambda cell: -len(cells[cell][0]))
     tasks = [partial(_select_one, vectors, *cells[cell], method, seed) for cell in largest_first]
     with Team(threads) as team, warnings.catch_warnings():
@@ -109,6 +98,7 @@ def _k_means(vectors: Vectors, k: int, seed: int) -> Rows:
         return np.arange(k)
     unused = np.ones(len(vectors), np.bool_)
     picks: list[int] = []
+    # Nearest by Euclidean distance: |x - c|^2 = |x|^2 - 2 x.c + |c|^2, and |c| is constant.
     half_squares = (vectors**2).sum(axis=1) / 2
     for centre in _centres(vectors, min(k, len(np.unique(vectors, axis=0))), seed):
         closeness = np.where(unused, vectors @ centre - half_squares, -np.inf)
@@ -122,8 +112,8 @@ def _centres(vectors: Vectors, clusters: int, seed: int) -> Vectors:
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
-    # The team's limit does not reach OpenMP in its own threads, and an OpenMP team that spins
-    # beside a busy core is many times slower than one thread.
+    # The thread limit of a team does not reach OpenMP inside its worker threads, and OpenMP
+    # threads that spin next to a busy core are many times slower than one thread.
     with threadpool_limits(1, user_api="openmp"):
         fitted = KMeans(clusters, n_init=1, random_state=seed).fit(vectors)
     centres: Vectors = fitted.cluster_centers_
@@ -133,8 +123,9 @@ def _centres(vectors: Vectors, clusters: int, seed: int) -> Vectors:
 def _farthest_point(vectors: Vectors, k: int) -> Rows:
     picks = np.empty(k, np.int64)
     nearest = np.full(len(vectors), -np.inf, np.float32)
-    for place in range(k):
-        picks[place] = 0 if place == 0 else int(np.argmin(nearest))
-        nearest = np.maximum(nearest, vectors @ vectors[picks[place]])
-        nearest[picks[: place + 1]] = np.inf
+    for rank in range(k):
+        picks[rank] = 0 if rank == 0 else int(np.argmin(nearest))
+        nearest = np.maximum(nearest, vectors @ vectors[picks[rank]])
+        # Rounding may leave a pick's similarity to itself below that of another row.
+        nearest[picks[: rank + 1]] = np.inf
     return picks

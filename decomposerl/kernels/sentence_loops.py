@@ -1,15 +1,11 @@
-"""The compiled loops that find where sentences end in a spelled text.
+"""Compiled loops that find where sentences end in a decoded text.
 
-Take and give arrays alone; imported by other loops. They decide as ``text_scan.sentences``
-does, which is the readable definition.
-
-Left out deliberately: words.
+They decide as ``text_scan.sentences``, the readable definition, does.
 """
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from decomposerl.kernels.code_points import (
     BREAK,
@@ -22,16 +18,16 @@ from decomposerl.kernels.code_points import (
     TERMINATOR,
     UPPER,
     WORD,
+    Codes,
+    Ints,
+    Kinds,
 )
 from decomposerl.kernels.jit import internal
 
-MOST_LETTERS = 7  # of an abbreviation, packed into one integer
+MOST_LETTERS = 7  # of an abbreviation: they are packed into one integer, with a bit to spare
 BEFORE_DIGIT = 1
-BEGIN: Any = np.int64(0)  # a plain 0 would be compiled as a literal, once more
+BEGIN: Any = np.int64(0)  # for a literal 0 the callees would be compiled a second time
 
-Kinds = NDArray[np.uint16]
-Codes = NDArray[np.int32]
-Ints = NDArray[np.int64]
 _STOP, _HYPHEN, _LOW_LINE = ord("."), ord("-"), ord("_")
 _BEYOND_ASCII = 0x80
 
@@ -49,49 +45,49 @@ def is_marker(kinds: Kinds, codes: Codes, start: int, stop: int) -> bool:
 
 
 @internal
-def is_dotted(kinds: Kinds, codes: Codes, place: int, stop: int) -> bool:
+def is_dotted(kinds: Kinds, codes: Codes, position: int, stop: int) -> bool:
     """Whether letters with full stops between them, such as U.S or J.-P, end at ``stop``."""
-    while kinds[place] & WORD and not kinds[place] & DECIMAL and codes[place] != _LOW_LINE:
-        place += 1
-        if place == stop:
+    while kinds[position] & WORD and not kinds[position] & DECIMAL and codes[position] != _LOW_LINE:
+        position += 1
+        if position == stop:
             return True
-        if codes[place] != _STOP:
+        if codes[position] != _STOP:
             return False
-        place += 1
-        if codes[place] == _HYPHEN:
-            place += 1
+        position += 1
+        if codes[position] == _HYPHEN:
+            position += 1
     return False
 
 
 @internal
-def packed(codes: Codes, start: int, stop: int) -> int:
-    """The letters in one integer; 0 where they are many or not all ASCII."""
+def pack_letters(codes: Codes, start: int, stop: int) -> int:
+    """The letters as one integer; 0 where they are too many or not all ASCII."""
     if stop - start > MOST_LETTERS:
         return 0
     value = 0
-    for place in range(start, stop):
-        if codes[place] >= _BEYOND_ASCII:
+    for position in range(start, stop):
+        if codes[position] >= _BEYOND_ASCII:
             return 0
-        value = value << 8 | codes[place]
+        value = value << 8 | codes[position]
     return value
 
 
 @internal
 def holds(numbers: Ints, number: int) -> bool:
-    """Whether ``number`` is one of a few."""
-    found = False
-    for known in numbers:
-        found |= bool(known == number)
-    return found
+    """Whether ``number`` is among ``numbers``."""
+    is_known = False
+    for known in numbers:  # a vector instruction compares several; leaving early would not
+        is_known |= bool(known == number)
+    return is_known
 
 
 @internal
-def begins(kinds: Kinds, place: int) -> int:
-    """How a sentence begins at ``place``: UPPER, DIGIT or QUOTE kinds, 0 where none can."""
-    kind = first = kinds[place]
+def begins(kinds: Kinds, position: int) -> int:
+    """Which of the kinds UPPER, DIGIT and QUOTE begin a sentence at ``position``; 0 where none."""
+    kind = first = kinds[position]
     if kind & OPENING:
-        first = kinds[place + 1]
-        if first & OPENING:
+        first = kinds[position + 1]
+        if first & OPENING:  # only one opening sign is looked through, as in the definition
             first = 0
     return int(first & (UPPER | DIGIT) | kind & QUOTE)
 
@@ -100,9 +96,9 @@ def begins(kinds: Kinds, place: int) -> int:
 def is_end(
     kinds: Kinds, codes: Codes, start: int, marks: tuple[int, int, int], short: Ints
 ) -> bool:
-    """Whether the sentence that starts at ``start`` ends with its marks.
+    """Whether the sentence that starts at ``start`` ends with its closing marks.
 
-    These are told by their first place, their end, and where the line goes on after them.
+    ``marks``: their first position, their end, and where the line continues after them.
     """
     stop, closed, following = marks
     beginning = begins(kinds, following)
@@ -120,46 +116,47 @@ def is_end(
         token -= 1
     while kinds[token] & OPENING:
         token += 1
-    letters = packed(codes, token, end)
+    # Compared as integers: numba is slow to compile strings and sets, and slow to compare them.
+    letters = pack_letters(codes, token, end)
     if is_dotted(kinds, codes, token, end) or holds(short, letters << 1):
         return False
     return not (beginning & DIGIT and holds(short, letters << 1 | BEFORE_DIGIT))
 
 
 @internal
-def after_signs(kinds: Kinds, place: int) -> tuple[int, int]:
-    """Where a run of terminators and closing signs ends, and where its line goes on."""
-    while kinds[place] & TERMINATOR:
-        place += 1
-    while kinds[place] & CLOSER:
-        place += 1
-    closed = place
-    while kinds[place] & (SPACE | BREAK) == SPACE:
-        place += 1
-    return closed, place
+def after_signs(kinds: Kinds, position: int) -> tuple[int, int]:
+    """Where a run of terminators and closing signs ends, and where its line continues."""
+    while kinds[position] & TERMINATOR:
+        position += 1
+    while kinds[position] & CLOSER:
+        position += 1
+    closed = position
+    while kinds[position] & (SPACE | BREAK) == SPACE:
+        position += 1
+    return closed, position
 
 
 @internal
 def find_sentences(kinds: Kinds, codes: Codes, length: int, short: Ints, sentences: Ints) -> int:
-    """Fill ``sentences`` with the places where they end; gives their number.
+    """Fill ``sentences`` with the positions where they end; returns their number.
 
-    ``short`` are the abbreviations, packed and shifted left by one; the lowest bit says that
-    a word is one before a digit only.
+    ``short`` holds the abbreviations as ``pack_letters`` gives them, shifted left by one; the
+    lowest bit marks those that are abbreviations only before a digit.
     """
-    count = place = 0
+    count = position = 0
     start = BEGIN
     while start < length:
         if kinds[start] & SPACE:  # between two sentences
-            place = start = start + 1
+            position = start = start + 1
             continue
-        while not kinds[place] & (TERMINATOR | BREAK):
-            place += 1
+        while not kinds[position] & (TERMINATOR | BREAK):
+            position += 1
         ended = True
-        if kinds[place] & TERMINATOR:
-            stop = place
-            closed, place = after_signs(kinds, stop)
-            ended = is_end(kinds, codes, start, (stop, closed, place), short)
+        if kinds[position] & TERMINATOR:
+            stop = position
+            closed, position = after_signs(kinds, stop)
+            ended = is_end(kinds, codes, start, (stop, closed, position), short)
         if ended:
-            sentences[count] = place
-            count, start = count + 1, place
+            sentences[count] = position
+            count, start = count + 1, position
     return count

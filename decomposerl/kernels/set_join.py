@@ -1,51 +1,46 @@
-"""Exact set-similarity joins: who duplicates whom by Jaccard of words or shingles.
+"""Set-similarity joins: duplicates and matches by Jaccard of words or shingles.
 
-Takes texts, gives ``Matches`` or ``Pairs``. Exact: a prefix filter (two sets that reach the
-threshold share one of their rarest elements) chooses candidates, bounds on what they can
-share throw most of them out, an integer comparison decides. Only kept rows are indexed, so
-many copies of one text cost no more than one comparison each. Memory grows with the number
-of elements, not of pairs.
-
-Where common elements make too many candidates (``candidate_budget``), the keep-first form
-takes its candidates from MinHash instead and still decides each exactly; ``Matches.engine``
-says which of the two ran.
-
-Left out deliberately: how texts become sets (``word_sets``). The loops are compiled on
-first use (``set_join_loops``).
+The join is exact. A prefix filter chooses candidates (two sets that reach the threshold share
+one of their rarest elements), bounds on what they can share discard most of them, and an
+integer comparison decides. Memory grows with the number of elements, not of pairs. Above
+``candidate_budget``, MinHash proposes the candidates; ``Matches.engine`` names what ran.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
-from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, least_shared
-from decomposerl.kernels.minhash_join import verified_duplicates, verified_matches
+from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, min_shared
+from decomposerl.kernels.minhash_join import (
+    minhash_duplicates,
+    minhash_matches,
+    verified_duplicates,
+    verified_matches,
+)
 from decomposerl.kernels.threads import Team
-from decomposerl.kernels.word_sets import PackedSets, Shingle, packed
+from decomposerl.kernels.word_sets import PackedSets, Shingle, pack_sets
+
+if TYPE_CHECKING:
+    from decomposerl.kernels.set_join_loops import Index, Sets
+
+LexicalEngine = Literal["auto", "exact", "minhash_verified", "minhash"]
 
 MOST_PAIRS = 50_000_000
 ROWS_A_BLOCK, PARTS_OF_A_BLOCK = 8_192, 8
 _ODD, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
-Index = tuple[
-    NDArray[np.int64],
-    NDArray[np.int32],
-    NDArray[np.int32],
-    NDArray[np.int32],
-    NDArray[np.int32],
-    NDArray[np.uint64],
-]
-JoinSets = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]
 
 
 def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
     texts: Sequence[str],
     threshold: float,
     *,
+    engine: LexicalEngine = "auto",
     shingle: Shingle = "word",
     candidate_budget: int | None = None,
     num_perm: int = 128,
@@ -53,16 +48,20 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
 ) -> Matches:
     """Greedy duplicates in input order: a row is removed iff an earlier KEPT row is near.
 
-    Near means Jaccard of the sets >= ``threshold`` (0..1]; a removed row removes nobody. A
+    Near means Jaccard of the sets >= ``threshold`` (0..1]; a removed row removes no other. A
     removed row is matched to the kept row with the highest Jaccard, ties to the lowest
     index (paper, "Deduplication and Decontamination").
 
-    Above ``candidate_budget`` estimated candidate pairs (None: no limit) the candidates
-    come from MinHash with ``num_perm`` permutations, which may miss some pairs.
+    ``auto`` is the exact join up to ``candidate_budget`` estimated candidate pairs (None: no
+    limit). Above, it is ``minhash_verified``: candidates from MinHash with ``num_perm``
+    permutations, each decided exactly, which may miss some pairs. ``minhash`` is plain LSH.
     """
     exact_threshold(threshold)
-    sets = packed(texts, shingle, threads)
-    if _too_many(sets, threshold, candidate_budget):
+    if engine == "minhash":
+        return minhash_duplicates(texts, threshold, num_perm, shingle=shingle)
+    sets = pack_sets(texts, shingle, threads)
+    over_budget = engine == "auto" and _over_budget(sets, threshold, candidate_budget)
+    if over_budget or engine == "minhash_verified":
         return verified_duplicates(sets, threshold, num_perm, shingle, threads)
     with Team(threads if len(texts) > ROWS_A_BLOCK else 1) as team:
         return _keep_first(_prepared(sets, threshold), _name(shingle), team)
@@ -71,22 +70,24 @@ def keep_first_duplicates(  # noqa: PLR0913 - each is a setting of the stage
 def _keep_first(
     ready: "_Ready", engine: str, team: Team, rows_a_block: int = ROWS_A_BLOCK
 ) -> Matches:
-    """Block by block: all rows of a block against the index at once, then in row order."""
+    """Block by block: all rows of a block against the index in parallel, then in row order."""
     from decomposerl.kernels.set_join_loops import match_rows
 
     rows, none = len(ready.sets[2]), np.zeros_like(ready.index[1])
     work = [(_unseen(rows), ready.least_of) for _ in range(PARTS_OF_A_BLOCK + 1)]
-    found = _nothing_found(rows)
+    best = _no_matches(rows)
     for start in range(0, rows, rows_a_block):
         stop = min(start + rows_a_block, rows)
         cuts = np.linspace(start, stop, PARTS_OF_A_BLOCK + 1).astype(int).tolist()
         team.run(
-            partial(match_rows, ready.sets, a, ready.index, none, own, (*found[:, a:b],), False)
+            partial(match_rows, ready.sets, a, ready.index, none, own, (*best[:, a:b],), False)
             for (a, b), own in zip(pairwise(cuts), work, strict=False)
         )
-        before, block = ready.index[1].copy(), (*found[:, start:stop],)
+        # Rows of one block may duplicate each other: one thread goes through them again and looks
+        # at what joined the index since. So the result is that of a single pass.
+        before, block = ready.index[1].copy(), (*best[:, start:stop],)
         match_rows(ready.sets, start, ready.index, before, work[-1], block, True)
-    matched, shared, united = found
+    matched, shared, united = best
     return Matches(matched, shared / united, engine)
 
 
@@ -95,6 +96,7 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
     right: Sequence[str],
     threshold: float,
     *,
+    engine: LexicalEngine = "auto",
     shingle: Shingle = "word",
     candidate_budget: int | None = None,
     num_perm: int = 128,
@@ -102,34 +104,47 @@ def cross_matches(  # noqa: PLR0913 - each is a setting of the stage
 ) -> Matches:
     """Per left text the right text with the highest Jaccard >= ``threshold``.
 
-    ``matched`` indexes ``right``; ties go to the lowest index. Above ``candidate_budget``
-    the candidates come from MinHash, as for ``keep_first_duplicates``.
+    ``matched`` indexes ``right``; ties go to the lowest index. Engines are those of
+    ``keep_first_duplicates``.
     """
+    exact_threshold(threshold)
+    if engine == "minhash":
+        return minhash_matches(left, right, threshold, num_perm, shingle=shingle)
+    if engine != "minhash_verified" and not (left and right):
+        return Matches.none(len(left), _name(shingle))
+    sets, budget = pack_sets([*right, *left], shingle, threads), candidate_budget
+    over_budget = (
+        engine == "auto"
+        and budget is not None
+        and (count_candidates_across(sets, threshold, len(right)) > budget)
+    )
+    if over_budget or engine == "minhash_verified":
+        return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
+    with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
+        return _best_across(_prepared(sets, threshold, len(right)), len(right), shingle, team)
+
+
+def _best_across(ready: "_Ready", rights: int, shingle: Shingle, team: Team) -> Matches:
+    """Each row from ``rights`` on against the index of the rows before."""
     from decomposerl.kernels.set_join_loops import match_rows
 
-    exact_threshold(threshold)
-    if not left or not right:
-        return Matches.none(len(left), _name(shingle))
-    sets, budget = packed([*right, *left], shingle, threads), candidate_budget
-    if budget is not None and candidates_across(sets, threshold, len(right)) > budget:
-        return verified_matches(sets, len(right), threshold, num_perm, shingle, threads)
-    ready = _prepared(sets, threshold, len(right))
-    found, none = _nothing_found(len(left)), np.zeros_like(ready.index[1])
-    every, work = np.full_like(none, len(right)), (_unseen(len(right)), ready.least_of)
-    match_rows(ready.sets, 0, ready.index, every, work, (*_nothing_found(len(right)),), True)
+    best = _no_matches(len(ready.sets[2]) - rights)
+    none = np.zeros_like(ready.index[1])
+    every, work = np.full_like(none, rights), (_unseen(rights), ready.least_of)
+    # With every posting skipped no right row finds a match, so all of them join the index.
+    match_rows(ready.sets, 0, ready.index, every, work, (*_no_matches(rights),), True)
 
     def match(first: int) -> None:
-        rows, start = found[:, first : first + ROWS_A_BLOCK], len(right) + first
-        work = _unseen(len(right)), ready.least_of
-        match_rows(ready.sets, start, ready.index, none, work, (*rows,), False)
+        rows = best[:, first : first + ROWS_A_BLOCK]
+        work = _unseen(rights), ready.least_of
+        match_rows(ready.sets, rights + first, ready.index, none, work, (*rows,), False)
 
-    with Team(threads if len(left) > ROWS_A_BLOCK else 1) as team:
-        team.run(partial(match, first) for first in range(0, len(left), ROWS_A_BLOCK))
-    matched, shared, united = found
+    team.run(partial(match, first) for first in range(0, best.shape[1], ROWS_A_BLOCK))
+    matched, shared, united = best
     return Matches(matched, shared / united, _name(shingle))
 
 
-def pairs_above(
+def jaccard_pairs(
     texts: Sequence[str],
     floor: float,
     *,
@@ -143,41 +158,41 @@ def pairs_above(
         ConfigError: there are more than ``most`` pairs.
     """
     exact_threshold(floor)
-    sets = packed(texts, shingle, threads)
-    count, found = _collected(sets, floor, 4 * len(texts))
+    sets = pack_sets(texts, shingle, threads)
+    count, columns = _collected(sets, floor, 4 * len(texts))
     if count > most:
         raise ConfigError(
             f"{count:,} pairs of claims have Jaccard {floor} or more, and {most:,} can be "
             "kept; raise pairs_floor"
         )
-    if count > found.shape[1]:  # now it is known how many there are
-        count, found = _collected(sets, floor, count)
-    earlier, later, shared, united = found[:, :count].astype(np.int64)
+    if count > columns.shape[1]:  # the room was a guess; now the number is known
+        count, columns = _collected(sets, floor, count)
+    earlier, later, shared, united = columns[:, :count].astype(np.int64)
     order = np.lexsort((earlier, later))
     return Pairs(earlier[order], later[order], shared[order] / united[order], _name(shingle))
 
 
 def _collected(sets: PackedSets, floor: float, room: int) -> tuple[int, NDArray[np.int32]]:
-    """How many pairs there are, and as many as there is room for, shape (4, room)."""
+    """The number of pairs, and as many of them as there is room for, shape (4, room)."""
     from decomposerl.kernels.set_join_loops import collect
 
-    ready, found = _prepared(sets, floor), np.empty((4, room), np.int32)
+    ready, columns = _prepared(sets, floor), np.empty((4, room), np.int32)
     seen = _unseen(len(sets.sizes))
-    return collect(ready.sets, ready.index, seen, ready.least_of, (*found,)), found
+    return collect(ready.sets, ready.index, seen, ready.least_of, (*columns,)), columns
 
 
-def candidates(sets: PackedSets, threshold: float) -> int:
-    """Most candidate pairs that the exact join can meet: per element, pairs of postings.
+def count_candidates(sets: PackedSets, threshold: float) -> int:
+    """Upper bound of the candidate pairs of the exact join: per element, pairs of postings.
 
     A pair that shares several rare elements is counted once for each, and a removed row is
-    counted though it is never indexed: an upper bound, found before anything is compared.
+    counted though it is never indexed.
     """
     postings = np.diff(_postings(sets, _prefixes(sets, threshold)))
     return int((postings * (postings - 1) // 2).sum())
 
 
-def candidates_of_kept(sets: PackedSets, threshold: float) -> int:
-    """``candidates`` where of equal rows the first alone is indexed, as the join does."""
+def count_candidates_of_kept(sets: PackedSets, threshold: float) -> int:
+    """``count_candidates`` if only the first of equal rows is indexed, as the join does."""
     prefixes = _prefixes(sets, threshold)
     every = np.diff(_postings(sets, prefixes))
     distinct = np.diff(_postings(sets, np.where(_first_of_equals(sets), prefixes, 0)))
@@ -185,15 +200,15 @@ def candidates_of_kept(sets: PackedSets, threshold: float) -> int:
     return int((distinct * (distinct - 1) // 2 + copies).sum())
 
 
-def _too_many(sets: PackedSets, threshold: float, budget: int | None) -> bool:
-    """Copies are told apart only where the quicker estimate is over the budget."""
-    if budget is None or candidates(sets, threshold) <= budget:
+def _over_budget(sets: PackedSets, threshold: float, budget: int | None) -> bool:
+    # Finding copies costs a pass over all rows, so the quicker estimate is tried first.
+    if budget is None or count_candidates(sets, threshold) <= budget:
         return False
-    return candidates_of_kept(sets, threshold) > budget
+    return count_candidates_of_kept(sets, threshold) > budget
 
 
-def candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
-    """Most candidate pairs of the rows from ``indexed`` on with those before."""
+def count_candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
+    """Upper bound of the candidate pairs of the rows from ``indexed`` on with those before."""
     prefixes = _prefixes(sets, threshold)
     before = np.arange(len(prefixes)) < indexed
     left, right = (np.diff(_postings(sets, np.where(s, prefixes, 0))) for s in (~before, before))
@@ -201,7 +216,9 @@ def candidates_across(sets: PackedSets, threshold: float, indexed: int) -> int:
 
 
 def _first_of_equals(sets: PackedSets) -> NDArray[np.bool_]:
-    """Whether a row is the first of its elements, told by 64 bits; each row has one or more."""
+    """Whether a row is the first with its elements; each row has one or more."""
+    # Compared by a 64-bit sum that does not depend on order. A collision would only make the
+    # estimate too low by one row; no decision depends on it.
     mixed = (sets.tokens.astype(np.uint64) + _ODD) * _ODD
     mixed ^= mixed >> _HALF
     first = np.zeros(len(sets.sizes), np.bool_)
@@ -215,15 +232,15 @@ def _name(shingle: Shingle) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """Sets with prefixes and signatures, an empty index for them, and what must be shared."""
+    """Sets with prefixes and signatures, an index with room for them, and ``min_shared``."""
 
-    sets: JoinSets
-    index: Index
+    sets: "Sets"
+    index: "Index"
     least_of: NDArray[np.int32]
 
 
 def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) -> _Ready:
-    """Ready to be joined; only the first rows (None: all) shall be indexed."""
+    """Ready to be joined; the index has room for the first ``indexed`` rows (None: all)."""
     from decomposerl.kernels.set_join_loops import sign
 
     prefixes = _prefixes(sets, threshold)
@@ -231,35 +248,38 @@ def _prepared(sets: PackedSets, threshold: float, indexed: int | None = None) ->
     sign(sets.tokens, sets.starts, signatures)
     joined = (sets.tokens, sets.starts, prefixes, signatures)
     index = _room_for(_postings(sets, prefixes[:indexed]))
-    return _Ready(joined, index, least_shared(int(sets.sizes.max(initial=0)), threshold))
+    return _Ready(joined, index, min_shared(int(sets.sizes.max(initial=0)), threshold))
 
 
-def _room_for(firsts: NDArray[np.int64]) -> Index:
-    """An index without rows; ``firsts`` says where each token's postings shall start."""
+def _room_for(firsts: NDArray[np.int64]) -> "Index":
+    """An empty index; each token's postings start at its entry of ``firsts``."""
     room = int(firsts[-1])
     owners, sizes, rests = (np.empty(room, np.int32) for _ in range(3))
     return firsts, np.zeros(len(firsts), np.int32), owners, sizes, rests, np.empty(room, np.uint64)
 
 
-def _nothing_found(rows: int) -> NDArray[np.int64]:
-    """Per row no match (-1), of no shared and one united element, shape (3, rows)."""
+def _no_matches(rows: int) -> NDArray[np.int64]:
+    """Per row no match (-1), no shared and one united element, shape (3, rows)."""
+    # One, so that a similarity without a match is 0 / 1 and no division by zero.
     return np.repeat(np.array([[-1], [0], [1]]), rows, axis=1)
 
 
 def _unseen(rows: int) -> NDArray[np.int32]:
-    """Working space of a loop: which row looked at each of these last."""
+    """Scratch space of a loop: which row was last compared with each row."""
     return np.full(rows, -1, np.int32)
 
 
 def _prefixes(sets: PackedSets, threshold: float) -> NDArray[np.int32]:
-    """How many of a row's rarest elements a near row must share one of, shape (n,)."""
+    """Length of each row's prefix, its rarest elements, shape (n,)."""
+    # A near row shares at least ``needed`` elements, so at most ``size - needed`` are missing:
+    # one of the first ``size - needed + 1`` must be among the shared ones.
     exact, sizes = exact_threshold(threshold), sets.sizes
     needed = (sizes * exact.numerator + exact.denominator - 1) // exact.denominator
     return (sizes - needed + 1).astype(np.int32)
 
 
 def _postings(sets: PackedSets, prefixes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Where each token's postings start if all rows with a prefix are indexed (tokens + 1,)."""
+    """Where each token's postings start if all prefixes are indexed, shape (tokens + 1,)."""
     from decomposerl.kernels.set_join_loops import count_postings
 
     counts = np.zeros(len(sets.hashes), np.int64)

@@ -1,13 +1,7 @@
-"""The compiled loops of ``set_join``; imported by it on first use, never at start-up.
+"""Compiled loops of ``set_join``; imported inside functions, never at start-up.
 
-Takes and gives arrays alone. Row i is the ascending run ``tokens[starts[i]:starts[i + 1]]``;
-the inverted index holds, per token, the rows whose prefix has it, in the order they joined.
-
-A pair is looked at no further once one of three bounds says that it cannot reach the
-threshold: the sizes; where the first shared token stands in both rows; and the bits of the
-two rows' signatures (a bit that only one row has is a token that only this row has).
-
-Left out deliberately: everything about texts.
+Row i is the ascending run ``tokens[starts[i]:starts[i + 1]]``. The inverted index holds, per
+token, the rows whose prefix has it, in the order in which they joined.
 """
 
 import numpy as np
@@ -18,18 +12,17 @@ from decomposerl.kernels.jit import compiled, inlined
 Ints = NDArray[np.int64]
 Tokens = NDArray[np.int32]
 Bits = NDArray[np.uint64]
-Flags = NDArray[np.bool_]
 Sets = tuple[Tokens, Ints, Tokens, Bits]
 """Tokens, where each row starts, how long its prefix is, its signature."""
 Index = tuple[Ints, Tokens, Tokens, Tokens, Tokens, Bits]
-"""Where a token's postings start and how many there are; per posting its row, the row's
-size, how many of the row's tokens stand at or after this one, and the row's signature."""
+"""Where a token's postings start and their number; per posting its row, the row's size, how
+many of the row's tokens are at or after this one, and the row's signature."""
 Best = tuple[int, int, int]
 """The matched row (-1: none), the shared and the united number of tokens."""
 Counts = tuple[Ints, Ints, Ints]
 """Per row the matched row (-1: none), the shared and the united number of tokens."""
 Work = tuple[Tokens, Tokens]
-"""Per indexed row which row looked at it last; fewest shared tokens per sum of two sizes."""
+"""Per indexed row the row it was last compared with; ``min_shared`` per sum of two sizes."""
 Quads = tuple[Tokens, Tokens, Tokens, Tokens]
 """Per pair the earlier row, the later, the shared and the united number of tokens."""
 
@@ -38,41 +31,38 @@ _FOURS, _BYTES = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _count_bits(bits: np.uint64) -> np.int64:
-    """Number of ones (the compiler knows this form as one instruction)."""
+@inlined
+def count_bits(bits: np.uint64) -> np.int64:
+    """Number of ones."""
+    # The compiler recognises this form and emits one instruction.
     bits -= (bits >> np.uint64(1)) & _ONES
     bits = (bits & _TWOS) + ((bits >> np.uint64(2)) & _TWOS)
     bits = (bits + (bits >> np.uint64(4))) & _FOURS
     return np.int64((bits * _BYTES) >> np.uint64(56))
 
 
-count_bits = inlined(_count_bits)
-
-
-def _sign(tokens: Tokens, starts: Ints, signatures: Bits) -> None:
-    """Fill in each row's signature: 64 bits, one set by each token."""
+@compiled
+def sign(tokens: Tokens, starts: Ints, signatures: Bits) -> None:
+    """Fill in each row's signature: 64 bits; each token sets one."""
     for row in range(starts.size - 1):
-        for place in range(starts[row], starts[row + 1]):
-            spread = np.uint64(tokens[place]) * _SPREAD
+        for position in range(starts[row], starts[row + 1]):
+            spread = np.uint64(tokens[position]) * _SPREAD
             signatures[row] |= np.uint64(1) << (spread >> np.uint64(58))
 
 
-sign = compiled(_sign)
-
-
-def _count_postings(tokens: Tokens, starts: Ints, prefixes: Tokens, counts: Ints) -> None:
+@compiled
+def count_postings(tokens: Tokens, starts: Ints, prefixes: Tokens, counts: Ints) -> None:
     """Add up, per token, the rows that have it in their prefix."""
     for row in range(prefixes.size):
-        for place in range(starts[row], starts[row] + prefixes[row]):
-            counts[tokens[place]] += 1
+        for position in range(starts[row], starts[row] + prefixes[row]):
+            counts[tokens[position]] += 1
 
 
-count_postings = compiled(_count_postings)
-
-
-def _count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least: int) -> int:
-    """Number of tokens that two ascending runs share; too small a number if under ``least``."""
+@inlined
+def count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least: int) -> int:
+    """Number of tokens that two ascending runs share; too small a number if below ``least``."""
     shared = 0
+    # No branch inside: which of two tokens is smaller is unpredictable.
     while i < i_end and j < j_end and shared + min(i_end - i, j_end - j) >= least:
         a, b = tokens[i], tokens[j]
         shared += a == b
@@ -81,29 +71,20 @@ def _count_shared(tokens: Tokens, i: int, i_end: int, j: int, j_end: int, least:
     return shared
 
 
-count_shared = inlined(_count_shared)
-
-
-def _may_share(mine: np.uint64, others: np.uint64, size: int, other_size: int, least: int) -> bool:
-    """Whether rows with these signatures and sizes can share ``least`` tokens.
-
-    A bit that only one row has is a token that only this row has.
-    """
+@inlined
+def may_share(mine: np.uint64, others: np.uint64, size: int, other_size: int, least: int) -> bool:
+    """Whether rows with these signatures and sizes can share ``least`` tokens."""
+    # A bit that only one row has comes from a token that only this row has.
     rest = size - count_bits(mine & ~others)
     other_rest = other_size - count_bits(others & ~mine)
     return bool(min(rest, other_rest) >= least)
 
 
-may_share = inlined(_may_share)
+@inlined
+def best_match(sets: Sets, row: int, index: Index, skipped: Tokens, work: Work, best: Best) -> Best:
+    """The better of ``best`` and the nearest indexed row; ties go to the lowest row.
 
-
-def _best_match(
-    sets: Sets, row: int, index: Index, skipped: Tokens, work: Work, best: Best
-) -> Best:
-    """The better of ``best`` and the indexed row with the highest Jaccard that reaches it.
-
-    Of each token's postings the first ``skipped`` are passed over. Ties go to the lowest
-    row. Sizes are compared crosswise in integers, so no rounding decides.
+    The first ``skipped`` of each token's postings are skipped.
     """
     seen, least_of = work
     tokens, starts, prefixes, signatures = sets
@@ -111,13 +92,14 @@ def _best_match(
     start, end, mine = starts[row], starts[row + 1], signatures[row]
     size = end - start
     matched, best_shared, best_united = best
-    for place in range(prefixes[row]):
-        token = tokens[start + place]
-        rest = size - place
+    for position in range(prefixes[row]):
+        token = tokens[start + position]
+        rest = size - position
         first = firsts[token]
         for posting in range(first + skipped[token], first + lengths[token]):
             least = least_of[size + sizes[posting]]
-            # The bound of the sizes, and of where the shared token stands in the two rows.
+            # Bounds from cheap to costly: the sizes and the positions of the shared token in both
+            # rows, then the signatures, and only then the tokens themselves.
             if min(rest, rests[posting]) < least:
                 continue
             if not may_share(mine, bits[posting], size, sizes[posting], least):
@@ -126,6 +108,7 @@ def _best_match(
             if seen[other] == row:
                 continue
             seen[other] = row
+            # Before its first common token a row shares nothing: counting starts there.
             other_end = starts[other + 1]
             shared = count_shared(
                 tokens, end - rest, end, other_end - rests[posting], other_end, least
@@ -133,65 +116,59 @@ def _best_match(
             if shared < least:
                 continue
             united = size + sizes[posting] - shared
+            # Fractions compared crosswise in integers: no rounding decides.
             ahead = shared * best_united - best_shared * united
             if ahead > 0 or (ahead == 0 and other < matched):
                 matched, best_shared, best_united = other, shared, united
     return matched, best_shared, best_united
 
 
-best_match = inlined(_best_match)
-
-
-def _enter(sets: Sets, row: int, index: Index) -> None:
+@inlined
+def enter(sets: Sets, row: int, index: Index) -> None:
     """Append the row to the postings of its prefix tokens."""
     tokens, starts, prefixes, signatures = sets
     firsts, lengths, owners, sizes, rests, bits = index
     size = starts[row + 1] - starts[row]
-    for place in range(prefixes[row]):
-        token = tokens[starts[row] + place]
+    for position in range(prefixes[row]):
+        token = tokens[starts[row] + position]
         posting = firsts[token] + lengths[token]
-        owners[posting], sizes[posting], rests[posting] = row, size, size - place
+        owners[posting], sizes[posting], rests[posting] = row, size, size - position
         bits[posting] = signatures[row]
         lengths[token] += 1
 
 
-enter = inlined(_enter)
-
-
-def _match_rows(
-    sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, found: Counts, enters: bool
+@compiled
+def match_rows(
+    sets: Sets, first: int, index: Index, skipped: Tokens, work: Work, best_of: Counts, enters: bool
 ) -> None:
-    """Match the rows from ``first`` on with the rows of the index.
+    """Improve the best matches of the rows from ``first`` on by the rows of the index.
 
-    ``found`` holds what is known before, and gets the better of that and what the postings
-    behind ``skipped`` give. Where ``enters``, a row that stays unmatched joins the index:
-    all of them where every posting is skipped.
+    ``best_of`` holds the best matches known before. The first ``skipped`` of each token's
+    postings are skipped. If ``enters``, a row that stays unmatched joins the index.
     """
-    matched, shared, united = found
-    for place in range(matched.size):
-        best = (matched[place], shared[place], united[place])
-        best = best_match(sets, first + place, index, skipped, work, best)
-        matched[place], shared[place], united[place] = best
+    matched, shared, united = best_of
+    for position in range(matched.size):
+        best = (matched[position], shared[position], united[position])
+        best = best_match(sets, first + position, index, skipped, work, best)
+        matched[position], shared[position], united[position] = best
         if enters and best[0] < 0:
-            enter(sets, first + place, index)
+            enter(sets, first + position, index)
 
 
-match_rows = compiled(_match_rows)
-
-
-def _collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Quads) -> int:
+@compiled
+def collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, pairs: Quads) -> int:
     """Write every pair that reaches ``least_of``, by later row; fills an empty index.
 
-    Gives the number of pairs there are, of which as many are written as there is room.
+    Returns the number of pairs; only as many as there is room for are written.
     """
-    earlier, later, shared_of, united_of = found
+    earlier, later, shared_of, united_of = pairs
     tokens, starts, prefixes, signatures = sets
     firsts, lengths, owners, sizes, rests, bits = index
     count = 0
     for row in range(starts.size - 1):
         size = starts[row + 1] - starts[row]
-        for place in range(prefixes[row]):
-            token, rest = tokens[starts[row] + place], size - place
+        for position in range(prefixes[row]):
+            token, rest = tokens[starts[row] + position], size - position
             for posting in range(firsts[token], firsts[token] + lengths[token]):
                 other, least = owners[posting], least_of[size + sizes[posting]]
                 if min(rest, rests[posting]) < least or seen[other] == row:
@@ -209,6 +186,3 @@ def _collect(sets: Sets, index: Index, seen: Tokens, least_of: Tokens, found: Qu
                 count += shared >= least
         enter(sets, row, index)
     return count
-
-
-collect = compiled(_collect)

@@ -1,17 +1,11 @@
 """Sentences, words and the lexical overlap of a claim with its evidence.
 
-Takes strings, gives lists, sets and arrays. Written for English prose and table rows as
-the corpora hold them; other scripts pass through as Unicode words. The functions here are
-the definitions; ``evidence_scan`` gives their numbers for many rows in one compiled pass.
-
-Left out deliberately: policy tokens (a port) and any threshold (``funnel/``).
+Written for English prose and table rows; other scripts are read as Unicode words. These
+functions are the definitions; ``evidence_scan`` computes the same numbers for many rows in
+one compiled pass.
 """
 
 import re
-from collections.abc import Sequence
-
-import numpy as np
-from numpy.typing import NDArray
 
 from decomposerl.kernels.code_points import CLOSERS, OPENINGS, QUOTES, TERMINATORS
 from decomposerl.normal_form import normalised
@@ -50,29 +44,29 @@ def sentences(text: str) -> list[str]:
     A sentence ends at ``.``, ``!``, ``?`` or ``…`` (with closing quotes and brackets)
     before white space and an upper-case letter, a digit or an opening quote, and always at
     a line break. It does not end after an abbreviation (Mr., U.S., e.g.), an initial, or a
-    list marker that opens it. An abbreviation that happens to close a sentence therefore
-    joins it to the next: the count errs low, never high. No character but white space is
-    lost.
+    list marker that opens it. So an abbreviation at the end of a sentence joins it to the
+    next: the count can be too low, never too high. Only white space is lost.
     """
-    found: list[str] = []
+    parts: list[str] = []
     for line in text.splitlines():
         start = 0
         for match in _TERMINATOR.finditer(line):
             if _ends_sentence(line, start, match):
-                found.append(line[start : match.end()].strip())
+                parts.append(line[start : match.end()].strip())
                 start = match.end()
         if rest := line[start:].strip():
-            found.append(rest)
-    return found
+            parts.append(rest)
+    return parts
 
 
 def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
     following = line[match.end() : match.end() + 2]
+    # Two characters are enough: one opening quote or bracket, then the first letter.
     first = following.lstrip(OPENINGS)[:1]
     if not (first.isupper() or first.isdigit() or following[0] in QUOTES):
         return False
     mark = match.group().rstrip()
-    if mark != ".":
+    if mark != ".":  # abbreviations end in one full stop, without a closing quote
         return True
     before = line[start : match.start()]
     if _MARKER.match(before + "."):
@@ -101,52 +95,23 @@ def content_words(text: str) -> frozenset[str]:
     return frozenset(words(text)) - FUNCTION_WORDS
 
 
-def sentence_counts(
-    passages: Sequence[Sequence[str]], tables: Sequence[bool] | None = None
-) -> NDArray[np.int64]:
-    """Number of evidence sentences per row, shape (n,).
+def best_overlap(claim: str, evidence: str, *, table: bool = False) -> float:
+    """Share of the claim's content words inside its best single evidence sentence, 0..1.
 
-    Each passage is split by itself, its accents composed. Where ``tables`` is true the
-    non-empty lines of the passages (rows of the table) are counted instead.
+    Lines of a table are its sentences (paper, "Rule-Based Filtering"). A claim without
+    content words scores 0: it copies nothing, and the entity rule decides about it.
     """
-    flags = tables if tables is not None else [False] * len(passages)
-    counts = [len(_units(row, table=flag)) for row, flag in zip(passages, flags, strict=True)]
-    return np.array(counts, dtype=np.int64)
-
-
-def best_overlap(
-    claims: Sequence[str],
-    passages: Sequence[Sequence[str]],
-    tables: Sequence[bool] | None = None,
-) -> NDArray[np.float64]:
-    """Share of each claim's content words inside its best single evidence sentence.
-
-    Shape (n,), range 0..1 (paper, "Rule-Based Filtering"; lines of a table are its
-    sentences). A claim without content words scores 0: it copies nothing, and the entity
-    rule judges it by what it lacks.
-    """
-    flags = tables if tables is not None else [False] * len(passages)
-    shares = [
-        _best_share(content_words(claim), row, table=flag)
-        for claim, row, flag in zip(claims, passages, flags, strict=True)
-    ]
-    return np.array(shares, dtype=np.float64)
-
-
-def _best_share(wanted: frozenset[str], passages: Sequence[str], *, table: bool) -> float:
-    best = 0
-    for passage in passages:
-        # A passage that holds no more than the best sentence so far cannot beat it.
-        if len(wanted.intersection(words(passage))) > best:
-            units = _units([passage], table=table)
-            best = max(best, *(len(wanted.intersection(words(unit))) for unit in units))
+    wanted = content_words(claim)
+    units = evidence_units(evidence, table=table)
+    best = max((len(wanted.intersection(words(unit))) for unit in units), default=0)
     return best / len(wanted) if wanted else 0.0
 
 
-def _units(passages: Sequence[str], *, table: bool) -> list[str]:
+def evidence_units(evidence: str, *, table: bool) -> list[str]:
+    """The sentences of ``evidence``, accents composed, or the non-empty lines of a table."""
     if table:
-        return [line for passage in passages for line in passage.splitlines() if line.strip()]
-    return [part for passage in passages for part in sentences(composed(passage))]
+        return [line for line in evidence.splitlines() if line.strip()]
+    return sentences(composed(evidence))
 
 
 def composed(text: str) -> str:
@@ -159,5 +124,6 @@ def normalise_claim(text: str) -> str:
 
     Normalising twice changes nothing. Two texts without any word character are equal.
     """
+    # Folding can undo the normal form (ΐ, for example), so the form is restored afterwards.
     folded = normalised("NFKC", normalised("NFKC", text).casefold())
     return _NON_WORD.sub(" ", folded).strip()

@@ -1,12 +1,6 @@
-"""A team of threads for the kernels: many small tasks, each on one core.
+"""A thread pool for the kernels: many small tasks, each on one core.
 
-Takes tasks, gives their results in order. While a team is at work the linear-algebra
-libraries run one thread a call, so a task never waits for a library thread that another
-process keeps from running, and a step never uses more cores than it was given. An interrupt
-does not wait for tasks at work: they end by themselves unread, and none of the others starts.
-
-Left out deliberately: processes. Compiled loops and matrix products release the
-interpreter lock.
+Compiled loops and matrix products release the interpreter lock, so threads are enough.
 """
 
 import os
@@ -27,19 +21,25 @@ def cores() -> int:
 
 
 class Team:
-    """``threads`` workers (0: one a core) for the time of a ``with`` block."""
+    """``threads`` workers (0: one per core) for the duration of a ``with`` block.
+
+    Inside it the linear-algebra libraries run one thread per call. After an interrupt no
+    waiting task starts, and running ones end by themselves.
+    """
 
     def __init__(self, threads: int = 0) -> None:
-        """Nothing is started before the block is entered."""
+        """Start nothing; entering the block does."""
         self.size = threads or cores()
         self._pool: ThreadPoolExecutor | None = None
         self._limits: Any = None
         self._torch_threads: int | None = None
 
     def __enter__(self) -> Self:
-        """Cap the libraries at one thread a call and start the workers."""
+        """Limit the libraries to one thread per call and start the workers."""
         from threadpoolctl import threadpool_limits
 
+        # With library threads of its own a task would wait for whichever of them another process
+        # keeps from running, and a step would use more cores than it was given.
         self._limits = threadpool_limits(1)
         if "torch" in sys.modules:
             torch: Any = sys.modules["torch"]
@@ -55,8 +55,9 @@ class Team:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop the workers and give the libraries their threads back."""
+        """Stop the workers and restore the threads of the libraries."""
         if self._pool is not None:
+            # Waiting for tasks that may run for minutes would make Ctrl-C seem ignored.
             interrupted = error is not None and not isinstance(error, Exception)
             self._pool.shutdown(wait=not interrupted, cancel_futures=True)
             self._pool = None
@@ -71,11 +72,11 @@ class Team:
         """
         if self._pool is None:
             return [task() for task in tasks]
-        started = [self._pool.submit(task) for task in tasks]
-        return [future.result() for future in started]
+        futures = [self._pool.submit(task) for task in tasks]
+        return [future.result() for future in futures]
 
 
 def _one_torch_thread() -> None:
-    """A new thread starts with the library's own default; ask for one."""
+    """Limit torch in a new thread, which starts with the library's default."""
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)

@@ -1,10 +1,4 @@
-"""The product engines that need torch: int8, bfloat16, and bfloat16 on a device.
-
-Takes and gives what ``products.Products`` does, with the same bounds proved.
-
-Left out deliberately: f16 and TF32, and single precision by torch, which is no faster than
-NumPy's on processors.
-"""
+"""The product engines that need torch: int8, bfloat16, and bfloat16 on a device."""
 
 import math
 import threading
@@ -32,7 +26,7 @@ INT32_LIMIT = 2**31
 
 
 class Int8Products(Products):
-    """Whole numbers in -127..127, a scale a row, summed exactly in 32 bits (torch)."""
+    """Integers in -127..127 with a scale per row, summed exactly in 32 bits (torch)."""
 
     name = "int8"
 
@@ -42,20 +36,20 @@ class Int8Products(Products):
         _torch()
 
     def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
-        """Round each row to 255 steps of its own largest number."""
+        """Round each row to 255 steps of its largest number."""
         from decomposerl.kernels.cosine_loops import encode_int8
 
         encode_int8((vectors, squares), into.codes, into.scales, into.errors)
 
     def rounding(self, used: int) -> float:
-        """Sums of whole numbers are exact as long as they fit."""
+        """Zero: integer sums are exact while they fit into 32 bits, else infinite."""
         return 0.0 if used * 127**2 < INT32_LIMIT else math.inf
 
     def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
-        """Whole-number products of all pairs of codes."""
+        """Integer products of all pairs of codes."""
         torch = _torch()
         out = self.space("products", (len(left), len(right)), np.int32)
-        multiply: Any = torch._int_mm  # noqa: SLF001 - torch has no other whole-number product
+        multiply: Any = torch._int_mm  # noqa: SLF001 - torch has no other integer product
         multiply(torch.from_numpy(left), torch.from_numpy(right).T, out=torch.from_numpy(out))
         return out
 
@@ -64,7 +58,7 @@ class Int8Products(Products):
 
 
 class Bf16Products(Products):
-    """bfloat16 rows, summed in single precision, given in bfloat16 (torch)."""
+    """bfloat16 rows, summed in single precision, returned in bfloat16 (torch)."""
 
     name = "bf16"
 
@@ -80,7 +74,7 @@ class Bf16Products(Products):
         encode_bf16((vectors, squares), into.codes, into.scales, into.errors)
 
     def rounding(self, used: int) -> float:
-        """One rounding of the sum to bfloat16 and those of the sum itself."""
+        """Rounding of the sum to bfloat16, and of the additions."""
         return 1.02 * (BRAIN + used * SINGLE)
 
     def multiply(self, left: Codes, right: Codes) -> NDArray[Any]:
@@ -98,13 +92,13 @@ class Bf16Products(Products):
 
 
 class DeviceProducts(Bf16Products):
-    """bfloat16 products on a device of torch: the scan runs there, hits alone come back."""
+    """bfloat16 products on a torch device: the scan runs there, only hits are copied back."""
 
     block, tile = 4_096, 16_384
     clock = staticmethod(time.perf_counter)  # the work is not this thread's
 
     def __init__(self, device: str, share: float = 1.0) -> None:
-        """Ask the device for a number.
+        """Check that the device works.
 
         Raises:
             EngineMissing: torch is not installed.
@@ -126,19 +120,19 @@ class DeviceProducts(Bf16Products):
         return type(self)(str(self._device), share)
 
     def encode(self, vectors: Floats, squares: Doubles, into: Encoded) -> None:
-        """Round here, multiply there."""
+        """Round on the host, copy to the device."""
         host = np.empty(into.codes.shape, np.uint16)
         super().encode(vectors, squares, Encoded(host, into.scales, into.errors))
         into.codes.copy_(_bf16(host))
 
     def rounding(self, used: int) -> float:
-        """As on a processor; a device's sums may cut where a processor rounds."""
+        """As on a processor, times four: the sums of a device may truncate."""
         return 1.02 * (BRAIN + 4 * used * SINGLE)
 
     def multiply(self, left: Codes, right: Codes) -> Codes:
         """Products of all pairs of codes, single precision, on the device."""
         torch = _torch()
-        if self._device.type == "cuda":  # never added up in bfloat16
+        if self._device.type == "cuda":  # sums must not be rounded to bfloat16
             return torch.mm(left, right.T, out_dtype=torch.float32)
         return torch.mm(left, right.T).float()
 
@@ -147,6 +141,7 @@ class DeviceProducts(Bf16Products):
         torch = _torch()
         allowance = self.rounding(left.codes.shape[1]) + GUARD
         bounds = ((threshold - allowance - left.errors) / left.scales).astype(np.float32)
+        # One at a time, because a tile on a device is large: its memory is needed only once.
         with self._one_at_a_time:
             scales, errors, least = (
                 torch.from_numpy(numbers).to(self._device)
@@ -154,11 +149,12 @@ class DeviceProducts(Bf16Products):
             )
             most = self.multiply(left.codes, right.codes).mul_(scales).add_(errors)
             rows, columns = torch.nonzero(most >= least[:, None], as_tuple=True)
-            found = most[rows, columns].cpu().numpy().astype(np.float64)
-            places = rows.int().cpu().numpy(), columns.int().cpu().numpy()
-        # A row's own scale may be larger than the least: then its errors are too large, safely.
-        reached = found * left.scales[places[0]] + left.errors[places[0]] + allowance
-        return *places, np.minimum(reached, 1.0)
+            values = most[rows, columns].cpu().numpy().astype(np.float64)
+            cells = rows.int().cpu().numpy(), columns.int().cpu().numpy()
+        # The errors were divided by the smallest scale. For a row with a larger one they are too
+        # large, which only leaves more pairs to the exact cosines.
+        bound = values * left.scales[cells[0]] + left.errors[cells[0]] + allowance
+        return *cells, np.minimum(bound, 1.0)
 
     def _codes(self, vectors: Floats, used: int) -> Codes:
         torch = _torch()

@@ -1,11 +1,9 @@
-"""The compiled loops of ``word_sets`` that number elements and make rows ascending sets.
+"""Compiled loops of ``word_sets``: cut texts into elements, number these, sort rows into sets.
 
-Takes and gives arrays alone. Each span that ``cut_loops`` found gets its number from an
-open-addressing table that compares bytes, never hashes alone: two elements share a number
-iff they are equal. Cutting is a loop of its own because a processor has many look-ups under
-way at once in a loop that does nothing else.
-
-Left out deliberately: what an element is.
+A text is cut into spans of bytes: ASCII words, pieces between separators (texts with other
+characters, which were split before), or windows of five characters. Each span gets its number
+from an open-addressing table that compares bytes, never only hashes: two elements share a
+number iff they are equal.
 """
 
 import numpy as np
@@ -18,13 +16,13 @@ Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]
 Keys = NDArray[np.uint64]
 Spans = tuple[Bytes, Ints, Numbers, Numbers]
-"""Bytes (``SPARE`` more than are used), where each element begins, how many bytes it has, and
-how many elements each row has."""
+"""Bytes (``SPARE`` more than are used), where each element begins, its size in bytes, and the
+number of elements of each row."""
 Vocabulary = tuple[Numbers, Keys, Bytes, Ints, Numbers]
-"""Table of element numbers (-1: free); per number its key, the bytes of all, where each
-starts, and the last row that holds it."""
+"""Hash table of element numbers (-1: free); per number its key, all bytes, where its bytes
+start, and the last row that has it."""
 
-SPARE = 8
+SPARE = 8  # eight bytes are read at a time, also from the last element on
 SHORT_ROW = 64
 _GAPS = (1_750, 701, 301, 132, 57, 23, 10, 4, 1)
 _LONG = np.uint64(1 << 63)
@@ -34,24 +32,121 @@ _MIX, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(29), np.uint64(1)
 LOW_BYTES = np.array([(1 << 8 * size) - 1 for size in range(SPARE + 1)], np.uint64)
 """Ones in the lowest 0 to 8 bytes."""
 
+APOSTROPHE, SEPARATOR, UNDERSCORE, SMALL_S = 39, 0, 95, 115
+WORDS, PIECES, WINDOWS = 0, 1, 2
+WINDOW = 5
 
-def _eight(text: Bytes, place: int) -> np.uint64:
-    """Eight bytes as one number, the first the lowest (the compiler makes it one load)."""
-    at, value = np.uint64(place), np.uint64(0)
-    for byte in range(8):
+# A table look-up per byte; comparing with six bounds would be six branches.
+IN_WORD = np.zeros(256, np.bool_)  # ASCII letters, digits and the underscore
+for _byte in range(128):
+    IN_WORD[_byte] = chr(_byte).isalnum() or _byte == UNDERSCORE
+
+
+@inlined
+def cut_words(text: Bytes, position: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+    """Append the spans of a text's ASCII words to the ``used`` ones; returns how many there are.
+
+    A word is a run of word bytes, inner apostrophes included, without a final ``'s``.
+    """
+    while True:
+        while position < end and not IN_WORD[text[position]]:
+            position += 1
+        if position == end:
+            return used
+        begins[used] = position
+        while position < end and (
+            IN_WORD[text[position]]
+            or (text[position] == APOSTROPHE and position + 1 < end and IN_WORD[text[position + 1]])
+        ):
+            position += 1
+        size = position - begins[used]
+        if size > 2 and text[position - 1] == SMALL_S and text[position - 2] == APOSTROPHE:  # noqa: PLR2004 - x's
+            size -= 2
+        sizes[used] = size
+        used += 1
+
+
+@inlined
+def cut_pieces(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+    """Append the spans between separators to the ``used`` ones; returns how many there are."""
+    for stop in range(begin, end + 1):
+        if stop == end or text[stop] == SEPARATOR:
+            begins[used], sizes[used] = begin, stop - begin
+            used += 1
+            begin = stop + 1
+    return used
+
+
+@inlined
+def next_character(text: Bytes, position: int, end: int) -> int:
+    """Where the UTF-8 character after the one at ``position`` begins, at most ``end``."""
+    position = min(position + 1, end)
+    while position < end and (text[position] & 0xC0) == 0x80:  # noqa: PLR2004 - continues a character
+        position += 1
+    return position
+
+
+@inlined
+def cut_windows(text: Bytes, begin: int, end: int, begins: Ints, sizes: Numbers, used: int) -> int:
+    """Append the spans of all runs of five characters to the ``used`` ones; returns how many.
+
+    A shorter text is one span.
+    """
+    stop = begin
+    for _ in range(WINDOW):
+        stop = next_character(text, stop, end)
+    while True:
+        begins[used], sizes[used] = begin, stop - begin
+        used += 1
+        if stop == end:
+            return used
+        begin = next_character(text, begin, end)
+        stop = next_character(text, stop, end)
+
+
+@compiled
+def cut_rows(
+    text: Bytes,
+    starts: Ints,
+    modes: NDArray[np.int8],
+    begins: Ints,
+    sizes: Numbers,
+    counts: Numbers,
+) -> int:
+    """Cut each row ``text[starts[i]:starts[i + 1]]`` by its mode; returns the number of elements.
+
+    A row without words holds the empty word.
+    """
+    used = 0
+    for row in range(counts.size):
+        first, start, end = used, starts[row], starts[row + 1]
+        if modes[row] == WORDS:
+            used = cut_words(text, start, end, begins, sizes, used)
+        elif modes[row] == PIECES:
+            used = cut_pieces(text, start, end, begins, sizes, used)
+        else:
+            used = cut_windows(text, start, end, begins, sizes, used)
+        if used == first:  # two texts without words are duplicates of each other
+            begins[used], sizes[used] = start, 0
+            used += 1
+        counts[row] = used - first
+    return used
+
+
+@inlined
+def eight(text: Bytes, index: int) -> np.uint64:
+    """Eight bytes as one number, the first the lowest."""
+    at, value = np.uint64(index), np.uint64(0)
+    for byte in range(8):  # the compiler turns this loop into one load
         value |= np.uint64(text[at + np.uint64(byte)]) << np.uint64(8 * byte)
     return value
 
 
-eight = inlined(_eight)
-
-
-def _key_of(text: Bytes, begin: int, size: int) -> np.uint64:
-    """An element of up to eight bytes as one number; of a longer one a hash, highest bit set.
-
-    A short one has the highest bit set only where its eighth byte is not ASCII; it is then
-    treated like a long one.
-    """
+@inlined
+def key_of(text: Bytes, begin: int, size: int) -> np.uint64:
+    """An element of up to eight bytes as one number; of a longer one a hash, highest bit set."""
+    # A short element has the highest bit set only if its eighth byte is not ASCII. It is then
+    # compared like a long one, which costs time but stays exact.
     key = np.uint64(eight(text, begin) & LOW_BYTES[min(size, SPARE)])
     if size <= SPARE:
         return key
@@ -61,10 +156,8 @@ def _key_of(text: Bytes, begin: int, size: int) -> np.uint64:
     return ((key ^ (key >> _HALF)) * _MIX) | _LONG
 
 
-key_of = inlined(_key_of)
-
-
-def _same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: int) -> bool:
+@inlined
+def same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: int) -> bool:
     """Whether two runs of ``size`` bytes are equal."""
     differ = np.uint64(0)
     for step in range(0, size, SPARE):
@@ -73,27 +166,26 @@ def _same_bytes(text: Bytes, begin: int, other: Bytes, other_begin: int, size: i
     return bool(differ == 0)
 
 
-same_bytes = inlined(_same_bytes)
+@inlined
+def copy_bytes(text: Bytes, begin: int, into: Bytes, into_begin: int, size: int) -> None:
+    """Copy a run of bytes."""
+    for index in range(size):  # assigning a slice would compile its error message: two seconds
+        into[into_begin + index] = text[begin + index]
 
 
-def _copy_bytes(text: Bytes, begin: int, into: Bytes, into_begin: int, size: int) -> None:
-    """Copy a run. Assigning a slice would compile the text of its error, for two seconds."""
-    for place in range(size):
-        into[into_begin + place] = text[begin + place]
-
-
-copy_bytes = inlined(_copy_bytes)
-
-
-def _number_rows(
+@compiled
+def number_rows(
     spans: Spans, known: Vocabulary, size: int, first_row: int, out: Numbers
 ) -> tuple[int, int]:
-    """Write the numbers of each row's distinct elements to ``out``, how many to its count.
+    """Write the numbers of each row's distinct elements to ``out``, and set the row's count.
 
-    Rows count from ``first_row``. Gives the elements known (``size`` before), the use of ``out``.
+    Rows are numbered from ``first_row``. Returns how many elements are known (``size`` before)
+    and how many entries of ``out`` are used.
     """
     text, begins, sizes, counts = spans
     table, keys, arena, ends, seen = known
+    # Cutting is a loop of its own, because in a loop that only looks up keys the processor has
+    # many look-ups under way at once.
     element, used, mask = 0, 0, np.uint64(table.size - 1)
     for row in range(counts.size):
         first = used
@@ -102,7 +194,7 @@ def _number_rows(
             key = key_of(text, begin, length)
             slot = ((key * _MIX) >> _HALF) & mask
             number = table[slot]
-            # Written out: as a function of all these arrays it takes more than twice as long.
+            # Written out: a function of all these arrays takes more than twice as long.
             while number >= 0 and (
                 keys[number] != key
                 or (
@@ -119,6 +211,7 @@ def _number_rows(
                 table[slot], keys[size], ends[size + 1] = size, key, ends[size] + length
                 copy_bytes(text, begin, arena, ends[size], length)
                 number, size = size, size + 1
+            # Always written, kept only if new in this row: no branch to predict.
             out[used] = number
             used += seen[number] != first_row + row
             seen[number] = first_row + row
@@ -127,23 +220,19 @@ def _number_rows(
     return size, used
 
 
-number_rows = compiled(_number_rows)
-
-
-def _hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
-    """64 bits of each element that depend on all its bytes (FNV-1a, then mixed)."""
+@compiled
+def hash_elements(arena: Bytes, ends: Ints, hashes: Keys) -> None:
+    """64-bit hash of each element's bytes (FNV-1a, then mixed)."""
     for number in range(hashes.size):
         state = _BASIS
-        for place in range(ends[number], ends[number + 1]):
-            state = (state ^ np.uint64(arena[place])) * _PRIME
+        for index in range(ends[number], ends[number + 1]):
+            state = (state ^ np.uint64(arena[index])) * _PRIME
         state = (state ^ (state >> _HALF)) * _MIX
         hashes[number] = state ^ (state >> _HALF)
 
 
-hash_elements = compiled(_hash_elements)
-
-
-def _refill(table: Numbers, keys: Keys, size: int) -> None:
+@compiled
+def refill(table: Numbers, keys: Keys, size: int) -> None:
     """Enter the first ``size`` elements into a table of free slots."""
     mask = np.uint64(table.size - 1)
     for number in range(size):
@@ -153,43 +242,36 @@ def _refill(table: Numbers, keys: Keys, size: int) -> None:
         table[slot] = number
 
 
-refill = compiled(_refill)
-
-
-def _sort_long(run: Numbers) -> None:
-    """Sort ascending (Shell, by Ciura's gaps): compiles in no time, unlike a library's sort."""
+@internal
+def sort_long(run: Numbers) -> None:
+    """Sort ascending (Shell sort with Ciura's gaps)."""
+    # Compiles in a fraction of the time that numba's own sort takes, and long rows are rare.
     for gap in _GAPS:
-        for place in range(gap, run.size):
-            value, hole = run[place], place
+        for index in range(gap, run.size):
+            value, hole = run[index], index
             while hole >= gap and run[hole - gap] > value:
                 run[hole] = run[hole - gap]
                 hole -= gap
             run[hole] = value
 
 
-sort_long = internal(_sort_long)
-
-
-def _rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
-    """Replace numbers by ranks and sort each row ascending, in place.
-
-    In a short row an element's place is the number of smaller ones: no branch to guess.
-    """
+@compiled
+def rank_rows(tokens: Numbers, starts: Ints, rank: Numbers) -> None:
+    """Replace numbers by ranks and sort each row ascending, in place."""
     ranked = np.empty(SHORT_ROW, np.int32)
     for row in range(starts.size - 1):
         run = tokens[starts[row] : starts[row + 1]]
-        for place in range(run.size):
-            run[place] = rank[run[place]]
+        for index in range(run.size):
+            run[index] = rank[run[index]]
         if run.size > SHORT_ROW:
             sort_long(run)
             continue
-        for place in range(run.size):
-            ranked[place] = run[place]
+        for index in range(run.size):
+            ranked[index] = run[index]
+        # The position of an element is the number of smaller ones. Quadratic, but without a
+        # branch to mispredict: faster than sorting up to ``SHORT_ROW`` elements.
         for value in ranked[: run.size]:
             smaller = 0
             for other in ranked[: run.size]:
                 smaller += other < value
             run[smaller] = value
-
-
-rank_rows = compiled(_rank_rows)

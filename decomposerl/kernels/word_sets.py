@@ -1,10 +1,7 @@
-"""Texts as sets of words or of five-character shingles, numbered and packed.
+"""Texts as sets of words or of five-character shingles, numbered and packed for the joins.
 
-Takes texts, gives ``PackedSets``: what the joins compare. Exact: two elements have the same
-number iff their bytes are equal. ASCII texts are read by a compiled loop, others are split
-in Python by the definition, ``text_scan.words``; both give the same sets.
-
-Left out deliberately: comparing sets (``set_join``, ``minhash_join``).
+Exact: two elements have the same number iff their bytes are equal. A compiled loop reads ASCII
+texts; others are split in Python by the definition, ``text_scan.words``. Both give equal sets.
 """
 
 import itertools
@@ -33,7 +30,7 @@ _WINDOW = 5
 
 @dataclass(frozen=True, slots=True)
 class PackedSets:
-    """Row i holds ``tokens[starts[i]:starts[i + 1]]``, ascending: the rarest element first.
+    """Row i is ``tokens[starts[i]:starts[i + 1]]``, ascending: the rarest element first.
 
     ``tokens`` int32, ``starts`` int64 (n + 1,); ``hashes`` uint64 (vocabulary,) is a hash
     of each element's bytes, the same on every machine.
@@ -50,7 +47,7 @@ class PackedSets:
 
 
 def word_sets(texts: Sequence[str]) -> list[frozenset[str]]:
-    """The set of lower-cased words of each text: the definition that ``packed`` follows.
+    """The set of lower-cased words of each text: the definition that ``pack_sets`` follows.
 
     A text without any word gets the set of one reserved word, so that two such texts are
     duplicates of each other (Jaccard 1) and of nothing else.
@@ -70,12 +67,13 @@ def shingle_sets(texts: Sequence[str]) -> list[frozenset[str]]:
     ]
 
 
-def packed(texts: Sequence[str], shingle: Shingle = "word", threads: int = 0) -> PackedSets:
-    """Every text as its set, elements numbered by how few sets hold them.
+def pack_sets(texts: Sequence[str], shingle: Shingle = "word", threads: int = 0) -> PackedSets:
+    """Every text as its set; elements are numbered from the rarest to the most common.
 
-    The numbers do not depend on ``threads``: the rows are always cut into the same parts.
+    The numbers do not depend on ``threads``.
     """
     with Team(threads if len(texts) > ROWS_A_PART else 1) as team:
+        # The same parts for any number of threads: ties in rarity are broken by first occurrence.
         cuts = np.linspace(0, len(texts), min(PARTS, len(texts) // ROWS_A_PART + 1) + 1)
         spans = list(itertools.pairwise(cuts.astype(int).tolist()))
         parts = team.run([partial(_numbered, texts[a:b], shingle) for a, b in spans])
@@ -83,16 +81,16 @@ def packed(texts: Sequence[str], shingle: Shingle = "word", threads: int = 0) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Rows that were numbered by a vocabulary of their own."""
+class _NumberedRows:
+    """A part of the rows, numbered by its own vocabulary."""
 
     tokens: NDArray[np.int32]
     counts: NDArray[np.int32]
     vocabulary: "_Vocabulary"
 
 
-def _merged(parts: Sequence[_Part], team: Team) -> PackedSets:
-    """Bring all parts to the first one's vocabulary and rank its elements."""
+def _merged(parts: Sequence[_NumberedRows], team: Team) -> PackedSets:
+    """Translate all parts to the first one's vocabulary and rank its elements by rarity."""
     from decomposerl.kernels.word_loops import rank_rows
 
     first = parts[0].vocabulary
@@ -125,30 +123,30 @@ def _plain(text: str) -> str:
 def _encoded(
     texts: Sequence[str], shingle: Shingle
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int8]]:
-    """All texts as lower-case UTF-8, where each starts, and how the loop shall cut it."""
-    from decomposerl.kernels.cut_loops import PIECES, WINDOWS, WORDS
-    from decomposerl.kernels.word_loops import SPARE
+    """All texts as lower-case UTF-8, where each starts, and how it is to be cut."""
+    from decomposerl.kernels.word_loops import PIECES, SPARE, WINDOWS, WORDS
 
     rows = list(texts) if shingle == "word" else [_plain(text) for text in texts]
     modes = np.full(len(rows), WORDS if shingle == "word" else WINDOWS, np.int8)
-    beyond = [] if "".join(rows).isascii() else [r for r, t in enumerate(rows) if not t.isascii()]
+    other = [] if "".join(rows).isascii() else [r for r, t in enumerate(rows) if not t.isascii()]
     if shingle == "word":
-        for row in beyond:
+        for row in other:
             rows[row], modes[row] = _SEPARATOR.join(words(rows[row])), PIECES
     lengths = np.fromiter(map(len, rows), np.int32, len(rows))
-    for row in beyond:
+    for row in other:
         lengths[row] = len(rows[row].encode("utf-8", "surrogatepass"))
-    # Bytes are lowered as ASCII: the texts beyond are in lower case already.
+    # ``bytearray.lower`` changes ASCII only: the other texts are in lower case already.
     data = bytearray("".join((*rows, _SEPARATOR * SPARE)), "utf-8", "surrogatepass").lower()
     return np.frombuffer(data, np.uint8), _starts(lengths), modes
 
 
 def _cut(texts: Sequence[str], shingle: Shingle) -> _Spans:
     """The elements of every text, row after row, equal ones more than once."""
-    from decomposerl.kernels.cut_loops import cut_rows
+    from decomposerl.kernels.word_loops import cut_rows
 
     text, starts, modes = _encoded(texts, shingle)
-    # A word is followed by another byte, a window begins at every character.
+    # Upper bound of the elements: a word is followed by another byte, and a window begins at
+    # every character.
     most = len(text) // (2 if shingle == "word" else 1) + 2 * len(modes)
     begins, sizes = np.empty(most, np.int64), np.empty(most, np.int32)
     counts = np.empty(len(modes), np.int32)
@@ -156,7 +154,7 @@ def _cut(texts: Sequence[str], shingle: Shingle) -> _Spans:
     return text, begins[:used], sizes[:used], counts
 
 
-def _numbered(texts: Sequence[str], shingle: Shingle) -> _Part:
+def _numbered(texts: Sequence[str], shingle: Shingle) -> _NumberedRows:
     """Distinct element numbers row after row, in a vocabulary of these rows alone."""
     tokens, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     vocabulary = _Vocabulary()
@@ -164,11 +162,11 @@ def _numbered(texts: Sequence[str], shingle: Shingle) -> _Part:
         spans = _cut(texts[first : first + ROWS_A_CHUNK], shingle)
         tokens.append(vocabulary.number(spans))
         counts.append(spans[-1])
-    return _Part(np.concatenate(tokens), np.concatenate(counts), vocabulary)
+    return _NumberedRows(np.concatenate(tokens), np.concatenate(counts), vocabulary)
 
 
 class _Vocabulary:
-    """Elements seen so far: a hash table over their bytes, grown between chunks."""
+    """Elements seen so far: a hash table over their bytes that grows between chunks."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -180,7 +178,7 @@ class _Vocabulary:
         self._rows = 0
 
     def number(self, spans: _Spans) -> NDArray[np.int32]:
-        """The distinct elements of each row in order; its count becomes how many those are."""
+        """The distinct elements of each row in order; sets each row's count to their number."""
         from decomposerl.kernels.word_loops import number_rows
 
         _, begins, sizes, counts = spans
@@ -200,26 +198,27 @@ class _Vocabulary:
         return hashes
 
     def numbers_of(self, other: "_Vocabulary") -> NDArray[np.int32]:
-        """The number here of every element of another vocabulary; takes in what is new."""
+        """The number here of every element of another vocabulary; new ones are added."""
         return self.number(other.spans())
 
     def spans(self) -> _Spans:
-        """All elements in order, each a row of its own."""
+        """All elements in order, one per row."""
         ends = self._ends[: self.size + 1]
         sizes, counts = np.diff(ends).astype(np.int32), np.ones(self.size, np.int32)
         return self._arena, ends[:-1], sizes, counts
 
     def _make_room(self, elements: int, size: int) -> None:
-        """Let so many more elements of so many bytes in."""
+        """Make room for ``elements`` more elements with ``size`` bytes together."""
         from decomposerl.kernels.word_loops import SPARE, refill
 
+        # Twice what is needed, so that growing costs constant time per element.
         wanted = self.size + elements
         if wanted > len(self._keys):
             self._keys = _grown(self._keys, wanted + self.size)
             self._ends = _grown(self._ends, wanted + self.size + 1)
             self._seen = _grown(self._seen, wanted + self.size)
             self._seen[self.size :] = -1
-        if wanted * 2 > len(self._table):
+        if wanted * 2 > len(self._table):  # at most half full: probes stay short
             self._table = np.full(1 << (2 * wanted).bit_length(), -1, np.int32)
             refill(self._table, self._keys, self.size)
         if self._ends[self.size] + size + SPARE > len(self._arena):

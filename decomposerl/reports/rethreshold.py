@@ -68,7 +68,7 @@ class Answer:
     @property
     def kept(self) -> pl.Series:
         """Whether each row stays."""
-        return pl.Series(~(self.lexical.found | self.semantic.found), dtype=pl.Boolean())
+        return pl.Series(~(self.lexical.is_matched | self.semantic.is_matched), dtype=pl.Boolean())
 
 
 def ask_again(run: DedupRun, asked: Thresholds) -> Answer:
@@ -82,7 +82,7 @@ def ask_again(run: DedupRun, asked: Thresholds) -> Answer:
     # The exact join compares whole numbers with the fraction that the threshold stands for.
     jaccard = float(exact_threshold(asked.lexical))
     lexical = keep_first_of_pairs(run.rows.height, _pairs(run.numbered, LEXICAL), jaccard)
-    near = _among(_pairs(run.numbered, SEMANTIC), ~lexical.found)
+    near = _among(_pairs(run.numbered, SEMANTIC), ~lexical.is_matched)
     return Answer(lexical, keep_first_of_pairs(run.rows.height, near, asked.semantic))
 
 
@@ -95,8 +95,8 @@ def rethresholded(run: DedupRun, asked: Thresholds) -> pl.DataFrame:
     answer = ask_again(run, asked)
     rows = run.rows.with_columns(
         kept_asked=answer.kept,
-        lexical=pl.Series(answer.lexical.found),
-        semantic=pl.Series(answer.semantic.found),
+        lexical=pl.Series(answer.lexical.is_matched),
+        semantic=pl.Series(answer.semantic.is_matched),
     )
     sums = [
         pl.len().alias("rows_in"),

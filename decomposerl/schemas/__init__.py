@@ -1,9 +1,6 @@
-"""Names, types and meaning of every frame that crosses a border of the system.
+"""Columns, types and meaning of every frame that crosses a border of the system.
 
-Takes nothing, gives ``Table`` constants. The IO manager checks each frame against its
-table on the way to and from Parquet, so a column exists here or nowhere.
-
-Left out deliberately: any computation on frames.
+The IO manager checks each frame against its table when it writes and reads Parquet.
 """
 
 from decomposerl.schemas.evaluation import (

@@ -1,7 +1,4 @@
-"""The tables of the evaluation: predictions and their calls, scores, leaderboard, comparison.
-
-Left out deliberately: the claims of the test sets (``schemas.funnel``).
-"""
+"""Tables of the evaluation: predictions and their calls, scores, leaderboard, comparison."""
 
 import polars as pl
 

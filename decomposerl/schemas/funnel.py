@@ -1,8 +1,4 @@
-"""The tables of the funnel: claims at every stage, what left, and what its engines replied.
-
-Left out deliberately: tables of training (``schemas.training``) and evaluation
-(``schemas.evaluation``).
-"""
+"""Tables of the funnel: claims at every stage, drops, and the replies of its engines."""
 
 import polars as pl
 

@@ -1,7 +1,4 @@
-"""The tables of rewards and training: rulings, rewards, rollouts, curves.
-
-Left out deliberately: the claims that are trained on (``schemas.funnel``).
-"""
+"""Tables of rewards and training: verdicts of the judge, rewards, rollouts, curves."""
 
 import polars as pl
 

@@ -20,7 +20,7 @@ import pytest
 import stage_child
 from assets.catalog import chat_replies
 from dagster_project.profiles import Profile, resources_for
-from decomposerl.funnel.conservation import broken_rules
+from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.schemas import CHAT_REPLIES, DECONTAMINATED, RULE_FILTERED
 from fault_server import (
     BROKEN,
@@ -97,7 +97,7 @@ def test_difficulty_over_http_scores_every_claim_once(
     second = run_stage("difficulty_band", tmp_path, server.url, server.name)
     assert [(40, 0), (0, 40)] == [accounts(run, "difficulty_band") for run in (first, second)]
     kept, drops = read(tmp_path, "difficulty_band"), read(tmp_path, "drops/difficulty_band")
-    assert [] == broken_rules(before, kept, drops)
+    assert [] == conservation_errors(before, kept, drops)
     assert drops["engine"].str.contains("tiny-chat").all()
     assert drops["value"].is_between(0, 1).all()
     assert drops["value"].n_unique() > 1
@@ -133,7 +133,7 @@ def test_a_claim_without_an_answer_is_dropped_and_asked_again_next_time(
         drops = read(tmp_path, "drops/silver_decomposed")
         (lost,) = drops.filter(reason="no_silver_answer")["claim_id"]
         assert before.row(7, named=True)["claim_id"] == lost
-        assert [] == broken_rules(before, read(tmp_path, "silver_decomposed"), drops)
+        assert [] == conservation_errors(before, read(tmp_path, "silver_decomposed"), drops)
         server.asked.clear()
         server.spoiled = WELL
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)
@@ -219,7 +219,7 @@ def test_a_killed_silver_run_asks_only_for_what_is_missing(tmp_path: Path):
     metadata = result.asset_materializations_for_node("silver_decomposed")[0].metadata
     assert again == metadata["chat calls"].value
     kept, drops = read(killed, "silver_decomposed"), read(killed, "drops/silver_decomposed")
-    assert [] == broken_rules(before, kept, drops)
+    assert [] == conservation_errors(before, kept, drops)
     assert {"too_few_questions"} == set(drops["reason"])
     assert 0.5 < kept.height / ROWS < 0.8
     for name in ("silver_decomposed", "drops/silver_decomposed"):

@@ -17,7 +17,7 @@ from dagster_project.profiles import Profile
 from decomposerl import schemas
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import broken_rules
+from decomposerl.funnel.conservation import conservation_errors
 from project import ROOT
 from resources.store.parquet import DataFolder, file_sha256
 
@@ -96,7 +96,7 @@ def test_each_stage_keeps_or_drops_every_row_once(first: Run):
         if stage == "diversity_selected":
             continue
         kept, drops = read(stage), read(f"drops/{stage}")
-        assert [] == broken_rules(before, kept, drops), stage
+        assert [] == conservation_errors(before, kept, drops), stage
         before = kept.select("claim_id", "source")
 
 

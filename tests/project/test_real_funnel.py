@@ -11,7 +11,7 @@ from dagster_project.profiles import Profile
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, source_of
 from decomposerl.claims.load import LoadSettings, load_benchmark
 from decomposerl.funnel.catalogue import STAGES
-from decomposerl.funnel.conservation import broken_rules
+from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.kernels.set_join import cross_matches
 from decomposerl.kernels.text_scan import content_words, normalise_claim, words
 from project import ROOT
@@ -172,7 +172,7 @@ def test_the_law_holds_on_real_text(folder: DataFolder):
     for stage in STAGES:
         if stage != "diversity_selected":
             kept, drops = folder.read(stage), folder.read(f"drops/{stage}")
-            assert [] == broken_rules(before, kept, drops), stage
+            assert [] == conservation_errors(before, kept, drops), stage
             before = kept.select("claim_id", "source")
 
 
@@ -193,7 +193,7 @@ def test_no_benchmark_claim_survives(folder: DataFolder):
         [folder.read(f"benchmark/{benchmark.name}", ["claim"]) for benchmark in BENCHMARKS]
     )["claim"].to_list()
     assert set() == {normalise_claim(c) for c in training} & {normalise_claim(c) for c in tests}
-    assert not cross_matches(training, tests, 0.7).found.any()
+    assert not cross_matches(training, tests, 0.7).is_matched.any()
     embedder = EmbedderResource(results_dir=str(folder.path / "engine_results")).open()
     cosines = embedder.embed(training) @ embedder.embed(tests).T
     assert embedder.calls == 0

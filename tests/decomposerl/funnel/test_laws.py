@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from decomposerl.funnel import catalogue
-from decomposerl.funnel.conservation import broken_rules
+from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.funnel.settings import (
     DecontaminationSettings,
     DedupSettings,
@@ -148,7 +148,7 @@ def test_each_row_is_kept_or_dropped_once(stage: Stage, data: st.DataObject):
     """Kept and dropped together are the rows that came in, and kept stay in order."""
     frame = data.draw(frames(stage.reads))
     result = stage.run(frame)
-    assert [] == broken_rules(frame, result.kept, result.drops)
+    assert [] == conservation_errors(frame, result.kept, result.drops)
     kept = set(result.kept["claim_id"])
     assert [i for i in frame["claim_id"] if i in kept] == result.kept["claim_id"].to_list()
 
@@ -210,4 +210,4 @@ def test_one_row_and_equal_rows_pass_the_law(stage: Stage, rows: int):
     frame = frame_of(stage.reads, [example_row()] * rows)
     result = stage.run(frame)
     assert rows == result.kept.height + result.drops.height
-    assert [] == broken_rules(frame, result.kept, result.drops)
+    assert [] == conservation_errors(frame, result.kept, result.drops)

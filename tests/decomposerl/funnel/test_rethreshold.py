@@ -10,7 +10,6 @@ from polars.testing import assert_frame_equal
 from decomposerl.errors import ConfigError
 from decomposerl.funnel import catalogue
 from decomposerl.funnel.settings import DedupSettings
-from decomposerl.kernels.cosine_filter import exact_cosines
 from decomposerl.kernels.matches import Pairs, exact_threshold, keep_first_of_pairs
 from decomposerl.kernels.text_scan import words
 from decomposerl.reports.rethreshold import (
@@ -23,6 +22,7 @@ from decomposerl.reports.rethreshold import (
     rethresholded,
 )
 from decomposerl.schemas import DIFFICULTY_BAND, PAIRS
+from exact_cosines import exact_cosines
 from fakes import BagOfWordsEmbedder
 from strategies import LAW, example_row, frame_of, frames
 
@@ -44,10 +44,10 @@ def told(frame: pl.DataFrame, answer: Answer) -> pl.DataFrame:
     parts = [
         pl.DataFrame(
             {
-                "claim_id": ids.filter(pl.Series(found.found)),
-                "step": pl.Series([step] * int(found.found.sum()), dtype=pl.String()),
-                "value": found.similarity[found.found],
-                "matched_claim_id": ids.gather(found.matched[found.found]),
+                "claim_id": ids.filter(pl.Series(found.is_matched)),
+                "step": pl.Series([step] * int(found.is_matched.sum()), dtype=pl.String()),
+                "value": found.similarity[found.is_matched],
+                "matched_claim_id": ids.gather(found.matched[found.is_matched]),
             }
         )
         for step, found in (
@@ -129,7 +129,7 @@ def test_floats_decide_as_whole_numbers_do(shared: int, more: int, millionths: i
         exact = exact_threshold(typed)
         near = shared * exact.denominator >= united * exact.numerator
         pair = Pairs(*(np.array([row]) for row in (0, 1)), np.array([shared / united]))
-        assert near == keep_first_of_pairs(2, pair, float(exact)).found[1]
+        assert near == keep_first_of_pairs(2, pair, float(exact)).is_matched[1]
 
 
 def known(*claims: str) -> pl.DataFrame:

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.kernels.cosine_filter import (
     best_cross_cosine,
-    exact_cosines,
+    cosine_pairs,
     keep_first_cosine,
-    pairs_above,
     unit_rows,
 )
 from decomposerl.kernels.engine_choice import Precision
 from decomposerl.kernels.products import Products
+from exact_cosines import exact_cosines
 from strategies import LAW
 
 Vectors = NDArray[np.float32]
@@ -96,8 +96,8 @@ def test_blocks_and_chunks_leave_no_seam():
         if not kept or products[row, kept].max() < 0.7:
             kept.append(row)
     found = keep_first_cosine(vectors, 0.7)
-    assert kept == np.flatnonzero(~found.found).tolist()
-    removed = np.flatnonzero(found.found)
+    assert kept == np.flatnonzero(~found.is_matched).tolist()
+    removed = np.flatnonzero(found.is_matched)
     best = [
         max(kept, key=lambda i: (products[row, i], -i) if i < row else (-2, 0)) for row in removed
     ]
@@ -148,9 +148,11 @@ def test_pairs_that_all_but_touch_the_threshold_are_decided_exactly():
     assert 60 < np.sum(exact >= threshold) < 140
     for precision in ("f32", "int8", "bf16"):
         found = best_cross_cosine(second, first, threshold, precision=precision)
-        assert np.flatnonzero(exact >= threshold).tolist() == np.flatnonzero(found.found).tolist()
+        assert (
+            np.flatnonzero(exact >= threshold).tolist() == np.flatnonzero(found.is_matched).tolist()
+        )
         both = keep_first_cosine(np.concatenate([first, second]), threshold, precision=precision)
-        np.testing.assert_array_equal(found.found, both.found[pairs:])
+        np.testing.assert_array_equal(found.is_matched, both.is_matched[pairs:])
         np.testing.assert_array_equal(found.similarity, both.similarity[pairs:])
 
 
@@ -166,7 +168,7 @@ def test_rows_of_a_few_huge_numbers_are_judged_like_others(precision: Precision)
 def test_nothing_near_keeps_everything():
     """Orthogonal rows and opposite ones stay."""
     vectors = unit(np.concatenate([np.eye(40), -np.eye(40)]))
-    assert not keep_first_cosine(vectors, 0.01).found.any()
+    assert not keep_first_cosine(vectors, 0.01).is_matched.any()
 
 
 @LAW
@@ -188,7 +190,7 @@ def test_all_pairs_above_a_floor_are_given_once_in_order(
         for i in range(j)
         if (value := cosine(vectors[i], vectors[j])) >= floor
     ]
-    found = pairs_above(vectors, floor, precision=precision)
+    found = cosine_pairs(vectors, floor, precision=precision)
     assert [pair[:2] for pair in expected] == list(
         zip(found.earlier.tolist(), found.later.tolist(), strict=True)
     )
@@ -199,7 +201,7 @@ def test_too_many_pairs_are_refused_with_the_number_and_the_way_out():
     """2,000 equal rows make two million pairs: told, not stored."""
     vectors = np.repeat(clustered(1), 2_000, axis=0)
     with pytest.raises(ConfigError, match=r"more than 1,000 pairs .* raise pairs_floor"):
-        pairs_above(vectors, 0.9, most=1_000)
+        cosine_pairs(vectors, 0.9, most=1_000)
 
 
 def test_the_cross_search_gives_the_nearest_row_of_the_other_set():
@@ -220,7 +222,7 @@ def test_copies_on_the_other_side_are_told_by_the_first():
     """A thousand copies of two rows, in turns: every match names one of the first two."""
     left, two = clustered(60, seed=4), clustered(60, seed=4)[[3, 9]]
     found = best_cross_cosine(left, np.tile(two, (500, 1)), 0.9)
-    assert {0, 1} == set(found.matched[found.found].tolist())
+    assert {0, 1} == set(found.matched[found.is_matched].tolist())
     assert (0, 1.0, 1, 1.0) == (
         found.matched[3],
         found.similarity[3],

@@ -77,7 +77,7 @@ def chosen(
     """The choice for as many rows as are wanted, in the memory of one."""
     pool = np.broadcast_to(np.eye(1, dimensions, dtype=np.float32), (rows, dimensions))
     with Team(threads) as team:
-        return engine_choice.choose([*entrants], pool, pool, 0.7, team).name
+        return engine_choice.choose_engine([*entrants], pool, pool, 0.7, team).name
 
 
 def search_seconds(pace: float, rows: int = ROWS, threads: int = 2) -> float:
@@ -148,7 +148,7 @@ def test_every_engine_can_be_raced_alone(kind: Callable[[], Products]):
     vectors = np.eye(8, dtype=np.float32)
     pool = np.broadcast_to(vectors[:1], (200_000, 8))
     with Team(1) as team:
-        assert kind().name == engine_choice.choose([kind()], pool, pool, 0.9, team).name
+        assert kind().name == engine_choice.choose_engine([kind()], pool, pool, 0.9, team).name
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_every_engine_can_be_raced_alone(kind: Callable[[], Products]):
 )
 def test_only_precisions_with_units_of_their_own_are_offered(named: str, offered: list[str]):
     """An emulated precision is no candidate; a processor that names nothing is tried."""
-    assert offered == engine_choice.with_units(frozenset(named.split()))
+    assert offered == engine_choice.supported_precisions(frozenset(named.split()))
 
 
 def test_precision_and_device_are_offered_as_asked():
@@ -175,14 +175,16 @@ def test_precision_and_device_are_offered_as_asked():
     many = np.broadcast_to(few[:1], (1_000_000, 4))
 
     def names(precision: engine_choice.Precision, rows: Vectors) -> list[str]:
-        return [engine.name for engine in engine_choice.engines(precision, "cpu", rows, rows)]
+        return [
+            engine.name for engine in engine_choice.candidate_engines(precision, "cpu", rows, rows)
+        ]
 
-    with_units = engine_choice.with_units(engine_choice.named_units())
+    supported_precisions = engine_choice.supported_precisions(engine_choice.processor_units())
     assert ["f32"] == names("auto", few) == names("f32", many)
-    assert ["f32", *with_units] == names("auto", many)
+    assert ["f32", *supported_precisions] == names("auto", many)
     assert (["int8"], ["bf16"]) == (names("int8", few), names("bf16", few))
     with pytest.raises(ConfigError, match="multiplies in bf16, not in int8"):
-        engine_choice.engines("int8", "cuda", few, few)
+        engine_choice.candidate_engines("int8", "cuda", few, few)
 
 
 def test_a_processor_without_units_never_loads_torch():
@@ -190,9 +192,9 @@ def test_a_processor_without_units_never_loads_torch():
     settings = {**os.environ, "NUMBA_CPU_FEATURES": "+avx2,+fma", "NUMBA_CPU_NAME": "haswell"}
     program = (
         "import sys, numpy as np\n"
-        "from decomposerl.kernels.engine_choice import engines\n"
+        "from decomposerl.kernels.engine_choice import candidate_engines\n"
         "rows = np.broadcast_to(np.zeros((1, 4), np.float32), (1_000_000, 4))\n"
-        "assert ['f32'] == [one.name for one in engines('auto', 'cpu', rows, rows)]\n"
+        "assert ['f32'] == [one.name for one in candidate_engines('auto', 'cpu', rows, rows)]\n"
         "assert 'torch' not in sys.modules\n"
     )
     command = [sys.executable, "-c", program]

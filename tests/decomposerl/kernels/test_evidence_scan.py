@@ -22,7 +22,7 @@ from decomposerl.kernels.code_points import (
     code_points,
 )
 from decomposerl.kernels.evidence_scan import ROWS_A_BLOCK, Scan, scan
-from decomposerl.kernels.text_scan import best_overlap, sentence_counts
+from decomposerl.kernels.text_scan import best_overlap, evidence_units
 from strategies import LAW, any_text, passages, sentence
 
 MANY = hypothesis_settings(LAW, max_examples=250)
@@ -69,11 +69,23 @@ def scanned(claims: list[str], evidence: list[list[str]], tables: list[bool], **
     )
 
 
+def defined(
+    claims: list[str], evidence: list[list[str]], tables: list[bool]
+) -> tuple[list[int], list[float]]:
+    """Sentences and overlap of each row by the definitions, passage by passage."""
+    rows = list(zip(claims, evidence, tables, strict=True))
+    counts = [sum(len(evidence_units(p, table=table)) for p in row) for _, row, table in rows]
+    shares = [
+        max((best_overlap(claim, passage, table=table) for passage in row), default=0.0)
+        for claim, row, table in rows
+    ]
+    return counts, shares
+
+
 def assert_as_defined(claims: list[str], evidence: list[list[str]], tables: list[bool]) -> None:
     found = scanned(claims, evidence, tables)
-    assert sentence_counts(evidence, tables).tolist() == found.sentences.tolist()
     assert [len("\n".join(row).split()) for row in evidence] == found.words.tolist()
-    assert best_overlap(claims, evidence, tables).tolist() == found.overlap.tolist()
+    assert defined(claims, evidence, tables) == (found.sentences.tolist(), found.overlap.tolist())
 
 
 @MANY
@@ -98,8 +110,7 @@ def test_many_blocks_and_any_number_of_threads_give_the_same():
     tables = [row % 3 == 0 for row in range(rows)]
     alone = scanned(claims, evidence, tables, threads=1)
     beside = scanned(claims, evidence, tables, threads=3)
-    assert sentence_counts(evidence, tables).tolist() == alone.sentences.tolist()
-    assert best_overlap(claims, evidence, tables).tolist() == alone.overlap.tolist()
+    assert defined(claims, evidence, tables) == (alone.sentences.tolist(), alone.overlap.tolist())
     for name in Scan.__slots__:
         assert np.array_equal(getattr(alone, name), getattr(beside, name))
 

@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,14 +9,14 @@ from decomposerl.kernels.minhash_join import (
     generous_bands,
     minhash_duplicates,
     minhash_matches,
-    verified_minhash_duplicates,
-    verified_minhash_matches,
 )
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
 from decomposerl.kernels.word_sets import Shingle, word_sets
 
 THRESHOLD = 0.7
 Engine = Callable[[Sequence[str], float], Matches]
+verified_minhash_duplicates = partial(keep_first_duplicates, engine="minhash_verified")
+verified_minhash_matches = partial(cross_matches, engine="minhash_verified")
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +40,10 @@ def test_verified_minhash_invents_nothing_and_misses_little(claims: list[str]):
     exact = keep_first_duplicates(claims, THRESHOLD)
     found = verified_minhash_duplicates(claims, THRESHOLD)
     sets = word_sets(claims)
-    for row in np.flatnonzero(found.found):
+    for row in np.flatnonzero(found.is_matched):
         a, b = sets[row], sets[found.matched[row]]
         assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
-    recall = (found.found & exact.found).sum() / exact.found.sum()
+    recall = (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum()
     assert recall >= 0.97
 
 
@@ -50,8 +51,8 @@ def test_plain_minhash_finds_most_of_the_exact_removals(claims: list[str]):
     """The paper's engine: most removals, matched to rows that it kept itself."""
     exact = keep_first_duplicates(claims, THRESHOLD)
     found = minhash_duplicates(claims, THRESHOLD)
-    assert (found.found & exact.found).sum() / exact.found.sum() >= 0.6
-    assert not found.found[found.matched[found.found]].any()
+    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.6
+    assert not found.is_matched[found.matched[found.is_matched]].any()
 
 
 @pytest.mark.parametrize("engine", [minhash_duplicates, verified_minhash_duplicates])
@@ -83,7 +84,7 @@ def test_a_crowded_bucket_costs_no_more_than_its_first_rows():
     rows = [f"one two three four five six seven w{i} v{i}" for i in range(3_000)]
     rows += rows[:40]
     found = verified_minhash_duplicates(rows, 0.9)
-    assert not found.found[:3_000].any()
+    assert not found.is_matched[:3_000].any()
     assert list(range(40)) == found.matched[3_000:].tolist()
 
 
@@ -95,7 +96,7 @@ def test_threads_and_other_rows_change_no_match(claims: list[str], shingle: Shin
     many = verified_minhash_duplicates(rows, THRESHOLD, shingle=shingle, threads=3)
     assert np.array_equal(one.matched, many.matched)
     few = verified_minhash_duplicates(claims, THRESHOLD, shingle=shingle)
-    assert np.array_equal(few.found, one.found[: len(claims)])
+    assert np.array_equal(few.is_matched, one.is_matched[: len(claims)])
 
 
 def test_engines_name_themselves_with_their_bands(claims: list[str]):
@@ -113,11 +114,11 @@ def test_matches_across_are_exact_where_found(claims: list[str]):
     found = verified_minhash_matches(left, right, THRESHOLD)
     assert found.engine == verified_minhash_duplicates(claims, THRESHOLD).engine
     ends = word_sets(left), word_sets(right)
-    for row in np.flatnonzero(found.found):
+    for row in np.flatnonzero(found.is_matched):
         a, b = ends[0][row], ends[1][found.matched[row]]
         assert len(a & b) / len(a | b) == found.similarity[row] >= THRESHOLD
     assert (found.similarity <= exact.similarity).all()
-    assert (found.found & exact.found).sum() / exact.found.sum() >= 0.97
+    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.97
 
 
 def test_plain_matches_across_find_most_leaks(claims: list[str]):
@@ -125,7 +126,7 @@ def test_plain_matches_across_find_most_leaks(claims: list[str]):
     left, right = claims[:400], claims[300:]
     exact = cross_matches(left, right, THRESHOLD)
     found = minhash_matches(left, right, THRESHOLD)
-    assert (found.found & exact.found).sum() / exact.found.sum() >= 0.6
+    assert (found.is_matched & exact.is_matched).sum() / exact.is_matched.sum() >= 0.6
     assert (found.similarity[300:] == 1).all()
 
 

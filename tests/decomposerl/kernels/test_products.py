@@ -178,9 +178,9 @@ def test_an_unsound_engine_is_not_chosen_and_not_forced():
     broken, fine = Saturating(), Products()
     broken.name = "saturating"
     with Team(1) as team:
-        assert fine is engine_choice.choose([broken, fine], vectors, vectors, 0.7, team)
-        with pytest.raises(EngineError, match="saturating products are further off"):
-            engine_choice.choose([broken], vectors, vectors, 0.7, team)
+        assert fine is engine_choice.choose_engine([broken, fine], vectors, vectors, 0.7, team)
+        with pytest.raises(EngineError, match="saturating products exceed their error bound"):
+            engine_choice.choose_engine([broken], vectors, vectors, 0.7, team)
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "abacus"])
@@ -219,5 +219,5 @@ def test_many_copies_need_few_exact_cosines():
         found: Matches = cosine_blocks.keep_first(
             cosine_blocks.Side.of(vectors, engine, team), 0.7, engine, team
         )
-    assert 1 == np.sum(~found.found)
+    assert 1 == np.sum(~found.is_matched)
     assert compared < 3_000 * 1_024

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from decomposerl.kernels.selectors import Method, select
+from decomposerl.kernels.selectors import Method, Selection, select_each
 
 METHODS: tuple[Method, ...] = ("facility_location", "k_means", "farthest_point", "random")
 
@@ -10,6 +10,11 @@ METHODS: tuple[Method, ...] = ("facility_location", "k_means", "farthest_point",
 def unit_vectors(rows: int, seed: int = 4) -> NDArray[np.float32]:
     vectors = np.random.default_rng(seed).normal(size=(rows, 8)) + 0.4
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def select(vectors: NDArray[np.float32], k: int, method: Method, seed: int = 42) -> Selection:
+    """One cell of all rows."""
+    return select_each(vectors, [(np.arange(len(vectors)), k)], method, seed)[0]
 
 
 def objective(vectors: NDArray[np.float32], picks: NDArray[np.int64]) -> float:

@@ -12,15 +12,15 @@ from decomposerl.errors import ConfigError
 from decomposerl.kernels import set_join
 from decomposerl.kernels.matches import Matches, exact_threshold
 from decomposerl.kernels.set_join import (
-    candidates,
-    candidates_across,
-    candidates_of_kept,
+    count_candidates,
+    count_candidates_across,
+    count_candidates_of_kept,
     cross_matches,
+    jaccard_pairs,
     keep_first_duplicates,
-    pairs_above,
 )
 from decomposerl.kernels.threads import Team
-from decomposerl.kernels.word_sets import packed, shingle_sets, word_sets
+from decomposerl.kernels.word_sets import pack_sets, shingle_sets, word_sets
 from strategies import LAW, any_text
 
 LETTERS = "abcdefgh"
@@ -94,7 +94,7 @@ def test_survivors_have_no_duplicates_among_them(rows: list[str], threshold: flo
     """Running the join on what it kept removes nothing."""
     kept = keep_first_duplicates(rows, threshold).matched < 0
     survivors = [row for row, stays in zip(rows, kept, strict=True) if stays]
-    assert not keep_first_duplicates(survivors, threshold).found.any()
+    assert not keep_first_duplicates(survivors, threshold).is_matched.any()
 
 
 def test_a_removed_row_removes_nobody():
@@ -122,7 +122,7 @@ def test_edge_sizes_are_answered(rows: list[str]):
     """No row, one row, all equal, none equal."""
     expected = 0 if len(set(rows)) == len(rows) else len(rows) - 1
     found = keep_first_duplicates(rows, 0.7)
-    assert expected == int(found.found.sum())
+    assert expected == int(found.is_matched.sum())
     assert len(rows) == len(found.matched) == len(found.similarity)
 
 
@@ -179,7 +179,7 @@ def test_pairs_are_all_pairs(rows: list[str], floor: float):
         for i in range(j)
         if jaccard(sets[i], sets[j]) >= exact_threshold(floor)
     ]
-    found = pairs_above(rows, floor)
+    found = jaccard_pairs(rows, floor)
     assert expected == list(
         zip(found.earlier.tolist(), found.later.tolist(), found.similarity.tolist(), strict=True)
     )
@@ -188,9 +188,9 @@ def test_pairs_are_all_pairs(rows: list[str], floor: float):
 def test_more_pairs_than_first_guessed_are_all_found_and_too_many_refused():
     """30 equal texts make 435 pairs, more than the room at first; a limit is told."""
     rows = ["the same words"] * 30
-    assert len(pairs_above(rows, 0.7).earlier) == 30 * 29 // 2
+    assert len(jaccard_pairs(rows, 0.7).earlier) == 30 * 29 // 2
     with pytest.raises(ConfigError, match="435 pairs of claims"):
-        pairs_above(rows, 0.7, most=434)
+        jaccard_pairs(rows, 0.7, most=434)
 
 
 @LAW
@@ -205,7 +205,7 @@ def test_shingles_join_like_words(rows: list[str], threshold: float):
 def test_above_the_candidate_budget_the_candidates_come_from_minhash():
     """The estimate bounds the candidates; the answer says who ran, and is exact here."""
     rows = [f"shared words of a template w{i // 2} v{i // 2}" for i in range(200)]
-    estimate = candidates_of_kept(packed(rows), 0.7)
+    estimate = count_candidates_of_kept(pack_sets(rows), 0.7)
     exact = keep_first_duplicates(rows, 0.7, candidate_budget=estimate)
     fallen = keep_first_duplicates(rows, 0.7, candidate_budget=estimate - 1)
     assert exact.engine == "exact join (word)"
@@ -224,17 +224,17 @@ def test_the_estimate_with_copies_bounds_what_the_greedy_meets(rows: list[str], 
         for i in range(len(rows))
         for j in range(i)
     )
-    ready = packed(rows)
-    assert met <= candidates_of_kept(ready, threshold) <= candidates(ready, threshold)
+    ready = pack_sets(rows)
+    assert met <= count_candidates_of_kept(ready, threshold) <= count_candidates(ready, threshold)
 
 
 def test_copies_of_one_text_stay_with_the_exact_join():
     """They cost one comparison each, however many pairs they make."""
     rows = ["the same few words"] * 3_000
-    assert candidates(packed(rows), 0.7) > 4_000_000
+    assert count_candidates(pack_sets(rows), 0.7) > 4_000_000
     found = keep_first_duplicates(rows, 0.7, candidate_budget=20_000)
     assert found.engine == "exact join (word)"
-    assert found.found.sum() == 2_999
+    assert found.is_matched.sum() == 2_999
 
 
 @LAW
@@ -245,8 +245,8 @@ def test_the_estimate_across_bounds_the_near_pairs(
     """No two sides have more near pairs than estimated candidates."""
     ends = word_sets(left), word_sets(right)
     near = sum(jaccard(a, b) >= exact_threshold(threshold) for a in ends[0] for b in ends[1])
-    sets = packed([*right, *left])
-    assert near <= candidates_across(sets, threshold, len(right))
+    sets = pack_sets([*right, *left])
+    assert near <= count_candidates_across(sets, threshold, len(right))
     found = cross_matches(left, right, threshold, candidate_budget=near)
     assert same(cross_matches(left, right, threshold), found) or "MinHash" in str(found.engine)
 
@@ -255,14 +255,15 @@ def test_the_estimate_across_bounds_the_near_pairs(
 @given(texts, thresholds)
 def test_the_estimate_bounds_what_the_join_meets(rows: list[str], threshold: float):
     """No set of texts has more duplicate pairs than estimated candidates."""
-    assert candidates(packed(rows), threshold) >= len(pairs_above(rows, threshold).earlier)
+    pairs = jaccard_pairs(rows, threshold)
+    assert count_candidates(pack_sets(rows), threshold) >= len(pairs.earlier)
 
 
 @LAW
 @given(texts, thresholds, st.integers(1, 7))
 def test_blocks_cannot_be_told_apart(rows: list[str], threshold: float, rows_a_block: int):
     """What a block is matched with before it and what in itself: together the definition."""
-    ready = set_join._prepared(packed(rows), threshold)
+    ready = set_join._prepared(pack_sets(rows), threshold)
     with Team(2) as team:
         found = set_join._keep_first(ready, "", team, rows_a_block)
     assert same(brute_force(rows, threshold), found)

@@ -5,12 +5,14 @@ from hypothesis import strategies as st
 from decomposerl.kernels.text_scan import (
     best_overlap,
     content_words,
+    evidence_units,
     normalise_claim,
-    sentence_counts,
     sentences,
     words,
 )
 from strategies import LAW, any_text, passages, sentence
+
+OPENED = "The bridge of Torbeck opened in 1921"
 
 
 @pytest.mark.parametrize(
@@ -69,38 +71,42 @@ def test_content_words_leave_out_function_words_but_keep_negations():
 
 def test_sentences_are_counted_over_all_passages_and_rows_of_tables():
     """Text is split into sentences; a table counts its non-empty lines."""
-    evidence = ["One. Two.", "Three"]
-    assert [3, 2, 0] == sentence_counts(
-        [evidence, ["a | b. C\nd | e\n"], []], [False, True, False]
-    ).tolist()
+    assert ["One.", "Two.", "Three"] == evidence_units("One. Two.\nThree", table=False)
+    assert ["a | b. C", "d | e"] == evidence_units("a | b. C\n\nd | e\n", table=True)
+    assert [] == evidence_units("", table=False)
 
 
-def test_overlap_is_the_share_inside_the_best_single_sentence():
+@pytest.mark.parametrize(
+    ("claim", "evidence", "expected"),
+    [
+        (
+            "The bridge of Torbeck opened in 1921",
+            "The bridge is old. Torbeck opened it in 1921.",
+            0.75,
+        ),
+        (OPENED, "In Torbeck, the bridge opened: 1921.", 1.0),
+        (OPENED, "Nothing here", 0.0),
+        ("It was the one that they had", "It was the one that they had", 1.0),
+        ("Was it?", "Was it?", 0.0),
+    ],
+)
+def test_overlap_is_the_share_inside_the_best_single_sentence(
+    claim: str, evidence: str, expected: float
+):
     """Words scattered over sentences do not add up; stop words do not count."""
-    scores = best_overlap(
-        ["The bridge of Torbeck opened in 1921"] * 3 + ["It was the one that they had"],
-        [
-            ["The bridge is old. Torbeck opened it in 1921."],
-            ["In Torbeck, the bridge opened: 1921."],
-            ["Nothing here"],
-            ["It was the one that they had"],
-        ],
-    )
-    assert [0.75, 1.0, 0.0] == scores[:3].tolist()
-    assert best_overlap(["Was it?"], [["Was it?"]]).tolist() == [0.0]
+    assert expected == best_overlap(claim, evidence)
 
 
 def test_overlap_reads_the_rows_of_a_table_as_sentences():
     """Two rows of one table passage are two sentences even without full stops."""
-    table = [["bridge | 1921\nTorbeck | opened"]]
-    claim = ["bridge Torbeck opened 1921"]
-    assert [0.5] == best_overlap(claim, table, [True]).tolist()
+    table = "bridge | 1921\nTorbeck | opened"
+    assert 0.5 == best_overlap("bridge Torbeck opened 1921", table, table=True)
 
 
 @LAW
 @given(st.lists(st.tuples(sentence, passages), max_size=5))
 def test_overlap_equals_the_plain_definition(rows: list[tuple[str, list[str]]]):
-    """The passage-level short cut changes no value; all values lie in 0..1."""
+    """Passages joined by line breaks score as each would alone; all values are in 0..1."""
     expected = [
         max(len(wanted & set(words(part))) for text in texts for part in sentences(text))
         / len(wanted)
@@ -108,7 +114,7 @@ def test_overlap_equals_the_plain_definition(rows: list[tuple[str, list[str]]]):
         else 0.0
         for claim, texts in rows
     ]
-    found = best_overlap([row[0] for row in rows], [row[1] for row in rows]).tolist()
+    found = [best_overlap(claim, "\n".join(texts)) for claim, texts in rows]
     assert expected == found
     assert all(0 <= value <= 1 for value in found)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.kernels.text_scan import normalise_claim
-from decomposerl.kernels.word_sets import packed
+from decomposerl.kernels.word_sets import pack_sets
 from decomposerl.normal_form import LONGEST_RUN, Form, normalised
 from decomposerl.traces.abstention import abstains
 from resources.corpora.pages import spellings
@@ -43,7 +43,7 @@ def test_two_megabytes_of_marks_are_read_by_all_who_normalise(marks: str):
     for form in FORMS:
         assert len(normalised(form, text)) >= 1_000_000
     assert normalise_claim(text).startswith("war")
-    assert packed([text, "war ended"]).starts.size
+    assert pack_sets([text, "war ended"]).starts.size
     assert clean(text).sentences
     assert not abstains(text)
     assert len(set(spellings(text))) >= 2

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Template
 from decomposerl.errors import EngineError
-from decomposerl.funnel.conservation import broken_rules
+from decomposerl.funnel.conservation import conservation_errors
 from decomposerl.schemas import DECONTAMINATED
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
@@ -133,7 +133,7 @@ def test_the_silver_stage_runs_over_the_peer(tmp_path: Path):
     hashes = [file_sha256(data / f"{name}.parquet") for name in stages]
     again = run_stage("silver_decomposed", data, address, str(folder))  # the peer is gone
     told = again.asset_materializations_for_node("silver_decomposed")[0].metadata
-    assert [] == broken_rules(before, kept, drops)
+    assert [] == conservation_errors(before, kept, drops)
     assert {"too_few_questions"} == set(drops["reason"])
     assert {("Does snow fall?", 2)} == {
         (row[0][1], row[1]) for row in kept[["questions", "n_star"]].rows()
