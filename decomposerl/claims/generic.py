@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from decomposerl.claims.generic_rows import (
-    Columns,
+    ColumnMap,
     EvidenceShape,
     Name,
     RowReader,
@@ -75,7 +75,7 @@ class _About(Section):
     homepage: str = ""
 
 
-class _Files(Section):
+class _FileLists(Section):
     train: Paths = ()
     dev: Paths = ()
     test: Paths = ()
@@ -90,8 +90,8 @@ class _LabelSides(Section):
 
 class _Spec(Section):
     source: _About
-    files: _Files
-    columns: Columns
+    files: _FileLists
+    columns: ColumnMap
     labels: _LabelSides
     evidence: EvidenceShape = EvidenceShape()
 
@@ -104,19 +104,7 @@ def parse_source_toml(text: str, where: str) -> Source:
     Raises:
         ConfigError: the file is wrong; the message lists every mistake with its key.
     """
-    spec = _parsed(text, where)
-    about = spec.source
-    return Source(
-        name=about.name,
-        title=about.title,
-        domain=about.domain,
-        homepage=about.homepage,
-        license=about.license,
-        terms=about.terms,
-        labels=_label_map(spec.labels),
-        files=(*_native(spec.files.train, "train"), *_native(spec.files.dev, "dev")),
-        read=RowReader(spec.columns, spec.evidence),
-    )
+    return _source(_parsed(text, where))
 
 
 def parse_benchmark_toml(text: str, where: str) -> Benchmark | None:
@@ -126,21 +114,18 @@ def parse_benchmark_toml(text: str, where: str) -> Benchmark | None:
         ConfigError: as for ``parse_source_toml``.
     """
     spec = _parsed(text, where)
-    about = spec.source
     if not spec.files.test:
         return None
-    return Benchmark(
-        name=about.name,
-        title=about.title,
-        domain=about.domain,
-        in_domain=bool(spec.files.train or spec.files.dev),
-        homepage=about.homepage,
-        license=about.license,
-        terms=about.terms,
+    source, trained = _source(spec), bool(spec.files.train or spec.files.dev)
+    return Benchmark.from_source(source, *_native(spec.files.test, "test"), in_domain=trained)
+
+
+def _source(spec: _Spec) -> Source:
+    return Source(
+        **spec.source.model_dump(),
         labels=_label_map(spec.labels),
-        files=tuple(_native(spec.files.test, "test")),
+        files=(*_native(spec.files.train, "train"), *_native(spec.files.dev, "dev")),
         read=RowReader(spec.columns, spec.evidence),
-        source=about.name,
     )
 
 

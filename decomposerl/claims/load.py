@@ -20,17 +20,16 @@ from pydantic import Field
 from decomposerl.claims.checks import Candidate, examine
 from decomposerl.claims.claim import Draft, Reject
 from decomposerl.claims.claim_collector import Drop, Ledger
-from decomposerl.claims.fields import CountedFiles
+from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.holdout import Holdout, split_by_document
 from decomposerl.claims.labels import LabelRule, apply_rule
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source
 from decomposerl.claims.split_plan import SplitPlan, plan_split
 from decomposerl.errors import ConservationError
 from decomposerl.settings import Settings
 
 Rows = Iterable[Draft | Reject]
 Batch = tuple[NativeFile, Rows]
-Corpus = Source | Benchmark
 
 
 class LoadSettings(Settings):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import corpora_parts
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
@@ -60,16 +61,24 @@ def toy_source(
     *files: NativeFile, extra: tuple[NativeFile, ...] = (), off: str | None = None
 ) -> Source:
     return Source(
-        "toy", "Toy", "test", "", "", "", LABELS, files, read_toy, extra, training_off=off
+        name="toy",
+        title="Toy",
+        domain="test",
+        homepage="",
+        license="",
+        terms="",
+        labels=LABELS,
+        files=files,
+        read=read_toy,
+        extra=extra,
+        training_off=off,
     )
 
 
 def toy_benchmark(
     *files: NativeFile, shared: tuple[NativeFile, ...] = (), lists: tuple[NativeFile, ...] = ()
 ) -> Benchmark:
-    return Benchmark(
-        "toy", "Toy", "test", True, "", "", "", LABELS, files, read_toy, shared, lists, "toy"
-    )
+    return Benchmark.from_source(toy_source(), *files, shared=shared, claim_lists=lists)
 
 
 def row(number: int, **changes: object) -> Row:
@@ -108,8 +117,7 @@ def ids_of(loaded: Loaded) -> set[str]:
 
 def assert_conserved(loaded: Loaded) -> None:
     """The law of the module: nothing lost, nothing counted twice, frames as promised."""
-    standing = loaded.rejects.filter(pl.col("row") > 0).height
-    assert loaded.rows_read == loaded.claims.height + loaded.drops.height + standing
+    corpora_parts.assert_conserved(loaded)
     DROPS.conform(loaded.drops)
     REJECTS.conform(loaded.rejects)
     claimed, dropped = set(loaded.claims["claim_id"]), set(loaded.drops["claim_id"])
