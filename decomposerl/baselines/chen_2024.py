@@ -26,10 +26,10 @@ from collections.abc import Generator, Sequence
 
 from decomposerl.baselines.decomposition import read_items
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
-    Question,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -49,7 +49,7 @@ _OPEN_QUESTION = re.compile(
 )
 
 
-def chen_2024(question: Question) -> Steps:
+def chen_2024(question: ClaimInput) -> Steps:
     """Questions, passages for each, a summary, and the verdict by it.
 
     Raises:
@@ -65,9 +65,9 @@ def chen_2024(question: Question) -> Steps:
     notes |= {"selected": len(read), "unread": chosen.count(None), "whole": not read}
     shown = numbered(passages[number - 1] for number in read) if read else numbered(passages)
     claim = {"claim": question.claim}
-    (summary,) = yield from ask(Call("summarise", "summary", claim | {"passages": shown}))
+    (summary,) = yield from ask(ModelCall("summarise", "summary", claim | {"passages": shown}))
     known = {"known": " ".join(lines_of(summary.text)) or "none"}
-    (answer,) = yield from ask(Call("verify", "verdict", claim | known, max_tokens=16))
+    (answer,) = yield from ask(ModelCall("verify", "verdict", claim | known, max_tokens=16))
     verdict = read_verdict(answer)
     found = [" ".join(passages[number - 1] for number in numbers or ()) for numbers in chosen]
     pairs = [(text, answer or ABSTENTION) for text, answer in zip(asked, found, strict=True)]
@@ -84,15 +84,17 @@ def chen_2024(question: Question) -> Steps:
 
 def _questions(
     claim: str,
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[list[Answer], tuple[str, ...]]]:
+) -> Generator[
+    tuple[ModelCall, ...], tuple[ModelReply, ...], tuple[list[ModelReply], tuple[str, ...]]
+]:
     """What was written, and the distinct yes-no questions in it, at most ``ENOUGH``."""
-    written: list[Answer] = []
+    written: list[ModelReply] = []
     found: dict[str, str] = {}
     for sample in range(MOST_WRITINGS):
         temperature = TEMPERATURE if sample else 0.0
         variables = {"claim": claim}
         (reply,) = yield from ask(
-            Call("decompose", "questions", variables, temperature=temperature, sample=sample)
+            ModelCall("decompose", "questions", variables, temperature=temperature, sample=sample)
         )
         written.append(reply)
         before = len(found)
@@ -106,11 +108,11 @@ def _questions(
 
 def _selections(
     asked: Sequence[str], passages: Sequence[str]
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], list[tuple[int, ...] | None]]:
+) -> Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], list[tuple[int, ...] | None]]:
     """The numbers of the passages for each question; None where the reply cannot be read."""
     shown = numbered(passages)
     calls = (
-        Call("select", "select", {"passages": shown, "question": text}, max_tokens=64)
+        ModelCall("select", "select", {"passages": shown, "question": text}, max_tokens=64)
         for text in asked
     )
     replies = yield from ask(*calls)

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 
 from decomposerl.baselines.decomposition import read_items
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
-    Question,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -73,18 +73,18 @@ class _YesNo:
         return truth == (self.supporting or "true")
 
 
-def claimdecomp(question: Question) -> Steps:
+def claimdecomp(question: ClaimInput) -> Steps:
     """Questions, an answer to each, and the share of those that support the claim.
 
     Raises:
         CallFailedError: a call got no answer.
     """
-    (written,) = yield from ask(Call("decompose", "questions", {"claim": question.claim}))
+    (written,) = yield from ask(ModelCall("decompose", "questions", {"claim": question.claim}))
     asked = tuple(map(_yes_no, read_items(written)))
     if not asked:
         return Verification(None, status_of(None, written), written.text, notes={"questions": 0})
     variables = ({"evidence": question.evidence, "question": each.text} for each in asked)
-    calls = (Call("verify", "answer", each, max_tokens=128) for each in variables)
+    calls = (ModelCall("verify", "answer", each, max_tokens=128) for each in variables)
     answers = yield from ask(*calls)
     return _counted(asked, answers)
 
@@ -96,7 +96,7 @@ def _yes_no(item: str) -> _YesNo:
     return _YesNo(oriented[1], "true" if oriented[2].lower() == "yes" else "false")
 
 
-def _counted(asked: Sequence[_YesNo], answers: Sequence[Answer]) -> Verification:
+def _counted(asked: Sequence[_YesNo], answers: Sequence[ModelReply]) -> Verification:
     read = [(each, read_yes_no(answer)) for each, answer in zip(asked, answers, strict=True)]
     decisive = [each.agrees(truth) for each, truth in read if truth in {"true", "false"}]
     unread = [answer for answer, (_, truth) in zip(answers, read, strict=True) if truth is None]

@@ -7,20 +7,28 @@ line is truncated.
 Left out deliberately: a trace. The reasoning holds no questions.
 """
 
-from decomposerl.baselines.method import Call, Method, Question, Steps, Verification, ask, status_of
+from decomposerl.baselines.method import (
+    ClaimInput,
+    Method,
+    ModelCall,
+    Steps,
+    Verification,
+    ask,
+    status_of,
+)
 from decomposerl.baselines.replies import read_labelled_verdict
 
 MOST_TOKENS = 2_048
 
 
-def chain_of_thought(question: Question) -> Steps:
+def chain_of_thought(question: ClaimInput) -> Steps:
     """Ask for reasoning and the label.
 
     Raises:
         CallFailedError: the call got no answer.
     """
     variables = {"claim": question.claim, "evidence": question.evidence}
-    (answer,) = yield from ask(Call("verify", "verdict", variables, max_tokens=MOST_TOKENS))
+    (answer,) = yield from ask(ModelCall("verify", "verdict", variables, max_tokens=MOST_TOKENS))
     verdict = read_labelled_verdict(answer)
     return Verification(verdict, status_of(verdict, answer), answer.text, spoken=answer)
 

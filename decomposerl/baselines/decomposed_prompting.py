@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
-    Question,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -60,31 +60,31 @@ Stop = Literal["end", "repeat", "cap", "unread", "unknown handler"]
 class _Run:
     """The steps so far: as they were written (``text``), and as they were run (``pairs``)."""
 
-    question: Question
+    question: ClaimInput
     text: str = ""
     pairs: list[Pair] = field(default_factory=list)
     dangling: int = 0
     unread_checks: int = 0
 
-    def next_step(self) -> Call:
+    def next_step(self) -> ModelCall:
         variables = {"claim": self.question.claim, "qa": qa_lines(self.pairs)}
         continues = f"{self.text}Step {len(self.pairs) + 1}:"
-        return Call("next_question", "next_step", variables, continues, ("\n#", "\nStep"), 256)
+        return ModelCall("next_question", "next_step", variables, continues, ("\n#", "\nStep"), 256)
 
-    def step(self, handler: str, step: str) -> Call:
+    def step(self, handler: str, step: str) -> ModelCall:
         evidence = self.question.evidence
         if handler == "check":
-            return Call("verify", "check", {"statement": step, "evidence": evidence})
+            return ModelCall("verify", "check", {"statement": step, "evidence": evidence})
         if handler == "lookup":
-            return Call("answer", "lookup", {"question": step, "evidence": evidence})
+            return ModelCall("answer", "lookup", {"question": step, "evidence": evidence})
         known = {"evidence": evidence, "qa": qa_lines(self.pairs)}
-        return Call("answer", "compare", {"question": step, **known})
+        return ModelCall("answer", "compare", {"question": step, **known})
 
-    def closing(self) -> Call:
+    def closing(self) -> ModelCall:
         known = {"claim": self.question.claim, "evidence": self.question.evidence}
-        return Call("verify", "verdict", {**known, "qa": qa_lines(self.pairs)})
+        return ModelCall("verify", "verdict", {**known, "qa": qa_lines(self.pairs)})
 
-    def add(self, handler: str, step: str, reply: Answer) -> None:
+    def add(self, handler: str, step: str, reply: ModelReply) -> None:
         answer = one_line(reply.text)
         if handler == "check":
             truth = read_yes_no(reply)
@@ -107,7 +107,7 @@ class _Run:
         return one_line(_REFERENCE.sub(answer, step))
 
 
-def decomposed_prompting(question: Question) -> Steps:
+def decomposed_prompting(question: ClaimInput) -> Steps:
     """Steps until the end marker, then the closing check.
 
     Raises:
@@ -129,7 +129,7 @@ def decomposed_prompting(question: Question) -> Steps:
     return _verification(run, reply, stopped)
 
 
-def _read_step(reply: Answer) -> tuple[str, str]:
+def _read_step(reply: ModelReply) -> tuple[str, str]:
     """The handler and the text of a reply's first step; ``end`` without text, or twice nothing.
 
     One step a call is the publication's rule, so further steps of a reply are not looked at.
@@ -156,7 +156,7 @@ def _stop(handler: str, step: str, pairs: list[Pair]) -> Stop:
     return "repeat" if repeats(step, pairs) else "cap"
 
 
-def _verification(run: _Run, reply: Answer, stopped: Stop) -> Verification:
+def _verification(run: _Run, reply: ModelReply, stopped: Stop) -> Verification:
     closed = stopped not in {"unread", "unknown handler"}
     verdict = read_verdict(reply) if closed else None
     notes = {"stopped": stopped, "dangling": run.dangling, "unread_checks": run.unread_checks}

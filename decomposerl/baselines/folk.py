@@ -26,10 +26,10 @@ from dataclasses import dataclass
 
 from decomposerl.baselines.decomposition import read_items
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
-    Question,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -57,14 +57,14 @@ class _Predicate:
     question: str
 
 
-def folk(question: Question) -> Steps:
+def folk(question: ClaimInput) -> Steps:
     """Predicates, an answer for each, and the conjunction over them.
 
     Raises:
         CallFailedError: a call got no answer.
     """
     claim = {"claim": question.claim}
-    (written,) = yield from ask(Call("decompose", "predicates", claim))
+    (written,) = yield from ask(ModelCall("decompose", "predicates", claim))
     predicates = tuple(map(_predicate, read_items(written)))
     if not predicates:
         return Verification(None, status_of(None, written), written.text, notes={"predicates": 0})
@@ -74,7 +74,7 @@ def folk(question: Question) -> Steps:
         for each, answer in zip(predicates, answers, strict=True)
     ]
     shown = {"predicates": numbered(each.text for each in predicates), "qa": qa_lines(pairs)}
-    (reasoned,) = yield from ask(Call("verify", "verdict", claim | shown))
+    (reasoned,) = yield from ask(ModelCall("verify", "verdict", claim | shown))
     return _concluded(reasoned, pairs)
 
 
@@ -92,12 +92,12 @@ def _predicate(item: str) -> _Predicate:
     return _Predicate(item, f"Is it true that {last.rstrip('. ')}?")
 
 
-def _grounding(evidence: str, predicate: _Predicate) -> Call:
+def _grounding(evidence: str, predicate: _Predicate) -> ModelCall:
     variables = {"evidence": evidence, "question": predicate.question}
-    return Call("answer", "answer", variables, max_tokens=256)
+    return ModelCall("answer", "answer", variables, max_tokens=256)
 
 
-def _concluded(reasoned: Answer, pairs: Sequence[Pair]) -> Verification:
+def _concluded(reasoned: ModelReply, pairs: Sequence[Pair]) -> Verification:
     truths = _truths(whole_text(reasoned), len(pairs))
     settled, bracket = conjunction(truths), read_verdict(reasoned)
     verdict = settled or bracket

@@ -21,10 +21,10 @@ import re
 from dataclasses import dataclass, field
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
-    Question,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -51,18 +51,18 @@ _SURE = re.compile(r"sure\s?: ?(yes|no)")
 class _Transcript:
     """What has been worked through so far."""
 
-    question: Question
+    question: ClaimInput
     text: str
     pairs: list[Pair] = field(default_factory=list)
     sure: int = 0
     unread: int = 0
 
-    def work_through(self, number: int, part: str) -> Call:
+    def work_through(self, number: int, part: str) -> ModelCall:
         self.text += f"\n{NEXT} {number}: {part}\n"
         variables = {"claim": part, "evidence": self.question.evidence}
-        return Call("procedure", "work_through", variables, self.text, (f"\n{NEXT}",))
+        return ModelCall("procedure", "work_through", variables, self.text, (f"\n{NEXT}",))
 
-    def add(self, reply: Answer) -> None:
+    def add(self, reply: ModelReply) -> None:
         pairs = read_pairs(whole_text(reply))
         says = [_SURE.fullmatch(bare(line)) for line in lines_of(whole_text(reply))]
         self.sure += sum(said is not None and said[1] == "yes" for said in says)
@@ -70,19 +70,21 @@ class _Transcript:
         self.text += f"{qa_lines(pairs)}\n"
         self.pairs.extend(pairs)
 
-    def classify(self) -> Call:
+    def classify(self) -> ModelCall:
         self.text += "\nVerdict:"
         variables = {"claim": self.question.claim, "evidence": self.question.evidence}
-        return Call("verify", "verdict", variables, self.text, max_tokens=16)
+        return ModelCall("verify", "verdict", variables, self.text, max_tokens=16)
 
 
-def hiss(question: Question) -> Steps:
+def hiss(question: ClaimInput) -> Steps:
     """The split, each sub-claim, the classification.
 
     Raises:
         CallFailedError: a call got no answer.
     """
-    (split,) = yield from ask(Call("decompose", "split", {"claim": question.claim}, max_tokens=512))
+    (split,) = yield from ask(
+        ModelCall("decompose", "split", {"claim": question.claim}, max_tokens=512)
+    )
     found = read_list(whole_text(split))
     if found is None:
         notes = {"sub_claims": 0, "split": False}
@@ -96,7 +98,9 @@ def hiss(question: Question) -> Steps:
     return _verification(transcript, answer, parts)
 
 
-def _verification(transcript: _Transcript, answer: Answer, parts: tuple[str, ...]) -> Verification:
+def _verification(
+    transcript: _Transcript, answer: ModelReply, parts: tuple[str, ...]
+) -> Verification:
     verdict = read_verdict(answer)
     return Verification(
         verdict,

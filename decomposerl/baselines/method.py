@@ -1,11 +1,11 @@
 """What a baseline is: a generator of calls to a model that ends with a verdict.
 
-Takes a claim with its evidence, yields groups of ``Call`` values that may be asked at once, is
-sent their ``Answer`` values in order, and returns a ``Verification``::
+Takes a claim with its evidence, yields groups of ``ModelCall`` values that may be asked at once, is
+sent their ``ModelReply`` values in order, and returns a ``Verification``::
 
-    def steps(question: Question) -> Steps:
-        (answer,) = yield (Call("verify", "verdict", {"claim": question.claim, ...}),)
-        return Verification(read(answer), ...)
+    def steps(question: ClaimInput) -> Steps:
+        (reply,) = yield (ModelCall("verify", "verdict", {"claim": question.claim, ...}),)
+        return Verification(read(reply), ...)
 
 A call names what is to be done (its operation) beside the template and its variables, so that a
 chat model answers from the filled template and rules answer from the variables. An answer that
@@ -44,7 +44,7 @@ ParseStatus = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ClaimInput:
     """What is to be verified. ``passages`` are the evidence's units, in order."""
 
     claim: str
@@ -53,7 +53,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One request to a model.
 
     ``template`` is a section of the method's prompt file and ``variables`` fill its places, all
@@ -75,8 +75,8 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back. ``text`` goes on where ``Call.continues`` ended.
+class ModelReply:
+    """What came back. ``text`` goes on where ``ModelCall.continues`` ended.
 
     ``truncated``: the token limit ended it. ``failure`` says why there is none, empty where
     there is one. ``tokens`` are there where log probabilities were had.
@@ -104,12 +104,12 @@ class Verification:
     reply: str
     cycles: tuple[Cycle, ...] = ()
     opening: str = ""
-    spoken: Answer | None = None
+    spoken: ModelReply | None = None
     notes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
-Steps = Generator[tuple[Call, ...], tuple[Answer, ...], Verification]
-Procedure = Callable[[Question], Steps]
+Steps = Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], Verification]
+Procedure = Callable[[ClaimInput], Steps]
 
 
 class CallFailedError(Exception):
@@ -141,7 +141,9 @@ class Method:
     revision: int = 1
 
 
-def ask(*calls: Call) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[Answer, ...]]:
+def ask(
+    *calls: ModelCall,
+) -> Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], tuple[ModelReply, ...]]:
     """Put calls to the model at once, from inside a method; their answers in order.
 
     Raises:
@@ -154,12 +156,12 @@ def ask(*calls: Call) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[A
     return answers
 
 
-def truncated(answers: Sequence[Answer]) -> bool:
+def truncated(answers: Sequence[ModelReply]) -> bool:
     """Whether the token limit cut one of them."""
     return any(answer.truncated for answer in answers)
 
 
-def status_of(verdict: Verdict | None, *answers: Answer) -> ParseStatus:
+def status_of(verdict: Verdict | None, *answers: ModelReply) -> ParseStatus:
     """How reading a verdict from these answers ended, none of which failed."""
     if verdict is not None:
         return "parsed"

@@ -32,7 +32,7 @@ _REFERENCE = re.compile(r"\{\s*([^\W\d]\w*)\s*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ProgramStep:
     """A question to answer or a statement to check, under the name that its result gets."""
 
     name: str
@@ -75,7 +75,7 @@ Expression = Name | Not | Both
 class Program:
     """Steps in order, then what is predicted of them, under its own name."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     label: str
     expression: Expression
 
@@ -100,7 +100,7 @@ def write_expression(expression: Expression) -> str:
             return f"{first} {word} {second}"
 
 
-def ready_steps(program: Program, values: Mapping[str, Value]) -> tuple[Step, ...]:
+def ready_steps(program: Program, values: Mapping[str, Value]) -> tuple[ProgramStep, ...]:
     """Steps without a value whose references all have one, with these filled in, in order.
 
     Filling is one pass: braces in an answer stay braces. Empty once all steps have a value.

@@ -5,7 +5,8 @@ answered from the evidence, its ``Verify`` steps are checked against it, each wi
 steps gave filled in, and ``Predict`` says what follows.
 
 Calls per claim: N + s, for N programs with s steps in all those that parse, that is N(1 + k) for
-programs of k steps each. By default N is 1, written greedily; with ``Sampling(5, 0.7)`` five are
+programs of k steps each. By default N is 1, written greedily; with ``ProgramSampling(5, 0.7)``
+five are
 sampled, and more of them have to say Supported than Refuted. Steps that wait for nothing, of all
 programs, are asked for at once; running them in another order changes nothing, as none has a
 side effect.
@@ -27,11 +28,11 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
+    ModelCall,
+    ModelReply,
     Procedure,
-    Question,
     Steps,
     Verification,
     ask,
@@ -40,7 +41,7 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.pairs import Pair, cycles_of, one_line, thought
 from decomposerl.baselines.program import (
     Program,
-    Step,
+    ProgramStep,
     Value,
     conclusion,
     ready_steps,
@@ -61,32 +62,32 @@ _SPOKEN: dict[Value, str] = {True: "Yes", False: "No", None: "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class ProgramSampling:
     """How many programs are written, and at which temperature."""
 
     programs: int = 1
     temperature: float = 0.0
 
 
-GREEDY, MAJORITY = Sampling(), Sampling(5, 0.7)
+GREEDY, MAJORITY = ProgramSampling(), ProgramSampling(5, 0.7)
 
 
 @dataclass(slots=True)
 class _Run:
     """One reply: its program or why it is none, and what the steps gave."""
 
-    written: Answer
+    written: ModelReply
     program: Program | None = None
     rejection: str = ""
     values: dict[str, Value] = field(default_factory=dict)
     pairs: dict[str, Pair] = field(default_factory=dict)
-    unread: list[Answer] = field(default_factory=list)
+    unread: list[ModelReply] = field(default_factory=list)
 
     @property
-    def ready(self) -> tuple[Step, ...]:
+    def ready(self) -> tuple[ProgramStep, ...]:
         return ready_steps(self.program, self.values) if self.program else ()
 
-    def add(self, step: Step, reply: Answer) -> None:
+    def add(self, step: ProgramStep, reply: ModelReply) -> None:
         """``step`` has its references filled in."""
         if step.function == "Question":
             answer = " ".join(lines_of(reply.text)) or "unknown"
@@ -112,10 +113,10 @@ class _Run:
         return "Supported" if value else "Refuted"
 
 
-def program_fc(sampling: Sampling = GREEDY) -> Procedure:
+def program_fc(sampling: ProgramSampling = GREEDY) -> Procedure:
     """The faithful procedure with so many programs."""
 
-    def procedure(question: Question) -> Steps:
+    def procedure(question: ClaimInput) -> Steps:
         runs = yield from _programs(question.claim, sampling)
         yield from _run(question.evidence, runs)
         return _verification(runs)
@@ -124,10 +125,10 @@ def program_fc(sampling: Sampling = GREEDY) -> Procedure:
 
 
 def _programs(
-    claim: str, sampling: Sampling
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[_Run, ...]]:
+    claim: str, sampling: ProgramSampling
+) -> Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], tuple[_Run, ...]]:
     calls = (
-        Call(
+        ModelCall(
             "program", "program", {"claim": claim}, temperature=sampling.temperature, sample=sample
         )
         for sample in range(sampling.programs)
@@ -136,7 +137,7 @@ def _programs(
     return tuple(map(_parsed, replies))
 
 
-def _parsed(reply: Answer) -> _Run:
+def _parsed(reply: ModelReply) -> _Run:
     """A cut reply is no program, even where what is left of it would be one."""
     if reply.truncated:
         return _Run(reply, rejection="truncated")
@@ -155,7 +156,7 @@ def program_text(reply: str) -> str:
 
 def _run(
     evidence: str, runs: Sequence[_Run]
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], None]:
+) -> Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], None]:
     """Run all steps of all programs, each as soon as it waits for nothing."""
     while ready := [(run, step) for run in runs for step in run.ready]:
         replies = yield from ask(*(_call(evidence, step) for _, step in ready))
@@ -163,12 +164,12 @@ def _run(
             run.add(step, reply)
 
 
-def _call(evidence: str, step: Step) -> Call:
+def _call(evidence: str, step: ProgramStep) -> ModelCall:
     if step.function == "Question":
         variables = {"evidence": evidence, "question": step.text}
-        return Call("answer", "answer", variables, max_tokens=128)
+        return ModelCall("answer", "answer", variables, max_tokens=128)
     variables = {"evidence": evidence, "statement": step.text}
-    return Call("verify", "check", variables, max_tokens=128)
+    return ModelCall("verify", "check", variables, max_tokens=128)
 
 
 def _verification(runs: Sequence[_Run]) -> Verification:

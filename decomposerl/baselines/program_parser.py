@@ -21,7 +21,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.baselines.program import Both, Expression, Function, Name, Not, Program, Step
+from decomposerl.baselines.program import (
+    Both,
+    Expression,
+    Function,
+    Name,
+    Not,
+    Program,
+    ProgramStep,
+)
 
 Reason = Literal[
     "unreadable_character",
@@ -101,7 +109,7 @@ class _Parser:
 
     def program(self) -> Program:
         """The whole text: steps, one prediction, nothing behind it."""
-        steps: list[Step] = []
+        steps: list[ProgramStep] = []
         while True:
             self._blank_lines()
             name = self._new_name(len(steps))
@@ -135,19 +143,19 @@ class _Parser:
         self._mark("=")
         return name
 
-    def _step(self, name: str, function: _Token) -> Step:
+    def _step(self, name: str, function: _Token) -> ProgramStep:
         if function.text not in _FUNCTIONS:
             raise ProgramRejectedError("unknown_function", function.line, function.text)
         string = self._expect("string")
         text = _ESCAPE.sub(lambda found: found[1].replace("n", "\n"), string.text[1:-1])
-        step = Step(name, _FUNCTIONS[function.text], text)
+        step = ProgramStep(name, _FUNCTIONS[function.text], text)
         for used in step.references:
             if used not in self._known:
                 raise ProgramRejectedError("undefined_name", string.line, used)
         self._known[name] = step.function
         return step
 
-    def _predicted(self, steps: tuple[Step, ...], label: str) -> Program:
+    def _predicted(self, steps: tuple[ProgramStep, ...], label: str) -> Program:
         expression = self._expression()
         self._mark(")")
         self._blank_lines()

@@ -32,10 +32,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
-    Question,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -54,7 +54,7 @@ from decomposerl.baselines.single_call import written_out
 MOST_ROUNDS = 5
 OPENING = "Questions are asked one at a time until their answers suffice to judge the claim."
 
-_Asking = Generator[tuple[Call, ...], tuple[Answer, ...], str]
+_Asking = Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], str]
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class _Known:
     asked: list[Pair] = field(default_factory=list)
     valid: list[Pair] = field(default_factory=list)
     unread: int = 0
-    last: Answer = field(default_factory=partial(Answer, ""))
+    last: ModelReply = field(default_factory=partial(ModelReply, ""))
 
     def add(self, pair: Pair) -> None:
         """Validate a pair and keep it."""
@@ -77,7 +77,7 @@ class _Known:
         self.asked.append(pair)
 
 
-def qacheck(question: Question) -> Steps:
+def qacheck(question: ClaimInput) -> Steps:
     """Rounds of questions, then statements, then the verdict.
 
     Raises:
@@ -90,7 +90,7 @@ def qacheck(question: Question) -> Steps:
         return Verification(None, status_of(None, known.last), known.last.text, notes=notes)
     statements = yield from _statements(known.valid)
     variables = {"claim": question.claim, "known": numbered(statements)}
-    (answer,) = yield from ask(Call("verify", "verdict", variables, max_tokens=16))
+    (answer,) = yield from ask(ModelCall("verify", "verdict", variables, max_tokens=16))
     verdict = read_verdict(answer)
     return Verification(
         verdict,
@@ -108,13 +108,15 @@ def qacheck(question: Question) -> Steps:
     )
 
 
-def _rounds(question: Question, known: _Known) -> _Asking:
+def _rounds(question: ClaimInput, known: _Known) -> _Asking:
     """Fill ``known``; says how it ended: sufficient, no_question or rounds."""
     claim = {"claim": question.claim}
     while len(known.asked) < MOST_ROUNDS:
         if known.asked:
             shown = claim | {"qa": qa_lines(known.valid)}
-            (reply,) = yield from ask(Call("judge_sufficient", "sufficient", shown, max_tokens=16))
+            (reply,) = yield from ask(
+                ModelCall("judge_sufficient", "sufficient", shown, max_tokens=16)
+            )
             truth = read_yes_no(reply)
             known.unread += truth is None
             if truth == "true":
@@ -124,26 +126,28 @@ def _rounds(question: Question, known: _Known) -> _Asking:
         if asked is None:
             return "no_question"
         variables = {"evidence": question.evidence, "question": asked}
-        (reply,) = yield from ask(Call("answer", "answer", variables, max_tokens=256))
+        (reply,) = yield from ask(ModelCall("answer", "answer", variables, max_tokens=256))
         known.add((asked, " ".join(lines_of(reply.text))))
     return "rounds"
 
 
-def _next_question(claim: dict[str, str], asked: Sequence[Pair]) -> Call:
+def _next_question(claim: dict[str, str], asked: Sequence[Pair]) -> ModelCall:
     if not asked:
-        return Call("next_question", "first_question", claim, max_tokens=128)
+        return ModelCall("next_question", "first_question", claim, max_tokens=128)
     shown = claim | {"qa": qa_lines(asked)}
-    return Call("next_question", "next_question", shown, max_tokens=128)
+    return ModelCall("next_question", "next_question", shown, max_tokens=128)
 
 
 def _statements(
     valid: Sequence[Pair],
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], list[str]]:
+) -> Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], list[str]]:
     """Each pair as one statement; where the reply is empty, its question and answer."""
     if not valid:
         return []
     shown = ({"qa": qa_lines([pair])} for pair in valid)
-    replies = yield from ask(*(Call("state", "statement", each, max_tokens=128) for each in shown))
+    replies = yield from ask(
+        *(ModelCall("state", "statement", each, max_tokens=128) for each in shown)
+    )
     return [
         " ".join(lines_of(reply.text)) or " ".join(pair)
         for reply, pair in zip(replies, valid, strict=True)

@@ -25,7 +25,7 @@ import re
 from itertools import pairwise
 from typing import Literal
 
-from decomposerl.baselines.method import Answer
+from decomposerl.baselines.method import ModelReply
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.trace import Verdict
 
@@ -76,7 +76,7 @@ def lines_of(text: str) -> list[str]:
     return [line for line in plain if line]
 
 
-def whole_text(answer: Answer) -> str:
+def whole_text(answer: ModelReply) -> str:
     """A reply's text without the half line that a token limit leaves at its end."""
     return answer.text.rpartition("\n")[0] if answer.truncated else answer.text
 
@@ -91,7 +91,7 @@ def bare(text: str) -> str:
     return inside.lower()
 
 
-def read_truth(answer: Answer) -> Truth | None:
+def read_truth(answer: ModelReply) -> Truth | None:
     """What a reply to a check says of it: supported, yes and true are one, and so their rivals."""
     lines = _whole_lines(answer)
     truths = [_truth(line) for line in lines]
@@ -103,7 +103,7 @@ def read_truth(answer: Answer) -> Truth | None:
     return truths[0] if {truth for truth in truths if truth} == {truths[0]} else None
 
 
-def read_yes_no(answer: Answer) -> Truth | None:
+def read_yes_no(answer: ModelReply) -> Truth | None:
     """As ``read_truth``, and else a yes or no that a comma or stop parts from its reason.
 
     "No, the evidence does not say" is unknown.
@@ -115,13 +115,13 @@ def read_yes_no(answer: Answer) -> Truth | None:
     return "unknown" if says_unknown(leading[2]) and leading[2] else _TRUTHS[leading[1]]
 
 
-def read_verdict(answer: Answer) -> Verdict | None:
+def read_verdict(answer: ModelReply) -> Verdict | None:
     """The verdict of a reply that is one: as ``read_truth``; unknown is no verdict."""
     truth = read_truth(answer)
     return None if truth is None else _VERDICTS.get(truth)
 
 
-def read_labelled_verdict(answer: Answer) -> Verdict | None:
+def read_labelled_verdict(answer: ModelReply) -> Verdict | None:
     """The verdict of a reply that holds more: its last line "Verdict: …", or a bare last line.
 
     Without its label a last line must say Supported or Refuted: a yes may be some step's answer.
@@ -202,7 +202,7 @@ def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _whole_lines(answer: Answer) -> list[str]:
+def _whole_lines(answer: ModelReply) -> list[str]:
     return lines_of(whole_text(answer))
 
 

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
     Method,
-    Question,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -51,17 +51,19 @@ Stop = Literal["final line", "none", "repeat", "cap", "unread"]
 class _Transcript:
     """The model's own turn so far, and the pairs in it."""
 
-    question: Question
+    question: ClaimInput
     text: str = NEEDED
     pairs: list[Pair] = field(default_factory=list)
 
-    def go_on(self) -> Call:
+    def go_on(self) -> ModelCall:
         known = self._variables()
-        return Call("next_question", "transcript", known, self.text, (SLOT,), 256, concludes=True)
+        return ModelCall(
+            "next_question", "transcript", known, self.text, (SLOT,), 256, concludes=True
+        )
 
-    def finish(self) -> Call:
+    def finish(self) -> ModelCall:
         self.text += f" No.\n{FINAL}" if self.text == NEEDED else FINAL
-        return Call("verify", "verdict", self._variables(), self.text, max_tokens=16)
+        return ModelCall("verify", "verdict", self._variables(), self.text, max_tokens=16)
 
     def add(self, asked: str, answer: str) -> None:
         said = " Yes.\n" if self.text == NEEDED else ""
@@ -73,7 +75,7 @@ class _Transcript:
         return {**known, "qa": qa_lines(self.pairs)}
 
 
-def self_ask(question: Question) -> Steps:
+def self_ask(question: ClaimInput) -> Steps:
     """Follow-up questions, each answered from the evidence, then the final line.
 
     Raises:
@@ -88,14 +90,14 @@ def self_ask(question: Question) -> Steps:
         if stopped != "cap":
             break
         variables = {"question": asked or "", "evidence": question.evidence}
-        (answer,) = yield from ask(Call("answer", "answer", variables, max_tokens=256))
+        (answer,) = yield from ask(ModelCall("answer", "answer", variables, max_tokens=256))
         transcript.add(asked or "", answer.text)
     if stopped not in {"final line", "unread"}:
         (reply,) = yield from ask(transcript.finish())
     return _verification(transcript, reply, stopped)
 
 
-def _stop(reply: Answer, asked: str | None, pairs: list[Pair]) -> Stop:
+def _stop(reply: ModelReply, asked: str | None, pairs: list[Pair]) -> Stop:
     """Why the asking ends with a reply; "cap" where it does not yet."""
     if _final_line(reply) is not None:
         return "final line"
@@ -105,14 +107,14 @@ def _stop(reply: Answer, asked: str | None, pairs: list[Pair]) -> Stop:
     return "repeat" if repeats(asked, pairs) else "cap"
 
 
-def _final_line(reply: Answer) -> Answer | None:
+def _final_line(reply: ModelReply) -> ModelReply | None:
     """What a reply says after its last final-line marker; None where there is none."""
     marked = [match for line in lines_of(whole_text(reply)) if (match := _FINAL.fullmatch(line))]
-    return Answer(marked[-1][1] or "") if marked else None
+    return ModelReply(marked[-1][1] or "") if marked else None
 
 
-def _verification(transcript: _Transcript, reply: Answer, stopped: Stop) -> Verification:
-    final = _final_line(reply) or Answer("" if stopped == "unread" else whole_text(reply))
+def _verification(transcript: _Transcript, reply: ModelReply, stopped: Stop) -> Verification:
+    final = _final_line(reply) or ModelReply("" if stopped == "unread" else whole_text(reply))
     verdict = read_verdict(final)
     return Verification(
         verdict,

@@ -9,9 +9,9 @@ Left out deliberately: holding the model to the method. Whether it asked anythin
 """
 
 from decomposerl.baselines.method import (
-    Call,
+    ClaimInput,
+    ModelCall,
     Procedure,
-    Question,
     Steps,
     Verification,
     ask,
@@ -26,9 +26,9 @@ MOST_TOKENS = 3_072
 def written_out(opening: str) -> Procedure:
     """The procedure that asks for the whole method at once. Calls per claim: 1."""
 
-    def procedure(question: Question) -> Steps:
+    def procedure(question: ClaimInput) -> Steps:
         variables = {"claim": question.claim, "evidence": question.evidence}
-        call = Call("procedure", "single_call", variables, max_tokens=MOST_TOKENS)
+        call = ModelCall("procedure", "single_call", variables, max_tokens=MOST_TOKENS)
         (answer,) = yield from ask(call)
         verdict = read_labelled_verdict(answer)
         return Verification(

@@ -1,7 +1,7 @@
 """A corpus or a benchmark as a frame of claims, with every row accounted for.
 
 Takes a ``Source`` or ``Benchmark``, the other one where they share files, the files on disk
-and ``LoadSettings``; gives ``Loaded``. Paper, "Source Aggregation" and "Evaluation
+and ``LoadSettings``; gives ``LoadedClaims``. Paper, "Source Aggregation" and "Evaluation
 Benchmarks".
 
 Law: ``rows_read == claims.height + drops.height + rejects with row > 0``, and every row that a
@@ -53,7 +53,7 @@ class LoadSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedClaims:
     """What reading a corpus gave.
 
     ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
@@ -73,7 +73,7 @@ class Loaded:
 
 def load_source(
     source: Source, benchmark: Benchmark | None, files: CorpusFiles, settings: LoadSettings
-) -> Loaded:
+) -> LoadedClaims:
     """Read a training corpus; ``benchmark`` is the test set drawn from it, if there is one.
 
     Raises:
@@ -105,7 +105,7 @@ def load_source(
 
 def load_benchmark(
     benchmark: Benchmark, source: Source | None, files: CorpusFiles, settings: LoadSettings
-) -> Loaded:
+) -> LoadedClaims:
     """Read a test set; ``source`` is the training corpus it shares files with, if any.
 
     Rows of the middle class, of no verdict and without a label have a null ``label``, rows without
@@ -225,9 +225,9 @@ def _record_all(  # noqa: PLR0913 - the parts of one job
 
 def _loaded(
     ledger: Ledger, batches: Iterable[Batch], status: str, settings: LoadSettings
-) -> Loaded:
+) -> LoadedClaims:
     ledger.check_rejects(settings.max_reject_share)
     names = tuple(dict.fromkeys(file.path for file, _ in batches))
     benchmark = ledger.stage.startswith("benchmark/")
     claims, drops, rejects = ledger.frames(nullable=benchmark)
-    return Loaded(claims, drops, rejects, ledger.rows_read, status, names)
+    return LoadedClaims(claims, drops, rejects, ledger.rows_read, status, names)

@@ -8,7 +8,7 @@ import polars as pl
 from decomposerl.claims.claim import Draft
 from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.load import Loaded, LoadSettings, load_source
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_source
 from decomposerl.claims.source import FileFormat, NativeFile, Reader, Source
 from resources.corpora.folder import FolderCorpora
 
@@ -43,7 +43,7 @@ def source_of(name: str, kind: FileFormat, reader: Reader = read) -> Source:
 
 def load(
     root: Path, name: str, kind: FileFormat, reader: Reader = read, config: LoadSettings = LENIENT
-) -> Loaded:
+) -> LoadedClaims:
     return load_source(source_of(name, kind, reader), None, FolderCorpora(root), config)
 
 
@@ -55,7 +55,7 @@ def write_jsonl(root: Path, count: int) -> None:
     (root / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(count)))
 
 
-def assert_conserved(loaded: Loaded) -> None:
+def assert_conserved(loaded: LoadedClaims) -> None:
     """Every row that counts is a claim, a drop or a reject, once."""
     rejected = loaded.rejects.filter(pl.col("row") > 0).height
     assert loaded.rows_read == loaded.claims.height + loaded.drops.height + rejected

@@ -12,7 +12,7 @@ import pytest
 from bridge_notes import Rows, block, bridge_corpus, materialize, page_lines, write_jsonl
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.labels import LabelRule
-from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.errors import ConfigError
 from resources.corpora.folder import FolderCorpora
 
@@ -57,11 +57,11 @@ def write_delimited(path: Path, rows: Rows) -> None:
         writer.writerows(rows)
 
 
-def load(root: Path, text: str) -> Loaded:
+def load(root: Path, text: str) -> LoadedClaims:
     return load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(root), LENIENT)
 
 
-def corpus(root: Path, rows: Rows, text: str, name: str = "a.jsonl") -> Loaded:
+def corpus(root: Path, rows: Rows, text: str, name: str = "a.jsonl") -> LoadedClaims:
     (root / "mine").mkdir(exist_ok=True)
     write_jsonl(root / "mine" / name, rows)
     return load(root, text)

@@ -14,7 +14,7 @@ from corpora_parts import assert_conserved
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.checks import MAX_BYTES, MAX_ITEMS
 from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.passages import sentence_passages, without_links
 from decomposerl.claims.source import Benchmark, DamagedPage, NativeFile, Source
 from fakes import BagOfWordsEmbedder, MemoryCorpora
@@ -132,7 +132,7 @@ def all_files(member: Source | Benchmark) -> tuple[NativeFile, ...]:
     return (*member.files, *member.shared, *member.claim_lists)
 
 
-def loaded(member: Source | Benchmark, rows: list[Mapping[str, object]]) -> Loaded:
+def loaded(member: Source | Benchmark, rows: list[Mapping[str, object]]) -> LoadedClaims:
     """What loading gives where every file of the member holds the rows."""
     files = MemoryCorpora({file.path: rows for file in all_files(member)})
     if isinstance(member, Source):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import corpora_parts
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
@@ -99,23 +99,23 @@ def write(root: Path, file: NativeFile, rows: Iterable[Row | bytes]) -> None:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
 
 
-def load(root: Path, source: Source, config: LoadSettings = LENIENT) -> Loaded:
+def load(root: Path, source: Source, config: LoadSettings = LENIENT) -> LoadedClaims:
     return load_source(source, None, FolderCorpora(root), config)
 
 
-def rejects_of(loaded: Loaded) -> list[tuple[object, ...]]:
+def rejects_of(loaded: LoadedClaims) -> list[tuple[object, ...]]:
     return loaded.rejects.select(REJECT_KEY).rows()
 
 
-def reasons_of(loaded: Loaded) -> dict[str, int]:
+def reasons_of(loaded: LoadedClaims) -> dict[str, int]:
     return dict(loaded.drops["reason"].value_counts().iter_rows())
 
 
-def ids_of(loaded: Loaded) -> set[str]:
+def ids_of(loaded: LoadedClaims) -> set[str]:
     return set(loaded.claims["native_id"])
 
 
-def assert_conserved(loaded: Loaded) -> None:
+def assert_conserved(loaded: LoadedClaims) -> None:
     """The law of the module: nothing lost, nothing counted twice, frames as promised."""
     corpora_parts.assert_conserved(loaded)
     DROPS.conform(loaded.drops)
@@ -346,7 +346,7 @@ GRAPHS = st.lists(
 )
 
 
-def both_sides(root: Path, config: LoadSettings) -> tuple[Loaded, Loaded]:
+def both_sides(root: Path, config: LoadSettings) -> tuple[LoadedClaims, LoadedClaims]:
     source = toy_source(DEV, extra=(EXTRA,))
     benchmark, corpora = toy_benchmark(shared=(DEV,)), FolderCorpora(root)
     return (
