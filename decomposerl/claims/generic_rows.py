@@ -12,13 +12,7 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Reject
-from decomposerl.claims.fields import (
-    MAX_INTEGER_BITS,
-    FieldError,
-    JsonObject,
-    NativeRow,
-    read_each,
-)
+from decomposerl.claims.fields import MAX_INTEGER_BITS, FieldError, JsonObject, NativeRow, read_each
 from decomposerl.claims.passages import CELL_BAR
 from decomposerl.claims.source import CorpusFiles, NativeFile
 
