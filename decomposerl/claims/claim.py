@@ -1,8 +1,4 @@
-"""A claim on its way in: what an adapter yields before ids, label rules and checks.
-
-Left out deliberately: anything about one corpus (``sources/``) and the order of the
-checks (``load.py``).
-"""
+"""The types between a native row and a claim: records, drafts and rejects."""
 
 import hashlib
 from collections.abc import Mapping
@@ -22,7 +18,7 @@ RejectReason = Literal[
     "evidence_too_large",  # more bytes than the limit
     "field_too_large",  # another text, or a list of them, is over its limit
     "unknown_label",
-    "duplicate_id",  # the native id stood in an earlier row
+    "duplicate_id",  # an earlier row has the native id
     "dangling_reference",  # points to a document or sentence that does not exist
     "damaged_page",  # the evidence's page in a database cannot be read
     "adapter_error",  # the adapter has no rule for such a row; its error is the detail
@@ -31,7 +27,7 @@ RejectReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One native row: where it stood and what it held.
+    """One native row: its position and its fields.
 
     ``file`` is relative to the corpora folder; ``row`` counts from 1 (lines for JSONL and
     delimited text, elements for JSON arrays and objects).
@@ -57,11 +53,11 @@ class Reject:
 class Draft:
     """One claim as its corpus states it, before label rule, id and hold-out.
 
-    ``passages`` is empty where the evidence text is not on this machine (a Wikipedia
-    database is absent, say): such rows are dropped as ``evidence_unavailable`` and are no
-    fault of the file. ``native_label`` is None in unlabelled claim lists. ``documents``
-    names every document behind the evidence; rows that share one never stand on both
-    sides of a hold-out split.
+    ``passages`` is empty where the evidence text is not on this machine (for example, a
+    Wikipedia database is absent): such rows are dropped as ``evidence_unavailable``, no fault
+    of the file. ``native_label`` is None in unlabelled claim lists. ``documents`` names every
+    document behind the evidence; rows that share one are never on both sides of a hold-out
+    split.
     """
 
     file: str

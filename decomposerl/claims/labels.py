@@ -1,7 +1,4 @@
-"""Native labels to Supported, Refuted, or neither (paper, "Source Aggregation").
-
-Left out deliberately: the labels of one corpus; each ``Source`` carries its ``LabelMap``.
-"""
+"""Native labels to Supported, Refuted, or neither (paper, "Source Aggregation")."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +9,7 @@ Side = Literal["Supported", "Refuted", "middle", "no_verdict"]
 
 @dataclass(frozen=True, slots=True)
 class LabelMap:
-    """Which native labels stand for which side; compared case-insensitively, trimmed.
+    """The native labels of each side; compared trimmed and case-insensitively.
 
     ``middle`` holds the third class: not enough information, mixture, partly supported.
     ``drop`` holds labels that are no verdict under any rule, such as "duplicate".

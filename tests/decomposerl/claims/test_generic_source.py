@@ -220,7 +220,7 @@ def test_every_mistake_is_named_at_once():
     keys = (
         "source.name", "source.title: is missing",
         "source.licence: is no key of this file; did you mean license?",
-        "files.train.0: must lie below", "files.train.1: ends in none of", "files.train.2",
+        "files.train.0: must be below", "files.train.1: ends in none of", "files.train.2",
         "columns.claim: is missing", "columns.evidence", "evidence.kind", "evidence.split: must be",
         "labels.supported", "labels.refuted",
     )  # fmt: skip
