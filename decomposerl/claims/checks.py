@@ -6,8 +6,7 @@ dropped row is sound and merely unwanted.
 
 from dataclasses import dataclass
 
-from decomposerl.claims.claim import Draft, Reject, RejectReason, claim_id
-from decomposerl.claims.labels import LabelMap, Side
+from decomposerl.claims.claim import Draft, LabelMap, Reject, RejectReason, Side, claim_id
 from decomposerl.claims.records import excerpt
 
 _INT64 = range(-(2**63), 2**63)

@@ -1,4 +1,4 @@
-"""The types between a native row and a claim: records, drafts and rejects."""
+"""The types between a native row and a claim: records, drafts, rejects, label rules."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 EvidenceKind = Literal["text", "table"]
+LabelRule = Literal["drop_middle", "middle_is_refuted"]
+Side = Literal["Supported", "Refuted", "middle", "no_verdict"]
 
 RejectReason = Literal[
     "malformed_line",  # not JSON, wrong number of cells, unclosed quote, value out of range
@@ -77,3 +79,46 @@ def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:
     """16 hex digits of SHA-256 over the four parts, separated by the unit separator."""
     parts = f"{source}\x1f{native_id}\x1f{claim}\x1f{evidence}"
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMap:
+    """The native labels of each side (paper, "Source Aggregation"); compared trimmed and caseless.
+
+    ``middle`` holds the third class: not enough information, mixture, partly supported.
+    ``drop`` holds labels that are no verdict under any rule, such as "duplicate".
+    """
+
+    supported: frozenset[str]
+    refuted: frozenset[str]
+    middle: frozenset[str] = frozenset()
+    drop: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, supported: str, refuted: str, middle: str = "") -> "LabelMap":
+        """Build from comma-separated native labels."""
+        sets = (
+            frozenset(part.strip().casefold() for part in text.split(",") if part.strip())
+            for text in (supported, refuted, middle)
+        )
+        return cls(*sets)
+
+    def side(self, native: str) -> Side | None:
+        """The side of one native label; None where the label is unknown."""
+        key = native.strip().casefold()
+        if key in self.supported:
+            return "Supported"
+        if key in self.refuted:
+            return "Refuted"
+        if key in self.drop:
+            return "no_verdict"
+        return "middle" if key in self.middle else None
+
+
+def apply_rule(side: Side, rule: LabelRule) -> str | None:
+    """The binary label of a side under a rule; None means the row is dropped."""
+    if side == "no_verdict":
+        return None
+    if side != "middle":
+        return side
+    return "Refuted" if rule == "middle_is_refuted" else None

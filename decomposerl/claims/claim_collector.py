@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from decomposerl.claims.checks import Candidate
-from decomposerl.claims.claim import Reject
-from decomposerl.claims.labels import LabelRule, apply_rule
+from decomposerl.claims.claim import LabelRule, Reject, apply_rule
 from decomposerl.claims.records import excerpt
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS

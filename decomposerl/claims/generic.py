@@ -12,6 +12,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
+from decomposerl.claims.claim import LabelMap
 from decomposerl.claims.generic_rows import (
     ColumnMap,
     EvidenceShape,
@@ -20,7 +21,6 @@ from decomposerl.claims.generic_rows import (
     Section,
     native_text,
 )
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import Benchmark, FileFormat, NativeFile, Source
 from decomposerl.errors import ConfigError
 

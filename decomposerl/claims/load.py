@@ -14,11 +14,10 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.claims.checks import Candidate, check_draft
-from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.claim_collector import ClaimCollector, Drop
 from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
-from decomposerl.claims.labels import LabelRule, apply_rule
 from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source
 from decomposerl.errors import ConservationError
 from decomposerl.settings import Settings

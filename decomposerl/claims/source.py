@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Literal, Protocol
 
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""

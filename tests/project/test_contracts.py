@@ -49,7 +49,7 @@ SEEDS = {
         "kernels load torch",
     ),
     "a type that knows an adapter": (
-        "decomposerl/claims/labels.py",
+        "decomposerl/claims/claim.py",
         "import decomposerl.claims.source\n",
         "a corpus knows the types",
     ),

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import polars as pl
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_source
 from decomposerl.claims.source import FileFormat, NativeFile, Reader, Source
 from resources.corpora.folder import FolderCorpora

@@ -5,9 +5,8 @@ lines of the context, cut into sentences. The terms allow test use only: there i
 source.
 """
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import sentence_passages
 from decomposerl.claims.source import Benchmark, HubLocation, NativeFile
 

@@ -9,9 +9,8 @@ and opposite labels (``subset = fever_symmetric``). FEVER is none of the fourtee
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import page_title, page_titles, without_treebank
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Pages
 

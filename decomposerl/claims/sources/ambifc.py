@@ -9,9 +9,8 @@ evidence for the other side. The ``uncertain`` files and sentence labels are not
 from collections.abc import Iterator
 from dataclasses import replace
 
-from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import sentence_passages
 from decomposerl.claims.source import CorpusFiles, NativeFile, Source
 

@@ -5,9 +5,8 @@ either keep the claim alone. The evidence may state the rating in words: evaluat
 and without those sentences.
 """
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import NativeFile, Source
 
 

@@ -9,9 +9,8 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, read_each
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import page_passages, page_titles
 from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
 

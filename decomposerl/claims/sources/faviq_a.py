@@ -7,9 +7,8 @@ row without any passage keeps its claim and no evidence.
 
 from collections.abc import Mapping
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import NativeFile, Source
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")

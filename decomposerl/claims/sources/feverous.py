@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from decomposerl.claims.claim import Draft, EvidenceKind, Reject
+from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
 from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
 

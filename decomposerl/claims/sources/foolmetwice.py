@@ -4,9 +4,8 @@ Passages are the retrieved sentences, which contain every gold one: with ``gold_
 one or two sentences, no row could reach the funnel's least number of passages.
 """
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import NativeFile, Source
 
 DEV = NativeFile("foolmetwice/dev.jsonl", "jsonl", "dev")

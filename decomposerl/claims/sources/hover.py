@@ -10,9 +10,8 @@ every claim with the same set of titles. The native middle class is already fold
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import page_passages
 from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
 

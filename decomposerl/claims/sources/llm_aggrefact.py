@@ -5,9 +5,8 @@ it marks leaked test data and is no evidence. The terms allow evaluation only, s
 is off unless a user opts in (``training_off``).
 """
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import sentence_passages
 from decomposerl.claims.source import HubLocation, NativeFile, Source
 

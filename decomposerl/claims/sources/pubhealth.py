@@ -6,9 +6,8 @@ hub loader's ``-1`` are unknown labels. ``explanation`` is not used: it gives th
 
 import hashlib
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import sentence_passages
 from decomposerl.claims.source import NativeFile, Source
 

@@ -4,9 +4,8 @@ Passages are the caption, the horizontal header and the rows. ``header_vertical`
 first cells and ``html_code`` is damaged in places: neither is used.
 """
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import table_passages
 from decomposerl.claims.source import NativeFile, Source
 

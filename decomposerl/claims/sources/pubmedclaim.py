@@ -8,9 +8,8 @@ it gives the answer away.
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, Record, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 from decomposerl.claims.fields import NativeRow, non_blank, read_each
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import CorpusFiles, NativeFile, Source
 
 ALL_ROWS = "pubmedqa/ori_pqal.json"

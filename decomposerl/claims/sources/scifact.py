@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from decomposerl.claims.claim import Draft, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import (
     FieldError,
     JsonObject,
@@ -20,7 +20,6 @@ from decomposerl.claims.fields import (
     read_each,
     read_many,
 )
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import CorpusFiles, NativeFile, Source
 
 CORPUS = NativeFile("scifact/corpus.jsonl", "jsonl", "train")

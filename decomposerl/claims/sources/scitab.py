@@ -4,9 +4,8 @@ Passages are the caption, the column names and the rows. Cell marks such as ``[B
 they say which result a paper stresses. The document is the paper.
 """
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.passages import table_passages
 from decomposerl.claims.source import NativeFile, Source
 

@@ -5,9 +5,8 @@ granularities apart. Passages are the sentences of the web page. ``supporting_se
 token spans are not used: they say where the answer is, which a verifier must find itself.
 """
 
-from decomposerl.claims.claim import Draft
+from decomposerl.claims.claim import Draft, LabelMap
 from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import NativeFile, Source
 
 CLAIM_DEV = NativeFile("wice/claim/dev.jsonl", "jsonl", "dev", subset="claim")

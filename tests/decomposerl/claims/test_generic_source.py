@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from bridge_notes import Rows, block, bridge_corpus, materialize, page_lines, write_jsonl
+from decomposerl.claims.claim import LabelRule
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
-from decomposerl.claims.labels import LabelRule
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.errors import ConfigError
 from resources.corpora.folder import FolderCorpora
@@ -127,7 +127,7 @@ def test_the_adapter_of_the_page_runs(tmp_path: Path):
     folder.mkdir()
     row = {"note_id": 1, "statement": "S.", "report": "A.\nB.", "verdict": True, "bridge": "N"}
     write_jsonl(folder / "train.jsonl", [row, {**row, "note_id": 2, "report": None}])
-    loaded = load_source(module.BRIDGE_NOTES, None, FolderCorpora(tmp_path), LENIENT)
+    loaded = load_source(module.SOURCE, None, FolderCorpora(tmp_path), LENIENT)
     assert [("1", "A.\nB.", "Supported")] == loaded.claims.select(
         "native_id", "evidence", "label"
     ).rows()

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import corpora_parts
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.errors import TooManyRejects
