@@ -55,7 +55,7 @@ class ClaimCollector:
         self.name, self.stage, self._rule = name, stage, label_rule
         self._claims: list[tuple[object, ...]] = []
         self._drops: list[tuple[object, ...]] = []
-        self._rejects: dict[Reject, None] = {}
+        self._rejects: dict[Reject, None] = {}  # an ordered set
         self._file = 0
         self._rows_of_id: dict[str, int] = {}
         self._seen: dict[tuple[str | None, str, str], _Seen] = {}

@@ -9,6 +9,7 @@ reader took from a claim file is among them or left out on purpose (``CountedFil
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 from pydantic import Field
@@ -92,8 +93,7 @@ def load_source(
         return Drop("holdout", "held_out_document") if held_out else None
 
     batches = [(file, rows.of(source, file)) for file in (*plan.training, *plan.extra)]
-    status = _record_all(collector, source, batches, drop, settings, label_needed=True)
-    return _loaded(collector, batches, status, settings)
+    return _collected(collector, source, batches, drop, settings)
 
 
 def load_benchmark(
@@ -123,8 +123,7 @@ def load_benchmark(
 
     wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
     batches = [(file, rows.of(benchmark, file)) for file in wanted]
-    status = _record_all(collector, benchmark, batches, drop, settings, label_needed=False)
-    return _loaded(collector, batches, status, settings)
+    return _collected(collector, benchmark, batches, drop, settings)
 
 
 def _training_on(source: Source, settings: LoadSettings) -> bool:
@@ -181,37 +180,34 @@ def _holdout(
     return split_by_document(shared, rows.drafts(source, plan.extra), share)
 
 
-def _record_all(  # noqa: PLR0913 - the parts of one job
+def _collected(
     collector: ClaimCollector,
     corpus: Corpus,
     batches: Sequence[Batch],
     drop: Callable[[NativeFile, Candidate], Drop | None],
     settings: LoadSettings,
-    *,
-    label_needed: bool,
-) -> str:
-    """Collect every row of the files; returns the status of the corpus."""
+) -> LoadedClaims:
+    """Check every row of the files; ``drop`` gives the reason against a sound row, if any."""
+    check = partial(
+        check_draft,
+        labels=corpus.labels,
+        label_needed=isinstance(corpus, Source),
+        max_evidence_bytes=settings.max_evidence_bytes,
+    )
     status = "ok" if batches else "not_available"
     for file, rows in batches:
         collector.open_file(file.path)
-        number = 0
-        for number, row in enumerate(rows, start=1):  # noqa: B007 - counted, used below
-            outcome = (
-                row
-                if isinstance(row, Reject)
-                else check_draft(
-                    row,
-                    corpus.labels,
-                    label_needed=label_needed,
-                    max_evidence_bytes=settings.max_evidence_bytes,
-                )
-            )
+        empty = True
+        for row in rows:
+            empty = False
+            outcome = row if isinstance(row, Reject) else check(row)
             if isinstance(outcome, Reject):
                 collector.reject(outcome)
             else:
                 collector.record(outcome, drop(file, outcome))
-        status = status if number else "empty"
-    return "truncated" if collector.truncated else status
+        status = "empty" if empty else status
+    status = "truncated" if collector.truncated else status
+    return _loaded(collector, batches, status, settings)
 
 
 def _loaded(

@@ -167,7 +167,7 @@ def _inflated(path: Path) -> Iterator[Line]:
                     data = data.lstrip(b"\0")
                     inflate = zlib.decompressobj(_GZIP) if data else inflate
                     continue
-                before = inflate.copy()
+                before = inflate.copy()  # to salvage the bytes before damage in this chunk
                 try:
                     chunk = inflate.decompress(data, _UNPACKED_BYTES)
                 except zlib.error as error:

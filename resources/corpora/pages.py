@@ -59,6 +59,7 @@ class SqlitePages:
         self._path = path
         try:
             uri = f"{regular_file(path).resolve().as_uri()}?mode=ro"
+            # Threads share the connection: every query runs under the lock of a cache.
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             weakref.finalize(self, self._connection.close)
             self._connection.text_factory = _lenient
@@ -162,7 +163,7 @@ class _RecentCache(Generic[Made]):
         self._size, self._lock = 0, threading.Lock()
 
     def __call__(self, key: str) -> Made:
-        with self._lock:
+        with self._lock:  # held while a value is made, so that no page is read twice
             if key not in self._kept:
                 made = self._make(key)
                 self._kept[key] = made, self._size_of(key, made)
