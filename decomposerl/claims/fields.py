@@ -34,7 +34,7 @@ class FieldError(Exception):
         return Reject(record.file, record.row, self.field, self.reason, self.detail)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for every row and every object in it
 class JsonObject:
     """A JSON object with typed access: an accessor raises ``FieldError`` or gives a value."""
 
@@ -42,6 +42,8 @@ class JsonObject:
 
     def find(self, path: str) -> object:
         """The value at a dotted path; None where it is absent or null."""
+        if "." not in path:  # most paths: skip the walk
+            return self.raw.get(path)
         value: object = self.raw
         for name in path.split("."):
             if not isinstance(value, Mapping):
@@ -138,7 +140,7 @@ class JsonObject:
         return tuple(checked)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NativeRow(JsonObject):
     """One record of a file with typed access to its fields."""
 
