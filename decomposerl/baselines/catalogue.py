@@ -1,12 +1,10 @@
-"""The ordered list of baselines, as the paper's first table orders them.
+"""The ordered list of baselines, as in the paper's first table.
 
-To add one: a file with a ``METHOD`` like the others', a prompt file of its name, and one line
-here; ``tests/decomposerl/baselines/test_laws.py`` then holds it to its formula of calls. A check
-that may end in neither label is a template of its own: the templates that end a claim are named
-``verdict`` (or, where the reply holds the whole method, ``single_call``) and ask for Supported or
-Refuted.
-
-Left out deliberately: models and protocols to run them with (``evaluation.systems``).
+To add one: a file with a ``METHOD``, a prompt file of its name, and one line here;
+``tests/decomposerl/baselines/test_laws.py`` then checks it against its formula of calls. The
+templates that end a claim are named ``verdict`` (or, where the reply holds the whole method,
+``single_call``) and ask for Supported or Refuted; a check that may end in neither label is a
+template of its own.
 """
 
 from decomposerl.baselines import (

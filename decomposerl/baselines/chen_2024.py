@@ -1,43 +1,46 @@
 """Chen-2024: questions find passages, a summary of these is judged (Chen et al. 2024).
 
-Takes a claim with its evidence. Yes-no questions about the claim are written, and written again
-until there are enough; for each the passages of the evidence that bear on it are selected; all
-passages selected are summarised with the claim in mind; the verdict goes by the summary alone.
+Yes-no questions about the claim are written, repeatedly until there are enough; for each the
+passages of the evidence that bear on it are selected; all selected passages are summarised with
+the claim in mind; the verdict rests on the summary alone.
 
 Calls per claim: q + k + 2, for q writings (1 to ``MOST_WRITINGS``) that gave k questions: q
-writings, k selections, a summary, a verdict; q where no question could be read. The k selections
-are asked for at once. The publication writes up to five times and retrieves without a model.
+writings, k concurrent selections, a summary, a verdict; q where no question could be read. The
+publication writes up to five times and retrieves without a model.
 
 The first writing is greedy, the others are sampled at 0.7. Another follows while there are fewer
 than ``ENOUGH`` questions and the last one, if not the first, still added one. Questions that open
-with who, what, when and the like, and those asked already, are dropped, as in the publication.
+with who, what, when and the like, and repeated ones, are dropped, as in the publication.
 
 Replies. Questions: one a line, numbered. Selection: passage numbers, ``2, 5``, or ``NONE``; one
 that cannot be read selects nothing, and is noted. Summary: text. Verdict: ``Supported`` or
-``Refuted``. Where no passage at all is selected the whole evidence is summarised (noted as
-``whole``).
+``Refuted``. Where no passage is selected the whole evidence is summarised (noted as ``whole``).
 
-Left out deliberately: the web search, and the trained classifier of the publication. The questions
-are not answered: in the trace, the passages selected for one stand as its answer.
+Not implemented: the web search and the trained classifier of the publication. The questions are
+not answered: in the trace, the passages selected for a question are its answer.
 """
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 
-from decomposerl.baselines.decomposition import read_items
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Method,
-    Question,
+    ClaimInput,
+    Exchange,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
-    status_of,
 )
 from decomposerl.baselines.pairs import ABSTENTION, cycles_of, numbered
-from decomposerl.baselines.replies import lines_of, read_numbers, read_verdict, whole_text
-from decomposerl.baselines.single_call import written_out
+from decomposerl.baselines.replies import (
+    lines_of,
+    read_items,
+    read_numbers,
+    read_verdict,
+    whole_text,
+)
+from decomposerl.baselines.single_call import decomposing
 
 MOST_WRITINGS, ENOUGH, TEMPERATURE = 3, 10, 0.7
 OPENING = "Questions about the claim tell which passages of the evidence to read."
@@ -49,69 +52,59 @@ _OPEN_QUESTION = re.compile(
 )
 
 
-def chen_2024(question: Question) -> Steps:
+def chen_2024(given: ClaimInput) -> Steps:
     """Questions, passages for each, a summary, and the verdict by it.
 
     Raises:
-        CallFailedError: a call got no answer.
+        CallFailedError: a call got no reply.
     """
-    written, asked = yield from _questions(question.claim)
-    notes: dict[str, int | bool] = {"writings": len(written), "questions": len(asked)}
-    if not asked:
-        return Verification(None, status_of(None, *written), written[-1].text, notes=notes)
-    passages = question.passages or (question.evidence,)
-    chosen = yield from _selections(asked, passages)
+    written, questions = yield from _questions(given.claim)
+    notes: dict[str, int | bool] = {"writings": len(written), "questions": len(questions)}
+    if not questions:
+        return Verification.unread(*written, notes=notes)
+    passages = given.passages or (given.evidence,)
+    chosen = yield from _selections(questions, passages)
     read = sorted({number for numbers in chosen for number in numbers or ()})
     notes |= {"selected": len(read), "unread": chosen.count(None), "whole": not read}
     shown = numbered(passages[number - 1] for number in read) if read else numbered(passages)
-    claim = {"claim": question.claim}
-    (summary,) = yield from ask(Call("summarise", "summary", claim | {"passages": shown}))
+    claim = {"claim": given.claim}
+    (summary,) = yield from ask(ModelCall("summarise", "summary", claim | {"passages": shown}))
     known = {"known": " ".join(lines_of(summary.text)) or "none"}
-    (answer,) = yield from ask(Call("verify", "verdict", claim | known, max_tokens=16))
-    verdict = read_verdict(answer)
-    found = [" ".join(passages[number - 1] for number in numbers or ()) for numbers in chosen]
-    pairs = [(text, answer or ABSTENTION) for text, answer in zip(asked, found, strict=True)]
-    return Verification(
-        verdict,
-        status_of(verdict, answer),
-        answer.text,
-        cycles_of(pairs),
-        OPENING,
-        spoken=answer,
-        notes=notes,
-    )
+    (reply,) = yield from ask(ModelCall("verify", "verdict", claim | known, max_tokens=16))
+    selected = [" ".join(passages[number - 1] for number in numbers or ()) for numbers in chosen]
+    pairs = [(text, answer or ABSTENTION) for text, answer in zip(questions, selected, strict=True)]
+    verdict = read_verdict(reply)
+    return Verification.of_reply(verdict, reply, cycles_of(pairs), OPENING, notes=notes)
 
 
-def _questions(
-    claim: str,
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[list[Answer], tuple[str, ...]]]:
-    """What was written, and the distinct yes-no questions in it, at most ``ENOUGH``."""
-    written: list[Answer] = []
-    found: dict[str, str] = {}
+def _questions(claim: str) -> Exchange[tuple[list[ModelReply], tuple[str, ...]]]:
+    """The writings, and the distinct yes-no questions in them, at most ``ENOUGH``."""
+    written: list[ModelReply] = []
+    questions: dict[str, str] = {}
     for sample in range(MOST_WRITINGS):
         temperature = TEMPERATURE if sample else 0.0
         variables = {"claim": claim}
         (reply,) = yield from ask(
-            Call("decompose", "questions", variables, temperature=temperature, sample=sample)
+            ModelCall("decompose", "questions", variables, temperature=temperature, sample=sample)
         )
         written.append(reply)
-        before = len(found)
+        before = len(questions)
         for item in read_items(reply):
             if item.endswith("?") and _OPEN_QUESTION.match(item) is None:
-                found.setdefault(item.casefold(), item)
-        if len(found) >= ENOUGH or (sample and len(found) == before):
+                questions.setdefault(item.casefold(), item)
+        if len(questions) >= ENOUGH or (sample and len(questions) == before):
             break
-    return written, tuple(found.values())[:ENOUGH]
+    return written, tuple(questions.values())[:ENOUGH]
 
 
 def _selections(
-    asked: Sequence[str], passages: Sequence[str]
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], list[tuple[int, ...] | None]]:
+    questions: Sequence[str], passages: Sequence[str]
+) -> Exchange[list[tuple[int, ...] | None]]:
     """The numbers of the passages for each question; None where the reply cannot be read."""
     shown = numbered(passages)
     calls = (
-        Call("select", "select", {"passages": shown, "question": text}, max_tokens=64)
-        for text in asked
+        ModelCall("select", "select", {"passages": shown, "question": text}, max_tokens=64)
+        for text in questions
     )
     replies = yield from ask(*calls)
     return [read_numbers(whole_text(reply), len(passages)) for reply in replies]
@@ -122,12 +115,12 @@ def _expected_calls(ended: Verification) -> int:
     return writings + questions + 2 if questions else writings
 
 
-METHOD = Method(
+METHOD = decomposing(
+    chen_2024,
+    OPENING,
     name="chen_2024",
     title="Chen-2024",
     publication="Chen et al. 2024",
     calls="q + k + 2: q writings (1 to 3) of k questions (at most 10); q where k is 0",
-    procedures={"faithful": chen_2024, "single_call": written_out(OPENING)},
     expected_calls=_expected_calls,
-    prompt="chen_2024",
 )

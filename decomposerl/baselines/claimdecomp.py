@@ -1,42 +1,40 @@
 """ClaimDecomp: yes-no questions whose answers vote (Chen et al. 2022).
 
-Takes a claim with its evidence. First yes-no questions are written, about what the claim says
-and what it implies, each with the answer that would support the claim; then each is answered
-from the evidence with yes, no or unknown; then the answers are counted.
+Yes-no questions are written about what the claim says and what it implies, each with the answer
+that would support the claim; each is answered from the evidence with yes, no or unknown; the
+answers are counted.
 
-Calls per claim: 1 + k for k questions; 1 where no question could be read. The k answers are
-asked for at once, and the verdict needs no call.
+Calls per claim: 1 + k for k questions; 1 where no question could be read. The k answers run
+concurrently, and the verdict needs no call.
 
 Replies. Questions: one a line, ``1. question? | yes`` or ``… | no``, the answer that supports the
 claim; without one it is yes (noted as ``unoriented``). Answers: ``Yes``, ``No`` or ``Unknown``,
-alone or parted by a comma or stop from a reason.
+alone or separated by a comma or stop from a reason.
 
 Of the answers that say yes or no, half or more have to support the claim for Supported; none that
 does is Refuted (the publication cuts the same share into its label bands). An answer that cannot
 be read leaves the verdict open, unless it could not change it.
 
-Left out deliberately: the trained question generator of the publication (a model at an endpoint
-can take its place), and weights of questions.
+Not implemented: the trained question generator of the publication (a model at an endpoint can
+take its place), and weights of questions.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decomposerl.baselines.decomposition import read_items
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Method,
-    Question,
+    ClaimInput,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
     status_of,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.baselines.replies import Truth, lines_of, read_yes_no
-from decomposerl.baselines.single_call import written_out
+from decomposerl.baselines.replies import Truth, lines_of, read_items, read_yes_no
+from decomposerl.baselines.single_call import decomposing
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim is turned into yes-no questions, each with the answer that supports it."
@@ -46,7 +44,7 @@ _ORIENTED = re.compile(r"(.+?)\s*(?:[|(\[]|(?<=\?)\s*[-–—:→]*)\s*(yes|no)[
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Answers that support the claim, that speak against it, and that cannot be read."""
+    """How many answers support the claim, contradict it, and cannot be read."""
 
     agreeing: int
     against: int
@@ -63,7 +61,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class _YesNo:
-    """A question, and the answer to it that supports the claim, where it was said."""
+    """A question, and its answer that supports the claim, where the reply gave one."""
 
     text: str
     supporting: Truth | None
@@ -73,20 +71,20 @@ class _YesNo:
         return truth == (self.supporting or "true")
 
 
-def claimdecomp(question: Question) -> Steps:
+def claimdecomp(given: ClaimInput) -> Steps:
     """Questions, an answer to each, and the share of those that support the claim.
 
     Raises:
-        CallFailedError: a call got no answer.
+        CallFailedError: a call got no reply.
     """
-    (written,) = yield from ask(Call("decompose", "questions", {"claim": question.claim}))
-    asked = tuple(map(_yes_no, read_items(written)))
-    if not asked:
-        return Verification(None, status_of(None, written), written.text, notes={"questions": 0})
-    variables = ({"evidence": question.evidence, "question": each.text} for each in asked)
-    calls = (Call("verify", "answer", each, max_tokens=128) for each in variables)
-    answers = yield from ask(*calls)
-    return _counted(asked, answers)
+    (written,) = yield from ask(ModelCall("decompose", "questions", {"claim": given.claim}))
+    questions = tuple(map(_yes_no, read_items(written)))
+    if not questions:
+        return Verification.unread(written, notes={"questions": 0})
+    variables = ({"evidence": given.evidence, "question": each.text} for each in questions)
+    calls = (ModelCall("verify", "answer", each, max_tokens=128) for each in variables)
+    replies = yield from ask(*calls)
+    return _counted(questions, replies)
 
 
 def _yes_no(item: str) -> _YesNo:
@@ -96,15 +94,18 @@ def _yes_no(item: str) -> _YesNo:
     return _YesNo(oriented[1], "true" if oriented[2].lower() == "yes" else "false")
 
 
-def _counted(asked: Sequence[_YesNo], answers: Sequence[Answer]) -> Verification:
-    read = [(each, read_yes_no(answer)) for each, answer in zip(asked, answers, strict=True)]
-    decisive = [each.agrees(truth) for each, truth in read if truth in {"true", "false"}]
-    unread = [answer for answer, (_, truth) in zip(answers, read, strict=True) if truth is None]
+def _counted(questions: Sequence[_YesNo], replies: Sequence[ModelReply]) -> Verification:
+    truths = [read_yes_no(reply) for reply in replies]
+    decisive = [
+        question.agrees(truth)
+        for question, truth in zip(questions, truths, strict=True)
+        if truth in {"true", "false"}
+    ]
+    unread = [reply for reply, truth in zip(replies, truths, strict=True) if truth is None]
     agreeing, against = sum(decisive), len(decisive) - sum(decisive)
-    unknown = len(read) - len(decisive) - len(unread)
     verdict = Count(agreeing, against, len(unread)).verdict
-    said = [" ".join(lines_of(answer.text)) for answer in answers]
-    pairs = [(each.text, words) for each, words in zip(asked, said, strict=True)]
+    answers = [" ".join(lines_of(reply.text)) for reply in replies]
+    pairs = [(each.text, answer) for each, answer in zip(questions, answers, strict=True)]
     return Verification(
         verdict,
         status_of(verdict, *unread),
@@ -112,22 +113,22 @@ def _counted(asked: Sequence[_YesNo], answers: Sequence[Answer]) -> Verification
         cycles_of(pairs),
         OPENING,
         notes={
-            "questions": len(asked),
+            "questions": len(questions),
             "agreeing": agreeing,
             "against": against,
-            "unknown": unknown,
+            "unknown": truths.count("unknown"),
             "unread": len(unread),
-            "unoriented": sum(each.supporting is None for each in asked),
+            "unoriented": sum(each.supporting is None for each in questions),
         },
     )
 
 
-METHOD = Method(
+METHOD = decomposing(
+    claimdecomp,
+    OPENING,
     name="claimdecomp",
     title="ClaimDecomp",
     publication="Chen et al. 2022",
     calls="1 + k, k questions",
-    procedures={"faithful": claimdecomp, "single_call": written_out(OPENING)},
     expected_calls=lambda ended: 1 + int(ended.notes["questions"]),
-    prompt="claimdecomp",
 )

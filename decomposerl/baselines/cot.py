@@ -1,36 +1,22 @@
-"""CoT: reason about claim and evidence, then say the verdict (paper, section 4, base prompts).
+"""CoT: reason about claim and evidence, then give the verdict (paper, section 4, base prompts).
 
 Calls per claim: 1. Both protocols are this one call. The reply is free reasoning whose last line
 is ``Verdict: Supported`` or ``Verdict: Refuted``; a reply that the token limit cuts before that
-line is truncated.
-
-Left out deliberately: a trace. The reasoning holds no questions.
+line is truncated. The reasoning holds no questions, so there is no trace.
 """
 
-from decomposerl.baselines.method import Call, Method, Question, Steps, Verification, ask, status_of
+from decomposerl.baselines.method import Method
 from decomposerl.baselines.replies import read_labelled_verdict
+from decomposerl.baselines.single_call import one_call
 
-MOST_TOKENS = 2_048
-
-
-def chain_of_thought(question: Question) -> Steps:
-    """Ask for reasoning and the label.
-
-    Raises:
-        CallFailedError: the call got no answer.
-    """
-    variables = {"claim": question.claim, "evidence": question.evidence}
-    (answer,) = yield from ask(Call("verify", "verdict", variables, max_tokens=MOST_TOKENS))
-    verdict = read_labelled_verdict(answer)
-    return Verification(verdict, status_of(verdict, answer), answer.text, spoken=answer)
-
+_PROCEDURE = one_call(read_labelled_verdict, max_tokens=2_048)
 
 METHOD = Method(
     name="cot",
     title="CoT",
     publication="Wei et al. 2022",
     calls="1",
-    procedures={"faithful": chain_of_thought, "single_call": chain_of_thought},
+    procedures={"faithful": _PROCEDURE, "single_call": _PROCEDURE},
     expected_calls=lambda _: 1,
     prompt="cot",
     decomposes=False,

@@ -1,49 +1,41 @@
 """Decomposed Prompting: a decomposer names one step at a time, handlers run it (Khot et al. 2023).
 
-The decomposer goes on with a list of steps, seeing the claim, the steps and their answers, but no
-evidence. A step names its handler: ``[lookup]`` finds something in the evidence, ``[check]`` says
-whether a statement holds by it, ``[compare]`` compares or counts what is known. ``#1`` in a step
-stands for the answer of step 1 and is replaced before the step runs. After the end marker the
-router puts the claim itself to a closing check, whose answer is the result: the publication takes
-the last step's answer, so that the last step has to be about the claim.
+The decomposer continues a list of steps, seeing the claim, the steps and their answers, but no
+evidence. A step names its handler: ``[lookup]`` looks something up in the evidence, ``[check]``
+says whether a statement holds by it, ``[compare]`` compares or counts earlier answers. ``#1`` in a
+step stands for the answer of step 1 and is replaced before the step runs; a ``#n`` without an
+answer is kept and counted. After the end marker a closing check on the claim itself gives the
+result: the publication takes the last step's answer, which has to be about the claim.
 
 Calls per claim: 2k + 1 + e, for k steps run: the decomposer's call and the handler's for each, and
 the closing check. e is 1 for the call that brought the end (NONE, or a step that repeats another)
-and 0 at the cap of 9 steps. A step that cannot be read, or names a handler that is not there, ends
-the claim as unparsed after 2k + 1 calls, without the closing check.
+and 0 at the cap of 9 steps. A step that cannot be read, or names an unknown handler, ends the
+claim as unparsed after 2k + 1 calls, without the closing check.
 
 Replies: of the decomposer, ``[handler] text`` on one line, or NONE; a first line without a handler
 that is a question goes to lookup. Of lookup and compare, plain text, or unknown. Of a check, Yes,
 No or Unknown. Of the closing check, Supported or Refuted.
 
-Left out deliberately: operators that map a handler over a list (a list of answers is one answer),
-and a decomposer for each kind of step. A ``#n`` without an answer stays as it is, and is counted.
+Not implemented: operators that map a handler over a list (a list of answers is one answer), and a
+decomposer for each kind of step.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Method,
-    Question,
-    Steps,
-    Verification,
-    ask,
-    status_of,
-)
-from decomposerl.baselines.pairs import Pair, cycles_of, one_line, qa_lines, repeats
+from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
+from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, qa_lines, repeats
 from decomposerl.baselines.replies import (
     lines_of,
+    one_line,
     read_question,
     read_verdict,
     read_yes_no,
     says_none,
     whole_text,
 )
-from decomposerl.baselines.single_call import written_out
+from decomposerl.baselines.single_call import decomposing
 
 MOST_STEPS = 9
 """With the closing check ten, the public code's cap."""
@@ -57,34 +49,27 @@ Stop = Literal["end", "repeat", "cap", "unread", "unknown handler"]
 
 
 @dataclass(slots=True)
-class _Run:
+class _StepTranscript(Transcript):
     """The steps so far: as they were written (``text``), and as they were run (``pairs``)."""
 
-    question: Question
-    text: str = ""
-    pairs: list[Pair] = field(default_factory=list)
     dangling: int = 0
     unread_checks: int = 0
 
-    def next_step(self) -> Call:
-        variables = {"claim": self.question.claim, "qa": qa_lines(self.pairs)}
+    def next_step(self) -> ModelCall:
+        variables = {"claim": self.given.claim, "qa": qa_lines(self.pairs)}
         continues = f"{self.text}Step {len(self.pairs) + 1}:"
-        return Call("next_question", "next_step", variables, continues, ("\n#", "\nStep"), 256)
+        return ModelCall("next_question", "next_step", variables, continues, ("\n#", "\nStep"), 256)
 
-    def step(self, handler: str, step: str) -> Call:
-        evidence = self.question.evidence
+    def step(self, handler: str, step: str) -> ModelCall:
+        evidence = self.given.evidence
         if handler == "check":
-            return Call("verify", "check", {"statement": step, "evidence": evidence})
+            return ModelCall("verify", "check", {"statement": step, "evidence": evidence})
+        known = {"question": step, "evidence": evidence}
         if handler == "lookup":
-            return Call("answer", "lookup", {"question": step, "evidence": evidence})
-        known = {"evidence": evidence, "qa": qa_lines(self.pairs)}
-        return Call("answer", "compare", {"question": step, **known})
+            return ModelCall("answer", "lookup", known)
+        return ModelCall("answer", "compare", {**known, "qa": qa_lines(self.pairs)})
 
-    def closing(self) -> Call:
-        known = {"claim": self.question.claim, "evidence": self.question.evidence}
-        return Call("verify", "verdict", {**known, "qa": qa_lines(self.pairs)})
-
-    def add(self, handler: str, step: str, reply: Answer) -> None:
+    def add(self, handler: str, step: str, reply: ModelReply) -> None:
         answer = one_line(reply.text)
         if handler == "check":
             truth = read_yes_no(reply)
@@ -107,32 +92,44 @@ class _Run:
         return one_line(_REFERENCE.sub(answer, step))
 
 
-def decomposed_prompting(question: Question) -> Steps:
+def decomposed_prompting(given: ClaimInput) -> Steps:
     """Steps until the end marker, then the closing check.
 
     Raises:
-        CallFailedError: a call got no answer.
+        CallFailedError: a call got no reply.
     """
-    run = _Run(question)
+    steps = _StepTranscript(given)
     stopped: Stop = "cap"
-    while len(run.pairs) < MOST_STEPS:
-        (reply,) = yield from ask(run.next_step())
+    while len(steps.pairs) < MOST_STEPS:
+        (reply,) = yield from ask(steps.next_step())
         handler, step = _read_step(reply)
-        step = run.filled(step)
-        stopped = _stop(handler, step, run.pairs)
+        step = steps.filled(step)
+        stopped = _stop(handler, step, steps.pairs)
         if stopped != "cap":
             break
-        (answer,) = yield from ask(run.step(handler, step))
-        run.add(handler, step, answer)
-    if stopped not in {"unread", "unknown handler"}:
-        (reply,) = yield from ask(run.closing())
-    return _verification(run, reply, stopped)
+        (answer,) = yield from ask(steps.step(handler, step))
+        steps.add(handler, step, answer)
+    closed = stopped not in {"unread", "unknown handler"}
+    if closed:
+        (reply,) = yield from ask(ModelCall("verify", "verdict", steps.variables))
+    return Verification.of_reply(
+        read_verdict(reply) if closed else None,
+        reply,
+        cycles_of(steps.pairs),
+        OPENING,
+        text=steps.text + reply.text,
+        notes={
+            "stopped": stopped,
+            "dangling": steps.dangling,
+            "unread_checks": steps.unread_checks,
+        },
+    )
 
 
-def _read_step(reply: Answer) -> tuple[str, str]:
-    """The handler and the text of a reply's first step; ``end`` without text, or twice nothing.
+def _read_step(reply: ModelReply) -> tuple[str, str]:
+    """The handler and the text of a reply's first step; ``end`` without text, or two empty texts.
 
-    One step a call is the publication's rule, so further steps of a reply are not looked at.
+    One step a call is the publication's rule: further steps of a reply are ignored.
     """
     text = _LABEL.sub("", whole_text(reply).strip(), count=1)
     first = next(iter(lines_of(text)), "")
@@ -141,8 +138,8 @@ def _read_step(reply: Answer) -> tuple[str, str]:
         return step[1].strip().lower(), step[2]
     if says_none(first):
         return "end", ""
-    asked = read_question(first)
-    return ("lookup", asked) if asked else ("", "")
+    question = read_question(first)
+    return ("lookup", question) if question else ("", "")
 
 
 def _stop(handler: str, step: str, pairs: list[Pair]) -> Stop:
@@ -156,32 +153,14 @@ def _stop(handler: str, step: str, pairs: list[Pair]) -> Stop:
     return "repeat" if repeats(step, pairs) else "cap"
 
 
-def _verification(run: _Run, reply: Answer, stopped: Stop) -> Verification:
-    closed = stopped not in {"unread", "unknown handler"}
-    verdict = read_verdict(reply) if closed else None
-    notes = {"stopped": stopped, "dangling": run.dangling, "unread_checks": run.unread_checks}
-    return Verification(
-        verdict,
-        status_of(verdict, reply),
-        run.text + reply.text,
-        cycles_of(run.pairs),
-        OPENING,
-        spoken=reply,
-        notes=notes,
-    )
-
-
-def expected_calls(ended: Verification) -> int:
-    """2k + 1 + e, as the module says."""
-    return 2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"end", "repeat"})
-
-
-METHOD = Method(
+METHOD = decomposing(
+    decomposed_prompting,
+    OPENING,
     name="decomposed_prompting",
     title="Decomposed Prompting",
     publication="Khot et al. 2023",
     calls="2k + 1 + e: k steps (at most 9), e = 1 for the call that brought the end",
-    procedures={"faithful": decomposed_prompting, "single_call": written_out(OPENING)},
-    expected_calls=expected_calls,
-    prompt="decomposed_prompting",
+    expected_calls=lambda ended: (
+        2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"end", "repeat"})
+    ),
 )

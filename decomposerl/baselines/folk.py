@@ -1,11 +1,11 @@
 """FOLK: the claim as a conjunction of predicates, each grounded by a question (Wang and Shu 2023).
 
-Takes a claim with its evidence. First the claim is written as predicates that must all be true,
-then the question of each is answered from the evidence, then one reply says of each predicate
-whether it is true, writes the conjunction, and ends with the verdict in brackets.
+The claim is written as predicates that must all be true, the question of each is answered from
+the evidence, and one reply says of each predicate whether it is true, writes the conjunction, and
+ends with the verdict in brackets.
 
-Calls per claim: 2 + k for k predicates; 1 where no predicate could be read. The k answers are
-asked for at once.
+Calls per claim: 2 + k for k predicates; 1 where no predicate could be read. The k answers run
+concurrently.
 
 Replies. Predicates: one a line, ``1. Form(things) | statement | question?``; without a question
 its statement is asked about. Verdict: a line ``1: True - reason`` for each predicate, with True,
@@ -13,31 +13,28 @@ False, or Open (also Unknown), and ``[Supported]`` or ``[Refuted]`` as the last 
 
 The verdict is the conjunction, recomputed: Supported if every predicate is true, Refuted if one
 is false or open. A bracket that says otherwise is noted (``disagrees``) and not followed. Only
-where the predicates' lines do not settle the conjunction does the bracket stand for it.
+where the predicates' lines do not settle the conjunction does the bracket replace it.
 
-Left out deliberately: negation, "or" and comparison between predicates (a conjunction of the
-publication has none; a predicate may say them in words), the web search behind the answers, and
-dropping what cannot be read.
+Not implemented: negation, "or" and comparison between predicates (a conjunction of the
+publication has none; a predicate may say them in words), and the web search behind the answers.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decomposerl.baselines.decomposition import read_items
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Method,
-    Question,
+    ClaimInput,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
     status_of,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines
-from decomposerl.baselines.replies import lines_of, read_verdict, whole_text
-from decomposerl.baselines.single_call import written_out
+from decomposerl.baselines.replies import lines_of, read_items, read_verdict, whole_text
+from decomposerl.baselines.single_call import decomposing
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim holds if all of its predicates hold, and each of them has a question."
@@ -57,29 +54,29 @@ class _Predicate:
     question: str
 
 
-def folk(question: Question) -> Steps:
+def folk(given: ClaimInput) -> Steps:
     """Predicates, an answer for each, and the conjunction over them.
 
     Raises:
-        CallFailedError: a call got no answer.
+        CallFailedError: a call got no reply.
     """
-    claim = {"claim": question.claim}
-    (written,) = yield from ask(Call("decompose", "predicates", claim))
+    claim = {"claim": given.claim}
+    (written,) = yield from ask(ModelCall("decompose", "predicates", claim))
     predicates = tuple(map(_predicate, read_items(written)))
     if not predicates:
-        return Verification(None, status_of(None, written), written.text, notes={"predicates": 0})
-    answers = yield from ask(*(_grounding(question.evidence, each) for each in predicates))
+        return Verification.unread(written, notes={"predicates": 0})
+    replies = yield from ask(*(_grounding(given.evidence, each) for each in predicates))
     pairs = [
-        (each.question, " ".join(lines_of(answer.text)))
-        for each, answer in zip(predicates, answers, strict=True)
+        (each.question, " ".join(lines_of(reply.text)))
+        for each, reply in zip(predicates, replies, strict=True)
     ]
     shown = {"predicates": numbered(each.text for each in predicates), "qa": qa_lines(pairs)}
-    (reasoned,) = yield from ask(Call("verify", "verdict", claim | shown))
+    (reasoned,) = yield from ask(ModelCall("verify", "verdict", claim | shown))
     return _concluded(reasoned, pairs)
 
 
 def conjunction(truths: Sequence[str | None]) -> Verdict | None:
-    """What the predicates settle: ``true``, ``false``, ``open`` or ``unknown``; None: not read."""
+    """The verdict that the predicates settle, if any; a truth of None could not be read."""
     if any(truth not in {"true", None} for truth in truths):
         return "Refuted"
     return None if None in truths else "Supported"
@@ -92,12 +89,12 @@ def _predicate(item: str) -> _Predicate:
     return _Predicate(item, f"Is it true that {last.rstrip('. ')}?")
 
 
-def _grounding(evidence: str, predicate: _Predicate) -> Call:
+def _grounding(evidence: str, predicate: _Predicate) -> ModelCall:
     variables = {"evidence": evidence, "question": predicate.question}
-    return Call("answer", "answer", variables, max_tokens=256)
+    return ModelCall("answer", "answer", variables, max_tokens=256)
 
 
-def _concluded(reasoned: Answer, pairs: Sequence[Pair]) -> Verification:
+def _concluded(reasoned: ModelReply, pairs: Sequence[Pair]) -> Verification:
     truths = _truths(whole_text(reasoned), len(pairs))
     settled, bracket = conjunction(truths), read_verdict(reasoned)
     verdict = settled or bracket
@@ -119,24 +116,19 @@ def _concluded(reasoned: Answer, pairs: Sequence[Pair]) -> Verification:
 
 def _truths(text: str, predicates: int) -> list[str | None]:
     """The truth of each predicate by its number; one that has two different ones is not read."""
-    found: dict[int, set[str]] = {}
+    truths: dict[int, set[str]] = {}
     for line in filter(None, map(_TRUTH.fullmatch, lines_of(text))):
-        found.setdefault(int(line[1]), set()).add(line[2].lower())
-    said = [found.get(number, set()) for number in range(1, predicates + 1)]
-    return [min(truths) if len(truths) == 1 else None for truths in said]
+        truths.setdefault(int(line[1]), set()).add(line[2].lower())
+    by_predicate = (truths.get(number, set()) for number in range(1, predicates + 1))
+    return [min(values) if len(values) == 1 else None for values in by_predicate]
 
 
-def _expected_calls(ended: Verification) -> int:
-    predicates = int(ended.notes["predicates"])
-    return 2 + predicates if predicates else 1
-
-
-METHOD = Method(
+METHOD = decomposing(
+    folk,
+    OPENING,
     name="folk",
     title="FOLK",
     publication="Wang and Shu 2023",
     calls="2 + k, k predicates (1 where none was read)",
-    procedures={"faithful": folk, "single_call": written_out(OPENING)},
-    expected_calls=_expected_calls,
-    prompt="folk",
+    expected_calls=lambda ended: 2 + int(ended.notes["predicates"] or -1),
 )

@@ -6,40 +6,30 @@ question. Last, the transcript is classified.
 
 Calls per claim: 2 + S, for S sub-claims worked through: the split, one for each, the
 classification. Where the split cannot be read it is 1, and the claim is unparsed. The publication
-stops at each question that the model is not sure of, to search the web; here the evidence is given,
-so every answer comes from it, and how often the model said that it was sure is a note.
+stops at each question that the model is not sure of, to search the web; here every answer comes
+from the given evidence, and how often the model was sure is a note.
 
 Replies: of the split, a numbered list, or NONE for a claim that stays whole. Of a sub-claim, lines
-``Q1: …``, ``Sure: yes`` or ``Sure: no``, ``A1: …``; what else it says is not kept. Of the
-classification, Supported or Refuted.
-
-Left out deliberately: search, the six grades of the publication, sub-claims beyond ``MOST``
-(counted in a note), and repeated ones.
+``Q1: …``, ``Sure: yes`` or ``Sure: no``, ``A1: …``; anything else is dropped. Of the
+classification, Supported or Refuted. Repeated sub-claims and those beyond ``MOST`` (counted in a
+note) are dropped, and the publication's six grades are not used.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Method,
-    Question,
-    Steps,
-    Verification,
-    ask,
-    status_of,
-)
-from decomposerl.baselines.pairs import Pair, cycles_of, numbered, one_line, qa_lines, thought
+from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
+from decomposerl.baselines.pairs import Transcript, cycles_of, numbered, qa_lines, thought
 from decomposerl.baselines.replies import (
     bare,
     lines_of,
+    one_line,
     read_list,
     read_pairs,
     read_verdict,
     whole_text,
 )
-from decomposerl.baselines.single_call import written_out
+from decomposerl.baselines.single_call import decomposing
 
 MOST = 10
 OPENING = "The claim is split into sub-claims, and questions are put about each."
@@ -48,84 +38,71 @@ _SURE = re.compile(r"sure\s?: ?(yes|no)")
 
 
 @dataclass(slots=True)
-class _Transcript:
-    """What has been worked through so far."""
+class _SubClaimTranscript(Transcript):
+    """The sub-claims worked through so far."""
 
-    question: Question
-    text: str
-    pairs: list[Pair] = field(default_factory=list)
     sure: int = 0
     unread: int = 0
 
-    def work_through(self, number: int, part: str) -> Call:
+    def work_through(self, number: int, part: str) -> ModelCall:
         self.text += f"\n{NEXT} {number}: {part}\n"
-        variables = {"claim": part, "evidence": self.question.evidence}
-        return Call("procedure", "work_through", variables, self.text, (f"\n{NEXT}",))
+        variables = {"claim": part, "evidence": self.given.evidence}
+        return ModelCall("procedure", "work_through", variables, self.text, (f"\n{NEXT}",))
 
-    def add(self, reply: Answer) -> None:
-        pairs = read_pairs(whole_text(reply))
-        says = [_SURE.fullmatch(bare(line)) for line in lines_of(whole_text(reply))]
-        self.sure += sum(said is not None and said[1] == "yes" for said in says)
+    def add(self, reply: ModelReply) -> None:
+        text = whole_text(reply)
+        pairs = read_pairs(text)
+        sure = (_SURE.fullmatch(bare(line)) for line in lines_of(text))
+        self.sure += sum(line is not None and line[1] == "yes" for line in sure)
         self.unread += not pairs
         self.text += f"{qa_lines(pairs)}\n"
         self.pairs.extend(pairs)
 
-    def classify(self) -> Call:
+    def classify(self) -> ModelCall:
         self.text += "\nVerdict:"
-        variables = {"claim": self.question.claim, "evidence": self.question.evidence}
-        return Call("verify", "verdict", variables, self.text, max_tokens=16)
+        return ModelCall("verify", "verdict", self.given.variables, self.text, max_tokens=16)
 
 
-def hiss(question: Question) -> Steps:
+def hiss(given: ClaimInput) -> Steps:
     """The split, each sub-claim, the classification.
 
     Raises:
-        CallFailedError: a call got no answer.
+        CallFailedError: a call got no reply.
     """
-    (split,) = yield from ask(Call("decompose", "split", {"claim": question.claim}, max_tokens=512))
-    found = read_list(whole_text(split))
-    if found is None:
-        notes = {"sub_claims": 0, "split": False}
-        return Verification(None, status_of(None, split), split.text, notes=notes)
-    parts = tuple(dict.fromkeys(map(one_line, found))) or (one_line(question.claim),)
-    transcript = _Transcript(question, f"Sub-claims:\n{numbered(parts[:MOST])}\n")
-    for number, part in enumerate(parts[:MOST], start=1):
+    claim = {"claim": given.claim}
+    (split,) = yield from ask(ModelCall("decompose", "split", claim, max_tokens=512))
+    items = read_list(whole_text(split))
+    if items is None:
+        return Verification.unread(split, notes={"sub_claims": 0, "split": False})
+    parts = tuple(dict.fromkeys(map(one_line, items))) or (one_line(given.claim),)
+    kept = parts[:MOST]
+    transcript = _SubClaimTranscript(given, f"Sub-claims:\n{numbered(kept)}\n")
+    for number, part in enumerate(kept, start=1):
         (reply,) = yield from ask(transcript.work_through(number, part))
         transcript.add(reply)
-    (answer,) = yield from ask(transcript.classify())
-    return _verification(transcript, answer, parts)
-
-
-def _verification(transcript: _Transcript, answer: Answer, parts: tuple[str, ...]) -> Verification:
-    verdict = read_verdict(answer)
-    return Verification(
-        verdict,
-        status_of(verdict, answer),
-        f"{transcript.text} {answer.text.strip()}",
+    (reply,) = yield from ask(transcript.classify())
+    return Verification.of_reply(
+        read_verdict(reply),
+        reply,
         cycles_of(transcript.pairs),
-        thought(f"{OPENING} The sub-claims: {'; '.join(parts[:MOST])}"),
-        spoken=answer,
+        thought(f"{OPENING} The sub-claims: {'; '.join(kept)}"),
+        text=f"{transcript.text} {reply.text.strip()}",
         notes={
-            "sub_claims": len(parts[:MOST]),
+            "sub_claims": len(kept),
             "split": True,
-            "beyond": len(parts[MOST:]),
+            "beyond": len(parts) - len(kept),
             "sure": transcript.sure,
             "without_questions": transcript.unread,
         },
     )
 
 
-def expected_calls(ended: Verification) -> int:
-    """2 + S, or 1 where the split was not read."""
-    return 2 + int(ended.notes["sub_claims"]) if ended.notes["split"] else 1
-
-
-METHOD = Method(
+METHOD = decomposing(
+    hiss,
+    OPENING,
     name="hiss",
     title="HiSS",
     publication="Zhang and Gao 2023",
     calls="2 + S: S sub-claims (at most 10)",
-    procedures={"faithful": hiss, "single_call": written_out(OPENING)},
-    expected_calls=expected_calls,
-    prompt="hiss",
+    expected_calls=lambda ended: 2 + int(ended.notes["sub_claims"]) if ended.notes["split"] else 1,
 )

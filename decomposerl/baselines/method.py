@@ -1,23 +1,20 @@
 """What a baseline is: a generator of calls to a model that ends with a verdict.
 
-Takes a claim with its evidence, yields groups of ``Call`` values that may be asked at once, is
-sent their ``Answer`` values in order, and returns a ``Verification``::
+A procedure takes a claim with its evidence, yields groups of ``ModelCall`` values that may run
+concurrently, is sent their ``ModelReply`` values in order, and returns a ``Verification``::
 
-    def steps(question: Question) -> Steps:
-        (answer,) = yield (Call("verify", "verdict", {"claim": question.claim, ...}),)
-        return Verification(read(answer), ...)
+    def steps(given: ClaimInput) -> Steps:
+        (reply,) = yield from ask(ModelCall("verify", "verdict", given.variables))
+        return Verification.of_reply(read_verdict(reply), reply)
 
-A call names what is to be done (its operation) beside the template and its variables, so that a
-chat model answers from the filled template and rules answer from the variables. An answer that
-failed ends the claim: ``ask`` raises, whoever runs the generator records ``failed``.
-
-Left out deliberately: prompts' words (``decomposerl/prompts``), models, endpoints and records
-(``resources.evaluation``).
+A call names its operation beside the template and its variables, so that a chat model answers
+from the filled template and rules answer from the variables. A failed call ends the claim:
+``ask`` raises, and the runner of the generator records ``failed``.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from decomposerl.chat import Token
 from decomposerl.traces.trace import Cycle, Verdict
@@ -27,7 +24,7 @@ Operation = Literal[
     "next_question",  # write the next question, given those answered so far
     "answer",  # answer one question from evidence alone
     "verify",  # say whether a statement holds, by evidence or by what was answered
-    "judge_sufficient",  # say whether what is known suffices
+    "judge_sufficient",  # say whether the known answers suffice
     "program",  # write a program over questions and checks
     "select",  # pick the passages that bear on a question
     "summarise",  # condense evidence with respect to a claim
@@ -39,27 +36,33 @@ ParseStatus = Literal[
     "parsed",  # a verdict was read
     "unparsed",  # the outputs hold none; counted as wrong, never guessed
     "truncated",  # the token limit cut the output that would have held it
-    "failed",  # a call got no answer
+    "failed",  # a call got no reply
 ]
+Notes = Mapping[str, str | int | float | bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is to be verified. ``passages`` are the evidence's units, in order."""
+class ClaimInput:
+    """A claim to verify. ``passages`` are the evidence's units, in order."""
 
     claim: str
     evidence: str
     passages: tuple[str, ...] = ()
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """Claim and evidence by the names that templates give them."""
+        return {"claim": self.claim, "evidence": self.evidence}
+
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """One request to a model.
 
-    ``template`` is a section of the method's prompt file and ``variables`` fill its places, all
-    of them. ``continues`` is text of the assistant's own turn that the reply goes on from (a
-    running transcript), ``stop`` ends it, ``temperature`` 0 is greedy, ``sample`` tells equal
-    calls of a sampled method apart. ``concludes``: its reply may hold the verdict, though its
+    ``template`` is a section of the method's prompt file and ``variables`` fill all of its
+    placeholders. ``continues`` is text of the assistant's own turn that the reply continues (a
+    running transcript), ``stop`` ends it, ``temperature`` 0 is greedy, ``sample`` distinguishes
+    equal calls of a sampled method. ``concludes``: the reply may hold the verdict although the
     operation does not say so.
     """
 
@@ -75,11 +78,11 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What came back. ``text`` goes on where ``Call.continues`` ended.
+class ModelReply:
+    """The model's reply. ``text`` continues where ``ModelCall.continues`` ended.
 
-    ``truncated``: the token limit ended it. ``failure`` says why there is none, empty where
-    there is one. ``tokens`` are there where log probabilities were had.
+    ``truncated``: the token limit ended it. ``failure`` gives the reason where there is no reply,
+    else it is empty. ``tokens`` is filled where the engine gives log-probabilities.
     """
 
     text: str
@@ -93,9 +96,9 @@ class Verification:
     """How a claim ended.
 
     ``opening``, ``cycles`` and the verdict make a trace that the rewards can score (cycles with an
-    empty thought get the method's own words). ``reply`` is what a person reads: the output that
-    holds the verdict, or the transcript. ``spoken`` is the answer whose tokens spell the verdict,
-    where one does. ``notes`` are a method's own findings (programs rejected, a bracket that
+    empty thought get the method's own words). ``reply`` is for people to read: the output that
+    holds the verdict, or the transcript. ``spoken`` is the reply whose tokens spell the verdict,
+    where there is one. ``notes`` are a method's own findings (programs rejected, a bracket that
     disagrees with its predicates, questions repeated), short names to values.
     """
 
@@ -104,29 +107,52 @@ class Verification:
     reply: str
     cycles: tuple[Cycle, ...] = ()
     opening: str = ""
-    spoken: Answer | None = None
-    notes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    spoken: ModelReply | None = None
+    notes: Notes = field(default_factory=dict)
+
+    @classmethod
+    def of_reply(  # noqa: PLR0913 - the parts of a verification
+        cls,
+        verdict: Verdict | None,
+        reply: ModelReply,
+        cycles: tuple[Cycle, ...] = (),
+        opening: str = "",
+        *,
+        text: str | None = None,
+        notes: Notes | None = None,
+    ) -> "Verification":
+        """The end of a claim whose last reply was read; ``text`` replaces the reply's own."""
+        text = reply.text if text is None else text
+        status = status_of(verdict, reply)
+        return cls(verdict, status, text, cycles, opening, spoken=reply, notes=notes or {})
+
+    @classmethod
+    def unread(cls, *replies: ModelReply, notes: Notes) -> "Verification":
+        """The end of a claim where nothing could be read in ``replies`` to go on with."""
+        return cls(None, status_of(None, *replies), replies[-1].text, notes=notes)
 
 
-Steps = Generator[tuple[Call, ...], tuple[Answer, ...], Verification]
-Procedure = Callable[[Question], Steps]
+Result = TypeVar("Result")
+Exchange = Generator[tuple[ModelCall, ...], tuple[ModelReply, ...], Result]
+"""Yields groups of calls, is sent their replies, returns a result."""
+Steps = Exchange[Verification]
+Procedure = Callable[[ClaimInput], Steps]
 
 
 class CallFailedError(Exception):
-    """A call got no answer; ``str`` is the reason. Ends the claim as ``failed``."""
+    """A call got no reply; ``str`` is the reason. Ends the claim as ``failed``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
     """One published method. ``name`` is its file, ``prompt`` its prompt file's name.
 
-    ``procedures`` are its protocols: ``faithful`` asks as often as the publication does,
-    ``single_call`` has the same procedure written out in one completion, one call. ``calls`` says
+    ``procedures`` are its protocols: ``faithful`` calls the model as often as the publication
+    does, ``single_call`` has the same procedure written out in one completion. ``calls`` states
     the faithful number of calls per claim as a formula; ``expected_calls`` computes it from how
     a claim ended faithfully, without counting calls. ``engine`` is the port behind it: a chat
     model, or a verifier (MiniCheck). ``revision`` is raised whenever a change of the method's code
-    may change a verdict, its trace or its calls, so that what was answered before is not taken for
-    its own.
+    may change a verdict, its trace or its calls, so that earlier results are not reused.
     """
 
     name: str
@@ -141,26 +167,21 @@ class Method:
     revision: int = 1
 
 
-def ask(*calls: Call) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[Answer, ...]]:
-    """Put calls to the model at once, from inside a method; their answers in order.
+def ask(*calls: ModelCall) -> Exchange[tuple[ModelReply, ...]]:
+    """Send calls to the model concurrently, from inside a method; their replies in order.
 
     Raises:
-        CallFailedError: one of them got no answer.
+        CallFailedError: one of them got no reply.
     """
-    answers = yield calls
-    for answer in answers:
-        if answer.failure:
-            raise CallFailedError(answer.failure)
-    return answers
+    replies = yield calls
+    for reply in replies:
+        if reply.failure:
+            raise CallFailedError(reply.failure)
+    return replies
 
 
-def truncated(answers: Sequence[Answer]) -> bool:
-    """Whether the token limit cut one of them."""
-    return any(answer.truncated for answer in answers)
-
-
-def status_of(verdict: Verdict | None, *answers: Answer) -> ParseStatus:
-    """How reading a verdict from these answers ended, none of which failed."""
+def status_of(verdict: Verdict | None, *replies: ModelReply) -> ParseStatus:
+    """How reading a verdict from these replies ended, none of which failed."""
     if verdict is not None:
         return "parsed"
-    return "truncated" if truncated(answers) else "unparsed"
+    return "truncated" if any(reply.truncated for reply in replies) else "unparsed"

@@ -1,14 +1,10 @@
 """MiniCheck: a verifier's support probability, cut at one half (Tang et al. 2024).
 
-Calls per claim: 1, the verifier's score of the pair (evidence, claim); chunks of long evidence
-are the verifier's own business and count as one.
-
-There is no chat model behind it, so ``procedures`` is empty: whoever runs the method asks
-``ports.Verifier.support_probability`` for all claims at once and makes each score a verification
-with ``from_probability``. Its protocol is written ``faithful``; there is no other.
-
-Left out deliberately: chunks and models (``resources.verifier``), and
-thresholds per data set: the publication has one for all.
+Calls per claim: 1, the verifier's score of the pair (evidence, claim), however many chunks it
+splits long evidence into. There is no chat model behind it, so ``procedures`` is empty: the runner
+calls ``ports.Verifier.support_probability`` for all claims at once and makes each score a
+verification with ``from_probability``. Its protocol is named ``faithful``; there is no other. The
+publication has one threshold for all data sets.
 """
 
 import math
@@ -24,7 +20,7 @@ def from_probability(probability: float) -> Verification:
     """The verification that a support probability of 0..1 stands for.
 
     Raises:
-        CallFailedError: it is no probability; there is no answer to read.
+        CallFailedError: it is no probability: there is nothing to read.
     """
     if math.isnan(probability) or not 0 <= probability <= 1:
         raise CallFailedError(f"the verifier gave no probability: {probability}")

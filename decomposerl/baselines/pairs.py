@@ -1,16 +1,15 @@
-"""Questions with their answers: the lines a model reads them in, the cycles rewards score.
+"""Questions with their answers: lines for the next prompt, cycles for the rewards.
 
-Takes the pairs that a method gathered, gives their numbered lines for the next prompt, or the
-cycles of a trace that ``traces.grammar.build_trace`` can write: tags of ours are escaped, white
-space is single, an answer that only says that the evidence does not tell becomes "I don't know."
-(the words that rewards read as an abstention).
-
-Left out deliberately: judging a pair. A repeated question stays in the trace, as it was asked.
+The cycles of a trace are ones that ``traces.grammar.build_trace`` can write: our tags are escaped,
+white space is single, and an answer that only says that the evidence does not state it becomes "I
+don't know." (which rewards read as an abstention). A repeated question stays in the trace.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from decomposerl.baselines.replies import says_unknown
+from decomposerl.baselines.method import ClaimInput
+from decomposerl.baselines.replies import one_line, says_unknown
 from decomposerl.prompts.escape import escaped
 from decomposerl.traces.trace import Cycle
 
@@ -19,6 +18,20 @@ Pair = tuple[str, str]
 ABSTENTION = "I don't know."
 ANSWERED = "The evidence answers this."
 NOT_ANSWERED = "The evidence leaves this open."
+
+
+@dataclass(slots=True)
+class Transcript:
+    """A method's run so far: the text that the model continues, and the pairs in it."""
+
+    given: ClaimInput
+    text: str = ""
+    pairs: list[Pair] = field(default_factory=list)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Claim, evidence and the pairs by the names that templates give them."""
+        return {**self.given.variables, "qa": qa_lines(self.pairs)}
 
 
 def qa_lines(pairs: Iterable[Pair]) -> str:
@@ -42,13 +55,8 @@ def cycles_of(pairs: Sequence[Pair]) -> tuple[Cycle, ...]:
 
 
 def thought(text: str) -> str:
-    """Any text as the text of one block of a trace: one line, no tag of ours."""
+    """Any text as the text of one block of a trace: one line, our tags escaped."""
     return escaped(one_line(text))
-
-
-def one_line(text: str) -> str:
-    """The text with single spaces and no line break."""
-    return " ".join(text.split())
 
 
 def repeats(question: str, pairs: Iterable[Pair]) -> bool:

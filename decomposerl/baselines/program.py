@@ -1,21 +1,19 @@
 """The language of ProgramFC's programs: the tree, its text, and how it is run.
 
 A program is steps, each a question to answer or a statement to check under a name, and then
-an expression over what was checked::
+an expression over the checked statements::
 
     answer_1 = Question("Who built the Torbeck bridge?")
     fact_1 = Verify("{answer_1} was born in Torbeck.")
     fact_2 = Verify("The Torbeck bridge opened in 1921.")
     label = Predict(fact_1 and not fact_2)
 
-Takes a program and what its steps gave so far, gives the steps that can run next and, at the
-end, what it concludes. Nothing is ever executed: a program is data that this file walks over.
+Nothing is ever executed: a program is data. The caller runs the steps that are ready and adds
+their values until ``conclusion`` can be read.
 
-Truth has three values, after Kleene: what is not known stays so under ``not``, and decides
-nothing that the rest decides. On conjunctions, all that the publication has, a conclusion
-that is not known ends as one that is false does.
-
-Left out deliberately: reading text (``program_parser``), and asking a model (``program_fc``).
+Truth has three values, after Kleene: an unknown stays unknown under ``not``, and does not change
+an expression that the known values decide. On conjunctions, all that the publication has, an
+unknown conclusion ends as a false one does.
 """
 
 import re
@@ -26,14 +24,14 @@ from typing import Literal
 Function = Literal["Question", "Verify"]
 Truth = bool | None
 Value = str | bool | None
-"""What a step gave: an answer, or the truth of a statement (None: not known)."""
+"""The result of a step: an answer, or the truth of a statement (None: unknown)."""
 
 _REFERENCE = re.compile(r"\{\s*([^\W\d]\w*)\s*\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A question to answer or a statement to check, under the name that its result gets."""
+class ProgramStep:
+    """A question to answer or a statement to check, under the name of its result."""
 
     name: str
     function: Function
@@ -73,21 +71,21 @@ Expression = Name | Not | Both
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps in order, then what is predicted of them, under its own name."""
+    """Steps in order, then the prediction over them, under its own name."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     label: str
     expression: Expression
 
 
 def write_program(program: Program) -> str:
-    """Canonical text, one statement a line; ``parse_program`` gives the same program back."""
+    """Canonical text, one statement a line; ``parse_program`` reads the same program back."""
     lines = [f"{step.name} = {step.function}({_quoted(step.text)})" for step in program.steps]
     return "\n".join([*lines, f"{program.label} = Predict({write_expression(program.expression)})"])
 
 
 def write_expression(expression: Expression) -> str:
-    """As few brackets as give the same tree."""
+    """The text with as few brackets as give the same tree."""
     match expression:
         case Name(name):
             return name
@@ -100,23 +98,21 @@ def write_expression(expression: Expression) -> str:
             return f"{first} {word} {second}"
 
 
-def ready_steps(program: Program, values: Mapping[str, Value]) -> tuple[Step, ...]:
+def ready_steps(program: Program, values: Mapping[str, Value]) -> tuple[ProgramStep, ...]:
     """Steps without a value whose references all have one, with these filled in, in order.
 
-    Filling is one pass: braces in an answer stay braces. Empty once all steps have a value.
+    Empty once all steps have a value.
     """
+    # One pass: braces in an answer stay braces.
     return tuple(
-        replace(step, text=_REFERENCE.sub(lambda found: spoken(values[found[1]]), step.text))
+        replace(step, text=_REFERENCE.sub(lambda match: spoken(values[match[1]]), step.text))
         for step in program.steps
         if step.name not in values and all(name in values for name in step.references)
     )
 
 
 def conclusion(expression: Expression, values: Mapping[str, Value]) -> Truth:
-    """Truth of the prediction; a name without a truth value counts as not known.
-
-    A definite result holds whatever the unknown ones are.
-    """
+    """Truth of the prediction; a name without a truth value counts as unknown."""
     match expression:
         case Name(name):
             value = values.get(name)
@@ -133,7 +129,7 @@ def conclusion(expression: Expression, values: Mapping[str, Value]) -> Truth:
 
 
 def spoken(value: Value) -> str:
-    """A value as it stands in a later step's text."""
+    """A value as later steps' text spells it."""
     if isinstance(value, str):
         return value
     return "unknown" if value is None else str(value).lower()

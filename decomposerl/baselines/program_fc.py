@@ -1,14 +1,13 @@
 """ProgramFC: a program of questions and checks, written by the model and run (Pan et al. 2023).
 
-Takes a claim with its evidence. A program is written for the claim; its ``Question`` steps are
-answered from the evidence, its ``Verify`` steps are checked against it, each with what earlier
-steps gave filled in, and ``Predict`` says what follows.
+A program is written for the claim; its ``Question`` steps are answered from the evidence, its
+``Verify`` steps are checked against it, each with the results of earlier steps filled in, and
+``Predict`` combines the checks.
 
 Calls per claim: N + s, for N programs with s steps in all those that parse, that is N(1 + k) for
-programs of k steps each. By default N is 1, written greedily; with ``Sampling(5, 0.7)`` five are
-sampled, and more of them have to say Supported than Refuted. Steps that wait for nothing, of all
-programs, are asked for at once; running them in another order changes nothing, as none has a
-side effect.
+programs of k steps each. By default N is 1, written greedily; with ``ProgramSampling(5, 0.7)``
+five are sampled, and more of them have to say Supported than Refuted. All steps of all programs
+that depend on no open step run concurrently; no step has a side effect, so order does not matter.
 
 Replies. Program: the language of ``program``, alone or as the one fenced block of the reply.
 Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
@@ -16,31 +15,29 @@ Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
 A program that does not parse is rejected, counted, and has no vote. Unknown facts are neither true
 nor false; a prediction that they leave open is Refuted, as in the publication. A check that cannot
 be read is unknown, and if the prediction depends on it the program has no vote. Without any vote
-the claim is unparsed.
-
-Left out deliberately: ``exec`` and ``eval``, a verdict drawn at random, and skipping a name that is
-not defined, which makes an empty conjunction true.
+the claim is unparsed. Unlike the published code, nothing is run by ``exec`` or ``eval``, no verdict
+is drawn at random, and an undefined name rejects the program.
 """
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Method,
+    ClaimInput,
+    Exchange,
+    ModelCall,
+    ModelReply,
     Procedure,
-    Question,
     Steps,
     Verification,
     ask,
     status_of,
 )
-from decomposerl.baselines.pairs import Pair, cycles_of, one_line, thought
+from decomposerl.baselines.pairs import Pair, cycles_of, thought
 from decomposerl.baselines.program import (
     Program,
-    Step,
+    ProgramStep,
     Value,
     conclusion,
     ready_steps,
@@ -48,8 +45,8 @@ from decomposerl.baselines.program import (
     write_program,
 )
 from decomposerl.baselines.program_parser import ProgramRejectedError, parse_program
-from decomposerl.baselines.replies import lines_of, read_yes_no
-from decomposerl.baselines.single_call import written_out
+from decomposerl.baselines.replies import lines_of, one_line, read_yes_no
+from decomposerl.baselines.single_call import decomposing
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim is checked by a program of questions and checks."
@@ -61,32 +58,32 @@ _SPOKEN: dict[Value, str] = {True: "Yes", False: "No", None: "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class ProgramSampling:
     """How many programs are written, and at which temperature."""
 
     programs: int = 1
     temperature: float = 0.0
 
 
-GREEDY, MAJORITY = Sampling(), Sampling(5, 0.7)
+GREEDY, MAJORITY = ProgramSampling(), ProgramSampling(5, 0.7)
 
 
 @dataclass(slots=True)
-class _Run:
-    """One reply: its program or why it is none, and what the steps gave."""
+class _ProgramRun:
+    """One reply: its program or the reason for its rejection, and the results of the steps."""
 
-    written: Answer
+    written: ModelReply
     program: Program | None = None
     rejection: str = ""
     values: dict[str, Value] = field(default_factory=dict)
     pairs: dict[str, Pair] = field(default_factory=dict)
-    unread: list[Answer] = field(default_factory=list)
+    unread: list[ModelReply] = field(default_factory=list)
 
     @property
-    def ready(self) -> tuple[Step, ...]:
+    def ready(self) -> tuple[ProgramStep, ...]:
         return ready_steps(self.program, self.values) if self.program else ()
 
-    def add(self, step: Step, reply: Answer) -> None:
+    def add(self, step: ProgramStep, reply: ModelReply) -> None:
         """``step`` has its references filled in."""
         if step.function == "Question":
             answer = " ".join(lines_of(reply.text)) or "unknown"
@@ -103,7 +100,7 @@ class _Run:
 
     @property
     def vote(self) -> Verdict | None:
-        """None: no program, or one whose prediction a reply that cannot be read leaves open."""
+        """None: no program, or an unreadable reply leaves its prediction open."""
         if self.program is None:
             return None
         value = conclusion(self.program.expression, self.values)
@@ -112,38 +109,35 @@ class _Run:
         return "Supported" if value else "Refuted"
 
 
-def program_fc(sampling: Sampling = GREEDY) -> Procedure:
-    """The faithful procedure with so many programs."""
+def program_fc(sampling: ProgramSampling = GREEDY) -> Procedure:
+    """The faithful procedure with this many programs."""
 
-    def procedure(question: Question) -> Steps:
-        runs = yield from _programs(question.claim, sampling)
-        yield from _run(question.evidence, runs)
+    def procedure(given: ClaimInput) -> Steps:
+        runs = yield from _programs(given.claim, sampling)
+        yield from _run(given.evidence, runs)
         return _verification(runs)
 
     return procedure
 
 
-def _programs(
-    claim: str, sampling: Sampling
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], tuple[_Run, ...]]:
+def _programs(claim: str, sampling: ProgramSampling) -> Exchange[tuple[_ProgramRun, ...]]:
+    variables, temperature = {"claim": claim}, sampling.temperature
     calls = (
-        Call(
-            "program", "program", {"claim": claim}, temperature=sampling.temperature, sample=sample
-        )
+        ModelCall("program", "program", variables, temperature=temperature, sample=sample)
         for sample in range(sampling.programs)
     )
     replies = yield from ask(*calls)
     return tuple(map(_parsed, replies))
 
 
-def _parsed(reply: Answer) -> _Run:
-    """A cut reply is no program, even where what is left of it would be one."""
+def _parsed(reply: ModelReply) -> _ProgramRun:
+    """A cut reply is no program, even where the rest of it would parse."""
     if reply.truncated:
-        return _Run(reply, rejection="truncated")
+        return _ProgramRun(reply, rejection="truncated")
     try:
-        return _Run(reply, parse_program(program_text(reply.text)))
+        return _ProgramRun(reply, parse_program(program_text(reply.text)))
     except ProgramRejectedError as rejected:
-        return _Run(reply, rejection=rejected.reason)
+        return _ProgramRun(reply, rejection=rejected.reason)
 
 
 def program_text(reply: str) -> str:
@@ -153,25 +147,23 @@ def program_text(reply: str) -> str:
     return str(fenced[0]) if len(fenced) == 1 else after
 
 
-def _run(
-    evidence: str, runs: Sequence[_Run]
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], None]:
-    """Run all steps of all programs, each as soon as it waits for nothing."""
+def _run(evidence: str, runs: Sequence[_ProgramRun]) -> Exchange[None]:
+    """Run all steps of all programs, each as soon as the steps it refers to are done."""
     while ready := [(run, step) for run in runs for step in run.ready]:
         replies = yield from ask(*(_call(evidence, step) for _, step in ready))
         for (run, step), reply in zip(ready, replies, strict=True):
             run.add(step, reply)
 
 
-def _call(evidence: str, step: Step) -> Call:
+def _call(evidence: str, step: ProgramStep) -> ModelCall:
     if step.function == "Question":
         variables = {"evidence": evidence, "question": step.text}
-        return Call("answer", "answer", variables, max_tokens=128)
+        return ModelCall("answer", "answer", variables, max_tokens=128)
     variables = {"evidence": evidence, "statement": step.text}
-    return Call("verify", "check", variables, max_tokens=128)
+    return ModelCall("verify", "check", variables, max_tokens=128)
 
 
-def _verification(runs: Sequence[_Run]) -> Verification:
+def _verification(runs: Sequence[_ProgramRun]) -> Verification:
     votes = [run.vote for run in runs]
     supported, refuted = votes.count("Supported"), votes.count("Refuted")
     verdict: Verdict | None = None
@@ -197,24 +189,24 @@ def _verification(runs: Sequence[_Run]) -> Verification:
     )
 
 
-def _first_program(runs: Sequence[_Run]) -> _Run:
+def _first_program(runs: Sequence[_ProgramRun]) -> _ProgramRun:
     return next((run for run in runs if run.program), runs[0])
 
 
-def _pairs(run: _Run) -> list[Pair]:
-    """The questions of a program and what was answered, in the order of its steps."""
+def _pairs(run: _ProgramRun) -> list[Pair]:
+    """The questions of a program with their answers, in the order of its steps."""
     steps = run.program.steps if run.program else ()
     return [run.pairs[step.name] for step in steps]
 
 
-def _prediction(run: _Run) -> str:
+def _prediction(run: _ProgramRun) -> str:
     if run.program is None:
         return ""
     return f"It holds if this does: {write_expression(run.program.expression)}."
 
 
-def _transcript(run: _Run) -> str:
-    """The program with what each line gave behind it; the reply where there is no program."""
+def _transcript(run: _ProgramRun) -> str:
+    """The program with each line's result as a comment; the reply where there is no program."""
     if run.program is None:
         return run.written.text
     *steps, prediction = write_program(run.program).split("\n")
@@ -223,12 +215,12 @@ def _transcript(run: _Run) -> str:
     return "\n".join([*lines, f"{prediction}  # {run.vote or 'open'}"])
 
 
-METHOD = Method(
+METHOD = decomposing(
+    program_fc(),
+    OPENING,
     name="program_fc",
     title="ProgramFC",
     publication="Pan et al. 2023",
     calls="N + s: N programs (1) with s steps in all, N(1 + k) for k steps each",
-    procedures={"faithful": program_fc(), "single_call": written_out(OPENING)},
     expected_calls=lambda ended: int(ended.notes["programs"]) + int(ended.notes["steps"]),
-    prompt="program_fc",
 )

@@ -1,6 +1,6 @@
-r"""Reading the language of ProgramFC's programs: tokens and grammar.
+r"""Parser of ProgramFC's programs: tokens and grammar.
 
-Takes text, gives a ``Program`` or raises with the first reason why it is none. Grammar::
+Text becomes a ``Program``, or an error with the first reason against it. Grammar::
 
     program    = { step NEWLINE } NAME "=" "Predict" "(" expression ")"
     step       = NAME "=" ( "Question" | "Verify" ) "(" STRING ")"
@@ -8,12 +8,9 @@ Takes text, gives a ``Program`` or raises with the first reason why it is none. 
     conjunct   = factor { "and" factor }
     factor     = "not" factor | "(" expression ")" | NAME
 
-Accepted besides, because models write Python: a line ``def program():``, comments, indents,
-blank lines, line breaks inside brackets, either quotes, an ``f`` before them, and ``AND``,
-``OR``, ``NOT``. Text is only ever walked over, never executed.
-
-Left out deliberately: repair of what does not parse, and taking a program out of a reply
-(``program_fc``).
+Also accepted, because models write Python: a line ``def program():``, comments, indents, blank
+lines, line breaks inside brackets, either quotes, an ``f`` before them, and ``AND``, ``OR``,
+``NOT``. Text is only parsed, never executed, and never repaired.
 """
 
 import re
@@ -21,7 +18,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.baselines.program import Both, Expression, Function, Name, Not, Program, Step
+from decomposerl.baselines.program import (
+    Both,
+    Expression,
+    Function,
+    Name,
+    Not,
+    Program,
+    ProgramStep,
+)
 
 Reason = Literal[
     "unreadable_character",
@@ -61,47 +66,47 @@ class ProgramRejectedError(ValueError):
 
 
 def parse_program(text: str) -> Program:
-    """Read a program; what it refers to is known to exist.
+    """Parse a program; every name that it refers to is defined.
 
     Raises:
-        ProgramRejectedError: the first reason why it is none.
+        ProgramRejectedError: the first fault of the text.
     """
     return _Parser(list(_tokens(text))).program()
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class _SyntaxToken:
     kind: str
     text: str
     line: int
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokens(text: str) -> Iterator[_SyntaxToken]:
     """Tokens with their lines; a line break inside brackets is none."""
     at, line, depth = 0, 1, 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise ProgramRejectedError("unreadable_character", line, repr(text[at]))
-        kind, token = str(found.lastgroup), found[str(found.lastgroup)]
+        kind, token = str(match.lastgroup), match[str(match.lastgroup)]
         depth += {"(": 1, ")": -1}.get(token, 0)
         if kind != "passed_over" and not (kind == "newline" and depth > 0):
-            yield _Token(kind, token, line)
+            yield _SyntaxToken(kind, token, line)
         line += kind == "newline"
-        at = found.end()
-    yield _Token("end", "the end", line)
+        at = match.end()
+    yield _SyntaxToken("end", "the end", line)
 
 
 class _Parser:
     """Recursive descent over the tokens; one instance reads one program."""
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[_SyntaxToken]) -> None:
         self._tokens, self._at, self._left = tokens, 0, MOST_FACTORS
         self._known: dict[str, Function] = {}
 
     def program(self) -> Program:
         """The whole text: steps, one prediction, nothing behind it."""
-        steps: list[Step] = []
+        steps: list[ProgramStep] = []
         while True:
             self._blank_lines()
             name = self._new_name(len(steps))
@@ -118,7 +123,7 @@ class _Parser:
         while self._peek().kind == "newline":
             self._at += 1
 
-    def _new_name(self, statements: int) -> _Token:
+    def _new_name(self, statements: int) -> _SyntaxToken:
         """The name that a statement begins with, and its equals sign."""
         token = self._peek()
         if token.kind == "end":
@@ -135,19 +140,19 @@ class _Parser:
         self._mark("=")
         return name
 
-    def _step(self, name: str, function: _Token) -> Step:
+    def _step(self, name: str, function: _SyntaxToken) -> ProgramStep:
         if function.text not in _FUNCTIONS:
             raise ProgramRejectedError("unknown_function", function.line, function.text)
         string = self._expect("string")
-        text = _ESCAPE.sub(lambda found: found[1].replace("n", "\n"), string.text[1:-1])
-        step = Step(name, _FUNCTIONS[function.text], text)
+        text = _ESCAPE.sub(lambda match: match[1].replace("n", "\n"), string.text[1:-1])
+        step = ProgramStep(name, _FUNCTIONS[function.text], text)
         for used in step.references:
             if used not in self._known:
                 raise ProgramRejectedError("undefined_name", string.line, used)
         self._known[name] = step.function
         return step
 
-    def _predicted(self, steps: tuple[Step, ...], label: str) -> Program:
+    def _predicted(self, steps: tuple[ProgramStep, ...], label: str) -> Program:
         expression = self._expression()
         self._mark(")")
         self._blank_lines()
@@ -194,10 +199,10 @@ class _Parser:
         if self._left < 0:
             raise ProgramRejectedError("too_long_expression", self._peek().line, "too many parts")
 
-    def _peek(self) -> _Token:
+    def _peek(self) -> _SyntaxToken:
         return self._tokens[self._at]
 
-    def _expect(self, kind: str) -> _Token:
+    def _expect(self, kind: str) -> _SyntaxToken:
         token = self._peek()
         if token.kind != kind:
             raise ProgramRejectedError(
@@ -215,6 +220,6 @@ class _Parser:
 
     def _word(self, word: str) -> bool:
         token = self._peek()
-        found = token.kind == "name" and token.text in {word, word.upper()}
-        self._at += found
-        return found
+        matches = token.kind == "name" and token.text in {word, word.upper()}
+        self._at += matches
+        return matches

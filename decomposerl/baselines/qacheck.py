@@ -1,45 +1,40 @@
-"""QACheck: one question after the other until what is known suffices (Pan et al. 2023).
+"""QACheck: one question after the other until the answers suffice (Pan et al. 2023).
 
-Takes a claim with its evidence. A round asks for the next question, answers it from the
-evidence, and validates the pair; from the second round on it is first asked whether what is
-known suffices. At the end each valid pair becomes a statement, and the claim is judged by the
-statements alone.
+A round asks for the next question, answers it from the evidence, and validates the pair; from the
+second round on, a call first asks whether the valid pairs suffice. At the end each valid pair
+becomes a statement, and the claim is judged by the statements alone.
 
 Calls per claim, for n questions asked and v valid pairs:
 
-- 3n + v + 1 where what was known sufficed: n questions, n answers, n times "does it suffice?",
-  v statements, a verdict;
-- 3n + v after ``MOST_ROUNDS`` rounds, which nobody asks about: one "does it suffice?" less;
+- 3n + v + 1 where the pairs sufficed: n questions, n answers, n times "does it suffice?",
+  v concurrent statements, a verdict;
+- 3n + v after ``MOST_ROUNDS`` rounds, which are not followed by "does it suffice?";
 - 3n + v + 2 where there was no further question: one question more;
 - 1 where there was no question at all, which ends unparsed.
 
-The v statements are asked for at once.
-
 The publication's validator is a model; its code has none. Here it is a rule: a pair is valid if
 its question was not asked before and its answer says something. A pair that is not valid stays
-among those asked, so that the next question can differ, and is no ground for the verdict.
+among those asked, so that the next question can differ, and does not count for the verdict.
 
 Replies. Question: the question alone, or ``NONE``. Sufficiency: ``Yes`` or ``No``; anything else
-is no yes, and noted. Verdict: ``Supported`` or ``Refuted``.
+is no yes, and noted. Verdict: ``Supported`` or ``Refuted``; nothing else is guessed at.
 
-Left out deliberately: the background passage that the published code has the model write before
-it answers (the evidence is given), and reading "know" as "no", or drawing a coin, where the
-verdict is neither word.
+Not implemented: the background passage that the published code has the model write before it
+answers (the evidence is given).
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Method,
-    Question,
+    ClaimInput,
+    Exchange,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
-    status_of,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines, repeats
 from decomposerl.baselines.replies import (
@@ -49,16 +44,14 @@ from decomposerl.baselines.replies import (
     read_yes_no,
     says_unknown,
 )
-from decomposerl.baselines.single_call import written_out
+from decomposerl.baselines.single_call import decomposing
 
 MOST_ROUNDS = 5
 OPENING = "Questions are asked one at a time until their answers suffice to judge the claim."
 
-_Asking = Generator[tuple[Call, ...], tuple[Answer, ...], str]
-
 
 @dataclass(slots=True)
-class _Known:
+class _AskedPairs:
     """The pairs so far, all of them and the valid ones.
 
     ``unread`` counts sufficiency replies that could not be read, ``last`` is the last reply to the
@@ -68,7 +61,7 @@ class _Known:
     asked: list[Pair] = field(default_factory=list)
     valid: list[Pair] = field(default_factory=list)
     unread: int = 0
-    last: Answer = field(default_factory=partial(Answer, ""))
+    last: ModelReply = field(default_factory=partial(ModelReply, ""))
 
     def add(self, pair: Pair) -> None:
         """Validate a pair and keep it."""
@@ -77,73 +70,66 @@ class _Known:
         self.asked.append(pair)
 
 
-def qacheck(question: Question) -> Steps:
+def qacheck(given: ClaimInput) -> Steps:
     """Rounds of questions, then statements, then the verdict.
 
     Raises:
-        CallFailedError: a call got no answer.
+        CallFailedError: a call got no reply.
     """
-    known = _Known()
-    ended = yield from _rounds(question, known)
-    if not known.asked:
-        notes: dict[str, str | int] = {"rounds": 0, "valid": 0, "end": ended}
-        return Verification(None, status_of(None, known.last), known.last.text, notes=notes)
-    statements = yield from _statements(known.valid)
-    variables = {"claim": question.claim, "known": numbered(statements)}
-    (answer,) = yield from ask(Call("verify", "verdict", variables, max_tokens=16))
-    verdict = read_verdict(answer)
-    return Verification(
-        verdict,
-        status_of(verdict, answer),
-        answer.text,
-        cycles_of(known.asked),
-        OPENING,
-        spoken=answer,
-        notes={
-            "rounds": len(known.asked),
-            "valid": len(known.valid),
-            "end": ended,
-            "sufficiency_unread": known.unread,
-        },
-    )
+    pairs = _AskedPairs()
+    end = yield from _rounds(given, pairs)
+    notes: dict[str, str | int] = {
+        "rounds": len(pairs.asked),
+        "valid": len(pairs.valid),
+        "end": end,
+    }
+    if not pairs.asked:
+        return Verification.unread(pairs.last, notes=notes)
+    statements = yield from _statements(pairs.valid)
+    variables = {"claim": given.claim, "known": numbered(statements)}
+    (reply,) = yield from ask(ModelCall("verify", "verdict", variables, max_tokens=16))
+    notes["sufficiency_unread"] = pairs.unread
+    cycles = cycles_of(pairs.asked)
+    return Verification.of_reply(read_verdict(reply), reply, cycles, OPENING, notes=notes)
 
 
-def _rounds(question: Question, known: _Known) -> _Asking:
-    """Fill ``known``; says how it ended: sufficient, no_question or rounds."""
-    claim = {"claim": question.claim}
-    while len(known.asked) < MOST_ROUNDS:
-        if known.asked:
-            shown = claim | {"qa": qa_lines(known.valid)}
-            (reply,) = yield from ask(Call("judge_sufficient", "sufficient", shown, max_tokens=16))
+def _rounds(given: ClaimInput, pairs: _AskedPairs) -> Exchange[str]:
+    """Fill ``pairs``; the result says how it ended: sufficient, no_question or rounds."""
+    claim = {"claim": given.claim}
+    while len(pairs.asked) < MOST_ROUNDS:
+        if pairs.asked:
+            shown = claim | {"qa": qa_lines(pairs.valid)}
+            call = ModelCall("judge_sufficient", "sufficient", shown, max_tokens=16)
+            (reply,) = yield from ask(call)
             truth = read_yes_no(reply)
-            known.unread += truth is None
+            pairs.unread += truth is None
             if truth == "true":
                 return "sufficient"
-        (known.last,) = yield from ask(_next_question(claim, known.asked))
-        asked = read_question(known.last.text)
-        if asked is None:
+        (pairs.last,) = yield from ask(_next_question(claim, pairs.asked))
+        question = read_question(pairs.last.text)
+        if question is None:
             return "no_question"
-        variables = {"evidence": question.evidence, "question": asked}
-        (reply,) = yield from ask(Call("answer", "answer", variables, max_tokens=256))
-        known.add((asked, " ".join(lines_of(reply.text))))
+        variables = {"evidence": given.evidence, "question": question}
+        (reply,) = yield from ask(ModelCall("answer", "answer", variables, max_tokens=256))
+        pairs.add((question, " ".join(lines_of(reply.text))))
     return "rounds"
 
 
-def _next_question(claim: dict[str, str], asked: Sequence[Pair]) -> Call:
+def _next_question(claim: dict[str, str], asked: Sequence[Pair]) -> ModelCall:
     if not asked:
-        return Call("next_question", "first_question", claim, max_tokens=128)
+        return ModelCall("next_question", "first_question", claim, max_tokens=128)
     shown = claim | {"qa": qa_lines(asked)}
-    return Call("next_question", "next_question", shown, max_tokens=128)
+    return ModelCall("next_question", "next_question", shown, max_tokens=128)
 
 
-def _statements(
-    valid: Sequence[Pair],
-) -> Generator[tuple[Call, ...], tuple[Answer, ...], list[str]]:
+def _statements(valid: Sequence[Pair]) -> Exchange[list[str]]:
     """Each pair as one statement; where the reply is empty, its question and answer."""
     if not valid:
         return []
-    shown = ({"qa": qa_lines([pair])} for pair in valid)
-    replies = yield from ask(*(Call("state", "statement", each, max_tokens=128) for each in shown))
+    calls = (
+        ModelCall("state", "statement", {"qa": qa_lines([pair])}, max_tokens=128) for pair in valid
+    )
+    replies = yield from ask(*calls)
     return [
         " ".join(lines_of(reply.text)) or " ".join(pair)
         for reply, pair in zip(replies, valid, strict=True)
@@ -152,22 +138,17 @@ def _statements(
 
 def _expected_calls(ended: Verification) -> int:
     rounds, valid = int(ended.notes["rounds"]), int(ended.notes["valid"])
-    if not rounds:
-        return 1
-    return (
-        3 * rounds
-        + valid
-        + {"rounds": 0, "sufficient": 1, "no_question": 2}[str(ended.notes["end"])]
-    )
+    last = {"rounds": 0, "sufficient": 1, "no_question": 2}[str(ended.notes["end"])]
+    return 3 * rounds + valid + last if rounds else 1
 
 
-METHOD = Method(
+METHOD = decomposing(
+    qacheck,
+    OPENING,
     name="qacheck",
     title="QACheck",
     publication="Pan et al. 2023",
     calls="3n + v + 1, n questions of which v gave something new (3n + v after five rounds, "
     "3n + v + 2 where no further question came, 1 where none came)",
-    procedures={"faithful": qacheck, "single_call": written_out(OPENING)},
     expected_calls=_expected_calls,
-    prompt="qacheck",
 )

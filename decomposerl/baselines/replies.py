@@ -1,9 +1,9 @@
-r"""Strict readers of what a model replied: verdicts, truths, lists, numbers, questions, pairs.
+r"""Strict readers of a model's replies: verdicts, truths, lists, numbers, questions, pairs.
 
-Takes a reply, gives what it says in the form that was asked for, or None: the reply does not
-hold it. None ends as ``unparsed`` and is never filled in by a guess. The tolerances, all of them:
+A reader gives the content in the form that was asked for, or None where the reply does not hold
+it. None ends as ``unparsed`` and is never filled in by a guess. The tolerances, all of them:
 
-1. Thinking up to the last ``</think>`` is passed over; thinking that is not closed leaves nothing.
+1. Thinking up to the last ``</think>`` is skipped; thinking that is not closed leaves nothing.
 2. Lines of a code fence, a closing token of a chat template, ``**``, and the marks of a heading
    or a quotation before a line are dropped.
 3. Around a word or a line: white space, the marks ``* _ `` and backtick, quotes, a full stop or
@@ -17,18 +17,18 @@ hold it. None ends as ``unparsed`` and is never filled in by a guess. The tolera
 8. A label or a number before a question, an item and the two lines of a pair.
 
 "Not supported", "Supported, mostly" and "partly true" are no truths.
-
-Left out deliberately: what a method makes of a reply, and which reading a protocol calls for.
 """
 
 import re
 from itertools import pairwise
 from typing import Literal
 
-from decomposerl.baselines.method import Answer
+from decomposerl.baselines.method import ModelReply
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.trace import Verdict
 
+MOST_ITEMS = 20
+"""Beyond so many items of a list a model repeats itself."""
 Truth = Literal["true", "false", "unknown"]
 
 _TRUTHS: dict[str, Truth] = {
@@ -65,8 +65,13 @@ _UNKNOWN_FIRST = re.compile(r"unknown\s?(?:[.,;:—–-]|\Z)")
 _LEADING = re.compile(r"(yes|no|true|false|unknown)\s?[.,;:—–-]\s*(.*)")
 
 
+def one_line(text: str) -> str:
+    """The text with single spaces and no line break."""
+    return " ".join(text.split())
+
+
 def lines_of(text: str) -> list[str]:
-    """The lines of a reply that are not blank, trimmed, without what tolerances 1 and 2 drop."""
+    """The trimmed lines of a reply that are not blank, after tolerances 1 and 2."""
     after = text.rpartition("</think>")[2]
     if "<think>" in after:
         return []
@@ -76,14 +81,14 @@ def lines_of(text: str) -> list[str]:
     return [line for line in plain if line]
 
 
-def whole_text(answer: Answer) -> str:
+def whole_text(reply: ModelReply) -> str:
     """A reply's text without the half line that a token limit leaves at its end."""
-    return answer.text.rpartition("\n")[0] if answer.truncated else answer.text
+    return reply.text.rpartition("\n")[0] if reply.truncated else reply.text
 
 
 def bare(text: str) -> str:
-    """A word or line without what tolerance 3 allows around it, single spaces, small letters."""
-    inside = " ".join(text.split()).strip(_ENDS).rstrip(".!").strip(_ENDS)
+    """A word or line without the marks of tolerance 3, in single spaces and lower case."""
+    inside = one_line(text).strip(_ENDS).rstrip(".!").strip(_ENDS)
     bracketed = _BRACKETED.fullmatch(inside)
     if bracketed is not None:
         inside = next(part for part in bracketed.group(1, 2, 3, 5) if part is not None)
@@ -91,9 +96,9 @@ def bare(text: str) -> str:
     return inside.lower()
 
 
-def read_truth(answer: Answer) -> Truth | None:
-    """What a reply to a check says of it: supported, yes and true are one, and so their rivals."""
-    lines = _whole_lines(answer)
+def read_truth(reply: ModelReply) -> Truth | None:
+    """The truth that a reply to a check states; supported, yes and true mean the same."""
+    lines = _whole_lines(reply)
     truths = [_truth(line) for line in lines]
     if not lines or truths[-1] is not None:
         return truths[-1] if lines else None
@@ -103,30 +108,30 @@ def read_truth(answer: Answer) -> Truth | None:
     return truths[0] if {truth for truth in truths if truth} == {truths[0]} else None
 
 
-def read_yes_no(answer: Answer) -> Truth | None:
-    """As ``read_truth``, and else a yes or no that a comma or stop parts from its reason.
+def read_yes_no(reply: ModelReply) -> Truth | None:
+    """As ``read_truth``, else a yes or no that a comma or stop separates from its reason.
 
     "No, the evidence does not say" is unknown.
     """
-    truth, lines = read_truth(answer), _whole_lines(answer)
+    truth, lines = read_truth(reply), _whole_lines(reply)
     leading = _LEADING.match(bare(lines[0])) if truth is None and lines else None
     if leading is None:
         return truth
     return "unknown" if says_unknown(leading[2]) and leading[2] else _TRUTHS[leading[1]]
 
 
-def read_verdict(answer: Answer) -> Verdict | None:
-    """The verdict of a reply that is one: as ``read_truth``; unknown is no verdict."""
-    truth = read_truth(answer)
+def read_verdict(reply: ModelReply) -> Verdict | None:
+    """The verdict of a reply that holds nothing else; unknown is no verdict."""
+    truth = read_truth(reply)
     return None if truth is None else _VERDICTS.get(truth)
 
 
-def read_labelled_verdict(answer: Answer) -> Verdict | None:
-    """The verdict of a reply that holds more: its last line "Verdict: …", or a bare last line.
+def read_labelled_verdict(reply: ModelReply) -> Verdict | None:
+    """The verdict of a longer reply: its last line "Verdict: …", or a bare last line.
 
     Without its label a last line must say Supported or Refuted: a yes may be some step's answer.
     """
-    lines = _whole_lines(answer)
+    lines = _whole_lines(reply)
     labelled = [_truth(line) for line in lines if _labels(line) in {"verdict", "final"}]
     if labelled:
         return None if labelled[-1] is None else _VERDICTS.get(labelled[-1])
@@ -141,29 +146,40 @@ def says_none(text: str) -> bool:
 
 
 def says_unknown(text: str) -> bool:
-    """Whether an answer is empty, or says nothing but that the evidence does not tell.
+    """Whether an answer is empty, or only says that the evidence does not state it.
 
     "Unknown", also with a reason; "I don't know" as rewards read it; "the evidence does not say".
     """
     words = bare(text)
-    told = _NOT_SAID.fullmatch(words) or _UNKNOWN_FIRST.match(words)
-    return not words or told is not None or abstains(text)
+    unknown = _NOT_SAID.fullmatch(words) or _UNKNOWN_FIRST.match(words)
+    return not words or unknown is not None or abstains(text)
 
 
 def read_list(text: str) -> tuple[str, ...] | None:
-    """The items of a numbered list, one a line; of a bulleted one where no number stands.
+    """The items of a numbered list, one a line; of a bulleted list where there are no numbers.
 
-    The numbers go up from 1 by one. The word none is the empty list.
+    The numbers count up from 1. The word none is the empty list.
     """
     if says_none(text):
         return ()
     lines = lines_of(text)
-    found = [item for line in lines if (item := _NUMBERED.match(line))]
-    if [int(item[1]) for item in found] != list(range(1, len(found) + 1)):
+    numbered = [item for line in lines if (item := _NUMBERED.match(line))]
+    if [int(item[1]) for item in numbered] != list(range(1, len(numbered) + 1)):
         return None
-    items = found or [item for line in lines if (item := _BULLET.match(line))]
+    items = numbered or [item for line in lines if (item := _BULLET.match(line))]
     texts = (_without_marks(item[item.re.groups]) for item in items)
     return tuple(text for text in texts if text) or None
+
+
+def read_items(reply: ModelReply) -> tuple[str, ...]:
+    """The first ``MOST_ITEMS`` distinct items of a list; none where the reply holds no list.
+
+    Items that differ in letter case or white space alone are one item.
+    """
+    first: dict[str, str] = {}
+    for item in map(one_line, read_list(whole_text(reply)) or ()):
+        first.setdefault(item.casefold(), item)
+    return tuple(first.values())[:MOST_ITEMS]
 
 
 def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
@@ -190,31 +206,31 @@ def read_question(text: str) -> str | None:
 def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
     """The questions of "Q1: …" lines with the answers of the "A1: …" lines after them, in order.
 
-    Numbers that both have must agree. A question that no answer follows before the next question
-    is no pair, nor is an answer without its question.
+    Where both have a number, it must be the same. A question without an answer before the next
+    question is no pair, nor is an answer without its question.
     """
     lines = [line for text_line in lines_of(text) if (line := _PAIR_LINE.match(text_line))]
     return tuple(
-        (asked[3], told[3])
-        for asked, told in pairwise(lines)
-        if (asked[1][0].lower(), told[1][0].lower()) == ("q", "a")
-        and (asked[2] == told[2] or not told[2])
+        (question[3], answer[3])
+        for question, answer in pairwise(lines)
+        if (question[1][0].lower(), answer[1][0].lower()) == ("q", "a")
+        and (question[2] == answer[2] or not answer[2])
     )
 
 
-def _whole_lines(answer: Answer) -> list[str]:
-    return lines_of(whole_text(answer))
+def _whole_lines(reply: ModelReply) -> list[str]:
+    return lines_of(whole_text(reply))
 
 
 def _without_marks(line: str) -> str:
-    """The line with single spaces, without marks around it; quotes go where they hold all of it."""
-    plain = " ".join(line.split()).strip(_MARKS)
+    """The line with single spaces, without marks or quotes around all of it."""
+    plain = one_line(line).strip(_MARKS)
     quoted = _QUOTED.fullmatch(plain)
     return quoted[1].strip(_MARKS) if quoted else plain
 
 
 def _labels(line: str) -> str:
-    """What label stands before a line's words: verdict, final, another, or none of them."""
+    """The label before a line's words: verdict, final, another, or empty."""
     labelled = _LABEL.match(bare(line))
     if labelled is None:
         return ""

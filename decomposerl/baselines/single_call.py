@@ -1,43 +1,72 @@
-"""A decomposing method written out in one completion: the protocol ``single_call``.
+"""Procedures of one call, and the method that a decomposing procedure makes.
 
-Takes the words that open a method's trace, gives its procedure: one call to the template
-``single_call`` with claim and evidence. The reply is free reasoning with the method's steps as
-lines ``Q1: …`` and ``A1: …``, from which the cycles are read, and a last line ``Verdict:
-Supported`` or ``Verdict: Refuted``.
-
-Left out deliberately: holding the model to the method. Whether it asked anything is in the cycles.
+A decomposing method has a second protocol, ``single_call``: the whole method written out in one
+completion. The reply is free reasoning with the method's steps as lines ``Q1: …`` and ``A1: …``,
+from which the cycles are read, and a last line ``Verdict: Supported`` or ``Verdict: Refuted``.
+Whether the model kept to the method shows in the cycles only.
 """
 
+from collections.abc import Callable
+
 from decomposerl.baselines.method import (
-    Call,
+    ClaimInput,
+    Method,
+    ModelCall,
+    ModelReply,
     Procedure,
-    Question,
     Steps,
     Verification,
     ask,
-    status_of,
 )
 from decomposerl.baselines.pairs import cycles_of
 from decomposerl.baselines.replies import read_labelled_verdict, read_pairs, whole_text
+from decomposerl.traces.trace import Verdict
 
 MOST_TOKENS = 3_072
 
 
-def written_out(opening: str) -> Procedure:
-    """The procedure that asks for the whole method at once. Calls per claim: 1."""
+def one_call(read_reply: Callable[[ModelReply], Verdict | None], max_tokens: int) -> Procedure:
+    """Claim and evidence in, one reply out: the template ``verdict``. Calls per claim: 1."""
 
-    def procedure(question: Question) -> Steps:
-        variables = {"claim": question.claim, "evidence": question.evidence}
-        call = Call("procedure", "single_call", variables, max_tokens=MOST_TOKENS)
-        (answer,) = yield from ask(call)
-        verdict = read_labelled_verdict(answer)
-        return Verification(
-            verdict,
-            status_of(verdict, answer),
-            answer.text,
-            cycles_of(read_pairs(whole_text(answer))),
-            opening,
-            spoken=answer,
-        )
+    def procedure(given: ClaimInput) -> Steps:
+        call = ModelCall("verify", "verdict", given.variables, max_tokens=max_tokens)
+        (reply,) = yield from ask(call)
+        return Verification.of_reply(read_reply(reply), reply)
 
     return procedure
+
+
+def written_out(opening: str) -> Procedure:
+    """The whole method in one completion: the template ``single_call``. Calls per claim: 1."""
+
+    def procedure(given: ClaimInput) -> Steps:
+        call = ModelCall("procedure", "single_call", given.variables, max_tokens=MOST_TOKENS)
+        (reply,) = yield from ask(call)
+        cycles = cycles_of(read_pairs(whole_text(reply)))
+        return Verification.of_reply(read_labelled_verdict(reply), reply, cycles, opening)
+
+    return procedure
+
+
+def decomposing(  # noqa: PLR0913 - the parts of a method
+    faithful: Procedure,
+    opening: str,
+    *,
+    name: str,
+    title: str,
+    publication: str,
+    calls: str,
+    expected_calls: Callable[[Verification], int],
+    revision: int = 1,
+) -> Method:
+    """A method in both protocols, prompted from the file of its name; ``opening`` begins traces."""
+    return Method(
+        name=name,
+        title=title,
+        publication=publication,
+        calls=calls,
+        procedures={"faithful": faithful, "single_call": written_out(opening)},
+        expected_calls=expected_calls,
+        prompt=name,
+        revision=revision,
+    )

@@ -1,15 +1,12 @@
-"""What every draft must satisfy before it becomes a claim, whichever corpus it is from.
+"""The checks that every draft must pass before it becomes a claim, whichever corpus it is from.
 
-Takes a ``Draft``, gives its ``Reject`` or the cleaned ``Candidate``.
-
-Left out deliberately: drops (label rule, evidence, hold-out, repeats): a dropped row is
-sound and merely unwanted.
+A row that fails is a reject. Drops (label rule, evidence, hold-out, repeats) are decided later: a
+dropped row is sound and merely unwanted.
 """
 
 from dataclasses import dataclass
 
-from decomposerl.claims.claim import Draft, Reject, RejectReason, claim_id
-from decomposerl.claims.labels import LabelMap, Side
+from decomposerl.claims.claim import Draft, LabelMap, Reject, RejectReason, Side, claim_id
 from decomposerl.claims.records import excerpt
 
 _INT64 = range(-(2**63), 2**63)
@@ -37,14 +34,14 @@ class Candidate:
     side: Side | None
 
     def claim_id(self, source: str, suffix: str = "") -> str:
-        """The row's id in ``source``; ``suffix`` tells apart a repeat that was dropped."""
+        """The row's id in ``source``; ``suffix`` makes the id of a dropped repeat unique."""
         return claim_id(source, self.native_id + suffix, self.claim, self.evidence)
 
 
-def examine(
+def check_draft(
     draft: Draft, labels: LabelMap, *, label_needed: bool, max_evidence_bytes: int
 ) -> Candidate | Reject:
-    """Clean one draft or say why it cannot become a claim."""
+    """Clean one draft, or give the reason why it cannot become a claim."""
     passages = tuple(text for text in map(str.strip, draft.passages) if text)
     evidence = "\n".join(passages)
     native = draft.native_label
@@ -63,12 +60,12 @@ def examine(
 
 
 def _size_fault(draft: Draft) -> Fault | None:
-    """The first field or list over its limit; the cheap test comes first, as most are short."""
+    """The first field or list over its limit."""
     for name, items in (("passages", draft.passages), ("documents", draft.documents)):
         if len(items) > MAX_ITEMS[name]:
             return name, "field_too_large", f"{len(items)} {name}, at most {MAX_ITEMS[name]}"
     for name, text in (*_fields(draft), *(("document", each) for each in draft.documents)):
-        if len(text) * 4 <= MAX_BYTES[name]:
+        if len(text) * 4 <= MAX_BYTES[name]:  # a character takes at most 4 bytes: skip encoding
             continue
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > MAX_BYTES[name]:

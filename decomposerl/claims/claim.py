@@ -1,8 +1,4 @@
-"""A claim on its way in: what an adapter yields before ids, label rules and checks.
-
-Left out deliberately: anything about one corpus (``sources/``) and the order of the
-checks (``load.py``).
-"""
+"""The types between a native row and a claim: records, drafts, rejects, label rules."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 EvidenceKind = Literal["text", "table"]
+LabelRule = Literal["drop_middle", "middle_is_refuted"]
+Side = Literal["Supported", "Refuted", "middle", "no_verdict"]
 
 RejectReason = Literal[
     "malformed_line",  # not JSON, wrong number of cells, unclosed quote, value out of range
@@ -22,7 +20,7 @@ RejectReason = Literal[
     "evidence_too_large",  # more bytes than the limit
     "field_too_large",  # another text, or a list of them, is over its limit
     "unknown_label",
-    "duplicate_id",  # the native id stood in an earlier row
+    "duplicate_id",  # an earlier row has the native id
     "dangling_reference",  # points to a document or sentence that does not exist
     "damaged_page",  # the evidence's page in a database cannot be read
     "adapter_error",  # the adapter has no rule for such a row; its error is the detail
@@ -31,7 +29,7 @@ RejectReason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One native row: where it stood and what it held.
+    """One native row: its position and its fields.
 
     ``file`` is relative to the corpora folder; ``row`` counts from 1 (lines for JSONL and
     delimited text, elements for JSON arrays and objects).
@@ -57,11 +55,11 @@ class Reject:
 class Draft:
     """One claim as its corpus states it, before label rule, id and hold-out.
 
-    ``passages`` is empty where the evidence text is not on this machine (a Wikipedia
-    database is absent, say): such rows are dropped as ``evidence_unavailable`` and are no
-    fault of the file. ``native_label`` is None in unlabelled claim lists. ``documents``
-    names every document behind the evidence; rows that share one never stand on both
-    sides of a hold-out split.
+    ``passages`` is empty where the evidence text is not on this machine (for example, a
+    Wikipedia database is absent): such rows are dropped as ``evidence_unavailable``, no fault
+    of the file. ``native_label`` is None in unlabelled claim lists. ``documents`` names every
+    document behind the evidence; rows that share one are never on both sides of a hold-out
+    split.
     """
 
     file: str
@@ -81,3 +79,46 @@ def claim_id(source: str, native_id: str, claim: str, evidence: str) -> str:
     """16 hex digits of SHA-256 over the four parts, separated by the unit separator."""
     parts = f"{source}\x1f{native_id}\x1f{claim}\x1f{evidence}"
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMap:
+    """The native labels of each side (paper, "Source Aggregation"); compared trimmed and caseless.
+
+    ``middle`` holds the third class: not enough information, mixture, partly supported.
+    ``drop`` holds labels that are no verdict under any rule, such as "duplicate".
+    """
+
+    supported: frozenset[str]
+    refuted: frozenset[str]
+    middle: frozenset[str] = frozenset()
+    drop: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, supported: str, refuted: str, middle: str = "") -> "LabelMap":
+        """Build from comma-separated native labels."""
+        sets = (
+            frozenset(part.strip().casefold() for part in text.split(",") if part.strip())
+            for text in (supported, refuted, middle)
+        )
+        return cls(*sets)
+
+    def side(self, native: str) -> Side | None:
+        """The side of one native label; None where the label is unknown."""
+        key = native.strip().casefold()
+        if key in self.supported:
+            return "Supported"
+        if key in self.refuted:
+            return "Refuted"
+        if key in self.drop:
+            return "no_verdict"
+        return "middle" if key in self.middle else None
+
+
+def apply_rule(side: Side, rule: LabelRule) -> str | None:
+    """The binary label of a side under a rule; None means the row is dropped."""
+    if side == "no_verdict":
+        return None
+    if side != "middle":
+        return side
+    return "Refuted" if rule == "middle_is_refuted" else None

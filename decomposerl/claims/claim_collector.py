@@ -1,10 +1,7 @@
-"""The book of one corpus being read: claims, drops and rejects, each row entered once.
+"""Collects one corpus while it is read: claims, drops and rejects, each row once.
 
-Takes ``Candidate`` and ``Reject`` rows one by one, gives the three frames at the end.
-Columns are plain lists until then, because a frame per row would cost minutes.
-
-Left out deliberately: the judgement on a row; the ledger only finds repeats, since it alone
-remembers what came before.
+Rows come one by one, the three frames at the end; columns are plain lists until then, because a
+frame per row would cost minutes. The collector finds repeats, since it alone knows earlier rows.
 """
 
 from collections import Counter
@@ -13,8 +10,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from decomposerl.claims.checks import Candidate
-from decomposerl.claims.claim import Reject
-from decomposerl.claims.labels import LabelRule, apply_rule
+from decomposerl.claims.claim import LabelRule, Reject, apply_rule
 from decomposerl.claims.records import excerpt
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
@@ -23,7 +19,7 @@ _LABEL_CHARS = 60
 
 
 def unknown_labels(rejects: pl.DataFrame, most: int = 8) -> str:
-    """The native labels that no list knows, with their rows, most frequent first; may be empty.
+    """The unknown native labels with their row counts, most frequent first; may be empty.
 
     Written with escapes, so that a terminal shows nothing but text.
     """
@@ -52,14 +48,14 @@ class _Seen:
     has_text: bool
 
 
-class Ledger:
+class ClaimCollector:
     """Rows of one corpus; ``stage`` is the asset, ``name`` the corpus."""
 
     def __init__(self, name: str, stage: str, label_rule: LabelRule) -> None:
         self.name, self.stage, self._rule = name, stage, label_rule
         self._claims: list[tuple[object, ...]] = []
         self._drops: list[tuple[object, ...]] = []
-        self._rejects: dict[Reject, None] = {}
+        self._rejects: dict[Reject, None] = {}  # an ordered set
         self._file = 0
         self._rows_of_id: dict[str, int] = {}
         self._seen: dict[tuple[str | None, str, str], _Seen] = {}
@@ -67,9 +63,9 @@ class Ledger:
 
     @property
     def rows_read(self) -> int:
-        """Rows entered: claims, drops, and rejects that stand for a row."""
-        standing = sum(reject.row > 0 for reject in self._rejects)
-        return len(self._claims) + len(self._drops) + standing
+        """Rows collected: claims, drops, and rejects of a row (not of a whole file)."""
+        rejected = sum(reject.row > 0 for reject in self._rejects)
+        return len(self._claims) + len(self._drops) + rejected
 
     @property
     def truncated(self) -> bool:
@@ -83,16 +79,16 @@ class Ledger:
         self._rows_of_id = {}
 
     def reject(self, reject: Reject) -> None:
-        """Quarantine a row; a fault of a support file counts once however often it is met."""
+        """Quarantine a row; a fault of a support file counts once however often it occurs."""
         safe = replace(reject, field=excerpt(reject.field), detail=excerpt(reject.detail))
         self._rejects[safe] = None
 
     def record(self, row: Candidate, drop: Drop | None) -> None:
-        """Enter a sound row as a claim or a drop, or reject it as a duplicate.
+        """Collect a sound row as a claim or a drop, or reject it as a duplicate.
 
-        A native id may stand once in a file, though one native row may give several claims
+        A native id may occur once in a file, though one native row may give several claims
         under it. A row of a later file with the id, claim and subset of an earlier one is a
-        repeat, unless the earlier one had no evidence text and this one has.
+        repeat, unless only the later one has evidence text.
         """
         draft, identity = row.draft, row.claim_id(self.name)
         earlier_row = self._rows_of_id.setdefault(row.native_id, draft.row)
@@ -128,8 +124,8 @@ class Ledger:
         unreadable = any(
             reject.reason == "unreadable_file" and reject.row == 0 for reject in self._rejects
         )
-        standing = sum(reject.row > 0 for reject in self._rejects)
-        share = 1.0 if unreadable else standing / max(1, self.rows_read)
+        rejected = sum(reject.row > 0 for reject in self._rejects)
+        share = 1.0 if unreadable else rejected / max(1, self.rows_read)
         if share <= max_share:
             return
         counts = Counter(reject.reason for reject in self._rejects).most_common(3)
@@ -157,8 +153,9 @@ class Ledger:
 
     def _example(self, reason: str) -> str:
         first = next(reject for reject in self._rejects if reject.reason == reason)
-        place = f"{first.file}:{first.row}:{first.field}"
-        return f"{place} {first.detail}" if first.reason == "unreadable_file" else place
+        location = f"{first.file}:{first.row}:{first.field}"
+        unreadable = first.reason == "unreadable_file"
+        return f"{location} {first.detail}" if unreadable else location
 
     def _claim_row(self, identity: str, label: str | None, row: Candidate) -> tuple[object, ...]:
         draft = row.draft

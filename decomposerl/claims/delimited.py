@@ -1,14 +1,10 @@
-"""Rows of comma- or tab-separated text with quoted cells.
+"""Rows of comma- or tab-separated text with quoted cells; every cell is text.
 
-Takes physical lines, gives ``Record | Reject``; ``row`` is the number of the physical line
-on which a row begins, so the header is row 1. Quotes count only at the start of a cell and
-are doubled inside it. A row whose quotes do not work out is rejected alone: reading resumes
-on the physical line after the one that opened it. Time is linear: a file whose quotes send
-the reader back over more than ``_AGAIN`` times what was read is taken line by line from
-there on. Memory holds one row: at most ``MAX_LINE_BYTES`` and ``MAX_ROW_LINES``.
-
-Left out deliberately: the standard library's reader, which swallows all the rows after an
-unclosed quote into one cell and knows no physical lines; and type guesses, every cell is text.
+``row`` is the number of the physical line on which a row begins, so the header is row 1. Quotes
+count only at the start of a cell and are doubled inside it. A row whose quotes do not close is
+rejected alone: reading resumes on the physical line after the one that opened it (the standard
+library's reader would swallow all later rows into one cell). Memory holds one row: at most
+``MAX_LINE_BYTES`` and ``MAX_ROW_LINES``.
 """
 
 from collections import Counter, deque
@@ -20,6 +16,8 @@ from decomposerl.claims.records import MAX_LINE_BYTES, Cut, Line, broken_field, 
 
 MAX_ROW_LINES = 1_000_000
 """A row of more lines, or of more than ``MAX_LINE_BYTES``, has lost its closing quote."""
+# Time is linear: once the reader was sent back over more than this multiple of the bytes read
+# (and this many bytes more), the file is read line by line.
 _AGAIN, _AGAIN_BYTES = 20, 1_000_000
 
 Numbered = tuple[int, Line]
@@ -29,7 +27,7 @@ def delimited_records(
     path: str, lines: Iterable[Line], delimiter: str
 ) -> Iterator[Record | Reject]:
     """One record a row, keyed by the header's names; blank lines are no rows."""
-    reader = _Reader(path, lines, delimiter)
+    reader = _DelimitedReader(path, lines, delimiter)
     header = reader.header()
     if isinstance(header, Reject):
         yield header
@@ -43,15 +41,15 @@ class _StrayQuoteError(ValueError):
 
 
 @dataclass(slots=True)
-class _Row:
-    """One row being put together from physical lines."""
+class _PartialRow:
+    """One row under construction from physical lines."""
 
     delimiter: str
     cells: list[str] = field(default_factory=list)
-    inside: list[str] | None = None  # the pieces of a quoted cell that is still open
+    inside: list[str] | None = None  # the pieces of an open quoted cell
 
     def take(self, line: str) -> bool:
-        """Add one physical line with its line break; true when the row is complete."""
+        """Add one physical line with its line break; true once the row is complete."""
         body = line.rstrip("\r\n")
         if self.inside is None and '"' not in body:
             self.cells.extend(body.split(self.delimiter))
@@ -91,8 +89,8 @@ class _Row:
             position = quote + 2
 
 
-class _Reader:
-    """Physical lines in, rows out, with lines given back after a broken row."""
+class _DelimitedReader:
+    """Physical lines in, rows out; the lines of a broken row are read again."""
 
     def __init__(self, path: str, lines: Iterable[Line], delimiter: str) -> None:
         self._path, self._delimiter = path, delimiter
@@ -124,7 +122,7 @@ class _Reader:
         return Record(self._path, number, fields)
 
     def _cells(self, width: int | None) -> tuple[int, list[str]] | Reject | None:
-        row, taken, chars = _Row(self._delimiter), list[tuple[int, bytes]](), 0
+        row, taken, chars = _PartialRow(self._delimiter), list[tuple[int, bytes]](), 0
         while True:
             numbered = self._next_line(inside=bool(taken))
             if numbered is None or isinstance(numbered[1], Cut):
@@ -175,7 +173,7 @@ class _Reader:
         return self._rejected(taken, "unclosed quote", resume=resume)
 
     def _row_among(self, lines: Sequence[tuple[int, bytes]], width: int) -> bool:
-        """Whether a line is a whole row on its own: then a quote was left open before it."""
+        """Whether a line is a complete row: then a quote was left open before it."""
         return any(_stands_alone(_text(*line), self._delimiter, width) for line in lines)
 
     def _rejected(self, taken: list[tuple[int, bytes]], why: str, *, resume: bool) -> Reject:
@@ -188,12 +186,12 @@ class _Reader:
 
 
 def _header_fault(names: Sequence[str]) -> tuple[str, RejectReason, str] | None:
-    """Field, reason and detail where rows could not be told apart by these names."""
+    """Field, reason and detail of a header that cannot name the cells of a row."""
     if broken_field(dict.fromkeys(names)) is not None:
         return "", "unreadable_file", "header: not UTF-8"
     if any("\r" in name.replace("\r\n", "") for name in names):
         return "", "unreadable_file", "header: lines end in a carriage return alone"
-    # Blank names may repeat: spreadsheets write them for empty columns, and none is asked for.
+    # Blank names may repeat: spreadsheets write them for empty columns, and nothing reads them.
     twice = next((name for name, count in Counter(names).items() if count > 1 and name), None)
     if twice is not None:
         return excerpt(twice), "unreadable_file", f"header: repeats the column {excerpt(twice)}"
@@ -206,7 +204,7 @@ def _text(number: int, line: bytes) -> str:
 
 
 def _stands_alone(line: str, delimiter: str, width: int) -> bool:
-    row = _Row(delimiter)
+    row = _PartialRow(delimiter)
     if line.count('"') % 2:  # the end of a quoted cell, not a line of its own
         return False
     try:

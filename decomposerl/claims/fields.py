@@ -1,28 +1,25 @@
 """Typed access to the fields of one native row, and the loop that turns faults into rejects.
 
-Takes records as ``CorpusFiles`` gives them. Every accessor takes a row (or a part of it)
-and a dotted path such as ``table.rows``; what is absent, null or of the wrong type raises
-``FieldError``, and ``read_each``/``read_many`` turn that into a ``Reject`` with file, row,
-field and reason, so that one bad row never costs its neighbours. A damaged page and any
-error that an adapter did not foresee become rejects in the same way. ``CountedFiles`` keeps
-the book of the rows that a reader took, so that none vanishes on the way to a draft.
-
-Left out deliberately: blank claims, unknown labels, sizes and duplicate ids, which
-``load.py`` checks once for all corpora.
+An adapter gets a ``NativeRow`` for each record and returns its draft. Every accessor takes a
+dotted path such as ``table.rows``; a value that is absent, null or of the wrong type raises
+``FieldError``, which the loop turns into a ``Reject`` with file, row, field and reason, so that
+one bad row never costs its neighbours. A damaged page and any error that an adapter did not
+foresee become rejects in the same way.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import TypeVar
 
-from decomposerl.claims.claim import Draft, Record, Reject, RejectReason
+from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject, RejectReason
+from decomposerl.claims.counted_files import CountedFiles
 from decomposerl.claims.records import excerpt
-from decomposerl.claims.source import CorpusFiles, DamagedPage, NativeFile, Pages
+from decomposerl.claims.source import CorpusFiles, DamagedPage, NativeFile, Reader
 from decomposerl.errors import DecomposeRLError
 
-Fields = Mapping[str, object]
 MAX_INTEGER_BITS = 1_000
 """A longer number is no id, label or count, and Python refuses to print far longer ones."""
+Item = TypeVar("Item")
 
 
 class FieldError(Exception):
@@ -37,113 +34,148 @@ class FieldError(Exception):
         return Reject(record.file, record.row, self.field, self.reason, self.detail)
 
 
-def value(fields: Fields, path: str) -> object:
-    """The non-null value at a dotted path."""
-    found = _find(fields, path)
-    if found is None:
-        raise FieldError(path, "missing_field", "absent or null")
-    return found
+@dataclass(slots=True)  # not frozen: one is made for every row and every object in it
+class JsonObject:
+    """A JSON object with typed access: an accessor raises ``FieldError`` or gives a value."""
+
+    raw: Mapping[str, object]
+
+    def find(self, path: str) -> object:
+        """The value at a dotted path; None where it is absent or null."""
+        if "." not in path:  # most paths: skip the walk
+            return self.raw.get(path)
+        value: object = self.raw
+        for name in path.split("."):
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(name)
+        return value
+
+    def value(self, path: str) -> object:
+        """The non-null value at a path."""
+        value = self.find(path)
+        if value is None:
+            raise FieldError(path, "missing_field", "absent or null")
+        return value
+
+    def text(self, path: str) -> str:
+        """The string at a path; it may be blank."""
+        value = self.value(path)
+        if not isinstance(value, str):
+            raise _wrong_type(path, "text", value)
+        return value
+
+    def optional_text(self, path: str) -> str | None:
+        """The string at a path; None where it is absent or null."""
+        return None if self.find(path) is None else self.text(path)
+
+    def identifier(self, path: str) -> str:
+        """A non-blank id, which corpora write as text or as a whole number."""
+        value = self.value(path)
+        if not isinstance(value, str):
+            return str(self._integer(path, "text or a whole number"))
+        if not value.strip():
+            raise FieldError(path, "missing_field", "blank id")
+        return value
+
+    def integer(self, path: str) -> int:
+        """The whole number at a path."""
+        return self._integer(path, "a whole number")
+
+    def optional_integer(self, path: str) -> int | None:
+        """The whole number at a path; None where it is absent or null."""
+        return None if self.find(path) is None else self.integer(path)
+
+    def _integer(self, path: str, wanted: str) -> int:
+        value = self.value(path)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise _wrong_type(path, wanted, value)
+        if value.bit_length() > MAX_INTEGER_BITS:
+            raise FieldError(path, "field_too_large", f"a number of {value.bit_length()} bits")
+        return value
+
+    def boolean(self, path: str) -> bool:
+        """The truth value at a path."""
+        value = self.value(path)
+        if not isinstance(value, bool):
+            raise _wrong_type(path, "true or false", value)
+        return value
+
+    def items(self, path: str) -> Sequence[object]:
+        """The list at a path."""
+        value = self.value(path)
+        if not isinstance(value, list | tuple):
+            raise _wrong_type(path, "a list", value)
+        return value
+
+    def strings(self, path: str) -> tuple[str, ...]:
+        """The list of strings at a path."""
+        return self._items_of(path, (str,), "a list of texts")
+
+    def optional_strings(self, path: str) -> tuple[str, ...]:
+        """The list of strings at a path; empty where it is absent or null."""
+        return () if self.find(path) is None else self.strings(path)
+
+    def mapping(self, path: str) -> "JsonObject":
+        """The JSON object at a path."""
+        value = self.value(path)
+        if not isinstance(value, Mapping):
+            raise _wrong_type(path, "an object", value)
+        return JsonObject(value)
+
+    def objects(self, path: str) -> tuple["JsonObject", ...]:
+        """The list of JSON objects at a path."""
+        return tuple(map(JsonObject, self._items_of(path, (dict,), "a list of objects")))
+
+    def rows(self, path: str) -> tuple[Sequence[object], ...]:
+        """The list of lists at a path: the rows of a table."""
+        return self._items_of(path, (list, tuple), "a list of lists")
+
+    def _items_of(self, path: str, kinds: tuple[type[Item], ...], wanted: str) -> tuple[Item, ...]:
+        checked: list[Item] = []
+        for item in self.items(path):
+            if not isinstance(item, kinds):
+                raise _wrong_type(path, wanted, item)
+            checked.append(item)
+        return tuple(checked)
 
 
-def text(fields: Fields, path: str) -> str:
-    """The string at a path; it may be blank."""
-    found = value(fields, path)
-    if not isinstance(found, str):
-        raise _wrong(path, "text", found)
-    return found
+@dataclass(slots=True)
+class NativeRow(JsonObject):
+    """One record of a file with typed access to its fields."""
+
+    record: Record
+    file: NativeFile
+
+    def draft(  # noqa: PLR0913 - the parts of a claim
+        self,
+        *,
+        native_id: str,
+        claim: str,
+        passages: tuple[str, ...],
+        native_label: str | None,
+        documents: tuple[str, ...] = (),
+        evidence_kind: EvidenceKind = "text",
+        subset: str | None = None,
+        num_hops: int | None = None,
+    ) -> Draft:
+        """The row's draft; split and (where none is given) subset are the file's."""
+        return Draft(
+            file=self.record.file,
+            row=self.record.row,
+            native_id=native_id,
+            split=self.file.split,
+            claim=claim,
+            passages=passages,
+            native_label=native_label,
+            documents=documents,
+            evidence_kind=evidence_kind,
+            subset=self.file.subset if subset is None else subset,
+            num_hops=num_hops,
+        )
 
 
-def optional_text(fields: Fields, path: str) -> str | None:
-    """The string at a path; None where it is absent or null."""
-    return None if _find(fields, path) is None else text(fields, path)
-
-
-def identifier(fields: Fields, path: str) -> str:
-    """A non-blank id, which corpora write as text or as a whole number."""
-    found = value(fields, path)
-    if isinstance(found, bool) or not isinstance(found, str | int):
-        raise _wrong(path, "text or a whole number", found)
-    if isinstance(found, int):
-        _refuse_long(path, found)
-    if not str(found).strip():
-        raise FieldError(path, "missing_field", "blank id")
-    return str(found)
-
-
-def integer(fields: Fields, path: str) -> int:
-    """The whole number at a path."""
-    found = value(fields, path)
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise _wrong(path, "a whole number", found)
-    _refuse_long(path, found)
-    return found
-
-
-def optional_integer(fields: Fields, path: str) -> int | None:
-    """The whole number at a path; None where it is absent or null."""
-    return None if _find(fields, path) is None else integer(fields, path)
-
-
-def boolean(fields: Fields, path: str) -> bool:
-    """The truth value at a path."""
-    found = value(fields, path)
-    if not isinstance(found, bool):
-        raise _wrong(path, "true or false", found)
-    return found
-
-
-def items(fields: Fields, path: str) -> Sequence[object]:
-    """The list at a path."""
-    found = value(fields, path)
-    if not isinstance(found, list | tuple):
-        raise _wrong(path, "a list", found)
-    return found
-
-
-def strings(fields: Fields, path: str) -> tuple[str, ...]:
-    """The list of strings at a path."""
-    found = []
-    for item in items(fields, path):
-        if not isinstance(item, str):
-            raise _wrong(path, "a list of texts", item)
-        found.append(item)
-    return tuple(found)
-
-
-def optional_strings(fields: Fields, path: str) -> tuple[str, ...]:
-    """The list of strings at a path; empty where it is absent or null."""
-    return () if _find(fields, path) is None else strings(fields, path)
-
-
-def mapping(fields: Fields, path: str) -> Fields:
-    """The JSON object at a path."""
-    found = value(fields, path)
-    if not isinstance(found, Mapping):
-        raise _wrong(path, "an object", found)
-    return found
-
-
-def objects(fields: Fields, path: str) -> tuple[Fields, ...]:
-    """The list of JSON objects at a path."""
-    found = []
-    for item in items(fields, path):
-        if not isinstance(item, Mapping):
-            raise _wrong(path, "a list of objects", item)
-        found.append(item)
-    return tuple(found)
-
-
-def rows(fields: Fields, path: str) -> tuple[Sequence[object], ...]:
-    """The list of lists at a path: the rows of a table."""
-    found = []
-    for item in items(fields, path):
-        if not isinstance(item, list | tuple):
-            raise _wrong(path, "a list of lists", item)
-        found.append(item)
-    return tuple(found)
-
-
-def held(passages: Sequence[str], field: str) -> tuple[str, ...]:
+def non_blank(passages: Sequence[str], field: str) -> tuple[str, ...]:
     """The passages that hold text; an error where a file has the field and none does."""
     kept = tuple(passage for passage in passages if passage.strip())
     if not kept:
@@ -151,138 +183,69 @@ def held(passages: Sequence[str], field: str) -> tuple[str, ...]:
     return kept
 
 
-@dataclass(slots=True)
-class CountedFiles:
-    """Corpus files that remember the rows handed out of one claim file, ``path``.
-
-    A row is accounted for by an outcome that bears its number, by a ``None`` of
-    ``read_each``, or by an outcome under the native id of its draft: some readers join
-    several rows into one draft under their common id.
-    """
-
-    files: CorpusFiles
-    path: str
-    _ids_of_row: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    _left_out: set[int] = field(default_factory=set)
-    _unfinished: int = 0
-
-    def exists(self, path: str) -> bool:
-        """As ``CorpusFiles``."""
-        return self.files.exists(path)
-
-    def pages(self, path: str) -> Pages | None:
-        """As ``CorpusFiles``."""
-        return self.files.pages(path)
-
-    def records(self, file: NativeFile) -> Iterator[Record | Reject]:
-        """As ``CorpusFiles``; rows of ``path`` are counted."""
-        if file.path != self.path:
-            yield from self.files.records(file)
-            return
-        self._unfinished += 1
-        for record in self.files.records(file):
-            self._ids_of_row.setdefault(record.row, ())
-            yield record
-        self._unfinished -= 1
-
-    def made(self, record: Record, outcomes: Sequence[Draft | Reject]) -> None:
-        """Note the native ids of the drafts of a record; they may be joined later."""
-        if record.file == self.path:
-            ids = tuple(one.native_id for one in outcomes if isinstance(one, Draft))
-            self._ids_of_row[record.row] = ids
-
-    def leave_out(self, record: Record) -> None:
-        """Note that a record is not the file's to give."""
-        if record.file == self.path:
-            self._left_out.add(record.row)
-
-    def lost(self, rows: AbstractSet[int], native_ids: AbstractSet[str]) -> str | None:
-        """What is missing where a reader gave outcomes for ``rows`` and ``native_ids``."""
-        lost = sorted(
-            row
-            for row, ids in self._ids_of_row.items()
-            if row not in rows
-            and row not in self._left_out
-            and not (ids and native_ids >= set(ids))
-        )
-        if lost:
-            first = ", ".join(map(str, lost[:5]))
-            return f"{len(lost)} rows gave neither a claim nor a reject, first rows: {first}"
-        return "the reader stopped before the end of the file" if self._unfinished else None
+def each_row(draft: Callable[[NativeRow], Draft | None]) -> Reader:
+    """The ``read`` function of a corpus whose every row is one draft (see ``read_each``)."""
+    return lambda files, file: read_each(files, file, draft)
 
 
 def read_each(
-    files: CorpusFiles, file: NativeFile, draft: Callable[[Record], Draft | None]
+    files: CorpusFiles, file: NativeFile, draft: Callable[[NativeRow], Draft | None]
 ) -> Iterator[Draft | Reject]:
-    """One draft a row in file order; None leaves out a row that is not this file's to give."""
+    """One draft a row in file order; None leaves out a row that does not belong to the file."""
 
-    def one(record: Record) -> Sequence[Draft]:
-        made = draft(record)
+    def drafts(row: NativeRow) -> Sequence[Draft]:
+        made = draft(row)
         if made is not None:
             return (made,)
         if isinstance(files, CountedFiles):
-            files.leave_out(record)
+            files.leave_out(row.record)
         return ()
 
-    return read_many(files, file, one)
+    return read_many(files, file, drafts)
 
 
 def read_many(
     files: CorpusFiles,
     file: NativeFile,
-    drafts: Callable[[Record], Sequence[Draft | Reject]],
+    drafts: Callable[[NativeRow], Sequence[Draft | Reject]],
 ) -> Iterator[Draft | Reject]:
     """Any number of drafts and rejects a row, in file order; a ``FieldError`` is one reject."""
     for record in files.records(file):
         if isinstance(record, Reject):
             yield record
             continue
-        outcomes = _guarded(record, drafts)
+        outcomes = _guarded(NativeRow(record.fields, record, file), drafts)
         if isinstance(files, CountedFiles):
             files.made(record, outcomes)
         yield from outcomes
 
 
 def _guarded(
-    record: Record, drafts: Callable[[Record], Sequence[Draft | Reject]]
+    row: NativeRow, drafts: Callable[[NativeRow], Sequence[Draft | Reject]]
 ) -> Sequence[Draft | Reject]:
+    file, number = row.record.file, row.record.row
     try:
-        return drafts(record)
+        return drafts(row)
     except FieldError as fault:
-        return (fault.reject(record),)
+        return (fault.reject(row.record),)
     except DamagedPage as fault:
-        return (Reject(record.file, record.row, "evidence", "damaged_page", str(fault)),)
+        return (Reject(file, number, "evidence", "damaged_page", str(fault)),)
     except DecomposeRLError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever one row does, its neighbours are read
         detail = excerpt(f"{type(error).__name__}: {error}")
-        field = _unprintable(record.fields)
-        return (Reject(record.file, record.row, field, "adapter_error", detail),)
+        return (Reject(file, number, _unprintable(row.raw), "adapter_error", detail),)
 
 
-def _unprintable(fields: Fields) -> str:
-    """The first field that is nested too deeply, or a number too long, to be written; else none."""
-    for name, found in fields.items():
+def _unprintable(fields: Mapping[str, object]) -> str:
+    """The first field nested too deeply, or a number too long, to be written; else empty."""
+    for name, value in fields.items():
         try:
-            repr(found)
+            repr(value)
         except (RecursionError, ValueError):
             return excerpt(name)
     return ""
 
 
-def _find(fields: Fields, path: str) -> object:
-    found: object = fields
-    for name in path.split("."):
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(name)
-    return found
-
-
-def _refuse_long(path: str, found: int) -> None:
-    if found.bit_length() > MAX_INTEGER_BITS:
-        raise FieldError(path, "field_too_large", f"a number of {found.bit_length()} bits")
-
-
-def _wrong(path: str, wanted: str, found: object) -> FieldError:
-    return FieldError(path, "missing_field", f"expected {wanted}, found {type(found).__name__}")
+def _wrong_type(path: str, wanted: str, value: object) -> FieldError:
+    return FieldError(path, "missing_field", f"expected {wanted}, found {type(value).__name__}")

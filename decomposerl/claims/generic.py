@@ -1,11 +1,7 @@
-"""A user's own corpus from one TOML file: where its columns and labels are.
+"""A user's own corpus from one TOML file: its files, columns and labels.
 
-Takes the text of the file, gives a ``Source`` (and a ``Benchmark`` where test files are
-named). ``docs/adding-a-corpus.md`` shows a full example.
-
-Left out deliberately: rows (``generic_rows.py``), reading the TOML file itself, and whether
-its name is taken: the caller knows the catalogue. Corpora whose rows must be joined or
-computed need an adapter.
+``docs/adding-a-corpus.md`` shows a full example. Corpora whose rows must be joined or computed
+need an adapter. Whether the name is free is checked by the caller, which knows the catalogue.
 """
 
 import tomllib
@@ -16,15 +12,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
+from decomposerl.claims.claim import LabelMap
 from decomposerl.claims.generic_rows import (
-    Columns,
+    ColumnMap,
     EvidenceShape,
     Name,
     RowReader,
     Section,
     native_text,
 )
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import Benchmark, FileFormat, NativeFile, Source
 from decomposerl.errors import ConfigError
 
@@ -51,7 +47,7 @@ def _file(value: str) -> str:
     path = value.removesuffix(".gz")
     pure = PurePosixPath(path)
     if pure.is_absolute() or ".." in pure.parts:
-        raise ValueError("must lie below the corpora folder")
+        raise ValueError("must be below the corpora folder")
     if pure.suffix not in _FORMATS:
         raise ValueError(f"ends in none of {', '.join(_FORMATS)}")
     if any(len(part.encode()) > _MAX_NAME_BYTES for part in pure.parts):
@@ -75,7 +71,7 @@ class _About(Section):
     homepage: str = ""
 
 
-class _Files(Section):
+class _FileLists(Section):
     train: Paths = ()
     dev: Paths = ()
     test: Paths = ()
@@ -90,8 +86,8 @@ class _LabelSides(Section):
 
 class _Spec(Section):
     source: _About
-    files: _Files
-    columns: Columns
+    files: _FileLists
+    columns: ColumnMap
     labels: _LabelSides
     evidence: EvidenceShape = EvidenceShape()
 
@@ -104,19 +100,7 @@ def parse_source_toml(text: str, where: str) -> Source:
     Raises:
         ConfigError: the file is wrong; the message lists every mistake with its key.
     """
-    spec = _parsed(text, where)
-    about = spec.source
-    return Source(
-        name=about.name,
-        title=about.title,
-        domain=about.domain,
-        homepage=about.homepage,
-        license=about.license,
-        terms=about.terms,
-        labels=_label_map(spec.labels),
-        files=(*_native(spec.files.train, "train"), *_native(spec.files.dev, "dev")),
-        read=RowReader(spec.columns, spec.evidence),
-    )
+    return _source(_parsed(text, where))
 
 
 def parse_benchmark_toml(text: str, where: str) -> Benchmark | None:
@@ -126,21 +110,18 @@ def parse_benchmark_toml(text: str, where: str) -> Benchmark | None:
         ConfigError: as for ``parse_source_toml``.
     """
     spec = _parsed(text, where)
-    about = spec.source
     if not spec.files.test:
         return None
-    return Benchmark(
-        name=about.name,
-        title=about.title,
-        domain=about.domain,
-        in_domain=bool(spec.files.train or spec.files.dev),
-        homepage=about.homepage,
-        license=about.license,
-        terms=about.terms,
+    source, trained = _source(spec), bool(spec.files.train or spec.files.dev)
+    return Benchmark.from_source(source, *_native(spec.files.test, "test"), in_domain=trained)
+
+
+def _source(spec: _Spec) -> Source:
+    return Source(
+        **spec.source.model_dump(),
         labels=_label_map(spec.labels),
-        files=tuple(_native(spec.files.test, "test")),
+        files=(*_native(spec.files.train, "train"), *_native(spec.files.dev, "dev")),
         read=RowReader(spec.columns, spec.evidence),
-        source=about.name,
     )
 
 
@@ -172,7 +153,7 @@ def _parsed(text: str, where: str) -> _Spec:
 
 
 def _repeated(labels: LabelMap) -> Iterator[str]:
-    """Labels that stand in more than one list, each with the keys of its lists."""
+    """Labels in more than one list, each with the keys of its lists."""
     lists = {name: getattr(labels, name) for name in _LabelSides.model_fields}
     for label in sorted(frozenset[str]().union(*lists.values())):
         keys = [f"labels.{name}" for name, own in lists.items() if label in own]
@@ -180,15 +161,15 @@ def _repeated(labels: LabelMap) -> Iterator[str]:
             yield f"{' and '.join(keys)}: {label!r} stands on more than one side"
 
 
-def _nearest(place: tuple[int | str, ...]) -> str:
-    """The key that was meant, where one of the same table is written alike."""
+def _nearest(key_path: tuple[int | str, ...]) -> str:
+    """A hint for an unknown key: the nearest key of the same table, else all of them."""
     table: type[BaseModel] = _Spec
-    for part in place[:-1]:
+    for part in key_path[:-1]:
         inner = table.model_fields[str(part)].annotation
         if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
             return ""
         table = inner
-    near = get_close_matches(str(place[-1]), table.model_fields, n=1)
+    near = get_close_matches(str(key_path[-1]), table.model_fields, n=1)
     return f"; did you mean {near[0]}?" if near else f"; it has {', '.join(table.model_fields)}"
 
 

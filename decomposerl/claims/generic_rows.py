@@ -1,10 +1,7 @@
 """Rows of a user's own corpus to drafts, by the column map of its TOML file.
 
-Takes ``Columns`` and ``EvidenceShape``, gives a ``Reader``. Columns may be dotted paths into
-nested objects; evidence may be text, a list of texts, or a list of table rows.
-
-Left out deliberately: the TOML file (``generic.py``) and every check that all corpora share
-(``checks.py``).
+Columns may be dotted paths into nested objects; evidence may be text, a list of texts, or a list
+of table rows.
 """
 
 import re
@@ -14,10 +11,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject
-from decomposerl.claims.fields import MAX_INTEGER_BITS, FieldError, read_each
+from decomposerl.claims.claim import Draft, EvidenceKind, Reject
+from decomposerl.claims.fields import MAX_INTEGER_BITS, FieldError, JsonObject, NativeRow, read_each
+from decomposerl.claims.passages import CELL_BAR
 from decomposerl.claims.source import CorpusFiles, NativeFile
 
+Fields = Mapping[str, object]
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _SEPARATOR = "separator:"
 _INT64_DIGITS = 19
@@ -43,7 +42,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Columns(Section):
+class ColumnMap(Section):
     """Table ``[columns]``: which native column holds what."""
 
     claim: Name
@@ -82,43 +81,40 @@ def native_text(value: object) -> str | None:
 class RowReader:
     """The ``read`` function of a generic corpus."""
 
-    columns: Columns
+    columns: ColumnMap
     evidence: EvidenceShape
 
     def __call__(self, files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         """Every row of ``file`` as a draft; a row with a missing field as a reject."""
-        return read_each(files, file, lambda record: self._draft(record, file))
+        return read_each(files, file, self._draft)
 
-    def _draft(self, record: Record, file: NativeFile) -> Draft:
-        columns = self.columns
-        claim = _value(record, columns.claim)
+    def _draft(self, row: NativeRow) -> Draft:
+        columns, fields = self.columns, row.raw
+        claim = _value(fields, columns.claim)
         if not isinstance(claim, str):
             raise FieldError(columns.claim, "missing_field", "is not text")
-        # Without an id column the place in the files is the id, unique over all of them.
-        own = f"{record.file}:{record.row}"
-        document = _optional(record, columns.document)
-        return Draft(
-            file=record.file,
-            row=record.row,
-            native_id=own if columns.id is None else _scalar(record, columns.id),
-            split=file.split,
+        # Without an id column the row's position is the id, unique over all files.
+        position = f"{row.record.file}:{row.record.row}"
+        document = _optional(fields, columns.document)
+        return row.draft(
+            native_id=position if columns.id is None else _scalar(fields, columns.id),
             claim=claim,
-            passages=tuple(self._passages(record)) or ("",),
-            native_label=_scalar(record, columns.label),
+            passages=tuple(self._passages(fields)) or ("",),
+            native_label=_scalar(fields, columns.label),
             documents=(document,) if document else (),
             evidence_kind=self.evidence.kind,
-            subset=_optional(record, columns.subset),
-            num_hops=_number(record, columns.num_hops),
+            subset=_optional(fields, columns.subset),
+            num_hops=_number(fields, columns.num_hops),
         )
 
-    def _passages(self, record: Record) -> Iterator[str]:
+    def _passages(self, fields: Fields) -> Iterator[str]:
         for column in self.columns.evidence:
-            value = _value(record, column)
+            value = _value(fields, column)
             if isinstance(value, str):
                 yield from self._cut(value)
             elif isinstance(value, list):
                 for item in value:
-                    yield from self._cut(_unit(item, column))
+                    yield from self._cut(_table_row(item, column))
             else:
                 raise FieldError(column, "missing_field", "is neither text nor a list")
 
@@ -133,7 +129,7 @@ class RowReader:
         return text.split(how.removeprefix(_SEPARATOR))
 
 
-def _unit(item: object, column: str) -> str:
+def _table_row(item: object, column: str) -> str:
     """One entry of an evidence list: text, or a table row whose cells are joined."""
     if isinstance(item, str):
         return item
@@ -142,42 +138,37 @@ def _unit(item: object, column: str) -> str:
         raise FieldError(
             column, "missing_field", "holds an entry that is neither text nor a row of cells"
         )
-    return " | ".join(native_text(cell) or "" for cell in cells)
+    return CELL_BAR.join(native_text(cell) or "" for cell in cells)
 
 
-def _found(record: Record, column: str) -> object:
-    """The value of a column, a dotted name walking nested objects; None if absent."""
-    if column in record.fields:
-        return record.fields[column]
-    value: object = record.fields
-    for part in column.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
+def _find(fields: Fields, column: str) -> object:
+    """The value of a column, else of the nested object that its dots lead to; None if absent."""
+    return fields[column] if column in fields else JsonObject(fields).find(column)
 
 
-def _value(record: Record, column: str) -> object:
-    value = _found(record, column)
+def _value(fields: Fields, column: str) -> object:
+    value = _find(fields, column)
     if value is None:
         raise FieldError(column, "missing_field", "is absent or null")
     return value
 
 
-def _scalar(record: Record, column: str) -> str:
-    text = native_text(_value(record, column))
+def _scalar(fields: Fields, column: str) -> str:
+    text = native_text(_value(fields, column))
     if text is None:
         raise FieldError(column, "missing_field", "is neither text nor a number")
     return text
 
 
-def _optional(record: Record, column: str | None) -> str | None:
+def _optional(fields: Fields, column: str | None) -> str | None:
     """A column that the TOML file need not name and a row need not fill."""
-    if column is None or _found(record, column) is None:
+    if column is None or _find(fields, column) is None:
         return None
-    return _scalar(record, column) or None
+    return _scalar(fields, column) or None
 
 
-def _number(record: Record, column: str | None) -> int | None:
-    text = _optional(record, column)
+def _number(fields: Fields, column: str | None) -> int | None:
+    text = _optional(fields, column)
     if text is None or column is None:
         return None
     if not text.strip().isdecimal() or len(text) > _INT64_DIGITS:

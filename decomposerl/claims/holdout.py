@@ -1,49 +1,108 @@
-"""Who stands on which side of a hold-out split, decided by documents and a fixed hash.
+"""Which native files train and which test, and how files that do both are split.
 
-Takes the documents behind each row, gives the connected components of rows that share one
-and the side of each component. Nothing depends on the order of rows, so that a source and
-its benchmark come to the same answer on their own.
+``plan_split`` gives every file on disk its role. Three cases:
 
-Left out deliberately: which files are split (``split_plan.py``) and what happens to a row
-on the wrong side (``load.py``).
+- *native*: a labelled evaluation file is on disk; the benchmark uses those files whole and
+  the source everything else;
+- *whole*: there is none, but the source has other training files beside the shared ones; the
+  benchmark takes the shared files whole;
+- *split*: there is nothing but the shared files; both read them, split by document.
+
+``split_by_document`` decides by the documents behind each row and a fixed hash. Nothing depends
+on the order of rows, so that a source and its benchmark compute the same split independently.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from decomposerl.claims.claim import Draft
+from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
+
+Mode = Literal["native", "whole", "split"]
+Files = tuple[NativeFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlan:
+    """Existing files by role.
+
+    ``training`` and ``extra`` are read by the source, ``evaluation``, ``shared`` and
+    ``claim_lists`` by the benchmark; in mode ``split`` the shared files are in ``training`` too.
+    """
+
+    mode: Mode
+    training: Files = ()
+    extra: Files = ()
+    evaluation: Files = ()
+    shared: Files = ()
+    claim_lists: Files = ()
+
+
+def plan_split(
+    source: Source | None, benchmark: Benchmark | None, files: CorpusFiles, *, training_on: bool
+) -> SplitPlan:
+    """Give every file on disk its role; ``training_on`` says whether the source is used."""
+
+    def present(wanted: Files) -> Files:
+        return tuple(file for file in wanted if files.exists(file.path))
+
+    training = present(source.files) if source is not None and training_on else ()
+    extra = present(source.extra) if source is not None and training_on else ()
+    if benchmark is None:
+        return SplitPlan("native", training, extra)
+    evaluation, shared = present(benchmark.files), present(benchmark.shared)
+    lists = present(benchmark.claim_lists)
+    # A path may hold several splits, so an evaluation file is known by path and split.
+    tested = {(file.path, file.split) for file in evaluation}
+    training = tuple(file for file in training if (file.path, file.split) not in tested)
+    if not shared or any(_has_labels(benchmark, files, file) for file in evaluation):
+        return SplitPlan("native", training, extra, evaluation, (), lists)
+    shared_paths = {file.path for file in shared}
+    own = tuple(file for file in training if file.path not in shared_paths)
+    if own or not training:
+        return SplitPlan("whole", own, extra, evaluation, shared, lists)
+    return SplitPlan("split", training, extra, evaluation, shared, lists)
+
+
+def _has_labels(benchmark: Benchmark, files: CorpusFiles, file: NativeFile) -> bool:
+    return any(
+        isinstance(draft, Draft) and draft.native_label is not None
+        for draft in benchmark.read(files, file)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Holdout:
-    """A split: ``roots`` maps a document to the smallest document of its component.
+    """A split by connected components of documents that rows share.
 
-    ``held`` holds the roots of the components on the benchmark's side.
+    ``roots`` maps a document to the smallest document of its component; ``held_out`` has the
+    roots of the components on the benchmark's side.
     """
 
     roots: Mapping[str, str]
-    held: frozenset[str]
+    held_out: frozenset[str]
 
-    def is_held(self, draft: Draft) -> bool:
+    def is_held_out(self, draft: Draft) -> bool:
         """Whether the row belongs to the benchmark."""
         first = documents_of(draft)[0]
-        return self.roots.get(first, first) in self.held
+        return self.roots.get(first, first) in self.held_out
 
 
 def documents_of(draft: Draft) -> tuple[str, ...]:
-    """The row's documents; a row without any stands alone under its own id."""
+    """The row's documents; a row without any is a document of its own."""
     return draft.documents or (f"row:{draft.native_id}",)
 
 
 def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
-    """Map every document to the smallest document it is connected to through rows."""
+    """Map every document to the smallest document it is connected to through rows (union-find)."""
     parent: dict[str, str] = {}
 
     def root(document: str) -> str:
         parent.setdefault(document, document)
         while parent[document] != document:
-            parent[document] = parent[parent[document]]
+            parent[document] = parent[parent[document]]  # path halving
             document = parent[document]
         return document
 
@@ -54,7 +113,7 @@ def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
     return {document: root(document) for document in parent}
 
 
-def place(document: str) -> float:
+def hash_fraction(document: str) -> float:
     """A number in 0..1 that depends on the document's name alone."""
     digest = hashlib.sha256(document.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
@@ -65,13 +124,12 @@ def split_by_document(
 ) -> Holdout:
     """Split the components of ``shared`` rows; ``extra`` rows only join components.
 
-    A component is held out where the hash of its smallest document lies below ``share``
-    (0..1), or always where ``share`` is None because the benchmark takes the shared files
-    whole. A component without a shared row is never held out: the benchmark would gain
-    nothing from it.
+    A component is held out where the hash of its smallest document is below ``share`` (0..1),
+    or always where ``share`` is None because the benchmark takes the shared files whole.
     """
     tested = [documents_of(draft) for draft in shared]
     roots = components((*tested, *(documents_of(draft) for draft in extra)))
+    # Only components with a shared row: the benchmark would gain nothing from the others.
     candidates = {roots[documents[0]] for documents in tested}
-    held = {root for root in candidates if share is None or place(root) < share}
-    return Holdout(roots, frozenset(held))
+    held_out = {root for root in candidates if share is None or hash_fraction(root) < share}
+    return Holdout(roots, frozenset(held_out))

@@ -1,19 +1,14 @@
 """Rows of one big JSON array or object, where one broken element costs only itself.
 
-Takes the bytes of a file, gives ``Record | Reject``. Elements are decoded one by one, so
-nothing is parsed twice on a sound file and a repeated key of an object stays visible as a
-second row. Where an element does not parse, the scanner looks for the next one: at the
-balanced end of the broken element, or at the next place that opens an object with the
-first key that its siblings open with. Such a place cannot stand inside a sound string,
-because a quote there would be escaped.
+Elements are decoded one by one, so that a sound file is parsed once and a repeated key of an
+object stays visible as a second row. Where an element does not parse, the scanner looks for the
+next one: at the balanced end of the broken element, or at the next position that opens an object
+with the first key of its siblings. A sound string cannot hold such a position, because a quote in
+it would be escaped.
 
-Time is linear in the file: looking further than the place where reading goes on is paid
-from ``CREDIT`` steps a file and ``CREDIT_PER_CHAR`` steps a character (a step is about
-5 ns). In a file so broken that it spends them, an element ends where its next sibling opens
-and nobody looks behind that.
-
-Left out deliberately: JSON lines (``records.py``), except that an array file that holds
-JSON lines is handed there.
+Time is linear in the file: looking beyond the position where reading resumes is paid from
+``CREDIT`` steps a file and ``CREDIT_PER_CHAR`` steps a character (a step is about 5 ns). In a file
+so broken that it spends them, an element ends where its next sibling opens.
 """
 
 import json
@@ -32,13 +27,13 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 _KEY_NEXT = re.compile(rf",\s*+{STRING}\s*+:", re.DOTALL)
 _SCAN_STEPS = 40  # of one character that is scanned for brackets
 _WINDOW_CHARS = 4_096
-_CUT_CHARS = 16  # an error so near to the end of a window may be due to that end
+_CUT_CHARS = 16  # an error this near to the end of a window may be due to that end
 
 
 def array_records(path: str, data: bytes, cut: str | None = None) -> Iterator[Record | Reject]:
     """The elements of a JSON array; ``row`` counts elements from 1.
 
-    ``cut`` says what ended the stream early, if anything did. A file that opens with a
+    ``cut`` gives the reason why the stream ended early, if it did. A file that opens with a
     brace is read as JSON lines, because some corpora are published both ways.
     """
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
@@ -49,7 +44,7 @@ def array_records(path: str, data: bytes, cut: str | None = None) -> Iterator[Re
 def object_records(path: str, data: bytes, cut: str | None = None) -> Iterator[Record | Reject]:
     """The values of a JSON object; each record gains ``_key``, its key in the object.
 
-    A value that is a plain string stands in ``_value``.
+    A value that is a plain string becomes ``_value``.
     """
     return _whole(path, data, cut, keyed=True)
 
@@ -63,8 +58,8 @@ def _whole(path: str, data: bytes, cut: str | None, *, keyed: bool) -> Iterator[
     last: Record | Reject | None = None
     for last in scanner.elements():
         yield last
-    told = isinstance(last, Reject) and last.reason in {"truncated_file", "unreadable_file"}
-    if cut is not None and not told:
+    reported = isinstance(last, Reject) and last.reason in {"truncated_file", "unreadable_file"}
+    if cut is not None and not reported:
         yield Reject(path, last.row + 1 if last else 1, "", "truncated_file", cut)
 
 
@@ -88,21 +83,21 @@ class _Scanner:
             what = "an object" if self._keyed else "an array"
             yield Reject(self._path, 0, "", "unreadable_file", f"not {what} of JSON")
             return
-        found: int | None = position + 1
-        while found is not None:
-            position = self._skip(found)
+        following: int | None = position + 1
+        while following is not None:
+            position = self._skip(following)
             if position >= len(self._text):
                 yield Reject(self._path, row + 1, "", "truncated_file", "the end is missing")
                 return
             if self._text[position] == self._close:
                 if self._skip(position + 1) == len(self._text):
                     return
-                found = self._sibling(position)
-                if found is None:
+                following = self._sibling(position)
+                if following is None:
                     yield self._malformed(row + 1, position, "text after the end")
                 continue
             row += 1
-            outcome, found = self._element(row, position)
+            outcome, following = self._element(row, position)
             yield outcome
 
     def _element(self, row: int, position: int) -> tuple[Record | Reject, int | None]:
@@ -123,17 +118,17 @@ class _Scanner:
         key: object = None
         limit = self._siblings.opening(position)[0] if self._spent else len(self._text)
         if self._keyed:
-            found = self._value(position, limit)
-            key, position = found if found is not None else (None, position)
+            parsed = self._value(position, limit)
+            key, position = parsed if parsed is not None else (None, position)
             position = self._skip(position)
             if not isinstance(key, str) or not self._text.startswith(":", position):
                 return None
             position = self._skip(position + 1)
-        found = self._value(position, limit)
-        return None if found is None else (key if isinstance(key, str) else None, *found)
+        parsed = self._value(position, limit)
+        return None if parsed is None else (key if isinstance(key, str) else None, *parsed)
 
     def _value(self, position: int, limit: int) -> tuple[object, int] | None:
-        """The JSON value at ``position`` and its end, from windows that grow as it needs."""
+        """The JSON value at ``position`` and its end, decoded from windows of growing size."""
         size = _WINDOW_CHARS
         while True:
             window = self._text[position : min(position + size, limit)]
@@ -181,26 +176,26 @@ class _Scanner:
         return Record(self._path, row, fields)
 
     def _closed(self) -> bool:
-        """Whether the text ends as a whole file does: an object, then the bracket."""
+        """Whether the text ends like a complete file: an object, then the bracket."""
         rest = self._text.rstrip()
         return rest.endswith(self._close) and rest[:-1].rstrip().endswith("}")
 
     def _resume(self, start: int) -> tuple[int | None, bool]:
-        """Where the element after a broken one begins, or the closing bracket.
+        """Position of the element after a broken one, or of the closing bracket.
 
-        None where nothing follows; the second value tells whether the text ends in a string.
+        None where nothing follows; the second value: whether the text ends in a string.
         """
-        found = balanced_end(self._siblings, start, self._close, brief=self._spent)
-        if found.end is None:
-            chosen = found.sibling or self._sibling(start)
+        search = balanced_end(self._siblings, start, self._close, brief=self._spent)
+        if search.end is None:
+            chosen = search.sibling or self._sibling(start)
         else:
-            chosen = self._chosen(start, found.sibling, found.end)
+            chosen = self._chosen(start, search.sibling, search.end)
         if chosen is not None:
-            self._siblings.spent += _SCAN_STEPS * max(0, found.reach - chosen)
-        return chosen, found.open_string
+            self._siblings.spent += _SCAN_STEPS * max(0, search.reach - chosen)
+        return chosen, search.open_string
 
     def _chosen(self, start: int, sibling: int | None, end: int) -> int:
-        """The element's balanced end, or a sibling: one before that end may lie in the element."""
+        """The element's balanced end, or a sibling; one before that end may be part of it."""
         following = end + 1 if self._text[end] == "," else end
         if self._sound_next(end):
             return following

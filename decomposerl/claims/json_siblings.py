@@ -1,11 +1,8 @@
-"""Where the elements of a damaged JSON array or object open and end.
+"""Finds where the elements of a damaged JSON array or object open and end.
 
-Takes a decoded text, gives the next place that opens like its siblings (a comma, then an
-object whose first key a sound element had) and the balanced end of a broken element. Both
-look no further than they must, and ``spent`` counts the steps (about 5 ns each) that were
-taken beyond the place where reading goes on, so that a caller can bound them.
-
-Left out deliberately: decoding, and the choice between the two (``json_elements.py``).
+Two searches over a decoded text: the next position that opens like a sibling (a comma, then an
+object whose first key a sound element had), and the balanced end of a broken element.
+``json_elements.py`` chooses between the two.
 """
 
 import json
@@ -25,53 +22,57 @@ _KEY_STEPS = 100
 
 
 class Siblings:
-    """The openings of one text; the last answers are kept, as questions move forward."""
+    """The openings of one text.
+
+    ``spent`` counts the steps (about 5 ns each) taken beyond the position where reading resumes,
+    so that the caller can bound them. The last results are cached, as searches move forward.
+    """
 
     def __init__(self, text: str, *, keyed: bool) -> None:
         self.text, self.spent = text, 0
         self._pattern = _KEYED_SIBLING if keyed else _SIBLING
         self._keys: set[str] = set()
-        self._written: set[str] = set()  # the same as JSON strings
+        self._written: set[str] = set()  # the same keys as JSON strings
         self._own: tuple[int, int, str | None] = (0, -1, None)
         self._next: tuple[int, int, int, str] = (0, -1, 0, "")
 
     def remember(self, key: str) -> None:
-        """A sound element opens with ``key``, which JSON may write in two ways."""
+        """Record the first key of a sound element, which JSON may write in two ways."""
         if key not in self._keys:
             self._keys.add(key)
             self._written |= {json.dumps(key, ensure_ascii=flag) for flag in (False, True)}
 
     def own_key(self, start: int) -> str | None:
-        """The first key that opens an object from ``start`` on, as it is written."""
+        """The first key of the next object from ``start`` on, as written."""
         since, opens, key = self._own
         if not since <= start <= opens:
-            found = _FIRST_KEY.search(self.text, start)
-            opens, key = (found.start(), found[1]) if found else (len(self.text), None)
+            match = _FIRST_KEY.search(self.text, start)
+            opens, key = (match.start(), match[1]) if match else (len(self.text), None)
             self._own = (start, opens, key)
             self.spent += opens - start
         return key
 
     def opening(self, start: int) -> tuple[int, str]:
         """The next opening behind a comma, at any key; the end of the text if there is none."""
-        since, comma, place, key = self._next
+        since, comma, position, key = self._next
         if not since <= start <= comma:
-            found = self._pattern.search(self.text, start)
+            match = self._pattern.search(self.text, start)
             size = len(self.text)
-            comma, place, key = (
-                (found.start(), found.end(), found[1]) if found else (size, size, "")
+            comma, position, key = (
+                (match.start(), match.end(), match[1]) if match else (size, size, "")
             )
-            self._next = (start, comma, place, key)
+            self._next = (start, comma, position, key)
             self.spent += comma - start
-        return place, key
+        return position, key
 
     def known(self, start: int, own: str | None = None) -> int | None:
         """The next opening with a remembered key or with ``own``; None if there is none."""
-        place, key = self.opening(start)
-        while place < len(self.text):
+        position, key = self.opening(start)
+        while position < len(self.text):
             if self.is_known(key, own):
-                return place
+                return position
             self.spent += _KEY_STEPS
-            place, key = self.opening(place)
+            position, key = self.opening(position)
         return None
 
     def is_known(self, key: str, own: str | None) -> bool:
@@ -84,8 +85,8 @@ class End:
     """How a broken element ends.
 
     ``end`` is the comma or bracket that ends it by bracket count; None where the text ends
-    first or brackets cannot be separated from text (``open_string``). ``sibling`` is the first
-    sibling before ``reach``, which is how far was read.
+    first or brackets cannot be separated from text (``open_string``). ``reach`` is how far the
+    search read, ``sibling`` the first sibling before that position.
     """
 
     reach: int
@@ -97,31 +98,33 @@ class End:
 def balanced_end(siblings: Siblings, start: int, close: str, *, brief: bool) -> End:
     """Read on from a broken element at ``start`` inside the bracket that ``close`` closes.
 
-    A sibling inside a string means that a quote is missing or too many. The search stops
-    200,000 characters behind a sibling (``brief``: at it) and at 100,000 nested runs.
+    The search stops 200,000 characters behind a sibling (``brief``: at it) and at 100,000
+    nested runs.
     """
-    text, nesting, found = siblings.text, _Nesting(), End(start)
+    text, nesting, result = siblings.text, _Nesting(), End(start)
     own = siblings.own_key(start)
-    place, key = siblings.opening(start)
+    position, key = siblings.opening(start)
     limit = len(text)
     for token in _TOKEN.finditer(text, start):
         begin, end = token.span()
-        while found.sibling is None and place < end:
+        while result.sibling is None and position < end:
             if siblings.is_known(key, own):
-                found.sibling, limit = place, place + (0 if brief else _SEARCH_CHARS)
-            place, key = siblings.opening(place)
+                result.sibling = position
+                limit = position + (0 if brief else _SEARCH_CHARS)
+            position, key = siblings.opening(position)
         mark = text[begin]
         if mark == '"':
-            within = found.sibling is not None and begin < found.sibling < end
+            # A sibling inside a string means that a quote is missing or too many.
+            within = result.sibling is not None and begin < result.sibling < end
             if end == begin + 1 or within:
-                return replace(found, reach=end, open_string=True)
+                return replace(result, reach=end, open_string=True)
             continue
         if begin >= limit or nesting.depth > _MAX_NESTING:
-            return replace(found, reach=end)
+            return replace(result, reach=end)
         surplus = nesting.take(mark, end - begin) if mark != "," else 1
         if surplus and mark in {",", close} and not nesting.depth:
-            return replace(found, reach=end, end=end - surplus)
-    return replace(found, reach=len(text))
+            return replace(result, reach=end, end=end - surplus)
+    return replace(result, reach=len(text))
 
 
 class _Nesting:
@@ -135,11 +138,11 @@ class _Nesting:
         return len(self._runs)
 
     def take(self, mark: str, count: int) -> int:
-        """Open or close ``count`` brackets; how many of them closed nothing."""
+        """Open or close ``count`` brackets; returns how many of them closed nothing."""
         closer = _CLOSER.get(mark)
         same = bool(self._runs) and self._runs[-1][0] == (closer or mark)
-        held = self._runs.pop()[1] if same else 0
-        left = held + count if closer else held - count
+        opened = self._runs.pop()[1] if same else 0
+        left = opened + count if closer else opened - count
         if left > 0:
             self._runs.append((closer or mark, left))
         return max(0, -left)

@@ -1,36 +1,30 @@
 """A corpus or a benchmark as a frame of claims, with every row accounted for.
 
 Takes a ``Source`` or ``Benchmark``, the other one where they share files, the files on disk
-and ``LoadSettings``; gives ``Loaded``. Paper, "Source Aggregation" and "Evaluation
-Benchmarks".
+and ``LoadSettings`` (paper, "Source Aggregation" and "Evaluation Benchmarks").
 
 Law: ``rows_read == claims.height + drops.height + rejects with row > 0``, and every row that a
-reader took from a claim file is among them or left out on purpose (``fields.CountedFiles``).
-
-Left out deliberately: formats (``records.py``), the checks of one row (``checks.py``), the
-file roles (``split_plan.py``), the split (``holdout.py``), frames (``ledger.py``).
+reader took from a claim file is among them or left out on purpose (``CountedFiles``).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 from pydantic import Field
 
-from decomposerl.claims.checks import Candidate, examine
-from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.claim_collector import Drop, Ledger
-from decomposerl.claims.fields import CountedFiles
-from decomposerl.claims.holdout import Holdout, split_by_document
-from decomposerl.claims.labels import LabelRule, apply_rule
-from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
-from decomposerl.claims.split_plan import SplitPlan, plan_split
+from decomposerl.claims.checks import Candidate, check_draft
+from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
+from decomposerl.claims.claim_collector import ClaimCollector, Drop
+from decomposerl.claims.counted_files import CountedFiles
+from decomposerl.claims.holdout import Holdout, SplitPlan, plan_split, split_by_document
+from decomposerl.claims.source import Benchmark, Corpus, CorpusFiles, NativeFile, Source
 from decomposerl.errors import ConservationError
 from decomposerl.settings import Settings
 
 Rows = Iterable[Draft | Reject]
 Batch = tuple[NativeFile, Rows]
-Corpus = Source | Benchmark
 
 
 class LoadSettings(Settings):
@@ -54,14 +48,13 @@ class LoadSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """What reading a corpus gave.
+class LoadedClaims:
+    """The rows of one corpus.
 
     ``claims`` has the columns of ``CLAIMS`` (``BENCHMARK_CLAIMS`` for a benchmark),
     ``drops`` of ``DROPS``, ``rejects`` of ``REJECTS``; ``files`` are the native files read.
     ``status`` is not_available (no file), off_by_terms, truncated (a file ended in the
-    middle: the rows before the cut are here, the number of lost ones is unknown), empty (a
-    claim file holds no row at all), else ok.
+    middle: the number of lost rows is unknown), empty (a claim file holds no row), else ok.
     """
 
     claims: pl.DataFrame
@@ -74,7 +67,7 @@ class Loaded:
 
 def load_source(
     source: Source, benchmark: Benchmark | None, files: CorpusFiles, settings: LoadSettings
-) -> Loaded:
+) -> LoadedClaims:
     """Read a training corpus; ``benchmark`` is the test set drawn from it, if there is one.
 
     Raises:
@@ -82,11 +75,11 @@ def load_source(
             could not be read at all.
         ConservationError: the adapter lost a row.
     """
-    ledger = Ledger(source.name, f"claims/{source.name}", settings.label_rule)
+    collector = ClaimCollector(source.name, f"claims/{source.name}", settings.label_rule)
     if not _training_on(source, settings):
-        return _loaded(ledger, (), "off_by_terms", settings)
+        return _loaded(collector, (), "off_by_terms", settings)
     plan = plan_split(source, benchmark, files, training_on=True)
-    rows = _Rows(files)
+    rows = _NativeRows(files)
     holdout = _holdout(plan, source, benchmark, rows, settings)
     split = {*plan.extra, *(plan.training if plan.mode == "split" else ())}
 
@@ -96,17 +89,16 @@ def load_source(
             return Drop("label_rule", "no_verdict" if never else "middle_class")
         if not row.passages:
             return Drop("evidence", "evidence_unavailable")
-        held = holdout is not None and file in split and holdout.is_held(row.draft)
-        return Drop("holdout", "held_out_document") if held else None
+        held_out = holdout is not None and file in split and holdout.is_held_out(row.draft)
+        return Drop("holdout", "held_out_document") if held_out else None
 
     batches = [(file, rows.of(source, file)) for file in (*plan.training, *plan.extra)]
-    status = _record_all(ledger, source, batches, drop, settings, label_needed=True)
-    return _loaded(ledger, batches, status, settings)
+    return _collected(collector, source, batches, drop, settings)
 
 
 def load_benchmark(
     benchmark: Benchmark, source: Source | None, files: CorpusFiles, settings: LoadSettings
-) -> Loaded:
+) -> LoadedClaims:
     """Read a test set; ``source`` is the training corpus it shares files with, if any.
 
     Rows of the middle class, of no verdict and without a label have a null ``label``, rows without
@@ -115,10 +107,10 @@ def load_benchmark(
     Raises:
         TooManyRejects, ConservationError: as for ``load_source``.
     """
-    ledger = Ledger(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
+    collector = ClaimCollector(benchmark.name, f"benchmark/{benchmark.name}", settings.label_rule)
     on = source is not None and _training_on(source, settings)
     plan = plan_split(source, benchmark, files, training_on=on)
-    rows = _Rows(files)
+    rows = _NativeRows(files)
     holdout = (
         _holdout(plan, source, benchmark, rows, settings)
         if source is not None and plan.mode == "split"
@@ -126,21 +118,20 @@ def load_benchmark(
     )
 
     def drop(file: NativeFile, row: Candidate) -> Drop | None:
-        trained = holdout is not None and file in plan.shared and not holdout.is_held(row.draft)
+        trained = holdout is not None and file in plan.shared and not holdout.is_held_out(row.draft)
         return Drop("holdout", "training_document") if trained else None
 
     wanted = (*plan.evaluation, *plan.shared, *plan.claim_lists)
     batches = [(file, rows.of(benchmark, file)) for file in wanted]
-    status = _record_all(ledger, benchmark, batches, drop, settings, label_needed=False)
-    return _loaded(ledger, batches, status, settings)
+    return _collected(collector, benchmark, batches, drop, settings)
 
 
 def _training_on(source: Source, settings: LoadSettings) -> bool:
     return source.training_off is None or settings.allow_training_off
 
 
-class _Rows:
-    """Rows of native files; those that a split looks at first are read once and kept."""
+class _NativeRows:
+    """Rows of native files; files that a split reads first are kept, so that none is read twice."""
 
     def __init__(self, files: CorpusFiles) -> None:
         self._files = files
@@ -175,15 +166,13 @@ def _holdout(
     plan: SplitPlan,
     source: Source,
     benchmark: Benchmark | None,
-    rows: _Rows,
+    rows: _NativeRows,
     settings: LoadSettings,
 ) -> Holdout | None:
-    """The split that source and benchmark agree on; None where no file is divided.
-
-    Both readers see the shared files, so that a document named by either one counts.
-    """
+    """The split that source and benchmark agree on; None where no file is divided."""
     if benchmark is None or not plan.shared:
         return None
+    # Both readers read the shared files, so that a document named by either one counts.
     shared = [*rows.drafts(benchmark, plan.shared)]
     if plan.mode == "split":
         shared += rows.drafts(source, plan.training)
@@ -191,44 +180,41 @@ def _holdout(
     return split_by_document(shared, rows.drafts(source, plan.extra), share)
 
 
-def _record_all(  # noqa: PLR0913 - the parts of one job
-    ledger: Ledger,
+def _collected(
+    collector: ClaimCollector,
     corpus: Corpus,
     batches: Sequence[Batch],
     drop: Callable[[NativeFile, Candidate], Drop | None],
     settings: LoadSettings,
-    *,
-    label_needed: bool,
-) -> str:
-    """Enter every row of the files; the status that they give the corpus."""
+) -> LoadedClaims:
+    """Check every row of the files; ``drop`` gives the reason against a sound row, if any."""
+    check = partial(
+        check_draft,
+        labels=corpus.labels,
+        label_needed=isinstance(corpus, Source),
+        max_evidence_bytes=settings.max_evidence_bytes,
+    )
     status = "ok" if batches else "not_available"
     for file, rows in batches:
-        ledger.open_file(file.path)
-        number = 0
-        for number, row in enumerate(rows, start=1):  # noqa: B007 - counted, used below
-            outcome = (
-                row
-                if isinstance(row, Reject)
-                else examine(
-                    row,
-                    corpus.labels,
-                    label_needed=label_needed,
-                    max_evidence_bytes=settings.max_evidence_bytes,
-                )
-            )
+        collector.open_file(file.path)
+        empty = True
+        for row in rows:
+            empty = False
+            outcome = row if isinstance(row, Reject) else check(row)
             if isinstance(outcome, Reject):
-                ledger.reject(outcome)
+                collector.reject(outcome)
             else:
-                ledger.record(outcome, drop(file, outcome))
-        status = status if number else "empty"
-    return "truncated" if ledger.truncated else status
+                collector.record(outcome, drop(file, outcome))
+        status = "empty" if empty else status
+    status = "truncated" if collector.truncated else status
+    return _loaded(collector, batches, status, settings)
 
 
 def _loaded(
-    ledger: Ledger, batches: Iterable[Batch], status: str, settings: LoadSettings
-) -> Loaded:
-    ledger.check_rejects(settings.max_reject_share)
+    collector: ClaimCollector, batches: Iterable[Batch], status: str, settings: LoadSettings
+) -> LoadedClaims:
+    collector.check_rejects(settings.max_reject_share)
     names = tuple(dict.fromkeys(file.path for file, _ in batches))
-    benchmark = ledger.stage.startswith("benchmark/")
-    claims, drops, rejects = ledger.frames(nullable=benchmark)
-    return Loaded(claims, drops, rejects, ledger.rows_read, status, names)
+    benchmark = collector.stage.startswith("benchmark/")
+    claims, drops, rejects = collector.frames(nullable=benchmark)
+    return LoadedClaims(claims, drops, rejects, collector.rows_read, status, names)

@@ -1,21 +1,21 @@
 """Native evidence text to passages: sentences, table rows, wiki marks, treebank brackets.
 
-Takes strings and lists as they stand in native files, gives plain strings. A passage is
-the unit that the funnel counts (paper, "Rule-Based Filtering": evidence passages).
-
-Left out deliberately: any knowledge of one corpus, and sentence splitting by a model;
-text that arrives unsplit is cut at white space after a full stop, ``!`` or ``?``.
+A passage is the unit that the funnel counts (paper, "Rule-Based Filtering": evidence passages).
+Nothing here knows a corpus. No model splits sentences: text that arrives unsplit is cut at white
+space after a full stop, ``!`` or ``?``.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from decomposerl.claims.source import Pages
 
 CELL_BAR = " | "
 
-# A run of spaces is tried at its start alone, so that a long one takes linear time.
+# Matching starts only at the beginning of a run of spaces: a long run takes linear time.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s++|(?<!\s)[^\S\n]*+\n\s*+")
 # The page name of a link holds no bracket; the anchor may (phonetic spelling in "[...]").
-# The last form is a link that its line does not close: it stays, and is not tried again.
+# The last form is a link that its line does not close: kept as it is, never scanned twice.
 _LINK = re.compile(r"\[\[([^\[\]|]*+)\|(.*?)\]\]|\[\[([^\[\]|]++)\]\]|(\[\[[^\[\]|]*+\|.*+)")
 _TREEBANK = {
     "-LRB-": "(",
@@ -29,7 +29,7 @@ _TREEBANK = {
 _TREEBANK_MARK = re.compile("|".join(_TREEBANK))
 
 
-def sentences(text: str) -> tuple[str, ...]:
+def sentence_passages(text: str) -> tuple[str, ...]:
     """The non-blank sentences of ``text``, cut after ``.``, ``!``, ``?`` and at line breaks."""
     parts = (part.strip() for part in _SENTENCE_END.split(text))
     return tuple(part for part in parts if part)
@@ -38,7 +38,7 @@ def sentences(text: str) -> tuple[str, ...]:
 def table_passages(
     caption: str | None, header: Sequence[object], rows: Sequence[Sequence[object]]
 ) -> tuple[str, ...]:
-    """One passage for the caption, one for the header, one a row; cells joined by bars.
+    """One passage each for the caption, the header and every row; cells joined by bars.
 
     A null cell is blank. A blank caption and a header without cells give no passage. A
     table without any text gives no passage at all.
@@ -67,6 +67,22 @@ def without_treebank(text: str) -> str:
 def page_title(name: str) -> str:
     """A wiki page name as a reader writes it: brackets decoded, underscores as spaces."""
     return without_treebank(name).replace("_", " ").strip()
+
+
+def page_passages(pages: Pages | None, titles: Iterable[str]) -> tuple[str, ...]:
+    """The text of each page, or nothing: a claim may not follow from half of its pages."""
+    if pages is None:
+        return ()
+    texts = [
+        " ".join(part.strip() for part in pages.sentences(title) or () if part.strip())
+        for title in titles
+    ]
+    return tuple(texts) if all(texts) else ()
+
+
+def page_titles(names: Iterable[str]) -> tuple[str, ...]:
+    """The distinct titles of wiki pages, in order."""
+    return tuple(dict.fromkeys(map(page_title, names)))
 
 
 def _cells(row: Sequence[object]) -> str:

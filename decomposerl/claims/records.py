@@ -1,11 +1,8 @@
-"""Native bytes to records: what a file of each format holds, row by row.
+"""Native bytes to records: the rows of JSON lines, and what all formats share.
 
-Takes lines or bytes, gives ``Record | Reject`` in file order. A row that cannot be parsed
-is quarantined alone; every row beside it survives.
-
-Left out deliberately: opening and decompressing (``resources/corpora/folder.py``), the scanner of
-JSON arrays and objects (``json_elements.py``), delimited text (``delimited.py``), and any
-judgement on what a row says (``checks.py``).
+Readers take lines or bytes and give ``Record | Reject`` in file order. A row that cannot be
+parsed is quarantined alone; every row beside it survives. Other formats: ``json_elements`` and
+``delimited``; files are opened in ``resources/corpora/folder.py``.
 """
 
 import json
@@ -17,15 +14,15 @@ from decomposerl.claims.claim import Record, Reject
 
 EXCERPT_CHARS = 120
 MAX_LINE_BYTES = 64_000_000
-"""A longer physical line is one reject; who reads the file need not keep the rest of it."""
+"""A longer physical line is one reject; a reader may discard the rest of the line."""
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Stands last in a stream of lines that ended in the middle.
+    """The last item of a stream of lines that ended in the middle.
 
-    ``rest`` holds the bytes after the last whole line; ``detail`` says what ended it.
+    ``rest`` holds the bytes after the last whole line; ``detail`` gives the cause.
     """
 
     rest: bytes
@@ -52,12 +49,12 @@ def broken_field(fields: Mapping[str, object]) -> str | None:
 
 
 def may_hold_surrogates(text: str) -> bool:
-    """Whether parsing this JSON text can give lone surrogates, judged cheaply."""
+    """Whether parsing this JSON text may give lone surrogates (a cheap test)."""
     return _ESCAPED_SURROGATE.search(text) is not None
 
 
 def jsonl_records(path: str, lines: Iterable[Line]) -> Iterator[Record | Reject]:
-    """One JSON object a line; blank lines are no rows but count as line numbers."""
+    """One JSON object a line; blank lines are no rows, but count in line numbers."""
     for row, line in enumerate(lines, start=1):
         if isinstance(line, Cut):
             yield from _cut_line(path, row, line)

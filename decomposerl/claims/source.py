@@ -1,19 +1,15 @@
-"""The types of a corpus: where its files lie, how they are read, on what terms.
+"""The types of a corpus: where its files are, how they are read, on what terms.
 
-A *source* feeds the training pool; a *benchmark* is a test set. Both read native files
-through ``CorpusFiles``. An adapter is one ``Source`` (or ``Benchmark``) constant and one
-``read`` function from records to drafts.
-
-Left out deliberately: ids, label rules, limits, hold-out and counting; ``load.py`` does
-them once for all.
+A *source* feeds the training pool; a *benchmark* is a test set. An adapter is one ``Source``
+(or ``Benchmark``) constant with a ``read`` function from native files to drafts; ids, label
+rules, limits, hold-out and counting are applied to all corpora by ``load.py``.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from typing import Literal, Protocol
 
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
 
 FileFormat = Literal["jsonl", "json_array", "json_object", "csv", "tsv", "parquet"]
 """``json_object``: one object whose values are the rows; each record gains ``_key``."""
@@ -34,19 +30,19 @@ class NativeFile:
 
 
 class DamagedPage(Exception):  # noqa: N818 - it describes one row's evidence
-    """A page is there and cannot be read; it never leaves the reading loop of ``fields.py``."""
+    """A page exists but cannot be read; it never leaves the reading loop of ``fields.py``."""
 
 
 class Pages(Protocol):
     """A Wikipedia database as published with a corpus.
 
-    Both methods raise ``DamagedPage`` where the page is there and cannot be read.
+    Both methods raise ``DamagedPage`` where the page exists but cannot be read.
     """
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
         """The sentences of one page in order (index = native sentence id); None if absent.
 
-        An empty string keeps the place of an empty native line.
+        An empty native line gives an empty string, so that indices stay valid.
         """
         ...
 
@@ -56,21 +52,21 @@ class Pages(Protocol):
 
 
 class CorpusFiles(Protocol):
-    """What an adapter may ask of the disk."""
+    """The files of the corpora folder, as adapters read them."""
 
     def exists(self, path: str) -> bool:
-        """Whether the file (or its ``.gz``) is there."""
+        """Whether the file (or its ``.gz``) exists."""
         ...
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
         """Rows in file order; a row that cannot be parsed comes as a ``Reject``.
 
-        A file that is not there yields nothing.
+        A file that does not exist yields nothing.
         """
         ...
 
     def pages(self, path: str) -> Pages | None:
-        """The SQLite page database at ``path``; None if it is not there."""
+        """The SQLite page database at ``path``; None if it does not exist."""
         ...
 
 
@@ -79,7 +75,7 @@ Reader = Callable[[CorpusFiles, NativeFile], Iterator[Draft | Reject]]
 
 @dataclass(frozen=True, slots=True)
 class HubLocation:
-    """Where a corpus lives on the Hugging Face hub.
+    """Where a corpus is stored on the Hugging Face hub.
 
     ``files`` maps a file of the repository, or a pattern that one file of it matches, to
     its path below the corpora folder. The revision is pinned by the lock file that the
@@ -91,8 +87,24 @@ class HubLocation:
     gated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corpus:
+    """What sources and benchmarks share. ``hub`` is None where the user places the files."""
+
+    name: str
+    title: str
+    domain: str
+    homepage: str
+    license: str
+    terms: str
+    labels: LabelMap
+    files: tuple[NativeFile, ...]
+    read: Reader
+    hub: HubLocation | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(Corpus):
     """One training corpus.
 
     ``files`` are the training files in preference of reading; ``extra`` files are read
@@ -102,44 +114,45 @@ class Source:
     opts in.
     """
 
-    name: str
-    title: str
-    domain: str
-    homepage: str
-    license: str
-    terms: str
-    labels: LabelMap
-    files: tuple[NativeFile, ...]
-    read: Reader
     extra: tuple[NativeFile, ...] = ()
     paper_raw: int | None = None
-    hub: HubLocation | None = None
     training_off: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Benchmark:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark(Corpus):
     """One test set (paper, appendix "Evaluation Benchmarks").
 
     ``files`` are native evaluation files, each used whole where it is on disk.
-    ``shared`` are files that also stand among ``source``'s training files: used only where
-    no file of ``files`` with labels is on disk, and then split by document
-    (``holdout_share``) unless the source has other training files of its own.
+    ``shared`` are files that are also training files of ``source``: used only where no file
+    of ``files`` with labels is on disk, and then split by document (``holdout_share``)
+    unless the source has other training files.
     ``claim_lists`` are files that give claims for decontamination without usable evidence.
     """
 
-    name: str
-    title: str
-    domain: str
     in_domain: bool
-    homepage: str
-    license: str
-    terms: str
-    labels: LabelMap
-    files: tuple[NativeFile, ...]
-    read: Reader
     shared: tuple[NativeFile, ...] = ()
     claim_lists: tuple[NativeFile, ...] = ()
     source: str | None = None
-    hub: HubLocation | None = None
-    notes: Sequence[str] = field(default=())
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def from_source(
+        cls,
+        source: Source,
+        *files: NativeFile,
+        in_domain: bool = True,
+        shared: tuple[NativeFile, ...] = (),
+        claim_lists: tuple[NativeFile, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> "Benchmark":
+        """The test set of a training corpus: ``files`` read by the source's own reader."""
+        common = {one.name: getattr(source, one.name) for one in fields(Corpus)}
+        return cls(
+            **{**common, "files": files},
+            in_domain=in_domain,
+            shared=shared,
+            claim_lists=claim_lists,
+            source=source.name,
+            notes=notes,
+        )

@@ -1,11 +1,8 @@
-"""The bundled sample on disk: generated once, found again ever after.
+"""The bundled sample on disk: generated once, then reused.
 
-Takes a folder, gives the corpora root below it, named by a fingerprint of the generator:
-a changed generator writes a new root and never touches the old one. The root appears by
-one rename, so that a reader sees all of it or nothing, and two writers do no harm.
-
-Left out deliberately: the ledger of what was planted. It never reaches a disk, because an
-engine that could read it would grade its own exam.
+The corpora root is named by a fingerprint of the generator: a changed generator writes a new root
+and never touches the old one. The root appears by one rename, so that readers see all or nothing
+and two writers do no harm.
 """
 
 import hashlib
@@ -45,6 +42,7 @@ def fingerprint() -> str:
 
 
 def _write(folder: Path) -> None:
+    # The record of planted claims stays in memory: an engine that could read it would cheat.
     for name, content in generator.generate().files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,5 +53,5 @@ def _publish(staging: Path, target: Path) -> None:
     try:
         staging.rename(target)
     except OSError:
-        if not target.is_dir():  # not a race that another writer won
+        if not target.is_dir():  # another writer did not win the race
             raise

@@ -1,12 +1,9 @@
-"""The corpora folder: opens native files, plain or gzipped, and hands out their rows.
+"""The corpora folder: opens native files, plain or gzipped, and reads their rows.
 
 ``FolderCorpora`` is the ``CorpusFiles`` of the readers in ``decomposerl/claims``. JSON lines
 and delimited text stream, line by line of at most ``MAX_LINE_BYTES``; a JSON array or object
 of at most ``MAX_WHOLE_BYTES`` (unpacked) is held in memory while its elements are read;
 Parquet is read batch by batch.
-
-Left out deliberately: parsing (``decomposerl/claims/records.py`` and its neighbours), and
-fetching (``hub.py``): this module opens what is on disk and nothing else.
 """
 
 import io
@@ -25,17 +22,17 @@ from resources.corpora.pages import SqlitePages
 from resources.store.paths import regular_file
 
 MAX_WHOLE_BYTES = 1_000_000_000
-"""Of a JSON array or object, and of a packed Parquet file; reading takes up to five times it."""
+"""Limit of a JSON array or object, and of a packed Parquet file; reading takes up to five times."""
 _CHUNK_BYTES = 1 << 18
 _UNPACKED_BYTES = 1 << 22
-_MAX_LOST_ROWS = 1_000_000  # of one row group; an index that promises more is itself damaged
+_MAX_LOST_ROWS = 1_000_000  # of one row group; an index that promises more is damaged
 _BATCH_ROWS = 2048
 _GZIP = 31  # zlib's window setting that expects a gzip header
 
 
 @dataclass(frozen=True, slots=True)
 class FolderCorpora:
-    """Native files below ``root``; for every path a ``.gz`` beside it is as good."""
+    """Native files below ``root``; a ``.gz`` beside a path is read in its place."""
 
     root: Path
 
@@ -48,10 +45,9 @@ class FolderCorpora:
 
         A file that the system cannot read gives one ``unreadable_file`` reject, row 0.
         """
-        found = self._find(file.path)
-        if found is None:
-            return
-        yield from records_of(found, file)
+        path = self._find(file.path)
+        if path is not None:
+            yield from records_of(path, file)
 
     def pages(self, path: str) -> SqlitePages | None:
         """The page database at ``path``; None where it is absent.
@@ -59,20 +55,19 @@ class FolderCorpora:
         Raises:
             SourceFileError: the file is no SQLite database of a known layout.
         """
-        found = self.root / path
-        return SqlitePages(found) if _is_there(found) else None
+        database = self.root / path
+        return SqlitePages(database) if _exists(database) else None
 
     def _find(self, path: str) -> Path | None:
         plain = self.root / path
         zipped = plain.with_name(plain.name + ".gz")
-        there = [found for found in (plain, zipped) if _is_there(found)]
-        return next((found for found in there if _is_there(found, Path.is_file)), None) or (
-            there[0] if there else None
-        )
+        existing = [path for path in (plain, zipped) if _exists(path)]
+        regular = (path for path in existing if _exists(path, Path.is_file))
+        return next(regular, None) or next(iter(existing), None)
 
 
-def _is_there(path: Path, test: Callable[[Path], object] = Path.lstat) -> bool:
-    """Whether something lies at the path, a link to nothing too: reading it says what is wrong."""
+def _exists(path: Path, test: Callable[[Path], object] = Path.lstat) -> bool:
+    """Whether the path exists, even as a dangling link: reading it reports what is wrong."""
     try:
         return bool(test(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -81,25 +76,25 @@ def _is_there(path: Path, test: Callable[[Path], object] = Path.lstat) -> bool:
         return True
 
 
-def records_of(found: Path, file: NativeFile) -> Iterator[Record | Reject]:
-    """Rows of the file that lies at ``found``, as ``FolderCorpora.records`` gives them."""
+def records_of(path: Path, file: NativeFile) -> Iterator[Record | Reject]:
+    """Rows of the file at ``path``, as ``FolderCorpora.records`` gives them."""
     try:
-        yield from _records(file, regular_file(found))
+        yield from _records(file, regular_file(path))
     except OSError as error:
         detail = error.strerror or type(error).__name__
         yield Reject(file.path, 0, "", "unreadable_file", detail)
 
 
-def _records(file: NativeFile, found: Path) -> Iterator[Record | Reject]:
+def _records(file: NativeFile, path: Path) -> Iterator[Record | Reject]:
     if file.format == "parquet":
-        yield from _parquet_records(file.path, found)
+        yield from _parquet_records(file.path, path)
     elif file.format == "jsonl":
-        yield from jsonl_records(file.path, _lines(found))
+        yield from jsonl_records(file.path, _lines(path))
     elif file.format in {"csv", "tsv"}:
         delimiter = "," if file.format == "csv" else "\t"
-        yield from delimited_records(file.path, _lines(found), delimiter)
+        yield from delimited_records(file.path, _lines(path), delimiter)
     else:
-        data, cut = _content(found)
+        data, cut = _content(path)
         read = array_records if file.format == "json_array" else object_records
         yield from read(file.path, data, cut)
 
@@ -107,7 +102,7 @@ def _records(file: NativeFile, found: Path) -> Iterator[Record | Reject]:
 def _lines(path: Path) -> Iterator[Line]:
     """Physical lines with their line breaks, the last ``Cut`` where the file is cut short.
 
-    Of a line that is too long, a little more than ``MAX_LINE_BYTES`` is given.
+    A line that is too long is given with a little more than ``MAX_LINE_BYTES`` of it.
     """
     if path.suffix != ".gz":
         with path.open("rb") as stream:
@@ -136,7 +131,7 @@ def _plain_lines(stream: io.BufferedReader) -> Iterator[bytes]:
 
 
 def _content(path: Path) -> tuple[bytes, str | None]:
-    """All the bytes that can be had, and what cut them short, if anything did.
+    """All readable bytes, and the reason why they end early, if they do.
 
     Raises:
         OSError: the file cannot be read or holds more than ``MAX_WHOLE_BYTES``.
@@ -172,7 +167,7 @@ def _inflated(path: Path) -> Iterator[Line]:
                     data = data.lstrip(b"\0")
                     inflate = zlib.decompressobj(_GZIP) if data else inflate
                     continue
-                before = inflate.copy()
+                before = inflate.copy()  # to salvage the bytes before damage in this chunk
                 try:
                     chunk = inflate.decompress(data, _UNPACKED_BYTES)
                 except zlib.error as error:
@@ -191,7 +186,7 @@ def _inflated(path: Path) -> Iterator[Line]:
 
 
 def _salvaged(inflate: Any, data: bytes) -> bytes:  # noqa: ANN401 - zlib names no type
-    """What decompresses before the damage, found byte by byte."""
+    """The bytes that decompress before the damage, found byte by byte."""
     out = bytearray()
     try:
         for index in range(len(data)):
@@ -201,14 +196,14 @@ def _salvaged(inflate: Any, data: bytes) -> bytes:  # noqa: ANN401 - zlib names 
     return bytes(out)
 
 
-def _parquet_records(path: str, found: Path) -> Iterator[Record | Reject]:
+def _parquet_records(path: str, location: Path) -> Iterator[Record | Reject]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    content: Any = found
+    content: Any = location
     cut, end = None, 0
-    if found.suffix == ".gz":
-        data, cut = _content(found)
+    if location.suffix == ".gz":
+        data, cut = _content(location)
         content = io.BytesIO(data)
     try:
         with parquet.ParquetFile(content) as table:
@@ -229,7 +224,7 @@ def _group_records(
     group: int,
     rows: range,
 ) -> Iterator[Record | Reject]:
-    """Rows of one row group; those that a damaged page takes along are one reject each."""
+    """Rows of one row group; rows lost to a damaged page are one reject each."""
     import pyarrow as pa
 
     done, why = 0, "the row group ends early"

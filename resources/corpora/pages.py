@@ -1,6 +1,6 @@
-"""Wikipedia pages from the SQLite databases that are published with the corpora.
+"""Wikipedia pages from the SQLite databases that are published with the corpora (read-only).
 
-Three layouts, told apart by their tables:
+Three layouts, recognised by their tables:
 
 - FEVER: ``documents(id, text, lines)``; ``lines`` holds one native sentence a line as
   ``number<TAB>sentence<TAB>links``; titles carry ``-LRB-`` and underscores.
@@ -10,15 +10,13 @@ Three layouts, told apart by their tables:
 - FEVEROUS: ``wiki(id, data)``; ``data`` is the page as JSON with an ``order`` list and
   ``sentence_N``, ``section_N``, ``table_N`` and ``list_N`` entries.
 
-A title is looked up as given, then with spaces for underscores and the other way round,
-with real brackets for FEVER's marks and the other way round, decomposed (NFD, as the
-databases were built) and composed (NFC).
+A title is looked up as given, then with spaces for underscores and the other way round, with real
+brackets for FEVER's marks and the other way round, decomposed (NFD, as the databases were built)
+and composed (NFC).
 
 A page that cannot be read (its JSON is broken or nested too deeply, it is a number, it is
 longer than ``MAX_PAGE_BYTES``, its part of the file is damaged) is a ``DamagedPage``, which
-costs the row that asks for it. A null page is empty.
-
-Left out deliberately: writing. Connections are read-only. Views, whose rows may never end.
+rejects the row that needs it. A null page is empty. Views are refused: their rows may never end.
 """
 
 import json
@@ -39,13 +37,13 @@ from resources.store.paths import regular_file
 Made = TypeVar("Made")
 Layout = Literal["fever", "text", "feverous"]
 
-_MARKS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
-# What opens like a link and is none is matched as far as it was read, and left as it is.
+_BRACKET_CODES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-COLON-": ":"}
+# An opening without its end is matched as far as it was read, and kept: linear time.
 _LINK = re.compile(r"\[\[[^\]|]*+(?:\|([^\]]*+)(\]\])?)?")
 _FORMS: tuple[Literal["NFD", "NFC"], ...] = ("NFD", "NFC")
 _CACHED_PAGES, CACHED_CHARACTERS = 512, 20_000_000
-_MAX_SENTENCES = 20_000  # a damaged number must not blow a page up
-_MAX_DIGITS = 18  # a longer number is no place in a page
+_MAX_SENTENCES = 20_000  # a damaged number must not inflate a page
+_MAX_DIGITS = 18  # a longer number is no index of a sentence
 MAX_PAGE_BYTES = 20_000_000
 
 
@@ -61,6 +59,7 @@ class SqlitePages:
         self._path = path
         try:
             uri = f"{regular_file(path).resolve().as_uri()}?mode=ro"
+            # Threads share the connection: every query runs under the lock of a cache.
             self._connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
             weakref.finalize(self, self._connection.close)
             self._connection.text_factory = _lenient
@@ -69,14 +68,14 @@ class SqlitePages:
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or error
             raise SourceFileError(f"page database {path.name}: {why}") from error
-        self._page = _Recent(self._looked_up, lambda _, page: len(page or ""))
-        self._json = _Recent(_parsed, lambda text, _: len(text))
+        self._page = _RecentCache(self._lookup, lambda _, page: len(page or ""))
+        self._json = _RecentCache(_parsed, lambda text, _: len(text))
 
     def sentences(self, title: str) -> tuple[str, ...] | None:
         """The page's sentences, index = native sentence number; None if there is no page.
 
         Raises:
-            DamagedPage: the page is there and cannot be read.
+            DamagedPage: the page exists but cannot be read.
         """
         page = self._page(title)
         if page is None:
@@ -90,12 +89,12 @@ class SqlitePages:
     def element(self, title: str, element_id: str) -> str | None:
         """The text of one FEVEROUS element of a page, links reduced to their anchor text.
 
-        Knows ``title``, ``sentence_N``, ``section_N``, ``table_caption_N``, ``table_N``,
+        Elements: ``title``, ``sentence_N``, ``section_N``, ``table_caption_N``, ``table_N``,
         ``list_N``, ``cell_T_R_C``, ``header_cell_T_R_C`` and ``item_L_N``. In the other two
         layouts only ``title`` and ``sentence_N`` exist.
 
         Raises:
-            DamagedPage: the page is there and cannot be read.
+            DamagedPage: the page exists but cannot be read.
         """
         page = self._page(title)
         if page is None:
@@ -106,7 +105,7 @@ class SqlitePages:
             return _feverous_element(self._json(page), element_id)
         kind, _, number = element_id.rpartition("_")
         sentences = self.sentences(title) or ()
-        index = _place(number) if kind == "sentence" else None
+        index = _index(number) if kind == "sentence" else None
         return sentences[index] if index is not None and index < len(sentences) else None
 
     def _recognised(self) -> Layout:
@@ -114,7 +113,7 @@ class SqlitePages:
             "SELECT name FROM sqlite_master WHERE type = 'view' AND name IN ('wiki', 'documents')"
         ).fetchall()
         if views:
-            why = f"{views[0][0]} is a view; the pages must lie in a table"
+            why = f"{views[0][0]} is a view; the pages must be in a table"
             raise SourceFileError(f"page database {self._path.name}: {why}")
         columns = {
             table: {row[1] for row in self._connection.execute(f"PRAGMA table_info({table})")}
@@ -129,7 +128,7 @@ class SqlitePages:
         wanted = "documents(id, text[, lines]) or wiki(id, data)"
         raise SourceFileError(f"page database {self._path.name}: no table {wanted}")
 
-    def _looked_up(self, title: str) -> str | None:
+    def _lookup(self, title: str) -> str | None:
         column = {"feverous": "data", "fever": "lines", "text": "text"}[self.layout]
         table = "wiki" if self.layout == "feverous" else "documents"
         query = f"SELECT {column} FROM {table} WHERE id = ?"  # noqa: S608 - constants above
@@ -155,8 +154,8 @@ class SqlitePages:
         raise DamagedPage(f"{self._path.name}: page {title!r:.80} is no text but {kind}")
 
 
-class _Recent(Generic[Made]):
-    """What was made last, by what it was made of: so many, and so many characters, are kept."""
+class _RecentCache(Generic[Made]):
+    """A least-recently-used cache, bounded by entries and by characters."""
 
     def __init__(self, make: Callable[[str], Made], size: Callable[[str, Made], int]) -> None:
         self._make, self._size_of = make, size
@@ -164,7 +163,7 @@ class _Recent(Generic[Made]):
         self._size, self._lock = 0, threading.Lock()
 
     def __call__(self, key: str) -> Made:
-        with self._lock:
+        with self._lock:  # held while a value is made, so that no page is read twice
             if key not in self._kept:
                 made = self._make(key)
                 self._kept[key] = made, self._size_of(key, made)
@@ -178,9 +177,9 @@ class _Recent(Generic[Made]):
 
 
 def spellings(title: str) -> Iterator[str]:
-    """The ways a title may stand in a database, most literal first, each once."""
+    """The spellings that a title may have in a database, most literal first, each once."""
     plain, marked = title, title
-    for mark, character in _MARKS.items():
+    for mark, character in _BRACKET_CODES.items():
         plain, marked = plain.replace(mark, character), marked.replace(character, mark)
     swapped = (text.replace(*swap) for text in (plain, marked) for swap in ("_ ", " _"))
     forms = (
@@ -191,8 +190,8 @@ def spellings(title: str) -> Iterator[str]:
     yield from dict.fromkeys(forms)
 
 
-def _place(number: str) -> int | None:
-    """A native sentence number; None where it is none."""
+def _index(number: str) -> int | None:
+    """A native sentence number; None where the text is none."""
     return int(number) if number.isdecimal() and len(number) <= _MAX_DIGITS else None
 
 
@@ -201,13 +200,13 @@ def _lenient(data: bytes) -> str:
 
 
 def _numbered_lines(lines: str) -> tuple[str, ...]:
-    found: dict[int, str] = {}
+    sentences: dict[int, str] = {}
     for line in lines.split("\n"):
         number, *rest = line.split("\t")
-        index = _place(number)
+        index = _index(number)
         if index is not None and index < _MAX_SENTENCES:
-            found.setdefault(index, rest[0].strip() if rest else "")
-    return tuple(found.get(index, "") for index in range(max(found, default=-1) + 1))
+            sentences.setdefault(index, rest[0].strip() if rest else "")
+    return tuple(sentences.get(index, "") for index in range(max(sentences, default=-1) + 1))
 
 
 def _parsed(data: str) -> dict[str, Any]:
@@ -227,7 +226,7 @@ def _clean(value: object) -> str:
 
 def _feverous_sentences(page: dict[str, Any]) -> tuple[str, ...]:
     keys = (key.removeprefix("sentence_") for key in page if key.startswith("sentence_"))
-    numbers = [place for place in map(_place, keys) if place is not None]
+    numbers = [index for index in map(_index, keys) if index is not None]
     last = min(max(numbers, default=-1), _MAX_SENTENCES)
     return tuple(_clean(page.get(f"sentence_{index}")) for index in range(last + 1))
 
@@ -277,8 +276,8 @@ def _items(page: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _list(entry: dict[str, Any], key: str) -> list[object]:
-    found = entry.get(key)
-    return found if isinstance(found, list) else []
+    value = entry.get(key)
+    return value if isinstance(value, list) else []
 
 
 def _with_id(entries: list[dict[str, Any]], element_id: str) -> str | None:

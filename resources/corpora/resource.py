@@ -1,7 +1,6 @@
 """The corpora as a Dagster resource: one folder and one set of reading rules for all.
 
-Sources and benchmarks share it because a hold-out split is only a split if both sides
-cut in the same place.
+Sources and benchmarks share it, so that both compute the same hold-out split.
 """
 
 from pathlib import Path
@@ -22,7 +21,7 @@ class LoadConfig(LoadSettings, dg.Config):
 class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
     """A folder of raw corpora; an empty ``root`` means the bundled sample.
 
-    The sample is generated into ``sample_root`` the first time it is asked for.
+    The sample is generated into ``sample_root`` on first use.
     """
 
     root: LocalPath = ""
@@ -30,6 +29,6 @@ class CorporaResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore
     settings: LoadConfig = LoadConfig()
 
     def files(self) -> FolderCorpora:
-        """The files of the chosen folder, as adapters ask for them."""
+        """The files of the chosen folder, as adapters read them."""
         folder = Path(self.root) if self.root else ensure_sample(Path(self.sample_root))
         return FolderCorpora(folder)

@@ -1,8 +1,4 @@
-"""What of each corpus is on disk, on what terms, and what it is used for.
-
-Takes the corpora folder and the catalogues and gives one row a corpus and use.
-Left out deliberately: reading any row of any file.
-"""
+"""Which files of each corpus are on disk, its terms and its use; no file is opened."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +55,7 @@ def _benchmark(files: CorpusFiles, benchmark: Benchmark) -> CorpusStatus:
 def _on_disk(
     files: CorpusFiles, native: Sequence[NativeFile]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    # One file may stand for several splits; it is one file all the same.
+    # One file may serve several splits: list it once.
     paths = dict.fromkeys(file.path for file in native)
     present = tuple(path for path in paths if files.exists(path))
     return present, tuple(path for path in paths if path not in present)

@@ -1,7 +1,7 @@
 """The port behind every method: calls go in, answers and what they cost come out.
 
 Takes the calls of one or many claims that may be asked at once, gives one ``Reply`` a call in
-order. A call that got no answer is an ``Answer`` with a ``failure``; only what no claim could
+order. A call that got no answer is an ``ModelReply`` with a ``failure``; only what no claim could
 get past (a wrong key, a ceiling in money) is raised.
 
 Left out deliberately: methods (``decomposerl.baselines``), which call comes next
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from decomposerl.baselines.method import Answer, Call
+from decomposerl.baselines.method import ModelCall, ModelReply
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Reply:
     earlier. ``dollars`` is None where no price is known.
     """
 
-    answer: Answer
+    answer: ModelReply
     prompt_tokens: int = 0
     completion_tokens: int = 0
     latency_s: float = 0.0
@@ -63,7 +63,7 @@ class MethodCaller(Protocol):
         """
         ...
 
-    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply a call, in order. ``prompt`` names the method's prompt file.
 
         Raises:

@@ -5,7 +5,7 @@ many claims as requests may be in flight. What stands in a variable cannot forge
 or a token of a chat template. Calls of a kind that may spell a verdict ask for log
 probabilities; an endpoint that gives none answers all the same.
 
-A call that goes on from a transcript (``Call.continues``) is sent with the transcript as the
+A call that goes on from a transcript (``ModelCall.continues``) is sent with the transcript as the
 assistant's own, unfinished turn where the endpoint can go on from one (vLLM:
 ``continue_final_message``). Elsewhere it stands in the user's message, under words that ask to
 go on with it (``continuation.md``), and a reply that begins with it all over again loses that
@@ -21,7 +21,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from decomposerl.baselines.method import Answer, Call, Operation
+from decomposerl.baselines.method import ModelCall, ModelReply, Operation
 from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Message, Sampling
 from decomposerl.errors import EngineError
 from decomposerl.prompts.escape import escaped
@@ -54,7 +54,7 @@ class Asking:
     thinking: bool | None = None
     thinking_style: ThinkingStyle = "none"
 
-    def sampling(self, call: Call) -> Sampling:
+    def sampling(self, call: ModelCall) -> Sampling:
         """As a call is sampled; samples of one call differ in the seed."""
         speaks = call.concludes or call.operation in SPEAKS
         return Sampling(
@@ -98,7 +98,7 @@ class ChatCaller:
         """Over the prompt file and all of ``Asking``."""
         return self._prompts.hash(prompt, asdict(self._asking))
 
-    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply a call, in order.
 
         Raises:
@@ -110,7 +110,7 @@ class ChatCaller:
         self._refuse(outcomes)
         return [self._reply(call, one) for call, one in zip(calls, outcomes, strict=True)]
 
-    def _request(self, file: PromptFile, prompt: str, call: Call) -> ChatRequest:
+    def _request(self, file: PromptFile, prompt: str, call: ModelCall) -> ChatRequest:
         text, transcript = self._prompts.filled(prompt, call), escaped(call.continues)
         messages: tuple[Message, ...] = (Message("user", text),)
         if transcript and self._asking.continues:
@@ -122,15 +122,15 @@ class ChatCaller:
         sampling = self._asking.sampling(call)
         return ChatRequest(messages, sampling, file.template, self._asking.thinking)
 
-    def _reply(self, call: Call, outcome: ChatReply | ChatFailure) -> Reply:
+    def _reply(self, call: ModelCall, outcome: ChatReply | ChatFailure) -> Reply:
         if isinstance(outcome, ChatFailure):
             if outcome.reason == "truncated":
-                return Reply(Answer(_after(call.continues, outcome.text), truncated=True))
+                return Reply(ModelReply(_after(call.continues, outcome.text), truncated=True))
             if outcome.reason == "empty":
-                return Reply(Answer(""))
-            return Reply(Answer("", failure=f"{outcome.reason}: {outcome.detail}"))
+                return Reply(ModelReply(""))
+            return Reply(ModelReply("", failure=f"{outcome.reason}: {outcome.detail}"))
         return Reply(
-            Answer(_after(call.continues, outcome.text), tokens=outcome.tokens),
+            ModelReply(_after(call.continues, outcome.text), tokens=outcome.tokens),
             outcome.prompt_tokens,
             outcome.completion_tokens,
             outcome.latency_s,

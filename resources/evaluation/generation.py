@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from decomposerl.baselines.method import Procedure, Question
+from decomposerl.baselines.method import ClaimInput, Procedure
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import READING
 from decomposerl.schemas import CALLS, PREDICTIONS
@@ -126,12 +126,12 @@ def predict(  # noqa: PLR0913 - each is one thing that a run is told
 def _cases(claims: pl.DataFrame) -> list[Case]:
     columns = claims.select("claim_id", "claim", "evidence", "passages")
     return [
-        Case(claim_id, Question(claim, evidence, tuple(passages)))
+        Case(claim_id, ClaimInput(claim, evidence, tuple(passages)))
         for claim_id, claim, evidence, passages in columns.iter_rows()
     ]
 
 
-def _digest(question: Question) -> str:
+def _digest(question: ClaimInput) -> str:
     """Of all that a method sees of a claim; units of the same evidence may be cut anew."""
     return hashlib.sha256(json.dumps(asdict(question)).encode()).hexdigest()
 

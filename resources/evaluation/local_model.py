@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from decomposerl.baselines.method import Answer, Call
+from decomposerl.baselines.method import ModelCall, ModelReply
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
@@ -49,7 +49,7 @@ class _Job:
     """A call with its place among those asked, and its prompt's tokens."""
 
     place: int
-    call: Call
+    call: ModelCall
     ids: list[int]
 
     @property
@@ -85,7 +85,7 @@ class LocalModel:
         batching = self._batching
         return self._prompts.hash(prompt, [RULES, batching.seed, batching.likeliest])
 
-    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply a call, in order.
 
         Raises:
@@ -107,7 +107,7 @@ class LocalModel:
     def _loaded(self) -> Loaded:
         return self._weights.load()
 
-    def _ids(self, prompt: str, call: Call) -> list[int]:
+    def _ids(self, prompt: str, call: ModelCall) -> list[int]:
         """The tokens up to where the reply begins."""
         tokenizer = self._loaded.tokenizer
         message = {"role": "user", "content": self._prompts.filled(prompt, call)}
@@ -123,9 +123,9 @@ class LocalModel:
     def _refused(self, job: _Job) -> Reply:
         most = self._loaded.context - job.call.max_tokens
         text = f"too_long: the prompt has {len(job.ids):,} tokens; {most:,} fit beside its reply"
-        return Reply(Answer("", failure=text), len(job.ids))
+        return Reply(ModelReply("", failure=text), len(job.ids))
 
-    def _generated(self, batch: Sequence[_Job]) -> list[tuple[Answer, int]]:
+    def _generated(self, batch: Sequence[_Job]) -> list[tuple[ModelReply, int]]:
         """An answer a job, and how many tokens it has."""
         import torch
 
@@ -147,7 +147,9 @@ class LocalModel:
         rows = written.tolist()
         return [self._answer(call, row, told[n]) for n, row in enumerate(rows)]
 
-    def _answer(self, call: Call, row: list[int], told: Sequence[Any]) -> tuple[Answer, int]:
+    def _answer(
+        self, call: ModelCall, row: list[int], told: Sequence[Any]
+    ) -> tuple[ModelReply, int]:
         """What one row says: up to its end token, or to where a stop string begins."""
         loaded = self._loaded
         length = next((n for n, one in enumerate(row) if one in loaded.ends), len(row))
@@ -155,7 +157,7 @@ class LocalModel:
         cut = min((at for stop in call.stop if (at := text.find(stop)) >= 0), default=None)
         ended = length < len(row) or cut is not None
         tokens = [one.token(row[n], loaded.tokenizer) for n, one in enumerate(told[:length])]
-        answer = Answer(text[:cut], truncated=not ended, tokens=tuple(tokens))
+        answer = ModelReply(text[:cut], truncated=not ended, tokens=tuple(tokens))
         return answer, min(length + 1, len(row))
 
 
@@ -181,7 +183,7 @@ def _padded(batch: Sequence[_Job], padding: int, device: str) -> tuple[Any, Any]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def _decoding(call: Call, loaded: Loaded) -> dict[str, Any]:
+def _decoding(call: ModelCall, loaded: Loaded) -> dict[str, Any]:
     sampled = call.temperature > 0
     chosen: dict[str, Any] = {"do_sample": sampled}
     if sampled:

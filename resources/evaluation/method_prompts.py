@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 
-from decomposerl.baselines.method import Call
+from decomposerl.baselines.method import ModelCall
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
 from resources.store.prompts import load_prompt
@@ -27,7 +27,7 @@ class MethodPrompts:
         """``folder`` may hold prompt files of a person's own; ``given`` ones come before them."""
         self.file = cache(lambda name: (given or {}).get(name) or load_prompt(name, folder))
 
-    def filled(self, prompt: str, call: Call) -> str:
+    def filled(self, prompt: str, call: ModelCall) -> str:
         """The call's section with its variables in their places, no tag of ours in any.
 
         Raises:
@@ -36,7 +36,7 @@ class MethodPrompts:
         values = {name: escaped(value) for name, value in call.variables.items()}
         return str(self.file(prompt).filled(call.template, **values))
 
-    def section(self, prompt: str, call: Call) -> str:
+    def section(self, prompt: str, call: ModelCall) -> str:
         """The words of the call's section, with its places as they are."""
         return str(self.file(prompt).sections[call.template])
 

@@ -15,10 +15,10 @@ and any repair of a trace.
 from dataclasses import dataclass, replace
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
+    ClaimInput,
+    ModelCall,
+    ModelReply,
     Procedure,
-    Question,
     Steps,
     Verification,
     ask,
@@ -63,12 +63,12 @@ def asking_of(experiment: Experiment, samples: int = 0) -> PolicyAsking:
 def policy_procedure(asking: PolicyAsking) -> Procedure:
     """The procedure of a policy: one greedy trace, and the samples beside it."""
 
-    def procedure(question: Question) -> Steps:
+    def procedure(question: ClaimInput) -> Steps:
         evidence = question.evidence
         if asking.view is not None:
             evidence = evidence_view(question.claim, evidence, asking.view)
         variables = {"document": evidence, "claim": question.claim}
-        greedy = Call("procedure", "prompt", variables, max_tokens=asking.max_tokens)
+        greedy = ModelCall("procedure", "prompt", variables, max_tokens=asking.max_tokens)
         warm = replace(greedy, temperature=asking.temperature)
         drawn = [replace(warm, sample=number) for number in range(1, asking.samples + 1)]
         answer, *others = yield from ask(greedy, *drawn)
@@ -77,7 +77,7 @@ def policy_procedure(asking: PolicyAsking) -> Procedure:
     return procedure
 
 
-def _read(answer: Answer, drawn: list[Verdict | None]) -> Verification:
+def _read(answer: ModelReply, drawn: list[Verdict | None]) -> Verification:
     trace = parse_trace(answer.text)
     notes: dict[str, str | int | float | bool] = {"faults": len(trace.faults)}
     if drawn and trace.verdict is not None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from decomposerl.baselines.method import Call, Verification
+from decomposerl.baselines.method import ModelCall, Verification
 from decomposerl.evaluation.confidence import Confidence, read_confidence
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.caller import Reply
@@ -35,7 +35,7 @@ class CallRecord:
     failure: str | None
 
 
-def record_of(call: Call, reply: Reply) -> CallRecord:
+def record_of(call: ModelCall, reply: Reply) -> CallRecord:
     """What is kept of a call."""
     return CallRecord(
         call.operation,

@@ -17,10 +17,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from decomposerl.baselines.method import (
-    Call,
     CallFailedError,
+    ClaimInput,
+    ModelCall,
     Procedure,
-    Question,
     Steps,
     Verification,
 )
@@ -46,7 +46,7 @@ class Case:
     """A claim to be verified."""
 
     claim_id: str
-    question: Question
+    question: ClaimInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _Claim:
 
     case: Case
     steps: Steps
-    wants: tuple[Call, ...] = ()
+    wants: tuple[ModelCall, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
     finished: Finished | None = None
 
@@ -149,7 +149,7 @@ class _Claim:
         answers = tuple(reply.answer for reply in replies)
         self._go(lambda: self.steps.send(answers))
 
-    def _go(self, on: Callable[[], tuple[Call, ...]]) -> None:
+    def _go(self, on: Callable[[], tuple[ModelCall, ...]]) -> None:
         try:
             self.wants = on()
         except StopIteration as end:

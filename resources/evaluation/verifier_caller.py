@@ -9,7 +9,7 @@ Left out deliberately: chunks of long evidence and stored scores; they are the v
 import hashlib
 from collections.abc import Sequence
 
-from decomposerl.baselines.method import Answer, Call, Question, Steps, ask
+from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, ask
 from decomposerl.baselines.minicheck import THRESHOLD, from_probability
 from decomposerl.ports import Verifier
 from resources.evaluation.caller import Reply
@@ -34,7 +34,7 @@ class VerifierCaller:
         """Over the threshold; a verifier's own prompt is part of its name."""
         return hashlib.sha256(f"{prompt} {THRESHOLD}".encode()).hexdigest()
 
-    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:  # noqa: ARG002 - the port's
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:  # noqa: ARG002 - the port's
         """One probability a call.
 
         Raises:
@@ -42,15 +42,15 @@ class VerifierCaller:
         """
         pairs = [(call.variables["evidence"], call.variables["claim"]) for call in calls]
         scores = self._verifier.support_probability(pairs).tolist() if pairs else []
-        return [Reply(Answer(repr(score))) for score in scores]
+        return [Reply(ModelReply(repr(score))) for score in scores]
 
 
-def scored(question: Question) -> Steps:
+def scored(question: ClaimInput) -> Steps:
     """The procedure of a verifier: one score, cut at its threshold.
 
     Raises:
         CallFailedError: the call got no answer, or one that is no probability.
     """
     variables = {"claim": question.claim, "evidence": question.evidence}
-    (answer,) = yield from ask(Call("verify", "pair", variables))
+    (answer,) = yield from ask(ModelCall("verify", "pair", variables))
     return from_probability(float(answer.text))

@@ -1,1 +1,1 @@
-"""The one seam to the model and data hub, and fingerprints of model folders."""
+"""The Hugging Face hub: downloads at a pinned revision, and fingerprints of model folders."""

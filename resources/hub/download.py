@@ -1,18 +1,14 @@
 """Fetches a corpus from the Hugging Face hub at a pinned revision, and checks it.
 
-Takes a ``HubLocation``, the corpora folder and the lock file; gives the fetched paths. The
-first fetch resolves the branch to a commit and writes ``corpora.lock.toml`` with that commit
-and the SHA-256 of every file; later fetches use the locked commit and verify the hashes.
+The first fetch resolves the branch to a commit and writes ``corpora.lock.toml`` with that commit
+and the SHA-256 of every file; later fetches use the locked commit and verify the hashes. The
+caller passes endpoint and token, and nothing is downloaded unless a person asks for it: models
+are only looked up in the hub's local cache.
 
 An endpoint that begins with ``file://`` is a local folder laid out as
 ``<repo_id>/<revision>/<file>`` with ``<repo_id>/refs/main`` naming the revision. The network
-path is real ``huggingface_hub`` code; without a network it can only be tried against a small
-server on loopback that speaks the hub's protocol, and the tests do that. It has not been run
+path is tested against a server on loopback that speaks the hub's protocol; it has not been run
 against the public hub.
-
-Left out deliberately: reading environment variables (the caller passes endpoint and token),
-and any decision to fetch: nothing is downloaded unless a person asks for it. Models are only
-looked up in the hub's local cache.
 """
 
 import fnmatch
@@ -36,7 +32,7 @@ _HEADER = "# Written by the first fetch of each corpus; delete an entry to take 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """What one repository is pinned to: a commit and the hash of each file."""
+    """The pin of one repository: a commit and the hash of each file."""
 
     revision: str
     sha256: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +46,7 @@ class _Repository(Protocol):
     def download(self, file: str, revision: str) -> Path: ...
 
 
-def fetch(  # noqa: PLR0913 - one call says everything; nothing is read from the environment
+def fetch(  # noqa: PLR0913 - nothing is read from the environment
     location: HubLocation,
     root: Path,
     lock: Path,
@@ -78,9 +74,9 @@ def fetch(  # noqa: PLR0913 - one call says everything; nothing is read from the
     for wanted, local in location.files:
         file, target = _file_name(wanted, location.repo_id, repository, commit, known), root / local
         if not (target.is_file() and known.get(file) == sha256_of(target)):
-            found = repository.download(file, commit)
-            _verify(location.repo_id, file, sha256_of(found), known)
-            _copy(found, target)
+            downloaded = repository.download(file, commit)
+            _verify(location.repo_id, file, sha256_of(downloaded), known)
+            _copy(downloaded, target)
         known.setdefault(file, sha256_of(target))
         paths.append(target)
     write_lock(lock, {**locks, location.repo_id: Lock(commit, known)})
@@ -88,25 +84,25 @@ def fetch(  # noqa: PLR0913 - one call says everything; nothing is read from the
 
 
 def cached_model(repo_id: str, revision: str) -> Path | None:
-    """Folder of a model that ``hf download`` has put into the hub's local cache, if any.
+    """Folder of a model that ``hf download`` has stored in the hub's local cache, if any.
 
-    ``revision`` is a branch or commit; the folder's name is the commit. Asks no server.
+    ``revision`` is a branch or commit; the folder's name is the commit. Contacts no server.
 
     Raises:
         EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
     """
     hub = _hub()
     try:
-        found = hub.snapshot_download(repo_id, revision=revision, local_files_only=True)
+        folder = hub.snapshot_download(repo_id, revision=revision, local_files_only=True)
     except hub.errors.LocalEntryNotFoundError:
         return None
-    return Path(found)
+    return Path(folder)
 
 
 def _file_name(
     wanted: str, repo_id: str, repository: _Repository, commit: str, known: Mapping[str, str]
 ) -> str:
-    """The file that ``wanted`` means: itself, or the only match where it is a pattern."""
+    """The file named by ``wanted``: itself, or the only match where it is a pattern."""
     if not set(wanted) & set("*?["):
         return wanted
     locked = fnmatch.filter(known, wanted)
@@ -120,10 +116,10 @@ def _file_name(
 
 
 def read_lock(path: Path) -> dict[str, Lock]:
-    """The pinned repositories; empty where there is no lock file yet.
+    """The pinned repositories; empty where there is no lock file.
 
     Raises:
-        SourceFileError: the lock file is not what ``write_lock`` writes.
+        SourceFileError: the lock file is damaged.
     """
     if not path.is_file():
         return {}
@@ -163,8 +159,8 @@ def _verify(repo_id: str, file: str, digest: str, known: Mapping[str, str]) -> N
         )
 
 
-def _copy(found: Path, target: Path) -> None:
-    replace_file(target, lambda aside: shutil.copyfile(found, aside))
+def _copy(source: Path, target: Path) -> None:
+    replace_file(target, lambda aside: shutil.copyfile(source, aside))
 
 
 def _repository(location: HubLocation, endpoint: str | None, token: str | None) -> _Repository:
@@ -268,7 +264,7 @@ def _failures(hub: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401 - a modu
     return (*hub.errors.HfHubHTTPError.__bases__, OSError, ValueError)
 
 
-def _hub() -> Any:  # noqa: ANN401 - the module itself, imported when it is needed
+def _hub() -> Any:  # noqa: ANN401 - a module, imported on first use
     try:
         import huggingface_hub
         import huggingface_hub.errors

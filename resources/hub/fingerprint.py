@@ -1,7 +1,4 @@
-"""A model folder's fingerprint, so that results of two folders of one name never mix.
-
-Left out deliberately: models of the hub and of packages; their revision or version names them.
-"""
+"""A local model folder's fingerprint, so that results of two folders of one name never mix."""
 
 import hashlib
 from pathlib import Path

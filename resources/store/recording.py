@@ -19,7 +19,7 @@ import polars as pl
 from pydantic import BaseModel
 
 from decomposerl.claims.claim_collector import unknown_labels
-from decomposerl.claims.load import Loaded
+from decomposerl.claims.load import LoadedClaims
 from decomposerl.printable import printable
 from decomposerl.reports import figures
 from decomposerl.reports.escape import markdown_table
@@ -116,7 +116,7 @@ class StageRecorder:
         return dg.MaterializeResult(value=output, metadata=metadata)
 
     def loaded(
-        self, loaded: Loaded, extra: Mapping[str, Any] | None = None
+        self, loaded: LoadedClaims, extra: Mapping[str, Any] | None = None
     ) -> dg.MaterializeResult[StageOutput]:
         """The materialization of a source or benchmark that was read from native files."""
         keys = pl.concat([loaded.claims.select(_KEYS), loaded.drops.select(_KEYS)])

@@ -27,8 +27,8 @@ SEEDS = {
         "Sources do not know each other",
     ),
     "a benchmark that knows a sibling": (
-        "decomposerl/claims/benchmarks/hover.py",
-        "import decomposerl.claims.benchmarks.wice\n",
+        "decomposerl/claims/benchmarks/fever.py",
+        "import decomposerl.claims.benchmarks.coverbench\n",
         "Benchmarks do not know each other",
     ),
     "an asset that imports an asset": (
@@ -49,7 +49,7 @@ SEEDS = {
         "kernels load torch",
     ),
     "a type that knows an adapter": (
-        "decomposerl/claims/labels.py",
+        "decomposerl/claims/claim.py",
         "import decomposerl.claims.source\n",
         "a corpus knows the types",
     ),

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Question,
+    ClaimInput,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -26,18 +26,18 @@ Say more about {claim}, after {statement}.
 """
 
 
-def two_steps(question: Question) -> Steps:
+def two_steps(question: ClaimInput) -> Steps:
     """Two calls, the second about the first's answer; a reply without "yes" is Refuted."""
-    (first,) = yield from ask(Call("answer", "first", {"claim": question.claim}))
+    (first,) = yield from ask(ModelCall("answer", "first", {"claim": question.claim}))
     told = {"claim": question.claim, "statement": first.text}
-    (second,) = yield from ask(Call("verify", "second", told))
+    (second,) = yield from ask(ModelCall("verify", "second", told))
     verdict = "Supported" if "yes" in second.text else "Refuted"
     return Verification(verdict, "parsed", second.text, spoken=second)
 
 
 def cases(count: int) -> list[Case]:
     """Claims that differ in a number."""
-    return [Case(f"{n:016x}", Question(f"claim {n}", "evidence")) for n in range(count)]
+    return [Case(f"{n:016x}", ClaimInput(f"claim {n}", "evidence")) for n in range(count)]
 
 
 def shelf(folder: Path, prompt_hash: str = PROMPT_HASH) -> FinishedClaims:
@@ -56,15 +56,17 @@ def prompts_in(folder: Path) -> MethodPrompts:
 class ScriptedCaller:
     """Answers with ``say`` and remembers what it was asked, batch by batch."""
 
-    say: Callable[[Call], Answer] = lambda call: Answer(f"yes {call.variables['claim']}")
+    say: Callable[[ModelCall], ModelReply] = lambda call: ModelReply(
+        f"yes {call.variables['claim']}"
+    )
     concurrent: bool = False
     claims_at_once: int = 4
     engine: str = "scripted"
-    batches: list[list[Call]] = field(default_factory=list)
+    batches: list[list[ModelCall]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
-    def asked(self) -> list[Call]:
+    def asked(self) -> list[ModelCall]:
         """All calls, in the order of their batches."""
         return [call for batch in self.batches for call in batch]
 
@@ -73,7 +75,7 @@ class ScriptedCaller:
         assert prompt
         return PROMPT_HASH
 
-    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """What ``say`` says of each call."""
         assert prompt
         with self._lock:

@@ -5,18 +5,18 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.baselines.method import Method, Procedure, Question, Steps
+from decomposerl.baselines.method import ClaimInput, Method, Procedure, Steps
 from decomposerl.evaluation.leaderboard import METRIC
 from decomposerl.evaluation.systems import System, systems
 from decomposerl.schemas import SCORES
 
 
-def faithful(question: Question) -> Steps:
+def faithful(question: ClaimInput) -> Steps:
     """A procedure that nobody runs."""
     raise AssertionError(question)
 
 
-def single_call(question: Question) -> Steps:
+def single_call(question: ClaimInput) -> Steps:
     """Another one."""
     raise AssertionError(question)
 

@@ -1,1 +1,1 @@
-"""One file per test set."""
+"""One file per test set that its own code reads."""

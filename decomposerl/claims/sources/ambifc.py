@@ -1,30 +1,17 @@
 """AmbiFC: claims from real questions, each annotated against several Wikipedia passages.
 
-Takes the native ``certain`` JSON lines, one a (claim, passage), and gives one draft for
-each (claim, page, label): the passages of a page that bear the same label are joined,
-because one passage is rarely long enough to verify from and a claim is one claim however
-many passages were annotated. Passages of a page whose labels differ stay apart by label,
-so that no draft holds evidence for the other side.
-
-Left out deliberately: the ``uncertain`` files, single annotations, and sentence labels.
+The native ``certain`` files have one line a (claim, passage); a draft is one (claim, page,
+label): the passages of a page with the same label are joined, because one passage is rarely long
+enough to verify from. Passages of a page whose labels differ stay apart, so that no draft holds
+evidence for the other side. The ``uncertain`` files and sentence labels are not used.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.fields import (
-    FieldError,
-    Fields,
-    held,
-    identifier,
-    mapping,
-    read_each,
-    text,
-)
-from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.passages import sentences
+from decomposerl.claims.claim import Draft, LabelMap, Reject
+from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.passages import sentence_passages
 from decomposerl.claims.source import CorpusFiles, NativeFile, Source
 
 _MAX_LINE_BYTES = 200_000
@@ -36,7 +23,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     ``row`` is the first line of the group; rejects come first. Passages are sentences.
     """
     groups: dict[str, list[Draft]] = {}
-    for line in read_each(files, file, partial(_line, file)):
+    for line in read_each(files, file, _line):
         if isinstance(line, Reject):
             yield line
             continue
@@ -46,16 +33,12 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         yield replace(first, passages=tuple(joined)) if more else first
 
 
-def _line(file: NativeFile, record: Record) -> Draft:
-    row = record.fields
-    page, label = text(row, "wiki_page"), text(row, "labels.passage")
-    return Draft(
-        file=record.file,
-        row=record.row,
-        native_id=f"{identifier(row, 'claim_id')}:{page}:{label.strip().casefold()}",
-        split=file.split,
-        claim=text(row, "claim"),
-        passages=_joinable(held(_sentences(row), "wiki_passage")),
+def _line(row: NativeRow) -> Draft:
+    page, label = row.text("wiki_page"), row.text("labels.passage")
+    return row.draft(
+        native_id=f"{row.identifier('claim_id')}:{page}:{label.strip().casefold()}",
+        claim=row.text("claim"),
+        passages=_joinable(non_blank(_sentences(row), "wiki_passage")),
         native_label=label,
         documents=(page,),
     )
@@ -73,16 +56,16 @@ def _joinable(passages: tuple[str, ...]) -> tuple[str, ...]:
     return passages
 
 
-def _sentences(row: Fields) -> tuple[str, ...]:
-    """The annotated sentences in order of their index; the split passage where there are none."""
-    if not row.get("sentences"):
-        return sentences(text(row, "wiki_passage"))
-    numbered = mapping(row, "sentences")
-    order = sorted(numbered, key=lambda index: (len(index), index))
-    return tuple(text(numbered, index) for index in order)
+def _sentences(row: NativeRow) -> tuple[str, ...]:
+    """The annotated sentences in index order; the split passage where there are none."""
+    if not row.raw.get("sentences"):
+        return sentence_passages(row.text("wiki_passage"))
+    numbered = row.mapping("sentences")
+    order = sorted(numbered.raw, key=lambda index: (len(index), index))
+    return tuple(numbered.text(index) for index in order)
 
 
-AMBIFC = Source(
+SOURCE = Source(
     name="ambifc",
     title="AmbiFC",
     domain="Wiki",

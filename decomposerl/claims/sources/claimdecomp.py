@@ -1,54 +1,32 @@
 """ClaimDecomp: political claims with the fact-checker's article.
 
-Takes the JSON lines that the authors' script downloads, gives one draft a row. Evidence
-is the justification and the full article where the download has them; rows without either
-keep the claim alone.
-
-Left out deliberately: the annotated sub-questions (supervision of another method), and
-removing the sentences that state the rating in words; evaluation reports with and without
-them.
+Evidence is the justification and the full article where the download has them; rows without
+either keep the claim alone. The evidence may state the rating in words: evaluation reports with
+and without those sentences.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.fields import (
-    identifier,
-    optional_strings,
-    optional_text,
-    read_each,
-    text,
-)
-from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.claim import Draft, LabelMap
+from decomposerl.claims.fields import NativeRow, each_row
+from decomposerl.claims.source import NativeFile, Source
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a row; the document is the article's address, else the example's id."""
-    return read_each(files, file, partial(_draft, file))
-
-
-def _draft(file: NativeFile, record: Record) -> Draft:
-    row = record.fields
+def _draft(row: NativeRow) -> Draft:
+    """The document is the article's address, else the example's id."""
     # The justification is often a part of the article: a paragraph counts once.
     paragraphs = dict.fromkeys(
-        optional_strings(row, "justification") + optional_strings(row, "full_article")
+        row.optional_strings("justification") + row.optional_strings("full_article")
     )
-    native_id = identifier(row, "example_id")
-    return Draft(
-        file=record.file,
-        row=record.row,
+    native_id = row.identifier("example_id")
+    return row.draft(
         native_id=native_id,
-        split=file.split,
-        claim=text(row, "claim"),
+        claim=row.text("claim"),
         passages=tuple(paragraph for paragraph in paragraphs if paragraph.strip()),
-        native_label=text(row, "label"),
-        documents=(optional_text(row, "url") or native_id,),
+        native_label=row.text("label"),
+        documents=(row.optional_text("url") or native_id,),
     )
 
 
-CLAIMDECOMP = Source(
+SOURCE = Source(
     name="claimdecomp",
     title="ClaimDecomp",
     domain="Politics",
@@ -65,6 +43,6 @@ CLAIMDECOMP = Source(
         NativeFile("claimdecomp/train.jsonl", "jsonl", "train"),
         NativeFile("claimdecomp/dev.jsonl", "jsonl", "dev"),
     ),
-    read=read,
+    read=each_row(_draft),
     paper_raw=569,
 )

@@ -1,65 +1,43 @@
 """FaviQ, the A set: claims made from ambiguous questions, with retrieved passages.
 
-Takes the native JSON lines, gives one draft a row. Evidence is the passages that the row
-carries, the positive one first, then the negative one (retrieved, but without the answer),
-so that a verifier meets both as it would after retrieval.
-
-Left out deliberately: the Wikipedia dump behind the passages; a row without any passage
-keeps its claim and no evidence.
+Evidence is the passages that the row carries, the positive one first, then the negative one
+(retrieved, but without the answer), so that a verifier meets both as it would after retrieval. A
+row without any passage keeps its claim and no evidence.
 """
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Mapping
 
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.fields import (
-    FieldError,
-    Fields,
-    identifier,
-    mapping,
-    objects,
-    optional_text,
-    read_each,
-    text,
-)
-from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.claim import Draft, LabelMap
+from decomposerl.claims.fields import FieldError, JsonObject, NativeRow, each_row
+from decomposerl.claims.source import NativeFile, Source
 
 _EVIDENCE = ("positive_evidence", "negative_evidence")
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a row; documents are the titles of its passages."""
-    return read_each(files, file, partial(_draft, file))
-
-
-def _draft(file: NativeFile, record: Record) -> Draft:
-    row = record.fields
-    if not any(name in row for name in _EVIDENCE):
+def _draft(row: NativeRow) -> Draft:
+    """Documents are the titles of the passages."""
+    if not any(name in row.raw for name in _EVIDENCE):
         raise FieldError(_EVIDENCE[0], "missing_field", "neither evidence field is there")
-    found = [passage for name in _EVIDENCE for passage in _passages(row, name)]
-    titles = (optional_text(passage, "title") for passage in found)
-    return Draft(
-        file=record.file,
-        row=record.row,
-        native_id=identifier(row, "id"),
-        split=file.split,
-        claim=text(row, "claim"),
-        passages=tuple(text(passage, "text") for passage in found),
-        native_label=text(row, "label"),
+    passages = [passage for name in _EVIDENCE for passage in _passages(row, name)]
+    titles = (passage.optional_text("title") for passage in passages)
+    return row.draft(
+        native_id=row.identifier("id"),
+        claim=row.text("claim"),
+        passages=tuple(passage.text("text") for passage in passages),
+        native_label=row.text("label"),
         documents=tuple(dict.fromkeys(title for title in titles if title)),
     )
 
 
-def _passages(row: Fields, name: str) -> tuple[Fields, ...]:
+def _passages(row: NativeRow, name: str) -> tuple[JsonObject, ...]:
     """One passage object or a list of them; none where the field is null or empty."""
-    found = row.get(name)
-    if not found:
+    value = row.raw.get(name)
+    if not value:
         return ()
-    return (mapping(row, name),) if isinstance(found, Mapping) else objects(row, name)
+    return (row.mapping(name),) if isinstance(value, Mapping) else row.objects(name)
 
 
-FAVIQ_A = Source(
+SOURCE = Source(
     name="faviq_a",
     title="FaviQ-A",
     domain="Wiki",
@@ -71,6 +49,6 @@ FAVIQ_A = Source(
         NativeFile("faviq/train.jsonl", "jsonl", "train"),
         NativeFile("faviq/dev.jsonl", "jsonl", "dev"),
     ),
-    read=read,
+    read=each_row(_draft),
     paper_raw=10_924,
 )

@@ -1,30 +1,18 @@
 """FEVEROUS: Wikipedia claims over sentences and table cells.
 
-Takes two shapes. The native JSON lines give evidence as element ids, whose text stands in
-the FEVEROUS Wikipedia database; the reduced ``feverous_s`` files (claims whose gold
-evidence is sentences only) carry the text. Both give one draft a row, each passage led by
-its page title, as in the reduced files.
-
-Left out deliberately: the ``context`` of native elements (section and header paths), and
-telling alternative evidence sets apart: the union of all sets is the evidence.
+Two shapes are read. The native JSON lines give evidence as element ids, whose text is in the
+FEVEROUS Wikipedia database; the reduced ``feverous_s`` files (claims whose gold evidence is
+sentences only) carry the text. Both give one draft a row, each passage led by its page title.
+The union of all evidence sets is the evidence; section and header paths are not used.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject
-from decomposerl.claims.fields import (
-    FieldError,
-    held,
-    identifier,
-    objects,
-    read_each,
-    strings,
-    text,
-)
-from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.passages import CELL_BAR, page_title, without_links
+from decomposerl.claims.claim import Draft, EvidenceKind, LabelMap, Reject
+from decomposerl.claims.fields import FieldError, NativeRow, non_blank, read_each
+from decomposerl.claims.passages import CELL_BAR, page_title, page_titles, without_links
 from decomposerl.claims.source import CorpusFiles, NativeFile, Pages, Source
 
 PAGES = "feverous/feverous_wikiv1.db"
@@ -42,56 +30,46 @@ _ELEMENT = re.compile(
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """One draft a claim; native files need the page database for their passages."""
     if file.format == "json_array":
-        return read_each(files, file, partial(_sentence_draft, file))
-    return read_each(files, file, partial(_native_draft, file, files.pages(PAGES)))
+        return read_each(files, file, _sentence_draft)
+    return read_each(files, file, partial(_native_draft, files.pages(PAGES)))
 
 
-def _sentence_draft(file: NativeFile, record: Record) -> Draft:
+def _sentence_draft(row: NativeRow) -> Draft:
     """A row of ``feverous_s``: one ``title<TAB>sentence`` a line of ``evidence``."""
-    row = record.fields
-    lines = held(text(row, "evidence").split("\n"), "evidence")
-    titles = (line.split("\t", 1)[0] for line in lines if "\t" in line)
-    return Draft(
-        file=record.file,
-        row=record.row,
-        native_id=identifier(row, "id"),
-        split=file.split,
-        claim=text(row, "claim"),
+    lines = non_blank(row.text("evidence").split("\n"), "evidence")
+    return row.draft(
+        native_id=row.identifier("id"),
+        claim=row.text("claim"),
         passages=tuple(without_links(line).replace("\t", ": ") for line in lines),
-        native_label=text(row, "label"),
-        documents=tuple(dict.fromkeys(page_title(title) for title in titles)),
-        subset=file.subset,
+        native_label=row.text("label"),
+        documents=page_titles(line.split("\t", 1)[0] for line in lines if "\t" in line),
     )
 
 
-def _native_draft(file: NativeFile, pages: Pages | None, record: Record) -> Draft | None:
-    row = record.fields
-    if record.row == 1 and row.get("id") in (None, ""):
+def _native_draft(pages: Pages | None, row: NativeRow) -> Draft | None:
+    if row.record.row == 1 and row.raw.get("id") in (None, ""):
         return None  # the header record that opens the published files
     elements = _elements(
-        [name for one in objects(row, "evidence") for name in strings(one, "content")]
+        [name for one in row.objects("evidence") for name in one.strings("content")]
     )
-    return Draft(
-        file=record.file,
-        row=record.row,
-        native_id=identifier(row, "id"),
-        split=file.split,
-        claim=text(row, "claim"),
+    return row.draft(
+        native_id=row.identifier("id"),
+        claim=row.text("claim"),
         passages=_passages(pages, elements),
-        native_label=text(row, "label"),
-        documents=tuple(dict.fromkeys(page_title(match["page"]) for match in elements)),
+        native_label=row.text("label"),
+        documents=page_titles(match["page"] for match in elements),
         evidence_kind=_kind(elements),
     )
 
 
 def _elements(names: Sequence[str]) -> tuple[re.Match[str], ...]:
-    found = []
+    elements = []
     for name in dict.fromkeys(names):
         match = _ELEMENT.fullmatch(name)
         if match is None:
             raise FieldError("evidence", "dangling_reference", f"no element id: {name[:60]}")
-        found.append(match)
-    return tuple(found)
+        elements.append(match)
+    return tuple(elements)
 
 
 def _passages(pages: Pages | None, elements: Sequence[re.Match[str]]) -> tuple[str, ...]:
@@ -121,7 +99,7 @@ def _kind(elements: Sequence[re.Match[str]]) -> EvidenceKind:
     return "table" if names and tabular == names else "text"
 
 
-FEVEROUS = Source(
+SOURCE = Source(
     name="feverous",
     title="FEVEROUS",
     domain="Wiki",

@@ -1,51 +1,33 @@
 """PubHealth: public-health claims with the fact-check article behind them.
 
-Takes the native TSV files and an excerpt with fewer columns, gives one draft a row;
-passages are the sentences of ``main_text``. Labels stand in any letter case; an empty one
-and the hub loader's ``-1`` are unknown labels.
-
-Left out deliberately: ``explanation``, which gives the verdict away.
+Passages are the sentences of ``main_text``. Labels come in any letter case; an empty one and the
+hub loader's ``-1`` are unknown labels. ``explanation`` is not used: it gives the verdict away.
 """
 
 import hashlib
-from collections.abc import Iterator
-from functools import partial
 
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.fields import held, identifier, read_each, text
-from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.passages import sentences
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.claim import Draft, LabelMap
+from decomposerl.claims.fields import NativeRow, each_row, non_blank
+from decomposerl.claims.passages import sentence_passages
+from decomposerl.claims.source import NativeFile, Source
 
 EXCERPT = NativeFile("pubhealth/tuning_excerpt.tsv", "tsv", "dev")
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a row.
-
-    The document is a hash of the article: claims about one article belong together, and
-    the excerpt carries no address.
-    """
-    return read_each(files, file, partial(_draft, file))
-
-
-def _draft(file: NativeFile, record: Record) -> Draft:
-    row = record.fields
-    article = text(row, "main_text")
+def _draft(row: NativeRow) -> Draft:
+    article = row.text("main_text")
+    # Claims about one article belong together, and the excerpt carries no address.
     digest = hashlib.sha256(article.strip().encode("utf-8", "surrogatepass")).hexdigest()
-    return Draft(
-        file=record.file,
-        row=record.row,
-        native_id=identifier(row, "claim_id"),
-        split=file.split,
-        claim=text(row, "claim"),
-        passages=held(sentences(article), "main_text"),
-        native_label=text(row, "label"),
+    return row.draft(
+        native_id=row.identifier("claim_id"),
+        claim=row.text("claim"),
+        passages=non_blank(sentence_passages(article), "main_text"),
+        native_label=row.text("label"),
         documents=(f"article:{digest[:16]}",),
     )
 
 
-PUBHEALTH = Source(
+SOURCE = Source(
     name="pubhealth",
     title="PubHealth",
     domain="Health",
@@ -58,6 +40,6 @@ PUBHEALTH = Source(
         NativeFile("pubhealth/dev.tsv", "tsv", "dev"),
         EXCERPT,
     ),
-    read=read,
+    read=each_row(_draft),
     paper_raw=9_096,
 )

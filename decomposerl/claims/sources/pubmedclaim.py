@@ -1,19 +1,15 @@
 """PubMedClaim: PubMedQA's expert-labelled questions read as claims about an abstract.
 
-Takes the native JSON object from PMID to row, gives one draft a row; passages are the
-abstract's sections. The ``QUESTION`` text is the claim, verbatim: the paper does not say
-how questions become statements, and any rewriting would be ours.
-
-Left out deliberately: ``LONG_ANSWER``, the abstract's conclusion, which gives the answer
-away.
+Passages are the abstract's sections. The ``QUESTION`` text is the claim, verbatim: the paper does
+not say how questions become statements. ``LONG_ANSWER``, the abstract's conclusion, is not used:
+it gives the answer away.
 """
 
 from collections.abc import Iterator
 from functools import partial
 
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.fields import held, identifier, read_each, strings, text
-from decomposerl.claims.labels import LabelMap
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.fields import NativeRow, non_blank, read_each
 from decomposerl.claims.source import CorpusFiles, NativeFile, Source
 
 ALL_ROWS = "pubmedqa/ori_pqal.json"
@@ -28,7 +24,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     those ids the file gives one reject and no rows, because training would leak the test.
     """
     if file.path != ALL_ROWS:
-        yield from read_each(files, file, partial(_draft, file))
+        yield from read_each(files, file, _draft)
         return
     if not files.exists(file.path):
         return
@@ -37,7 +33,7 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         detail = f"{GROUND_TRUTH.path}, which names the test rows, is absent, empty or damaged"
         yield Reject(file.path, 0, "", "dangling_reference", detail)
         return
-    yield from read_each(files, file, partial(_draft_of_split, file, test_ids))
+    yield from read_each(files, file, partial(_draft_of_split, test_ids))
 
 
 def _test_ids(files: CorpusFiles) -> frozenset[str]:
@@ -47,27 +43,23 @@ def _test_ids(files: CorpusFiles) -> frozenset[str]:
     return frozenset(map(str, keys)) if len(keys) == len(records) else frozenset()
 
 
-def _draft_of_split(file: NativeFile, test_ids: frozenset[str], record: Record) -> Draft | None:
-    in_test = identifier(record.fields, "_key") in test_ids
-    return _draft(file, record) if in_test == (file.split == "test") else None
+def _draft_of_split(test_ids: frozenset[str], row: NativeRow) -> Draft | None:
+    in_test = row.identifier("_key") in test_ids
+    return _draft(row) if in_test == (row.file.split == "test") else None
 
 
-def _draft(file: NativeFile, record: Record) -> Draft:
-    row = record.fields
-    pmid = identifier(row, "_key")
-    return Draft(
-        file=record.file,
-        row=record.row,
+def _draft(row: NativeRow) -> Draft:
+    pmid = row.identifier("_key")
+    return row.draft(
         native_id=pmid,
-        split=file.split,
-        claim=text(row, "QUESTION"),
-        passages=held(strings(row, "CONTEXTS"), "CONTEXTS"),
-        native_label=text(row, "final_decision"),
+        claim=row.text("QUESTION"),
+        passages=non_blank(row.strings("CONTEXTS"), "CONTEXTS"),
+        native_label=row.text("final_decision"),
         documents=(pmid,),
     )
 
 
-PUBMEDCLAIM = Source(
+SOURCE = Source(
     name="pubmedclaim",
     title="PubMedClaim",
     domain="Biomedical",

@@ -1,12 +1,9 @@
 """SciFact: scientific claims with abstracts that support or contradict them.
 
-Takes the native claim lines and the abstracts, either ``corpus.jsonl`` or a CSV that
-printed each abstract as a NumPy array of strings. Gives one draft for each (claim,
-evidence document), whose passages are the abstract's sentences, and one middle draft for
-a claim without evidence, whose passages are the abstracts that it cites.
-
-Left out deliberately: rationale sentences as evidence. They are where the answer stands;
-their numbers are only checked.
+The abstracts are ``corpus.jsonl`` or a CSV that printed each abstract as a NumPy array of
+strings. A draft is one (claim, evidence document), whose passages are the abstract's sentences; a
+claim without evidence is one middle draft, whose passages are the abstracts that it cites. The
+numbers of rationale sentences are only checked: they say where the answer is.
 """
 
 import ast
@@ -14,20 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from decomposerl.claims.claim import Draft, Record, Reject
+from decomposerl.claims.claim import Draft, LabelMap, Reject
 from decomposerl.claims.fields import (
     FieldError,
-    Fields,
-    held,
-    identifier,
-    items,
-    mapping,
-    objects,
+    JsonObject,
+    NativeRow,
+    non_blank,
+    read_each,
     read_many,
-    strings,
-    text,
 )
-from decomposerl.claims.labels import LabelMap
 from decomposerl.claims.source import CorpusFiles, NativeFile, Source
 
 CORPUS = NativeFile("scifact/corpus.jsonl", "jsonl", "train")
@@ -47,25 +39,21 @@ def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     abstracts, faults = _abstracts(files)
     if file.split == "train":  # one corpus serves all files: its faults once
         yield from faults
-    yield from read_many(files, file, partial(_drafts, file, abstracts))
+    yield from read_many(files, file, partial(_drafts, abstracts))
 
 
-def _drafts(file: NativeFile, abstracts: Abstracts, record: Record) -> Sequence[Draft | Reject]:
-    evidence = mapping(record.fields, "evidence")
+def _drafts(abstracts: Abstracts, row: NativeRow) -> Sequence[Draft | Reject]:
+    evidence = row.mapping("evidence").raw
     if not evidence:
-        return (_without_evidence(file, abstracts, record),)
-    return [_pair(file, abstracts, record, document) for document in evidence]
+        return (_without_evidence(abstracts, row),)
+    return [_pair(abstracts, row, document) for document in evidence]
 
 
-def _without_evidence(file: NativeFile, abstracts: Abstracts, record: Record) -> Draft:
-    row = record.fields
-    cited = [str(document) for document in items(row, "cited_doc_ids")]
-    return Draft(
-        file=record.file,
-        row=record.row,
-        native_id=identifier(row, "id"),
-        split=file.split,
-        claim=text(row, "claim"),
+def _without_evidence(abstracts: Abstracts, row: NativeRow) -> Draft:
+    cited = [str(document) for document in row.items("cited_doc_ids")]
+    return row.draft(
+        native_id=row.identifier("id"),
+        claim=row.text("claim"),
         passages=_cited(abstracts, cited),
         native_label=NO_EVIDENCE,
         documents=tuple(dict.fromkeys(cited)),
@@ -77,39 +65,37 @@ def _cited(abstracts: Abstracts, documents: Sequence[str]) -> tuple[str, ...]:
     return tuple(line for line in lines if line.strip())
 
 
-def _pair(file: NativeFile, abstracts: Abstracts, record: Record, document: str) -> Draft | Reject:
-    row = record.fields
+def _pair(abstracts: Abstracts, row: NativeRow, document: str) -> Draft | Reject:
     try:
-        rationales = objects(mapping(row, "evidence"), document)
-        return Draft(
-            file=record.file,
-            row=record.row,
-            native_id=f"{identifier(row, 'id')}:{document}",
-            split=file.split,
-            claim=text(row, "claim"),
+        rationales = row.mapping("evidence").objects(document)
+        return row.draft(
+            native_id=f"{row.identifier('id')}:{document}",
+            claim=row.text("claim"),
             passages=_abstract(abstracts, document, rationales),
             native_label=_label(rationales),
             documents=(document,),
         )
     except FieldError as fault:
-        return fault.reject(record)
+        return fault.reject(row.record)
 
 
-def _abstract(abstracts: Abstracts, document: str, rationales: Sequence[Fields]) -> tuple[str, ...]:
+def _abstract(
+    abstracts: Abstracts, document: str, rationales: Sequence[JsonObject]
+) -> tuple[str, ...]:
     if not abstracts:
         return ()  # no corpus on this machine: no fault of the claim
     if document not in abstracts:
         raise FieldError("evidence", "dangling_reference", f"no abstract {document}")
-    found = abstracts[document]
-    for index in (index for one in rationales for index in items(one, "sentences")):
-        if type(index) is not int or not 0 <= index < len(found):
-            detail = f"abstract {document} has {len(found)} sentences, not number {index!r}"
+    sentences = abstracts[document]
+    for index in (index for one in rationales for index in one.items("sentences")):
+        if type(index) is not int or not 0 <= index < len(sentences):
+            detail = f"abstract {document} has {len(sentences)} sentences, not number {index!r}"
             raise FieldError("evidence", "dangling_reference", detail[:100])
-    return held(found, "evidence")
+    return non_blank(sentences, "evidence")
 
 
-def _label(rationales: Sequence[Fields]) -> str:
-    labels = sorted({text(one, "label") for one in rationales})
+def _label(rationales: Sequence[JsonObject]) -> str:
+    labels = sorted({one.text("label") for one in rationales})
     if len(labels) != 1:
         raise FieldError("evidence", "unknown_label", f"no single label: {labels}")
     return labels[0]
@@ -118,25 +104,21 @@ def _label(rationales: Sequence[Fields]) -> str:
 def _abstracts(files: CorpusFiles) -> tuple[Abstracts, tuple[Reject, ...]]:
     """Sentences of each abstract by document id, and the rows that could not be read."""
     corpus = CORPUS if files.exists(CORPUS.path) else PRINTED_CORPUS
-    sentences_of = _listed if corpus is CORPUS else _printed
-    drafts = list(read_many(files, corpus, lambda record: (_entry(record, sentences_of(record)),)))
-    found = {one.native_id: one.passages for one in drafts if isinstance(one, Draft)}
-    return found, tuple(one for one in drafts if isinstance(one, Reject))
+    outcomes = list(read_each(files, corpus, _entry))
+    abstracts = {one.native_id: one.passages for one in outcomes if isinstance(one, Draft)}
+    return abstracts, tuple(one for one in outcomes if isinstance(one, Reject))
 
 
-def _entry(record: Record, sentences: tuple[str, ...]) -> Draft:
-    held(sentences, "abstract")  # blank sentences stay: rationales count them
-    document = identifier(record.fields, "doc_id")
-    return Draft(record.file, record.row, document, "train", "", sentences, None)
+def _entry(row: NativeRow) -> Draft:
+    sentences = row.strings("abstract") if row.file is CORPUS else _printed(row)
+    non_blank(sentences, "abstract")  # blank sentences stay: rationales count them
+    document = row.identifier("doc_id")
+    return row.draft(native_id=document, claim="", passages=sentences, native_label=None)
 
 
-def _listed(record: Record) -> tuple[str, ...]:
-    return strings(record.fields, "abstract")
-
-
-def _printed(record: Record) -> tuple[str, ...]:
+def _printed(row: NativeRow) -> tuple[str, ...]:
     """The strings of a printed NumPy array, which white space separates, not commas."""
-    printed = text(record.fields, "abstract")
+    printed = row.text("abstract")
     residue = _PRINTED_STRING.sub("", printed).strip().strip("[]").strip()
     if residue:
         raise FieldError("abstract", "missing_field", f"not a printed array: {residue[:60]}")
@@ -155,7 +137,7 @@ def _unescaped(literal: str) -> str:
         raise FieldError("abstract", "missing_field", detail) from fault
 
 
-SCIFACT = Source(
+SOURCE = Source(
     name="scifact",
     title="SciFact",
     domain="Biomedical",

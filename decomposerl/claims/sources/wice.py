@@ -1,49 +1,30 @@
 """WiCE: Wikipedia sentences checked against the web pages that they cite.
 
-Takes the native JSON lines of claims and of the non-supported-token sub-claims (same
-fields), gives one draft a line; passages are the sentences of the web page.
-
-Left out deliberately: ``supporting_sentences`` and token spans. They say where the answer
-stands, which a verifier must find itself.
+Claims and the non-supported-token sub-claims have the same fields; ``subset`` tells the two
+granularities apart. Passages are the sentences of the web page. ``supporting_sentences`` and
+token spans are not used: they say where the answer is, which a verifier must find itself.
 """
 
-from collections.abc import Iterator
-from functools import partial
-
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.fields import held, identifier, read_each, strings, text
-from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.source import CorpusFiles, NativeFile, Source
+from decomposerl.claims.claim import Draft, LabelMap
+from decomposerl.claims.fields import NativeRow, each_row, non_blank
+from decomposerl.claims.source import NativeFile, Source
 
 CLAIM_DEV = NativeFile("wice/claim/dev.jsonl", "jsonl", "dev", subset="claim")
 
 
-def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a line, keyed by ``meta.id``.
-
-    The document is the id before its sub-claim suffix, because a claim and its sub-claims
-    cite the same page. ``subset`` tells the two granularities apart.
-    """
-    return read_each(files, file, partial(_draft, file))
-
-
-def _draft(file: NativeFile, record: Record) -> Draft:
-    row = record.fields
-    native_id = identifier(row, "meta.id")
-    return Draft(
-        file=record.file,
-        row=record.row,
+def _draft(row: NativeRow) -> Draft:
+    native_id = row.identifier("meta.id")
+    return row.draft(
         native_id=native_id,
-        split=file.split,
-        claim=text(row, "claim"),
-        passages=held(strings(row, "evidence"), "evidence"),
-        native_label=text(row, "label"),
+        claim=row.text("claim"),
+        passages=non_blank(row.strings("evidence"), "evidence"),
+        native_label=row.text("label"),
+        # The id before its sub-claim suffix: a claim and its sub-claims cite the same page.
         documents=(native_id.split("-", 1)[0],),
-        subset=file.subset,
     )
 
 
-WICE = Source(
+SOURCE = Source(
     name="wice",
     title="WiCE",
     domain="Wiki",
@@ -63,6 +44,6 @@ WICE = Source(
         ),
         NativeFile("wice/non_supported_tokens/dev.jsonl", "jsonl", "dev", "non_supported_tokens"),
     ),
-    read=read,
+    read=each_row(_draft),
     paper_raw=785,
 )

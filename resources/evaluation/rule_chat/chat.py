@@ -16,13 +16,14 @@ verifier. A method's procedure is run as it is; only its model is missing.
     summarise, state  a text in one line
     procedure         Q and A lines, and a verdict where the template is ``single_call``
 
-Left out deliberately: transcripts (``Call.continues``), which repeat what stands in the variables,
+Left out deliberately: transcripts (``ModelCall.continues``), which repeat what stands in the
+variables,
 and confidence: a rule has no tokens.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 
-from decomposerl.baselines.method import Answer, Call, Operation
+from decomposerl.baselines.method import ModelCall, ModelReply, Operation
 from decomposerl.ports import Verifier
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
@@ -52,7 +53,7 @@ class RuleChat:
         """Over the prompt file and the rules."""
         return self._prompts.hash(prompt, RULES)
 
-    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply a call, in order.
 
         Raises:
@@ -66,11 +67,11 @@ class RuleChat:
             _SERVES[call.operation](call, self._prompts.section(prompt, call).lower())
             for call in calls
         ]
-        return [Reply(Answer(text)) for text in _worked(works, self._verifier)]
+        return [Reply(ModelReply(text)) for text in _worked(works, self._verifier)]
 
 
 # Each takes a call and the words of its template, in small letters.
-_SERVES: Mapping[Operation, Callable[[Call, str], str | Weighing]] = {
+_SERVES: Mapping[Operation, Callable[[ModelCall, str], str | Weighing]] = {
     "decompose": lambda call, words: texts.decompose(
         call.variables, as_questions="question" in words
     ),

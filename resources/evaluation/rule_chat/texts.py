@@ -8,7 +8,14 @@ Left out deliberately: whether anything holds (``rule_chat_checks``).
 
 from collections.abc import Mapping, Sequence
 
-from decomposerl.baselines.program import Both, Expression, Name, Program, Step, write_program
+from decomposerl.baselines.program import (
+    Both,
+    Expression,
+    Name,
+    Program,
+    ProgramStep,
+    write_program,
+)
 from decomposerl.text.clauses import checks_of
 from decomposerl.text.words import STOP_WORDS, split_sentences
 from decomposerl.training.evidence_view import evidence_view
@@ -55,7 +62,9 @@ def sufficient(variables: Mapping[str, str]) -> str:
 def program(variables: Mapping[str, str]) -> str:
     """A program that checks each statement of the claim and predicts that all hold."""
     facts = statements_of(variables["claim"])[:_FACTS]
-    steps = tuple(Step(f"fact_{at}", "Verify", fact) for at, fact in enumerate(facts, start=1))
+    steps = tuple(
+        ProgramStep(f"fact_{at}", "Verify", fact) for at, fact in enumerate(facts, start=1)
+    )
     expression: Expression = Name(steps[0].name)
     for step in steps[1:]:
         expression = Both("and", expression, Name(step.name))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.baselines.method import Method, Protocol, Question
+from decomposerl.baselines.method import ClaimInput, Method, Protocol
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.text.words import split_sentences
@@ -37,7 +37,7 @@ def test_the_rewards_score_what_a_baseline_asked(
     method: Method, protocol: Protocol, tmp_path: Path
 ):
     """Every reward has a value; the one fault is to have asked too little, or twice."""
-    question = Question(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))
+    question = ClaimInput(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))
     chat = RuleChat(ScriptedVerifier())
     (ended,) = run_claims(
         method.procedures[protocol], method.prompt, [Case("a", question)], chat, shelf(tmp_path)

@@ -6,14 +6,14 @@ import pytest
 
 from baseline_parts import QUESTION, Driven, drive, saying
 from decomposerl.baselines.chen_2024 import ENOUGH, METHOD, MOST_WRITINGS, TEMPERATURE, chen_2024
-from decomposerl.baselines.method import Answer, Verification
+from decomposerl.baselines.method import ModelReply, Verification
 
 TWO = "1. Did the bridge open in 1871?\n2. Is the bridge made of granite?"
 ASKED = ["Did the bridge open in 1871?", "Is the bridge made of granite?"]
 PASSAGES = "\n".join(f"{place}. {text}" for place, text in enumerate(QUESTION.passages, start=1))
 
 
-def said(*replies: str | Answer) -> Driven:
+def said(*replies: str | ModelReply) -> Driven:
     return drive(chen_2024, saying(*replies))
 
 
@@ -101,7 +101,7 @@ def test_nothing_selected_is_the_whole_evidence(selection: str, unread: int):
 
 def test_a_cut_selection_is_not_read():
     """Its last number may be half a number."""
-    cut = Answer("1", truncated=True)
+    cut = ModelReply("1", truncated=True)
     driven = said(f"1. {ASKED[0]}", "NONE", cut, "Summary.", "Supported")
     assert 1 == driven.ended.notes["unread"]
 

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from baseline_parts import QUESTION, Driven, drive, saying
 from decomposerl.baselines.claimdecomp import METHOD, Count, claimdecomp
-from decomposerl.baselines.method import Answer, Verification
+from decomposerl.baselines.method import ModelReply, Verification
 from strategies import LAW
 
 THREE = "1. Is it granite? | yes\n2. Was the mill first? | yes\n3. Is it the mill's bridge? | no"
 
 
-def said(*replies: str | Answer) -> Driven:
+def said(*replies: str | ModelReply) -> Driven:
     return drive(claimdecomp, saying(*replies))
 
 
@@ -92,7 +92,7 @@ def test_an_answer_that_cannot_be_read_leaves_the_verdict_open():
     assert ("Supported", "parsed") == outcome(said(THREE, "Yes", "Yes", odd).ended)
     assert ("Refuted", "parsed") == outcome(said(THREE, "No", "No", odd).ended)
     assert (None, "truncated") == outcome(
-        said(THREE, "Yes", "No", Answer("It", truncated=True)).ended
+        said(THREE, "Yes", "No", ModelReply("It", truncated=True)).ended
     )
 
 
@@ -133,5 +133,5 @@ def test_no_question_is_no_verdict():
 
 def test_a_cut_list_loses_its_last_item_alone():
     """Half a question is not asked; what was whole is."""
-    driven = said(Answer("1. Is it new? | no\n2. Is it gra", truncated=True), "No")
+    driven = said(ModelReply("1. Is it new? | no\n2. Is it gra", truncated=True), "No")
     assert ["Is it new?"] == [cycle.question for cycle in driven.ended.cycles]

@@ -6,7 +6,7 @@ import pytest
 
 from baseline_parts import QUESTION, Driven, drive, saying
 from decomposerl.baselines.folk import METHOD, conjunction, folk
-from decomposerl.baselines.method import Answer
+from decomposerl.baselines.method import ModelReply
 
 PREDICATES = (
     "1. Before(mill, bridge) | The mill came before the bridge. | When was the mill built?\n"
@@ -110,13 +110,17 @@ def test_neither_values_nor_bracket_is_unparsed():
         (ended := reasoned("1: True - so", "Who can tell?").ended).verdict,
         ended.status,
     )
-    cut = drive(folk, saying(PREDICATES, *ANSWERS, Answer("1: True - so\n2: Tr", truncated=True)))
+    cut = drive(
+        folk, saying(PREDICATES, *ANSWERS, ModelReply("1: True - so\n2: Tr", truncated=True))
+    )
     assert (None, "truncated") == (cut.ended.verdict, cut.ended.status)
 
 
 def test_a_false_predicate_settles_a_cut_reply():
     """One whole line that says False is enough, whatever the limit cut behind it."""
-    cut = drive(folk, saying(PREDICATES, *ANSWERS, Answer("1: False - so\n2: Tr", truncated=True)))
+    cut = drive(
+        folk, saying(PREDICATES, *ANSWERS, ModelReply("1: False - so\n2: Tr", truncated=True))
+    )
     assert ("Refuted", "parsed") == (cut.ended.verdict, cut.ended.status)
 
 

@@ -19,10 +19,10 @@ from baseline_parts import (
 )
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
     CallFailedError,
     Method,
+    ModelCall,
+    ModelReply,
     Protocol,
     Verification,
 )
@@ -107,8 +107,8 @@ def test_what_was_asked_is_a_trace(method: Method, protocol: Protocol, seed: int
 def test_tags_in_replies_forge_no_block(method: Method, protocol: Protocol):
     """A reply that closes a block and opens another stays text of the block that it stands in."""
 
-    def model(call: Call, number: int) -> Answer:
-        return Answer(by_operation()(call, number).text.replace(" so?", f" {HOSTILE} so?"))
+    def model(call: ModelCall, number: int) -> ModelReply:
+        return ModelReply(by_operation()(call, number).text.replace(" so?", f" {HOSTILE} so?"))
 
     ended = drive(method.procedures[protocol], model).ended
     trace = build_trace(ended.opening or None, ended.cycles, ended.verdict)
@@ -177,9 +177,9 @@ def test_not_knowing_is_an_abstention(method: Method, protocol: Protocol):
     pairs = "Q1: Is it so?\nA1: unknown\nQ2: Was it?\nA2: unknown\nVerdict: Refuted"
     unknown = {"answer": "unknown", "procedure": pairs}
 
-    def model(call: Call, number: int) -> Answer:
+    def model(call: ModelCall, number: int) -> ModelReply:
         told = unknown.get(call.operation)
-        return by_operation()(call, number) if told is None else Answer(told)
+        return by_operation()(call, number) if told is None else ModelReply(told)
 
     driven = drive(method.procedures[protocol], model)
     if unknown.keys() & set(driven.operations()):

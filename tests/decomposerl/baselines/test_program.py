@@ -17,7 +17,7 @@ from decomposerl.baselines.program import (
     Name,
     Not,
     Program,
-    Step,
+    ProgramStep,
     Truth,
     Value,
     conclusion,
@@ -59,7 +59,7 @@ def programs(draw: st.DrawFn) -> Program:
     for place, function in enumerate(["Verify", *functions]):
         used = draw(st.lists(st.sampled_from(names[:place]), max_size=2)) if place else []
         text = draw(texts) + "".join(f" {{{name}}}" for name in used)
-        steps.append(Step(names[place], function, text))
+        steps.append(ProgramStep(names[place], function, text))
     facts = [step.name for step in steps if step.function == "Verify"]
     chosen = draw(st.lists(st.sampled_from(facts), min_size=1, max_size=4))
     expression: Expression = Name(chosen[0])
@@ -153,7 +153,7 @@ def test_steps_wait_for_what_they_refer_to():
     read = parse_program(GOOD)
     assert read.steps[:1] == ready_steps(read, {})
     (filled,) = ready_steps(read, {"answer_1": "A {fact_1} man"})
-    assert Step("fact_1", "Verify", "A {fact_1} man was born in Torbeck.") == filled
+    assert ProgramStep("fact_1", "Verify", "A {fact_1} man was born in Torbeck.") == filled
     assert () == ready_steps(read, {"answer_1": "X", "fact_1": None})
     spoken = parse_program('a = Verify("S.")\nb = Verify("It is {a}, {a}.")\nlabel = Predict(b)')
     for value, word in ((True, "true"), (False, "false"), (None, "unknown")):

@@ -3,8 +3,8 @@
 import pytest
 
 from baseline_parts import QUESTION, Driven, Model, drive, saying
-from decomposerl.baselines.method import Answer, Call, Verification
-from decomposerl.baselines.program_fc import GREEDY, MAJORITY, METHOD, Sampling, program_fc
+from decomposerl.baselines.method import ModelCall, ModelReply, Verification
+from decomposerl.baselines.program_fc import GREEDY, MAJORITY, METHOD, ProgramSampling, program_fc
 
 PROGRAM = (
     'answer_1 = Question("When did the mill open?")\n'
@@ -15,17 +15,17 @@ PROGRAM = (
 NOT_A_PROGRAM = "label = Predict(fact_7)"
 
 
-def greedy(*replies: str | Answer) -> Driven:
+def greedy(*replies: str | ModelReply) -> Driven:
     return drive(program_fc(), saying(*replies))
 
 
 def voting(*programs: str, check: str = "True") -> Driven:
     """Each program as its sample writes it; every check says the same."""
 
-    def model(call: Call, _: int) -> Answer:
-        return Answer(programs[call.sample] if call.operation == "program" else check)
+    def model(call: ModelCall, _: int) -> ModelReply:
+        return ModelReply(programs[call.sample] if call.operation == "program" else check)
 
-    return drive(program_fc(Sampling(len(programs), 0.7)), model)
+    return drive(program_fc(ProgramSampling(len(programs), 0.7)), model)
 
 
 def outcome(ended: Verification) -> tuple[str | None, str]:
@@ -67,7 +67,7 @@ def test_the_trace_follows_the_program():
 
 def test_greedy_once_is_the_default_and_five_samples_a_setting():
     """The catalogue's method writes one program at temperature 0; the majority five at 0.7."""
-    assert (Sampling(1, 0.0), Sampling(5, 0.7)) == (GREEDY, MAJORITY)
+    assert (ProgramSampling(1, 0.0), ProgramSampling(5, 0.7)) == (GREEDY, MAJORITY)
     driven = drive(program_fc(MAJORITY), saying(*[NOT_A_PROGRAM] * 5))
     assert [(0.7, sample) for sample in range(5)] == [
         (call.temperature, call.sample) for call in driven.calls
@@ -103,7 +103,7 @@ def test_a_program_that_does_not_parse_is_rejected_and_counted():
 
 def test_a_cut_program_is_no_program():
     """Even where the part before the cut would parse, its last line may be half a line."""
-    ended = greedy(Answer(PROGRAM, truncated=True)).ended
+    ended = greedy(ModelReply(PROGRAM, truncated=True)).ended
     assert (None, "truncated", "truncated") == (*outcome(ended), ended.notes["rejections"])
 
 
@@ -113,7 +113,7 @@ def test_a_check_that_cannot_be_read_counts_only_where_it_matters():
     assert ("Refuted", "parsed") == outcome(greedy(PROGRAM, "1902", odd, "False").ended)
     open_ = greedy(PROGRAM, "1902", odd, "True").ended
     assert (None, "unparsed", 1) == (*outcome(open_), open_.notes["unread"])
-    cut = greedy(PROGRAM, "1902", Answer("Tr", truncated=True), "True").ended
+    cut = greedy(PROGRAM, "1902", ModelReply("Tr", truncated=True), "True").ended
     assert (None, "truncated") == outcome(cut)
 
 
@@ -176,7 +176,7 @@ def test_more_must_say_supported_than_refuted(
 def test_steps_of_all_programs_are_asked_for_at_once():
     """Programs run side by side: a group has every step that waits for nothing."""
     groups: list[int] = []
-    steps = program_fc(Sampling(2, 0.7))(QUESTION)
+    steps = program_fc(ProgramSampling(2, 0.7))(QUESTION)
     group = next(steps)
     model: Model = saying(PROGRAM, PROGRAM)
     answers = tuple(model(call, place) for place, call in enumerate(group))
@@ -184,7 +184,7 @@ def test_steps_of_all_programs_are_asked_for_at_once():
         while True:
             groups.append(len(group))
             group = steps.send(answers)
-            answers = tuple(Answer("True") for _ in group)
+            answers = tuple(ModelReply("True") for _ in group)
     except StopIteration as end:
         assert "Supported" == end.value.verdict  # noqa: PT017 - how a generator returns
     assert [2, 4, 2] == groups

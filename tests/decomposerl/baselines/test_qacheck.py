@@ -3,13 +3,13 @@
 import pytest
 
 from baseline_parts import QUESTION, Driven, drive, saying
-from decomposerl.baselines.method import Answer, Verification
+from decomposerl.baselines.method import ModelReply, Verification
 from decomposerl.baselines.qacheck import METHOD, MOST_ROUNDS, qacheck
 
 FIRST, SECOND = "When did the bridge open?", "What is the bridge made of?"
 
 
-def said(*replies: str | Answer) -> Driven:
+def said(*replies: str | ModelReply) -> Driven:
     return drive(qacheck, saying(*replies))
 
 

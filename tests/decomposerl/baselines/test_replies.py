@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.baselines.method import Answer
+from decomposerl.baselines.method import ModelReply
 from decomposerl.baselines.pairs import cycles_of, numbered, qa_lines, repeats
 from decomposerl.baselines.replies import (
     lines_of,
@@ -72,28 +72,30 @@ NO_TRUTH = [
 @pytest.mark.parametrize("text", TRUE)
 def test_each_tolerance_reads(text: str):
     """What models add around a word that was asked for does not hide it."""
-    assert ("true", "Supported") == (read_truth(Answer(text)), read_verdict(Answer(text)))
+    assert ("true", "Supported") == (read_truth(ModelReply(text)), read_verdict(ModelReply(text)))
 
 
 @pytest.mark.parametrize("text", NO_TRUTH)
 def test_beyond_the_tolerances_nothing_is_read(text: str):
     """A hedge, a negation or a word inside a sentence is no verdict."""
-    assert read_truth(Answer(text)) is None
-    assert read_labelled_verdict(Answer(text)) is None
+    assert read_truth(ModelReply(text)) is None
+    assert read_labelled_verdict(ModelReply(text)) is None
 
 
 def test_the_rivals_are_read_alike():
     """Refuted, no and false are one; unknown is a truth of its own and never a verdict."""
-    assert ["false"] * 3 == [read_truth(Answer(text)) for text in ("Refuted", "**No**", "False.")]
-    assert "unknown" == read_truth(Answer("Unknown."))
-    assert read_verdict(Answer("Unknown")) is None
+    assert ["false"] * 3 == [
+        read_truth(ModelReply(text)) for text in ("Refuted", "**No**", "False.")
+    ]
+    assert "unknown" == read_truth(ModelReply("Unknown."))
+    assert read_verdict(ModelReply("Unknown")) is None
 
 
 @LAW
 @given(any_text)
 def test_no_text_breaks_a_reader(text: str):
     """Whatever came, each reader answers or says that there is nothing; none raises."""
-    answer = Answer(text)
+    answer = ModelReply(text)
     assert read_truth(answer) in {None, "true", "false", "unknown"}
     assert read_labelled_verdict(answer) in {None, "Supported", "Refuted"}
     assert read_list(text) != ("",)
@@ -115,7 +117,7 @@ def test_no_text_breaks_a_reader(text: str):
 )
 def test_half_a_line_is_not_read(text: str, verdict: str | None):
     """Where the token limit cut a reply, its last line could have gone on to "No doubt"."""
-    assert verdict == read_verdict(Answer(text, truncated=True))
+    assert verdict == read_verdict(ModelReply(text, truncated=True))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_half_a_line_is_not_read(text: str, verdict: str | None):
 )
 def test_the_verdict_of_a_longer_reply_has_its_label(text: str, verdict: str | None):
     """A step's yes is not the verdict; the last labelled line is, also where it is none."""
-    assert verdict == read_labelled_verdict(Answer(text))
+    assert verdict == read_labelled_verdict(ModelReply(text))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_the_verdict_of_a_longer_reply_has_its_label(text: str, verdict: str | N
 )
 def test_a_yes_or_no_may_give_its_reason(text: str, truth: str | None):
     """A comma or a stop parts the word from its reason, and a reason of not knowing wins."""
-    assert truth == read_yes_no(Answer(text))
+    assert truth == read_yes_no(ModelReply(text))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from baseline_parts import MARK, QUESTION, drive, faithful, saying
 from decomposerl.baselines import cot, decomposed_prompting, hiss, self_ask, simple
-from decomposerl.baselines.method import Answer, CallFailedError, Method
+from decomposerl.baselines.method import CallFailedError, Method, ModelReply
 from decomposerl.baselines.minicheck import METHOD as MINICHECK
 from decomposerl.baselines.minicheck import from_probability
 from strategies import LAW
@@ -31,7 +31,7 @@ def test_simple_and_cot_read_their_own_forms():
     reasoned = drive(faithful(cot.METHOD), saying("1871 is before 1902.\nVerdict: Refuted"))
     assert "Refuted" == reasoned.ended.verdict
     assert "unparsed" == drive(faithful(cot.METHOD), saying("Is it?\nYes")).ended.status
-    cut = drive(faithful(cot.METHOD), saying(Answer("It opened\nVerdict: Ref", truncated=True)))
+    cut = drive(faithful(cot.METHOD), saying(ModelReply("It opened\nVerdict: Ref", truncated=True)))
     assert "truncated" == cut.ended.status
 
 
@@ -191,7 +191,7 @@ def test_hiss_keeps_a_claim_whole_or_cuts_the_splitting():
 
 def test_hiss_drops_the_half_pair_of_a_cut_reply():
     """Half an answer would stand in the trace as a whole one."""
-    cut = Answer("Q1: Is it?\nA1: yes\nQ2: Was it?\nA2: it was buil", truncated=True)
+    cut = ModelReply("Q1: Is it?\nA1: yes\nQ2: Was it?\nA2: it was buil", truncated=True)
     driven = drive(HISS, saying("NONE", cut, "Supported"))
     assert ["yes"] == [cycle.answer for cycle in driven.ended.cycles]
 
@@ -199,7 +199,7 @@ def test_hiss_drops_the_half_pair_of_a_cut_reply():
 @pytest.mark.parametrize("method", [self_ask.METHOD, decomposed_prompting.METHOD, hiss.METHOD])
 def test_a_method_in_one_call_keeps_its_pairs_where_it_was_cut(method: Method):
     """Pairs before the cut stay; the half answer and the missing verdict are not made up."""
-    cut = Answer("Q1: Is it?\nA1: yes\nQ2: Was it?\nA2: it was buil", truncated=True)
+    cut = ModelReply("Q1: Is it?\nA1: yes\nQ2: Was it?\nA2: it was buil", truncated=True)
     ended = drive(method.procedures["single_call"], saying(cut)).ended
     assert (None, "truncated") == (ended.verdict, ended.status)
     assert ["yes"] == [cycle.answer for cycle in ended.cycles]

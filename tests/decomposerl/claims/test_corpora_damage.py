@@ -8,34 +8,22 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from corpora_parts import assert_conserved, load, read, rows, toy_draft, write_jsonl
 from dagster_project.profiles import Profile, sources_for
 from decomposerl.claims.claim import Draft, Record, Reject
 from decomposerl.claims.delimited import delimited_records
-from decomposerl.claims.fields import read_each
-from decomposerl.claims.load import Loaded, LoadSettings, load_source
+from decomposerl.claims.fields import NativeRow, each_row
+from decomposerl.claims.load import LoadSettings, load_source
 from decomposerl.claims.source import CorpusFiles, FileFormat, NativeFile
-from decomposerl.claims.sources.ambifc import AMBIFC
-from decomposerl.claims.sources.feverous import FEVEROUS
-from decomposerl.claims.sources.pubmedclaim import PUBMEDCLAIM
+from decomposerl.claims.sources import ambifc, feverous, pubmedclaim
 from decomposerl.errors import ConfigError, ConservationError, SourceFileError, TooManyRejects
 from resources.corpora.folder import FolderCorpora
-from toy_source import _draft, load, read, rows
 
 GROUP = 1000
-
-
-def write_jsonl(root: Path, count: int) -> None:
-    (root / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows(count)))
-
-
-def assert_conserved(loaded: Loaded) -> None:
-    standing = loaded.rejects.filter(pl.col("row") > 0).height
-    assert loaded.rows_read == loaded.claims.height + loaded.drops.height + standing
 
 
 def damaged_parquet(path: Path, groups: int, bad: int) -> None:
@@ -184,7 +172,9 @@ def loses_a_row(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject
     """A faulty adapter: row 3 gives nothing."""
     for item in files.records(file):
         if item.row != 3:
-            yield item if isinstance(item, Reject) else _draft(item)
+            yield (
+                item if isinstance(item, Reject) else toy_draft(NativeRow(item.fields, item, file))
+            )
 
 
 def loses_a_draft(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
@@ -195,7 +185,10 @@ def loses_a_draft(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reje
 def stops_early(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
     """A faulty adapter: reads two rows."""
     records = islice(files.records(file), 2)
-    return (item if isinstance(item, Reject) else _draft(item) for item in records)
+    return (
+        item if isinstance(item, Reject) else toy_draft(NativeRow(item.fields, item, file))
+        for item in records
+    )
 
 
 @pytest.mark.parametrize(
@@ -221,9 +214,7 @@ def test_an_adapter_that_loses_a_row_is_found(
 
 def test_rows_may_be_left_out_or_joined_on_purpose(tmp_path: Path):
     """``None`` leaves a row out; rows of one native id may become one draft."""
-
-    def skips(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-        return read_each(files, file, lambda one: None if one.row == 1 else _draft(one))
+    skips = each_row(lambda row: None if row.record.row == 1 else toy_draft(row))
 
     def joins(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
         found = {one.native_id: one for one in read(files, file) if isinstance(one, Draft)}
@@ -239,19 +230,19 @@ def test_rows_may_be_left_out_or_joined_on_purpose(tmp_path: Path):
 def test_the_catalogue_leaves_out_and_joins_rows_on_purpose(tmp_path: Path):
     """FEVEROUS's header, PubMedQA's other half and AmbiFC's joined passages are no losses."""
     content: dict[str, object] = {"content": ["A_sentence_0"]}
-    feverous = {"id": 1, "claim": "C.", "label": "SUPPORTS", "evidence": [content]}
-    ambifc = {"claim_id": 1, "claim": "C.", "wiki_page": "P", "labels": {"passage": "supporting"}}
+    fact = {"id": 1, "claim": "C.", "label": "SUPPORTS", "evidence": [content]}
+    passage = {"claim_id": 1, "claim": "C.", "wiki_page": "P", "labels": {"passage": "supporting"}}
     question = {"QUESTION": "Q?", "CONTEXTS": ["One."], "final_decision": "yes"}
     native: dict[str, list[object]] = {
-        "feverous/feverous_train_challenges.jsonl": [{"id": "", "claim": ""}, feverous],
-        "ambifc/train.certain.jsonl": [{**ambifc, "wiki_passage": f"Text {i}."} for i in "ab"],
+        "feverous/feverous_train_challenges.jsonl": [{"id": "", "claim": ""}, fact],
+        "ambifc/train.certain.jsonl": [{**passage, "wiki_passage": f"Text {i}."} for i in "ab"],
         "pubmedqa/ori_pqal.json": [{"1": question, "2": question}],
         "pubmedqa/test_ground_truth.json": [{"2": {"answer": "yes"}}],
     }
     for name, lines in native.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
-    for source in (FEVEROUS, AMBIFC, PUBMEDCLAIM):
+    for source in (feverous.SOURCE, ambifc.SOURCE, pubmedclaim.SOURCE):
         loaded = load_source(source, None, FolderCorpora(tmp_path), LoadSettings())
         assert ("ok", 1, 0) == (loaded.status, loaded.rows_read, loaded.rejects.height)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from corpora_parts import load, rows
 from decomposerl.claims import records
 from decomposerl.claims.claim import Record
 from decomposerl.claims.delimited import delimited_records
 from decomposerl.claims.json_elements import CREDIT, CREDIT_PER_CHAR, array_records, object_records
 from decomposerl.claims.json_siblings import Siblings, balanced_end
 from resources.corpora import folder as corpora
-from toy_source import load, rows
 
 MANY = 20_000
 # Shape, and how many records and rejects of MANY elements it must give.

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from bridge_corpus import Rows, block, bridge_corpus, materialize, page_lines, write_jsonl
+from decomposerl.claims.claim import LabelRule
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
-from decomposerl.claims.labels import LabelRule
-from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.errors import ConfigError
 from resources.corpora.folder import FolderCorpora
 
@@ -57,11 +57,11 @@ def write_delimited(path: Path, rows: Rows) -> None:
         writer.writerows(rows)
 
 
-def load(root: Path, text: str) -> Loaded:
+def load(root: Path, text: str) -> LoadedClaims:
     return load_source(parse_source_toml(text, "x.toml"), None, FolderCorpora(root), LENIENT)
 
 
-def corpus(root: Path, rows: Rows, text: str, name: str = "a.jsonl") -> Loaded:
+def corpus(root: Path, rows: Rows, text: str, name: str = "a.jsonl") -> LoadedClaims:
     (root / "mine").mkdir(exist_ok=True)
     write_jsonl(root / "mine" / name, rows)
     return load(root, text)
@@ -127,7 +127,7 @@ def test_the_adapter_of_the_page_runs(tmp_path: Path):
     folder.mkdir()
     row = {"note_id": 1, "statement": "S.", "report": "A.\nB.", "verdict": True, "bridge": "N"}
     write_jsonl(folder / "train.jsonl", [row, {**row, "note_id": 2, "report": None}])
-    loaded = load_source(module.BRIDGE_NOTES, None, FolderCorpora(tmp_path), LENIENT)
+    loaded = load_source(module.SOURCE, None, FolderCorpora(tmp_path), LENIENT)
     assert [("1", "A.\nB.", "Supported")] == loaded.claims.select(
         "native_id", "evidence", "label"
     ).rows()
@@ -220,7 +220,7 @@ def test_every_mistake_is_named_at_once():
     keys = (
         "source.name", "source.title: is missing",
         "source.licence: is no key of this file; did you mean license?",
-        "files.train.0: must lie below", "files.train.1: ends in none of", "files.train.2",
+        "files.train.0: must be below", "files.train.1: ends in none of", "files.train.2",
         "columns.claim: is missing", "columns.evidence", "evidence.kind", "evidence.split: must be",
         "labels.supported", "labels.refuted",
     )  # fmt: skip

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpora_parts import assert_conserved
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.checks import MAX_BYTES, MAX_ITEMS
 from decomposerl.claims.generic import parse_source_toml
-from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
-from decomposerl.claims.passages import sentences, without_links
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.passages import sentence_passages, without_links
 from decomposerl.claims.source import Benchmark, DamagedPage, NativeFile, Source
 from fakes import BagOfWordsEmbedder, MemoryCorpora
 from native_rows import SOUND, SOURCE, only, read
@@ -132,7 +132,7 @@ def all_files(member: Source | Benchmark) -> tuple[NativeFile, ...]:
     return (*member.files, *member.shared, *member.claim_lists)
 
 
-def loaded(member: Source | Benchmark, rows: list[Mapping[str, object]]) -> Loaded:
+def loaded(member: Source | Benchmark, rows: list[Mapping[str, object]]) -> LoadedClaims:
     """What loading gives where every file of the member holds the rows."""
     files = MemoryCorpora({file.path: rows for file in all_files(member)})
     if isinstance(member, Source):
@@ -140,11 +140,6 @@ def loaded(member: Source | Benchmark, rows: list[Mapping[str, object]]) -> Load
             member, None, files, LoadSettings(max_reject_share=1, allow_training_off=True)
         )
     return load_benchmark(member, None, files, LENIENT)
-
-
-def assert_conserved(found: Loaded) -> None:
-    standing = found.rejects.filter(pl.col("row") > 0)
-    assert found.rows_read == found.claims.height + found.drops.height + standing.height
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -354,8 +349,8 @@ def test_blobs_nulls_and_odd_titles_are_pages_like_others(tmp_path: Path, table:
 
 def test_texts_that_once_took_quadratic_time():
     """Blanks, links that never close and strings that never close, a million characters each."""
-    assert ("a", "b") == sentences("a" + " " * 1_000_000 + "\n b")
-    assert ("a" + " " * 1_000_000 + "b",) == sentences("a" + " " * 1_000_000 + "b")
+    assert ("a", "b") == sentence_passages("a" + " " * 1_000_000 + "\n b")
+    assert ("a" + " " * 1_000_000 + "b",) == sentence_passages("a" + " " * 1_000_000 + "b")
     assert "[[a|" * 250_000 == without_links("[[a|" * 250_000)
     assert "x [[a|b" == without_links("[[P|x]] [[a|b")
     index, row = SOUND["scifact"]

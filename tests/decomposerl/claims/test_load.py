@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decomposerl.claims.claim import Draft, Record, Reject
-from decomposerl.claims.labels import LabelMap
-from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+import corpora_parts
+from decomposerl.claims.claim import Draft, LabelMap, Record, Reject
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.source import Benchmark, CorpusFiles, NativeFile, Source
 from decomposerl.errors import TooManyRejects
 from decomposerl.schemas import BENCHMARK_CLAIMS, CLAIMS, DROPS, REJECTS
@@ -60,16 +60,24 @@ def toy_source(
     *files: NativeFile, extra: tuple[NativeFile, ...] = (), off: str | None = None
 ) -> Source:
     return Source(
-        "toy", "Toy", "test", "", "", "", LABELS, files, read_toy, extra, training_off=off
+        name="toy",
+        title="Toy",
+        domain="test",
+        homepage="",
+        license="",
+        terms="",
+        labels=LABELS,
+        files=files,
+        read=read_toy,
+        extra=extra,
+        training_off=off,
     )
 
 
 def toy_benchmark(
     *files: NativeFile, shared: tuple[NativeFile, ...] = (), lists: tuple[NativeFile, ...] = ()
 ) -> Benchmark:
-    return Benchmark(
-        "toy", "Toy", "test", True, "", "", "", LABELS, files, read_toy, shared, lists, "toy"
-    )
+    return Benchmark.from_source(toy_source(), *files, shared=shared, claim_lists=lists)
 
 
 def row(number: int, **changes: object) -> Row:
@@ -90,26 +98,25 @@ def write(root: Path, file: NativeFile, rows: Iterable[Row | bytes]) -> None:
     path.write_bytes(b"".join(line + b"\n" for line in lines))
 
 
-def load(root: Path, source: Source, config: LoadSettings = LENIENT) -> Loaded:
+def load(root: Path, source: Source, config: LoadSettings = LENIENT) -> LoadedClaims:
     return load_source(source, None, FolderCorpora(root), config)
 
 
-def rejects_of(loaded: Loaded) -> list[tuple[object, ...]]:
+def rejects_of(loaded: LoadedClaims) -> list[tuple[object, ...]]:
     return loaded.rejects.select(REJECT_KEY).rows()
 
 
-def reasons_of(loaded: Loaded) -> dict[str, int]:
+def reasons_of(loaded: LoadedClaims) -> dict[str, int]:
     return dict(loaded.drops["reason"].value_counts().iter_rows())
 
 
-def ids_of(loaded: Loaded) -> set[str]:
+def ids_of(loaded: LoadedClaims) -> set[str]:
     return set(loaded.claims["native_id"])
 
 
-def assert_conserved(loaded: Loaded) -> None:
+def assert_conserved(loaded: LoadedClaims) -> None:
     """The law of the module: nothing lost, nothing counted twice, frames as promised."""
-    standing = loaded.rejects.filter(pl.col("row") > 0).height
-    assert loaded.rows_read == loaded.claims.height + loaded.drops.height + standing
+    corpora_parts.assert_conserved(loaded)
     DROPS.conform(loaded.drops)
     REJECTS.conform(loaded.rejects)
     claimed, dropped = set(loaded.claims["claim_id"]), set(loaded.drops["claim_id"])
@@ -338,7 +345,7 @@ GRAPHS = st.lists(
 )
 
 
-def both_sides(root: Path, config: LoadSettings) -> tuple[Loaded, Loaded]:
+def both_sides(root: Path, config: LoadSettings) -> tuple[LoadedClaims, LoadedClaims]:
     source = toy_source(DEV, extra=(EXTRA,))
     benchmark, corpora = toy_benchmark(shared=(DEV,)), FolderCorpora(root)
     return (

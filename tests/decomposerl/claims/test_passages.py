@@ -11,7 +11,7 @@ from decomposerl.claims import passages
 @given(st.text())
 def test_sentences_keep_every_word(text: str):
     """Splitting loses nothing but white space, and gives no blank sentence."""
-    found = passages.sentences(text)
+    found = passages.sentence_passages(text)
     assert text.split() == " ".join(found).split()
     assert all(sentence.strip() for sentence in found)
 

@@ -5,8 +5,7 @@ from collections import Counter
 import pytest
 
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
-from decomposerl.claims.claim import Draft, Reject
-from decomposerl.claims.labels import LabelRule, apply_rule
+from decomposerl.claims.claim import Draft, LabelRule, Reject, apply_rule
 from decomposerl.claims.source import Benchmark, NativeFile, Source
 from project import ROOT
 from resources.corpora.folder import FolderCorpora

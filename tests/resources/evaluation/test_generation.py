@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from decomposerl.baselines.method import (
-    Answer,
-    Call,
-    Question,
+    ClaimInput,
+    ModelCall,
+    ModelReply,
     Steps,
     Verification,
     ask,
@@ -44,9 +44,9 @@ def claims(count: int) -> pl.DataFrame:
     return pl.DataFrame(rows, {name: BENCHMARK_CLAIMS.schema[name] for name in rows[0]})
 
 
-def traced(question: Question) -> Steps:
+def traced(question: ClaimInput) -> Steps:
     """One call whose answer is the verdict; a trace of two cycles, one an abstention."""
-    (spoken,) = yield from ask(Call("verify", "first", {"claim": question.claim}))
+    (spoken,) = yield from ask(ModelCall("verify", "first", {"claim": question.claim}))
     cycles = (Cycle("Who?", "Ann.", "Good."), Cycle("When?", "I don't know."))
     verdict = "Supported" if "Supported" in spoken.text else None
     notes = {"agreement": 0.5, "rounds": len(question.passages)}
@@ -54,11 +54,11 @@ def traced(question: Question) -> Steps:
     return Verification(verdict, status, spoken.text, cycles, "Start.", spoken, notes)
 
 
-def sure(call: Call) -> Answer:
+def sure(call: ModelCall) -> ModelReply:
     """Supported with a probability by the claim's number; the last claims are unsure."""
     number = int(call.variables["claim"].split()[1])
     listed = (("Supported", -0.1 - number / 100), ("Refuted", -2.5 + number / 100))
-    return Answer("Supported", tokens=(Token("Supported", listed[0][1], listed),))
+    return ModelReply("Supported", tokens=(Token("Supported", listed[0][1], listed),))
 
 
 def task(**changes: object) -> Task:
@@ -94,7 +94,7 @@ def test_a_row_holds_what_was_said(tmp_path: Path):
 
 def test_without_alternatives_a_confidence_is_unavailable(tmp_path: Path):
     """No log probabilities, no number: null, and never 1."""
-    said = ScriptedCaller(lambda _: Answer("Supported"))
+    said = ScriptedCaller(lambda _: ModelReply("Supported"))
     found = predict(task(), "hover", claims(2), said, tmp_path).predictions
     for name in ("confidence_raw", "confidence_normalised", "confidence_bound"):
         assert [None, None] == found[name].to_list()
@@ -102,7 +102,7 @@ def test_without_alternatives_a_confidence_is_unavailable(tmp_path: Path):
 
 def test_a_confidence_of_another_verdict_is_none(tmp_path: Path):
     """The tokens must spell the verdict that was read."""
-    contrary = Answer("Supported", tokens=(Token("Refuted", -0.1, (("Refuted", -0.1),)),))
+    contrary = ModelReply("Supported", tokens=(Token("Refuted", -0.1, (("Refuted", -0.1),)),))
     caller = ScriptedCaller(lambda _: contrary)
     found = predict(task(), "hover", claims(1), caller, tmp_path).predictions
     assert [None] == found["confidence_raw"].to_list()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.baselines.method import Call, Method, Procedure, Protocol, Question
+from decomposerl.baselines.method import ClaimInput, Method, ModelCall, Procedure, Protocol
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
 from fault_server import MODEL, FaultServer, replying
@@ -35,8 +35,8 @@ PASSAGES = (
 )
 EVIDENCE = "\n".join(PASSAGES)
 CASES = [
-    Case("a", Question("Marta Oller was born in 1921 and made a film.", EVIDENCE, PASSAGES)),
-    Case("b", Question("Glass Harbour won the Vega Prize in 1960.", EVIDENCE, PASSAGES)),
+    Case("a", ClaimInput("Marta Oller was born in 1921 and made a film.", EVIDENCE, PASSAGES)),
+    Case("b", ClaimInput("Glass Harbour won the Vega Prize in 1960.", EVIDENCE, PASSAGES)),
 ]
 SELF_ASKED = (
     "Yes.\nFollow up: When was Marta Oller born?",
@@ -66,7 +66,7 @@ class Recorder:
         """As the rules'."""
         return self.rules.prompt_hash(prompt)
 
-    def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:
+    def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """As the rules'; no two calls with the same words have different replies."""
         found = self.rules.answer(prompt, calls)
         for call, reply in zip(calls, found, strict=True):
@@ -81,7 +81,7 @@ def _prompts() -> MethodPrompts:
     return MethodPrompts()
 
 
-def _words(prompt: str, call: Call) -> str:
+def _words(prompt: str, call: ModelCall) -> str:
     """What the user's message says of a call, transcript included."""
     text = _prompts().filled(prompt, call)
     if not call.continues:

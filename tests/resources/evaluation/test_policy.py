@@ -13,7 +13,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from decomposerl.baselines.method import Answer, Call, Question
+from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply
 from decomposerl.errors import EngineError
 from decomposerl.evaluation.confidence import read_confidence
 from decomposerl.training.experiments import PAPER_7B, TINY
@@ -43,12 +43,14 @@ MOST = 420
 def fresh() -> list[Case]:
     """Claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
     made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
-    return [Case(f"c{n}", Question(one.claim, one.view)) for n, one in enumerate(made)]
+    return [Case(f"c{n}", ClaimInput(one.claim, one.view)) for n, one in enumerate(made)]
 
 
-def calls(max_tokens: int = MOST) -> list[Call]:
+def calls(max_tokens: int = MOST) -> list[ModelCall]:
     cases = ({"document": one.question.evidence, "claim": one.question.claim} for one in fresh())
-    return [Call("procedure", "prompt", variables, max_tokens=max_tokens) for variables in cases]
+    return [
+        ModelCall("procedure", "prompt", variables, max_tokens=max_tokens) for variables in cases
+    ]
 
 
 def model(**batching: int) -> LocalModel:
@@ -56,11 +58,11 @@ def model(**batching: int) -> LocalModel:
 
 
 @cache
-def answers() -> list[Answer]:
+def answers() -> list[ModelReply]:
     return [reply.answer for reply in model().answer("policy", calls())]
 
 
-def teacher_forced(caller: LocalModel, call: Call, ids: Sequence[int]) -> torch.Tensor:
+def teacher_forced(caller: LocalModel, call: ModelCall, ids: Sequence[int]) -> torch.Tensor:
     """Log probabilities at each of the written tokens' places, in one plain pass."""
     prompt = caller._ids("policy", call)
     with torch.inference_mode():
@@ -152,8 +154,11 @@ def test_samples_agree_or_not(tmp_path: Path):
     assert found.verification.notes == again.verification.notes
     assert found.verification.notes["agreement"] in {0.0, 0.5, 1.0}
     assert 3 == len(found.calls)
-    drawn = [Call(c.operation, c.template, c.variables, max_tokens=40, temperature=1.5, sample=n)
-             for c in calls()[:1] for n in (1, 2, 3)]  # fmt: skip
+    drawn = [
+        ModelCall(c.operation, c.template, c.variables, max_tokens=40, temperature=1.5, sample=n)
+        for c in calls()[:1]
+        for n in (1, 2, 3)
+    ]
     texts = [reply.answer.text for reply in model().answer("policy", drawn)]
     assert 1 < len(set(texts))
 
@@ -168,7 +173,7 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
 def test_a_long_prompt_is_reported_and_never_cut(tmp_path: Path):
     """It fails with its length, beside claims that do not; nothing is generated for it."""
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
-    cases = [*fresh()[:1], Case("long", Question("Sentence number 7 is here.", evidence))]
+    cases = [*fresh()[:1], Case("long", ClaimInput("Sentence number 7 is here.", evidence))]
     asked = policy_procedure(PolicyAsking(None, 50))
     shelved = shelf(tmp_path)
     found = run_claims(asked, "policy", cases, model(), shelved, limits=Limits(most_failed=0.5))
@@ -181,12 +186,12 @@ def test_a_stop_string_and_a_transcript(tmp_path: Path):
     """A reply ends before its stop string, and goes on from what the model said already."""
     (first,) = answers()[:1]
     (call,) = calls()[:1]
-    stopped = Call("answer", "prompt", call.variables, stop=("</think>",), max_tokens=MOST)
+    stopped = ModelCall("answer", "prompt", call.variables, stop=("</think>",), max_tokens=MOST)
     (cut,) = model().answer("policy", [stopped])
     assert first.text.partition("</think>")[0] == cut.answer.text
     assert not cut.answer.truncated
     prompts = prompts_in(tmp_path)
-    plain = Call("answer", "first", {"claim": "x"}, continues="Once upon", max_tokens=3)
+    plain = ModelCall("answer", "first", {"claim": "x"}, continues="Once upon", max_tokens=3)
     caller = LocalModel(WEIGHTS, prompts)
     ids = caller._ids("simple", plain)
     assert caller._loaded.tokenizer.decode(ids).endswith("<|im_start|>Once upon")

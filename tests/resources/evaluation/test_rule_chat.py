@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.baselines.method import Answer, Call, Method, Operation, Protocol, Question
+from decomposerl.baselines.method import (
+    ClaimInput,
+    Method,
+    ModelCall,
+    ModelReply,
+    Operation,
+    Protocol,
+)
 from decomposerl.baselines.program_parser import parse_program
 from decomposerl.baselines.replies import read_list, read_truth
 from decomposerl.errors import ConfigError
@@ -59,7 +66,7 @@ def chat(tmp_path: Path) -> RuleChat:
 
 
 def said(chat: RuleChat, operation: Operation, template: str, **variables: str) -> str:
-    (reply,) = chat.answer("simple", [Call(operation, template, variables)])
+    (reply,) = chat.answer("simple", [ModelCall(operation, template, variables)])
     assert not reply.answer.failure
     assert not reply.answer.tokens
     return reply.answer.text
@@ -131,7 +138,7 @@ def test_predicates_are_joined(chat: RuleChat):
     one = said(
         chat, "verify", "predicates", claim="x", predicates="1. a", qa=qa.partition("\nQ2")[0]
     )
-    assert "true" == read_truth(Answer(one))
+    assert "true" == read_truth(ModelReply(one))
 
 
 def test_what_is_known_suffices_where_it_decides(chat: RuleChat):
@@ -199,10 +206,12 @@ def test_a_method_is_written_out_with_its_verdict(chat: RuleChat):
 def test_a_batch_is_weighed_at_once(chat: RuleChat):
     """Replies do not depend on what else is asked, and the verifier is asked in few batches."""
     calls = [
-        Call("verify", "check", {"statement": CLAIM, "evidence": EVIDENCE}),
-        Call("answer", "answer", {"question": "Was Oller born in Vienna?", "evidence": EVIDENCE}),
-        Call("procedure", "single_call", {"claim": CLAIM, "evidence": EVIDENCE}),
-        Call("decompose", "parts", {"claim": CLAIM}),
+        ModelCall("verify", "check", {"statement": CLAIM, "evidence": EVIDENCE}),
+        ModelCall(
+            "answer", "answer", {"question": "Was Oller born in Vienna?", "evidence": EVIDENCE}
+        ),
+        ModelCall("procedure", "single_call", {"claim": CLAIM, "evidence": EVIDENCE}),
+        ModelCall("decompose", "parts", {"claim": CLAIM}),
     ] * 5
     together = [reply.answer.text for reply in chat.answer("simple", calls)]
     alone = [chat.answer("simple", [call])[0].answer.text for call in calls]
@@ -215,7 +224,7 @@ def test_a_batch_is_weighed_at_once(chat: RuleChat):
 def test_rules_refuse_what_a_model_could_not_be_asked(chat: RuleChat):
     """A template without a place for a variable is an error here too."""
     with pytest.raises(ConfigError, match="statement"):
-        chat.answer("simple", [Call("decompose", "parts", {"claim": "x", "statement": "y"})])
+        chat.answer("simple", [ModelCall("decompose", "parts", {"claim": "x", "statement": "y"})])
 
 
 @pytest.mark.parametrize(
@@ -226,9 +235,9 @@ def test_rules_refuse_what_a_model_could_not_be_asked(chat: RuleChat):
 def test_every_method_runs_over_rules(method: Method, protocol: Protocol, tmp_path: Path):
     """Each baseline ends with a verdict on each claim, after as many calls as it says."""
     asked = [
-        Case("a", Question(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))),
-        Case("b", Question("The moon is made of cheese.", EVIDENCE, (EVIDENCE,))),
-        Case("c", Question("Marta Oller was not born in Vienna.", EVIDENCE, (EVIDENCE,))),
+        Case("a", ClaimInput(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))),
+        Case("b", ClaimInput("The moon is made of cheese.", EVIDENCE, (EVIDENCE,))),
+        Case("c", ClaimInput("Marta Oller was not born in Vienna.", EVIDENCE, (EVIDENCE,))),
     ]
     chat = RuleChat(ScriptedVerifier())
     found = run_claims(method.procedures[protocol], method.prompt, asked, chat, shelf(tmp_path))

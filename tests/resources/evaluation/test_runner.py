@@ -14,7 +14,7 @@ import pytest
 import evaluation_child
 from chat_parts import settings
 from decomposerl.baselines import method
-from decomposerl.baselines.method import Call
+from decomposerl.baselines.method import ModelCall
 from decomposerl.errors import EngineError
 from evaluation_parts import (
     ScriptedCaller,
@@ -58,9 +58,9 @@ def test_each_claim_is_driven_to_its_end(way: str, count: int, tmp_path: Path):
 def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):
     """The place of a claim that ended is taken at once, by claims at their own step."""
 
-    def by_length(question: method.Question) -> method.Steps:
+    def by_length(question: method.ClaimInput) -> method.Steps:
         for _ in range(1 + int(question.claim.split()[1]) % 3):
-            yield from method.ask(Call("answer", "first", {"claim": question.claim}))
+            yield from method.ask(ModelCall("answer", "first", {"claim": question.claim}))
         return method.Verification(None, "unparsed", "")
 
     caller = ScriptedCaller(claims_at_once=5)
@@ -86,9 +86,9 @@ def test_a_finished_run_asks_nothing(tmp_path: Path):
 def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
     """Below the limit they are rows with a reason; the next run asks for them alone."""
 
-    def third_fails(call: Call) -> method.Answer:
+    def third_fails(call: ModelCall) -> method.ModelReply:
         bad = call.variables["claim"] == "claim 3"
-        return method.Answer("", failure="timeout: late") if bad else method.Answer("yes")
+        return method.ModelReply("", failure="timeout: late") if bad else method.ModelReply("yes")
 
     found = run_claims(
         two_steps,
@@ -112,9 +112,9 @@ def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
 def test_too_many_failures_end_the_run(tmp_path: Path):
     """The run raises as soon as the limit cannot be kept, and keeps what was answered."""
 
-    def late_ones_fail(call: Call) -> method.Answer:
+    def late_ones_fail(call: ModelCall) -> method.ModelReply:
         number = int(call.variables["claim"].split()[1])
-        return method.Answer("yes") if number < 20 else method.Answer("", failure="timeout")
+        return method.ModelReply("yes") if number < 20 else method.ModelReply("", failure="timeout")
 
     caller = ScriptedCaller(late_ones_fail)
     with pytest.raises(EngineError, match="3 of 40 claims failed"):
@@ -226,7 +226,7 @@ def test_a_killed_run_asks_nothing_twice(tmp_path: Path):
 def test_what_the_model_did_is_an_answer(tmp_path: Path):
     """Empty and cut replies are the model's own; tokens, time and price of a reply are kept."""
     prompts = prompts_in(tmp_path)
-    call = Call("verify", "first", {"claim": "x"})
+    call = ModelCall("verify", "first", {"claim": "x"})
     script = [replying(""), replying("What is", "length"), replying("well")]
     with (
         FaultServer(script) as served,
