@@ -17,10 +17,10 @@ from pydantic import Field
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.calibration_page import calibration_facts, reliability_markdown
+from decomposerl.reports.system_report import calibration_facts, reliability_markdown
 from resources.evaluation.calibrating import Fit, fitted, write_calibration
-from resources.evaluation.dev_claims import SILVER, dev_claims
 from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.training_overlap import SILVER, dev_claims
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import alone

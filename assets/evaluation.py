@@ -23,16 +23,16 @@ from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score
 from decomposerl.evaluation.subset import examined
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.evaluation_page import (
+from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
+from decomposerl.reports.system_report import (
     calls_markdown,
     prediction_facts,
     score_facts,
     scores_markdown,
 )
-from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
-from resources.evaluation.chosen_policy import chosen_facts
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import LIMITED, Evaluated, needed, status_of, test_claims
+from resources.evaluation.trained_policy import chosen_facts
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import alone

@@ -12,15 +12,15 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.evaluation.derived import derived_from
-from decomposerl.evaluation.registry import REGISTRY, SHARE_TOLERANCE
+from decomposerl.evaluation.published import REGISTRY, SHARE_TOLERANCE
 from decomposerl.evaluation.regression import findings
 from decomposerl.evaluation.subset import examined
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.leaderboard_report import findings_text
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.leakage import leaks
 from resources.evaluation.results_folder import LIMITED, read_accepted, test_claims
+from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
 from resources.store.partition_checks import partitioned_check
 

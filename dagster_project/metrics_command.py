@@ -143,8 +143,8 @@ def _rules(
 ) -> "Rules":
     """Spellings of both sides and of what is dropped; ``partners``: missing, extra, unread."""
     from dagster_project.metrics_run import Rules
+    from decomposerl.evaluation.cells import Spellings
     from decomposerl.evaluation.conditions import Conditions
-    from decomposerl.evaluation.spellings import Spellings
 
     missing, extra, unread = partners
     spellings = Spellings.of(*(side or () for side in spelt))
@@ -202,7 +202,7 @@ def _names(words: str) -> tuple[str, ...]:
 
 def _tell(run: "MetricsRun", *, as_json: bool) -> None:
     """The table on standard output, what was left out on standard error."""
-    from decomposerl.reports.metrics_report import metrics_text, sizes_sentence
+    from decomposerl.reports.system_report import metrics_text, sizes_sentence
 
     if as_json:
         page = {

@@ -130,8 +130,8 @@ def _matched(files: Files, columns: Columns, rules: Rules) -> Matched:
             f"{files.labels} has {len(labels):,}"
         )
     matched = match(predictions, labels, columns, rules)
-    if matched.misfits:
-        raise EvaluationError("\n".join(told(matched.misfits)))
+    if matched.errors:
+        raise EvaluationError("\n".join(told(matched.errors)))
     if not matched.examples:
         raise EvaluationError(f"{files.labels}: no label is left to hold predictions against")
     return matched

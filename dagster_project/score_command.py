@@ -78,7 +78,7 @@ def score(  # noqa: PLR0913 - each is one option
 
 def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
     """The table on standard output; engines, problems and files on standard error."""
-    from decomposerl.reports.score_report import (
+    from decomposerl.reports.reward_report import (
         question_pages,
         score_markdown,
         score_text,

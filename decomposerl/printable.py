@@ -4,7 +4,7 @@ Takes any string, gives one in which every character shows: escape sequences, co
 format (bidirectional, zero-width) and line-separating characters and halves of surrogate
 pairs stand as Python writes them (``\x1b``, ``\u202e``). All other text stays as it is.
 
-Left out deliberately: Markdown and HTML (``decomposerl.reports.escape``), and letters that
+Left out deliberately: Markdown and HTML (``decomposerl.reports.tables``), and letters that
 look alike.
 """
 

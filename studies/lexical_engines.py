@@ -20,7 +20,7 @@ from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.minhash_join import minhash_duplicates, verified_minhash_duplicates
 from decomposerl.kernels.set_join import keep_first_duplicates
 from decomposerl.kernels.word_sets import Shingle
-from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.tables import markdown_table
 from perf.inputs import synthetic_claims
 from perf.timing import timed
 from resources.corpora.folder import FolderCorpora

@@ -19,11 +19,12 @@ is the dev split (``evaluation.dev_split``); benchmarks are never it.
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.metrics import Codes, Numbers, brier, calibration_error
+from decomposerl.evaluation.metrics import Codes, Numbers, bin_numbers, brier, calibration_error
 from decomposerl.settings import Settings
 
 LEAST_ISOTONIC = 500
@@ -216,6 +217,29 @@ def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Number
     corners = np.unique(np.concatenate([starts, ends - 1]))
     heights = np.repeat([share for share, _, _ in blocks], [count for _, _, count in blocks])
     return places[corners], heights[corners]
+
+
+def reliability(confidences: Numbers, right: NDArray[np.bool_]) -> pl.DataFrame:
+    """Columns ``bin``, ``low``, ``high``, ``rows``, ``confidence``, ``right``, in rising bins.
+
+    Bins hold equally many verdicts, as those of the calibration error; ``low`` and ``high`` are
+    the least and greatest confidence in it, ``confidence`` their mean, ``right`` the share.
+    """
+    rows = pl.DataFrame(
+        {"bin": bin_numbers(confidences, "mass"), "confidence": confidences, "right": right},
+        schema={"bin": pl.Int64, "confidence": pl.Float64, "right": pl.Boolean},
+    )
+    return (
+        rows.group_by("bin")
+        .agg(
+            low=pl.col("confidence").min(),
+            high=pl.col("confidence").max(),
+            rows=pl.len().cast(pl.Int64),
+            confidence=pl.col("confidence").mean(),
+            right=pl.col("right").mean(),
+        )
+        .sort("bin")
+    )
 
 
 def _log_odds(chances: Numbers) -> Numbers:

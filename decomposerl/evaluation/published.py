@@ -103,3 +103,28 @@ PUBLISHED: tuple[PublishedRow, ...] = (
 )
 # fmt: on
 """Both tables, in the order of their lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A published test set. ``supported`` is None where the source gives the size alone."""
+
+    rows: int
+    supported: int | None
+    source: str
+
+    @property
+    def supported_share(self) -> float | None:
+        """Share of Supported claims, None where it is not known."""
+        return None if self.supported is None else self.supported / self.rows
+
+
+REGISTRY: Mapping[str, Registered] = {
+    "feverous": Registered(2_962, 1_411, "the ProgramFC release of its dev split"),
+    "hover": Registered(4_000, 2_000, "its dev split; labels of the test split are hidden"),
+    "coverbench": Registered(733, None, "its data card"),
+    "llm_aggrefact": Registered(29_320, None, "its data card, test split"),
+}
+"""By the catalogue's name."""
+SHARE_TOLERANCE = 0.02
+"""How far the share of Supported claims may be off."""

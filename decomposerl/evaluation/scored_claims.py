@@ -16,8 +16,8 @@ import polars as pl
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import Clusters, clusters_of
+from decomposerl.evaluation.derived import states_rating
 from decomposerl.evaluation.metrics import Codes, codes_of
-from decomposerl.evaluation.ratings import states_rating
 
 SLICES = ("subset", "hops", "evidence_words", "source", "states_rating")
 WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.reports.escape import count, markdown_table, one_line
+from decomposerl.reports.tables import frame_markdown, frame_text
 from decomposerl.schemas import ATTRITION
 
 STAGES = (
@@ -154,40 +154,12 @@ def drops_by_reason(attrition: pl.DataFrame) -> pl.DataFrame:
 
 def attrition_text(wide: pl.DataFrame) -> str:
     """The wide table for a terminal: aligned columns, a rule above the total, a note."""
-    return f"{aligned(wide.rename(_HEADERS).drop('source'), last_is_total=True)}\n\n{NOTE}"
+    return f"{frame_text(wide.rename(_HEADERS).drop('source'), last_is_total=True)}\n\n{NOTE}"
 
 
 def attrition_markdown(wide: pl.DataFrame) -> str:
     """The wide table as Markdown, followed by the note on the paper's columns."""
     return f"{frame_markdown(wide.rename(_HEADERS).drop('source'))}\n\n{NOTE}"
-
-
-def frame_markdown(frame: pl.DataFrame) -> str:
-    """Any small frame of strings and counts as a Markdown table."""
-    return markdown_table(frame.columns, frame.rows())
-
-
-def aligned(frame: pl.DataFrame, *, last_is_total: bool = False) -> str:
-    """Any small frame of strings and counts as aligned text, numbers to the right."""
-    numbers = [dtype.is_integer() for dtype in frame.dtypes]
-    cells = [frame.columns, *([_cell(value) for value in row] for row in frame.iter_rows())]
-    widths = [max(len(row[i]) for row in cells) for i in range(frame.width)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numbers, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    lines.insert(1, rule)
-    if last_is_total:
-        lines.insert(len(lines) - 1, rule)
-    return "\n".join(lines)
-
-
-def _cell(value: object) -> str:
-    return count(value) if isinstance(value, int | None) else one_line(str(value))
 
 
 def _counted(

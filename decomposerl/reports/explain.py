@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from decomposerl.reports.attrition import STAGES
-from decomposerl.reports.escape import count, one_line
+from decomposerl.reports.tables import count, one_line
 
 Row = Mapping[str, object]
 Where = Literal["source", "benchmark", "unknown"]

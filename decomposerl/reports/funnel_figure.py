@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from decomposerl.reports.escape import one_line
 from decomposerl.reports.figure_style import (
     INK,
     legend,
@@ -21,6 +20,7 @@ from decomposerl.reports.figure_style import (
     source_colours,
     source_legend,
 )
+from decomposerl.reports.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,8 +17,7 @@ import polars as pl
 from decomposerl.evaluation.leaderboard import FURTHER, OTHERS, columns_of, named, wide
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
 from decomposerl.evaluation.regression import Finding
-from decomposerl.reports.attrition import aligned
-from decomposerl.reports.escape import markdown_table, one_line
+from decomposerl.reports.tables import frame_text, markdown_table, one_line
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
 NOTE = (
@@ -150,7 +149,7 @@ def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     kept = [*range(len(_HEAD)), *columns]
     header, *lines = [[row[at] for at in kept] for row in cells]
-    return aligned(pl.DataFrame(lines, schema=header, orient="row"))
+    return frame_text(pl.DataFrame(lines, schema=header, orient="row"))
 
 
 def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:

@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from decomposerl.reports.cost import CostLine, Workload, cost_rows, total
+from decomposerl.reports.tables import text_table
 
 State = Literal["ok", "missing", "note"]
 _MARKS: dict[State, str] = {"ok": "✓", "missing": "✗", "note": "·"}
 _HEADER = ("port", "engine", "calls", "tokens", "US dollars", "GPU-hours")
-_LEFT = 2  # port and engine are words, the rest amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,5 @@ def readiness_json(page: Readiness) -> dict[str, Any]:
 
 def estimate_text(estimate: Estimate) -> str:
     """The lines of an estimate and their total, aligned."""
-    rows = [_HEADER, *cost_rows(estimate.lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < _LEFT else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    right = [column not in {"port", "engine"} for column in _HEADER]
+    return text_table([_HEADER, *cost_rows(estimate.lines)], right, rules=())

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, keep_first_of_pairs
-from decomposerl.reports.attrition import TOTAL, aligned, frame_markdown
+from decomposerl.reports.attrition import TOTAL
+from decomposerl.reports.tables import frame_markdown, frame_text
 
 LEXICAL, SEMANTIC = "lexical", "semantic"
 COUNTS = ("rows_in", "kept", "kept_asked", "difference", "lexical", "semantic")
@@ -126,7 +127,7 @@ def rethreshold_text(
     """The table of ``rethresholded`` with a heading for each count, and what was asked."""
     headers = ("Source", "In", "Kept", "Would keep", "Difference", "Lexical", "Semantic")
     shown = frame.rename(dict(zip(frame.columns, headers, strict=True)))
-    table = frame_markdown(shown) if markdown else aligned(shown, last_is_total=True)
+    table = frame_markdown(shown) if markdown else frame_text(shown, last_is_total=True)
     ran, engines = run.ran, ", ".join(run.pairs["engine"].unique().sort()) or "no pair"
     note = (
         f"Kept: at Jaccard {ran.lexical} and cosine {ran.semantic}. Would keep: at "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.reports.escape import markdown_table, one_line, share
+from decomposerl.reports.tables import frame_markdown, markdown_table, one_line, share
 
 SAMPLE_ROWS = 5
 SAMPLE_CHARACTERS = 120
@@ -20,6 +20,8 @@ LIKENESS_SHARE = 0.5
 _LIKENESS = {"deduplicated", "decontaminated"}
 _BUDGETED = {"diversity_selected", "training_claims"}
 GUARD_ROWS = 50
+_SHARES = ("mean_cover", "within_0_5", "within_0_7", "within_0_9")
+_MATRIX_MB = 4 / 1e6  # a single-precision cosine
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +172,36 @@ def close_calls(rows_in: pl.DataFrame, drops: pl.DataFrame) -> str:
     ]
     headers = ["claim_id", "reason", "value", "threshold", "claim", "matched"]
     return markdown_table(headers, rows) if rows else ""
+
+
+def cells_markdown(cells: pl.DataFrame) -> str:
+    """The cells as a table, shares to three places."""
+    rounded = pl.col("objective").round(2), pl.col(_SHARES).round(3)
+    return frame_markdown(cells.with_columns(*rounded))
+
+
+def selection_totals(cells: pl.DataFrame) -> dict[str, int | float]:
+    """The numbers worth plotting over time, 0 where there is no cell.
+
+    Shares of claims are over all cells; ``evaluations share`` is of the gains that a greedy
+    without bounds would compute, one a claim and pick.
+    """
+    claims, every = pl.col("available"), pl.col("available") * pl.col("selected")
+    largest = claims.max().cast(pl.Float64())
+    return (
+        cells.select(
+            objective=pl.col("objective").sum(),
+            **{share: (pl.col(share) * claims).sum() / claims.sum() for share in _SHARES},
+            evaluations=pl.col("evaluations").sum(),
+            evaluations_share=pl.col("evaluations").sum() / every.sum(),
+            largest_cell=claims.max(),
+            largest_cell_matrix_mb=largest * largest * _MATRIX_MB,
+        )
+        .fill_nan(0)
+        .fill_null(0)
+        .select(pl.selectors.float().round(4), pl.selectors.integer())
+        .row(0, named=True)
+    )
 
 
 def _match(drop: Mapping[str, object]) -> str:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from decomposerl.reports.cost import PER_PRICE, SECONDS_AN_HOUR, CostLine, Price
-from decomposerl.reports.escape import markdown_table
 from decomposerl.reports.readiness import Finding
+from decomposerl.reports.tables import markdown_table
 from decomposerl.training.estimate import Amounts
 from decomposerl.training.memory import Memory
 from decomposerl.training.token_report import TokenReport

@@ -7,7 +7,7 @@ Left out deliberately: pictures (``reports.training_figure``) and the curves the
 
 from collections.abc import Mapping, Sequence
 
-from decomposerl.reports.escape import markdown_table, one_line
+from decomposerl.reports.tables import markdown_table, one_line, text_table
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.training.curves import Change, changes, measure_named
 from decomposerl.training.health import spread_key
@@ -39,17 +39,8 @@ def changes_text(found: Sequence[Change]) -> str:
     """The same as aligned text for a terminal."""
     if not found:
         return "nothing was measured"
-    cells = [_HEAD, *_rows(found)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(_HEAD))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place < _HEAD.index("before") else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join([lines[0], rule, *lines[1:]])
+    right = [name in {"before", "after", "change"} for name in _HEAD]
+    return text_table([_HEAD, *_rows(found)], right)
 
 
 def measures_markdown(measures: Mapping[str, float]) -> str:

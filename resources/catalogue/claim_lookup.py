@@ -15,8 +15,8 @@ import polars as pl
 
 from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES
-from decomposerl.reports.escape import one_line
 from decomposerl.reports.explain import Found, Match, Where
+from decomposerl.reports.tables import one_line
 
 SHORTEST_PREFIX = 6
 _LISTED = 8

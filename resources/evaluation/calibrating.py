@@ -20,8 +20,8 @@ from decomposerl.evaluation.calibration import (
     Method,
     cross_fitted,
     fit_calibration,
+    reliability,
 )
-from decomposerl.evaluation.reliability import reliability
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
 from decomposerl.schemas import CALIBRATIONS
 from resources.store.temporary import replace_file

@@ -26,9 +26,9 @@ from decomposerl.evaluation.confidence import READING
 from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.policy_method import AGREEMENT
 from resources.evaluation.prediction_store import Finished, FinishedClaims
 from resources.evaluation.runner import Case, Limits, Progress, run_claims
+from resources.evaluation.trained_policy import AGREEMENT
 
 SUPPORT = "support_probability"
 """The note of a method that gives a support probability."""

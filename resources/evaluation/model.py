@@ -34,14 +34,19 @@ from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chosen_policy import chosen_policy
 from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.policy_method import PROMPT, REVISION, asking_of, policy_procedure
 from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.runner import Limits
 from resources.evaluation.served_policy import ServedModels
+from resources.evaluation.trained_policy import (
+    PROMPT,
+    REVISION,
+    chosen_policy,
+    decoding_of,
+    policy_procedure,
+)
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.evaluation.weights import Weights
 from resources.store.parquet import DataFolder
@@ -212,7 +217,7 @@ class EvaluationModelResource(StoredResource):
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)
         base = base_of(data, recipe)
-        asking = asking_of(recipe, samples)
+        asking = decoding_of(recipe, samples)
         prompts = MethodPrompts(given={PROMPT: load_policy_prompt(base, self.prompts_dir)})
         revision = self.open_models.revision or "main"
         weights = Weights(base, str(chosen.adapter), revision, self.device, recipe.lora.dtype)
@@ -223,7 +228,7 @@ class EvaluationModelResource(StoredResource):
             system.protocol,
             policy_procedure(asking),
             PROMPT,
-            settings=json.dumps([asdict(asking_of(recipe)), weights.name], sort_keys=True),
+            settings=json.dumps([asdict(decoding_of(recipe)), weights.name], sort_keys=True),
             seed=self.seed,
             samples=samples,
             revision=REVISION,

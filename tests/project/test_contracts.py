@@ -146,7 +146,7 @@ SEEDS = {
     ),
     "an undeclared entity engine": ("resources/entities/odd.py", '"""Odd."""\n', "The entity port"),
     "a view that knows the database": (
-        "resources/catalogue/types.py",
+        "resources/catalogue/sql.py",
         "def late():\n    import resources.catalogue.database\n",
         "The catalogue",
     ),

@@ -19,9 +19,9 @@ from decomposerl.evaluation.calibration import (
     cross_fitted,
     fit_calibration,
     isotonic_curve,
+    reliability,
 )
 from decomposerl.evaluation.metrics import calibration_error
-from decomposerl.evaluation.reliability import reliability
 
 BOUND = {"model": "paper_7b", "prompt_hash": "ab" * 32}
 

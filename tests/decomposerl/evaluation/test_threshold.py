@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.cells import Spellings, normal
 from decomposerl.evaluation.metrics import COUNT_METRICS, outcome_table
-from decomposerl.evaluation.spellings import Spellings, normal
 from decomposerl.evaluation.threshold import (
     Candidates,
     Choice,

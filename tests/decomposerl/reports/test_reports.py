@@ -19,9 +19,9 @@ from decomposerl.reports.attrition import (
     attrition_wide,
     drops_by_reason,
 )
-from decomposerl.reports.escape import markdown_table, markdown_text, one_line
 from decomposerl.reports.explain import Found, drop_words, life, life_text
 from decomposerl.reports.stage_page import close_calls, stage_page
+from decomposerl.reports.tables import markdown_table, markdown_text, one_line
 from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
 
 TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}

@@ -1,18 +1,24 @@
-"""One system on one test set for a reader: what was asked, how it ended, what it took.
+"""Scores for a reader: a system on a test set, its calibration, and metrics of given predictions.
 
-Takes predictions, calls and scores, gives values and Markdown tables by name, plain data.
-
-Left out deliberately: the leaderboard (``reports.leaderboard_report``).
+Run metadata is plain data by name; tables are Markdown, except the text of ``decomposerl metrics``.
 """
 
 import polars as pl
 
+from decomposerl.evaluation.calibration import Calibration
+from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.subset import Examined
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.tables import frame_text, markdown_table
 
 _Number = int | float | str
 _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1", "parse_rate")
+GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
+_UNREAD = {
+    "opposite": "counted as wrong, as the opposite of their label",
+    "class": "counted as wrong, as a verdict of their own",
+    "leave-out": "left out",
+}
 
 
 def prediction_facts(
@@ -106,3 +112,76 @@ def _shown(score: float | None) -> str:
 def _counts(values: pl.Series) -> list[tuple[str, int]]:
     counted = values.fill_null("none").value_counts().sort(values.name)
     return [(str(name), int(count)) for name, count in counted.iter_rows()]
+
+
+def calibration_facts(found: Calibration) -> dict[str, int | float | str]:
+    """Method, size, and errors in percent: as the confidences are, and cross-fitted."""
+    facts: dict[str, int | float | str] = {
+        "method": found.method,
+        "verdicts with a confidence": found.rows,
+        "fitted on": found.fitted_on,
+        "bound to model": found.model,
+        "bound to prompt hash": found.prompt_hash,
+        "ECE before": 100 * found.error_before,
+        "ECE after, cross-fitted": 100 * found.error_after,
+        "Brier before": 100 * found.brier_before,
+        "Brier after, cross-fitted": 100 * found.brier_after,
+        "folds": found.folds,
+    }
+    if found.method == "temperature":
+        facts["temperature"] = found.temperature
+    return facts
+
+
+def reliability_markdown(reliability: pl.DataFrame) -> str:
+    """Bins of both readings: how sure, how often right."""
+    rows = [
+        (
+            row["reading"],
+            f"{row['low']:.3f} to {row['high']:.3f}",
+            row["rows"],
+            f"{100 * row['confidence']:.1f}",
+            f"{100 * row['right']:.1f}",
+        )
+        for row in reliability.iter_rows(named=True)
+    ]
+    return markdown_table(["reading", "confidence", "verdicts", "mean %", "right %"], rows)
+
+
+def metrics_text(frame: pl.DataFrame) -> str:
+    """Percent with 95 % intervals; groups have their own table, the mean over them last."""
+    whole = frame.filter(kind="total")
+    pages = [frame_text(whole.select("metric", score=_score(), interval=_interval()))]
+    groups = frame.filter(pl.col("kind") != "total")
+    if groups.height:
+        there = [name for name in GROUP_METRICS if name in groups["metric"]]
+        rows = groups.filter(pl.col("metric").is_in(there)).select(
+            "kind", "group", "claims", "metric", shown=_score() + "  " + _interval()
+        )
+        wide = rows.pivot("metric", index=["kind", "group", "claims"], values="shown").drop("kind")
+        pages.append(frame_text(wide.with_columns(pl.col(there).fill_null("")), last_is_total=True))
+    return "\n\n".join(pages)
+
+
+def _score() -> pl.Expr:
+    return _number("score").fill_null("undefined")
+
+
+def _interval() -> pl.Expr:
+    both = pl.concat_str(_number("low"), pl.lit(" – "), _number("high"))
+    return both.fill_null("")
+
+
+def _number(column: str) -> pl.Expr:
+    decimals = pl.col(column).map_elements(lambda value: f"{value:.2f}", pl.String)
+    return decimals.str.pad_start(6)
+
+
+def sizes_sentence(frame: pl.DataFrame, unread: Unread = "opposite") -> str:
+    """How many claims there are, of which label, how many got no verdict, and what that means."""
+    row = frame.filter(kind="total").row(0, named=True)
+    refuted = row["claims"] - row["supported"]
+    return (
+        f"{row['claims']:,} claims: {row['supported']:,} supported, {refuted:,} not; "
+        f"{row['without_verdict']:,} without a verdict, {_UNREAD[unread]}"
+    )
