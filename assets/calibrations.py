@@ -18,7 +18,7 @@ from pydantic import Field
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.system_report import calibration_facts, reliability_markdown
-from resources.evaluation.calibrating import Fit, fitted, write_calibration
+from resources.evaluation.calibrating import Fit, fit_on_predictions, write_calibration
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.training_overlap import SILVER, dev_claims
 from resources.store.parquet import DataFolder, StageOutput
@@ -79,7 +79,7 @@ def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.Assets
         )
         _refuse_unsure(system, asked(claims=split.claims.head(_TRIED)).predictions)
         made = asked(claims=split.claims)
-        fit = fitted(made.predictions, split.claims, config.method, split.name)
+        fit = fit_on_predictions(made.predictions, split.claims, config.method, split.name)
         path = write_calibration(data_folder.path, system.key, fit.calibration)
         return stage.evaluated(fit.reliability, split.claims.height, "ok", _page(fit, str(path)))
 

@@ -57,14 +57,14 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Tell one claim's life: each stage, the numbers it was judged by, why it left."""
-    from decomposerl.reports.explain import life, life_text
+    from decomposerl.reports.explain import claim_journey, journey_text
     from resources.catalogue.claim_lookup import find_claim
 
-    story = life(find_claim(_data_folder(data), claim_id))
+    story = claim_journey(find_claim(_data_folder(data), claim_id))
     if as_json:
         say_json(asdict(story))
         return
-    say_marked(life_text(story))
+    say_marked(journey_text(story))
 
 
 @app.command()

@@ -76,7 +76,7 @@ def cell_of(record: Record, name: str) -> object:
     raise CellError(record, name, f"there is no such field; there are {known}{hint}")
 
 
-def told(errors: Sequence[CellError], most: int = 20) -> Iterator[str]:
+def format_errors(errors: Sequence[CellError], most: int = 20) -> Iterator[str]:
     """The first errors, a line each, and how many more there are."""
     yield from map(str, errors[:most])
     if len(errors) > most:

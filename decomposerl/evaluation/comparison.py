@@ -55,7 +55,7 @@ class _Pair:
     limited: set[str] = field(default_factory=set)
 
 
-def compared(
+def compare_systems(
     claims: Mapping[str, pl.DataFrame],
     predictions: Predictions,
     settings: ComparisonSettings | None = None,

@@ -60,7 +60,7 @@ COLUMNS = pl.Schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class DrawSettings:
     """How intervals are taken: ``ranked`` draws for AUROC; no interval where ``draws`` is 0."""
 
     draws: int = DRAWS
@@ -72,7 +72,7 @@ class Draws:
 class _Chosen:
     threshold: Threshold | None
     unread: Unread
-    draws: Draws
+    draws: DrawSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def scores_of(examples: Sequence[Example]) -> Numbers:
 def score_examples(
     examples: Sequence[Example],
     threshold: Threshold | None,
-    draws: Draws | None = None,
+    draws: DrawSettings | None = None,
     unread: Unread = "opposite",
 ) -> pl.DataFrame:
     """Every metric of the examples, by ``COLUMNS``.
@@ -104,7 +104,7 @@ def score_examples(
     any case, ``claims`` all others only where they are left out. A claim without a score ranks
     last of its label for AUROC where it counts as the opposite, else it has no rank.
     """
-    chosen = _Chosen(threshold, unread, draws or Draws())
+    chosen = _Chosen(threshold, unread, draws or DrawSettings())
     rows: list[list[object]] = []
     whole = _figures(ALL, examples, chosen)
     rows += _rows("total", ALL, whole, *_sizes(examples, chosen))

@@ -33,7 +33,7 @@ _Cell = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunCoverage:
     """What lies on disk besides scores, as (system, benchmark).
 
     ``limited`` were predicted for some of the claims only; ``not_available`` have no claim to
@@ -56,7 +56,7 @@ class _Row:
 
 
 def leaderboard(
-    scores: pl.DataFrame, systems: Sequence[System], benchmarks: Iterable[str], runs: Runs
+    scores: pl.DataFrame, systems: Sequence[System], benchmarks: Iterable[str], runs: RunCoverage
 ) -> pl.DataFrame:
     """The ``LEADERBOARD`` of all that was scored; ``benchmarks`` are the test sets there are.
 
@@ -101,7 +101,7 @@ def _cells(
     place: int,
     columns: Sequence[str],
     found: Mapping[_Cell, Mapping[str, object]],
-    runs: Runs,
+    runs: RunCoverage,
 ) -> list[dict[str, object]]:
     system = row.system
     head = {
@@ -132,7 +132,7 @@ def _score(score: Mapping[str, object] | None, status: str) -> dict[str, object]
     return {name: score[name] for name in _OURS} | {"status": status}
 
 
-def _status(system: str, column: str, runs: Runs) -> str:
+def _status(system: str, column: str, runs: RunCoverage) -> str:
     parts = MEANS.get(column, (column,))
     if any((system, part) in runs.limited for part in parts):
         return _LIMITED
@@ -141,7 +141,7 @@ def _status(system: str, column: str, runs: Runs) -> str:
     return _SCORED
 
 
-def wide(board: pl.DataFrame) -> pl.DataFrame:
+def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
     """One row a system and table, in order: the layout of the paper's tables.
 
     Columns: those of ``LEADERBOARD`` up to ``engine`` (each that answered a test set, once),

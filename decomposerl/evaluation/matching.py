@@ -30,7 +30,7 @@ Id = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class FieldNames:
     """Which field means what; a dotted name leads into nested objects.
 
     With empty ``prediction_id`` and ``label_id`` row n of one file belongs to row n of the other.
@@ -48,7 +48,7 @@ class Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class MatchingRules:
     """How cells are read, and what happens to rows without a partner.
 
     ``several`` reduces a claim's scores to one; without it a second score is an error. A label
@@ -95,8 +95,11 @@ class _Predicted:
     scores: list[float] = field(default_factory=list)
 
 
-def match(
-    predictions: Sequence[Record], labels: Sequence[Record], columns: Columns, rules: Rules
+def match_predictions(
+    predictions: Sequence[Record],
+    labels: Sequence[Record],
+    columns: FieldNames,
+    rules: MatchingRules,
 ) -> Matched:
     """Match predictions with labels; ``errors`` is empty where every row fits.
 
@@ -144,7 +147,7 @@ def _ids_of(rows: Sequence[tuple[int, Record]], names: tuple[str, ...]) -> set[I
 
 
 def _counts_unpredicted(
-    name: Id, record: Record, columns: Columns, rules: Rules, left_out: Counter[str]
+    name: Id, record: Record, columns: FieldNames, rules: MatchingRules, left_out: Counter[str]
 ) -> bool:
     """Whether a label without a prediction counts."""
     if rules.missing == "error":
@@ -155,7 +158,7 @@ def _counts_unpredicted(
 
 
 def _example(
-    name: Id, label: Verdict, record: Record, columns: Columns, predicted: _Predicted
+    name: Id, label: Verdict, record: Record, columns: FieldNames, predicted: _Predicted
 ) -> Example:
     group = _group(record, columns.group)
     document = _document(record, columns.document) if columns.document else None
@@ -185,8 +188,8 @@ def _document(record: Record, name: str) -> str | None:
 def _unlabelled(
     predicted: Mapping[Id, _Predicted],
     seen: Container[Id],
-    columns: Columns,
-    rules: Rules,
+    columns: FieldNames,
+    rules: MatchingRules,
     matched: Matched,
 ) -> None:
     for name, prediction in predicted.items():
@@ -201,7 +204,10 @@ def _unlabelled(
 
 
 def _predicted(
-    rows: Sequence[tuple[int, Record]], columns: Columns, rules: Rules, errors: list[CellError]
+    rows: Sequence[tuple[int, Record]],
+    columns: FieldNames,
+    rules: MatchingRules,
+    errors: list[CellError],
 ) -> dict[Id, _Predicted]:
     predicted: dict[Id, _Predicted] = {}
     for number, record in rows:
@@ -217,7 +223,9 @@ def _predicted(
     return predicted
 
 
-def _read_prediction(one: _Predicted, record: Record, columns: Columns, rules: Rules) -> None:
+def _read_prediction(
+    one: _Predicted, record: Record, columns: FieldNames, rules: MatchingRules
+) -> None:
     if one.record is not record and (rules.several is None or columns.verdict):
         reason = f"the same id stands in row {one.record.row} already"
         raise CellError(record, _names(columns.prediction_id), reason)
@@ -231,8 +239,8 @@ def _check_repeated(
     first: tuple[Record, Verdict | None],
     label: Verdict | None,
     record: Record,
-    columns: Columns,
-    rules: Rules,
+    columns: FieldNames,
+    rules: MatchingRules,
 ) -> None:
     """A claim with several scores may repeat its label, if it is the same."""
     fields, reason = _names(columns.label_id), f"the same id stands in row {first[0].row} already"
@@ -246,7 +254,7 @@ def _id(record: Record, names: tuple[str, ...], number: int) -> Id:
     return tuple(identifier_of(record, name) for name in names) if names else (str(number),)
 
 
-def _label(record: Record, columns: Columns, rules: Rules) -> Verdict | None:
+def _label(record: Record, columns: FieldNames, rules: MatchingRules) -> Verdict | None:
     """The label, None where it is to be left out."""
     cell = cell_of(record, columns.label)
     read = rules.spellings.read(cell)
@@ -258,12 +266,12 @@ def _label(record: Record, columns: Columns, rules: Rules) -> Verdict | None:
     return None if read == "left_out" else read
 
 
-def _verdict(record: Record, columns: Columns, rules: Rules) -> Verdict | None:
+def _verdict(record: Record, columns: FieldNames, rules: MatchingRules) -> Verdict | None:
     read = rules.spellings.read(cell_of(record, columns.verdict))
     return None if read == "left_out" else read
 
 
-def _scores(record: Record, name: str, rules: Rules) -> list[float]:
+def _scores(record: Record, name: str, rules: MatchingRules) -> list[float]:
     cell = cell_of(record, name)
     cells = cell if isinstance(cell, list) else [cell]
     if len(cells) > 1 and rules.several is None:

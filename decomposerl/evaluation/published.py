@@ -119,7 +119,7 @@ class Registered:
         return None if self.supported is None else self.supported / self.rows
 
 
-REGISTRY: Mapping[str, Registered] = {
+TEST_SET_SIZES: Mapping[str, Registered] = {
     "feverous": Registered(2_962, 1_411, "the ProgramFC release of its dev split"),
     "hover": Registered(4_000, 2_000, "its dev split; labels of the test split are hidden"),
     "coverbench": Registered(733, None, "its data card"),

@@ -31,7 +31,7 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class AcceptedScore:
     """One accepted score with its interval, in percent."""
 
     system: str
@@ -49,11 +49,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Departure:
     """A departure. ``score`` is today's, None where there is none."""
 
     kind: Kind
-    accepted: Cell
+    accepted: AcceptedScore
     score: float | None
     detail: str
 
@@ -63,18 +63,18 @@ class Finding:
         return f"{self.accepted.system} on {self.accepted.benchmark}: {self.detail}"
 
 
-def cells(leaderboard: pl.DataFrame) -> list[Cell]:
+def acceptable_scores(leaderboard: pl.DataFrame) -> list[AcceptedScore]:
     """The scores of a leaderboard that can be accepted: whole runs, with an interval.
 
     A system that stands in several tables is taken once.
     """
     scored = leaderboard.filter(pl.col("status") == "scored", pl.col("low").is_not_null())
-    names = list(Cell.__dataclass_fields__)
+    names = list(AcceptedScore.__dataclass_fields__)
     rows = scored.select(names).unique(["system", "benchmark"], keep="first", maintain_order=True)
-    return [Cell(**row) for row in rows.sort("system", "benchmark").iter_rows(named=True)]
+    return [AcceptedScore(**row) for row in rows.sort("system", "benchmark").iter_rows(named=True)]
 
 
-def findings(leaderboard: pl.DataFrame, accepted: Iterable[Cell]) -> list[Finding]:
+def departures(leaderboard: pl.DataFrame, accepted: Iterable[AcceptedScore]) -> list[Departure]:
     """Every accepted cell that today's leaderboard departs from, in the order of ``accepted``."""
     now = {
         (row["system"], row["benchmark"]): row
@@ -84,37 +84,39 @@ def findings(leaderboard: pl.DataFrame, accepted: Iterable[Cell]) -> list[Findin
     return [finding for finding in held if finding is not None]
 
 
-def _finding(cell: Cell, row: Mapping[str, Any] | None) -> Finding | None:
+def _finding(cell: AcceptedScore, row: Mapping[str, Any] | None) -> Departure | None:
     if row is None:
-        return Finding("missing", cell, None, "accepted once, not scored now")
+        return Departure("missing", cell, None, "accepted once, not scored now")
     score = float(row["score"])
     if row["engine"] != cell.engine:
         detail = f"answered by {row['engine']}, accepted from {cell.engine}"
-        return Finding("other_engine", cell, score, detail)
+        return Departure("other_engine", cell, score, detail)
     if row["rows"] != cell.rows:
         detail = f"over {row['rows']:,} claims, accepted over {cell.rows:,}"
-        return Finding("other_claims", cell, score, detail)
+        return Departure("other_claims", cell, score, detail)
     interval = f"the accepted {cell.score:.1f} has {cell.low:.1f} to {cell.high:.1f}"
     if score < cell.low:
-        return Finding("below", cell, score, f"{score:.1f}; {interval}")
+        return Departure("below", cell, score, f"{score:.1f}; {interval}")
     if score > cell.high:
-        return Finding("above", cell, score, f"{score:.1f}; {interval}")
+        return Departure("above", cell, score, f"{score:.1f}; {interval}")
     return None
 
 
-def merged(before: Iterable[Cell], new: Iterable[Cell]) -> list[Cell]:
+def merge_accepted(
+    before: Iterable[AcceptedScore], new: Iterable[AcceptedScore]
+) -> list[AcceptedScore]:
     """The accepted cells with the new ones in place of those of the same place, in order."""
     both = {cell.place: cell for cell in (*before, *new)}
     return [both[place] for place in sorted(both)]
 
 
-def accepted_json(accepted: Iterable[Cell], accepted_at: str, note: str) -> dict[str, Any]:
+def accepted_json(accepted: Iterable[AcceptedScore], accepted_at: str, note: str) -> dict[str, Any]:
     """What ``accepted.json`` holds."""
     plain = [asdict(cell) for cell in accepted]
     return {"version": VERSION, "accepted_at": accepted_at, "note": note, "cells": plain}
 
 
-def accepted_from(value: object) -> list[Cell]:
+def accepted_from(value: object) -> list[AcceptedScore]:
     """The cells of ``accepted_json``, after a look at each.
 
     Raises:
@@ -131,8 +133,8 @@ def accepted_from(value: object) -> list[Cell]:
         raise ConfigError(f"accepted.json holds a cell that is none ({error}); {REMEDY}") from error
 
 
-def _cell(plain: Mapping[str, Any]) -> Cell:
-    return Cell(
+def _cell(plain: Mapping[str, Any]) -> AcceptedScore:
+    return AcceptedScore(
         system=str(plain["system"]),
         benchmark=str(plain["benchmark"]),
         engine=str(plain["engine"]),

@@ -119,7 +119,7 @@ class _Part:
         return [metric, self.slice, self.value, *found, int(rows.sum()), supported]
 
 
-def score(
+def score_predictions(
     predictions: pl.DataFrame, claims: pl.DataFrame, settings: ScoreSettings | None = None
 ) -> pl.DataFrame:
     """``SCORES`` of one system's predictions of one benchmark; empty where no claim has a label.

@@ -13,7 +13,7 @@ _HAS_EVIDENCE = pl.col("evidence").fill_null("").str.strip_chars() != ""
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class EvaluationSubset:
     """The claims of a test set to predict, in the test set's order.
 
     ``usable`` counts the claims that can be predicted, ``left_out`` those that cannot, by reason.
@@ -29,7 +29,7 @@ class Examined:
         return self.claims.height < self.usable
 
 
-def examined(claims: pl.DataFrame, limit: int | None = None) -> Examined:
+def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> EvaluationSubset:
     """The claims of ``BENCHMARK_CLAIMS`` with a label and evidence, at most ``limit`` of them.
 
     A limited run takes half of either label, ordered by id. Ids are hashes, so this is a random
@@ -44,7 +44,7 @@ def examined(claims: pl.DataFrame, limit: int | None = None) -> Examined:
     }
     chosen = usable if limit is None else _first_by_id(usable, limit)
     left_out = {reason: count for reason, count in counts.items() if count}
-    return Examined(chosen, usable.height, left_out)
+    return EvaluationSubset(chosen, usable.height, left_out)
 
 
 def _first_by_id(usable: pl.DataFrame, limit: int) -> pl.DataFrame:

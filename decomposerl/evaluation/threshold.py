@@ -27,7 +27,7 @@ from decomposerl.evaluation.metrics import (
 )
 
 Several = Literal["max", "mean", "min"]
-Choice = Literal["f1", "balanced_accuracy"]
+ThresholdMetric = Literal["f1", "balanced_accuracy"]
 _LARGEST = sys.float_info.max
 Candidates = Literal["midpoints", "scores", "hundredths"]
 
@@ -56,7 +56,7 @@ def combined(scores: Sequence[float], several: Several) -> float:
 def choose_threshold(
     scores: Numbers,
     labels: Codes,
-    by: Choice,
+    by: ThresholdMetric,
     candidates: Candidates = "midpoints",
     *,
     inclusive: bool = False,

@@ -109,7 +109,7 @@ def _line(work: Workload, engine: EngineCost) -> CostLine:
     )
 
 
-def total(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
+def cost_totals(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
     """Calls, tokens, dollars and GPU-hours of all lines."""
     return (
         sum(line.calls for line in lines),
@@ -132,7 +132,7 @@ def cost_rows(lines: Sequence[CostLine]) -> list[tuple[str, ...]]:
         )
         for line in lines
     ]
-    calls, tokens, dollars, hours = total(lines)
+    calls, tokens, dollars, hours = cost_totals(lines)
     return [
         *rows,
         ("total", "", f"{calls:,}", _millions(tokens), f"{dollars:,.2f}", f"{hours:,.1f}"),

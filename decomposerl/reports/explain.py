@@ -80,7 +80,7 @@ class Life:
     end: str
 
 
-def life(found: Found) -> Life:
+def claim_journey(found: Found) -> Life:
     """Tell the life of a claim from what the tables hold of it."""
     first = next(iter(found.rows.values()), found.drop or {})
     events = _events(found)
@@ -103,7 +103,7 @@ def life(found: Found) -> Life:
     )
 
 
-def life_text(story: Life) -> str:
+def journey_text(story: Life) -> str:
     """The life as lines for a terminal; ``✓`` and ``✗`` mark what passed and what left."""
     place = "benchmark " if story.where == "benchmark" else ""
     lines = [f"{story.claim_id}  {place}{story.source} · {story.label or 'no label'}"]

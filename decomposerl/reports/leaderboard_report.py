@@ -14,9 +14,9 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.evaluation.leaderboard import FURTHER, OTHERS, columns_of, named, wide
+from decomposerl.evaluation.leaderboard import FURTHER, OTHERS, columns_of, named, wide_leaderboard
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
-from decomposerl.evaluation.regression import Finding
+from decomposerl.evaluation.regression import Departure
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
@@ -120,7 +120,7 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     return shown + markdown_table(headers, rows)
 
 
-def findings_text(findings: Sequence[Finding]) -> str:
+def departures_text(findings: Sequence[Departure]) -> str:
     """What departs from the accepted leaderboard, a line each."""
     if not findings:
         return "every accepted score holds"
@@ -153,7 +153,7 @@ def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
 
 
 def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    rows = wide(board)
+    rows = wide_leaderboard(board)
     shown = rows if everything else rows.filter(pl.col("engine").is_not_null())
     for (table,), part in shown.group_by("table", maintain_order=True):
         yield int(str(table)), part.to_dicts()

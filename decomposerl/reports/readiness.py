@@ -9,7 +9,7 @@ Left out deliberately: looking (``resources.preflight.probes``) and reckoning (`
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from decomposerl.reports.cost import CostLine, Workload, cost_rows, total
+from decomposerl.reports.cost import CostLine, Workload, cost_rows, cost_totals
 from decomposerl.reports.tables import text_table
 
 State = Literal["ok", "missing", "note"]
@@ -18,7 +18,7 @@ _HEADER = ("port", "engine", "calls", "tokens", "US dollars", "GPU-hours")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReadinessCheck:
     """One thing a run needs. ``mend`` is what a person types or sets where it is missing.
 
     ``note`` is for what stops nothing: an optional thing that is absent, or that cannot be
@@ -33,7 +33,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class CostEstimate:
     """What a run costs; ``basis`` says which rows and lengths were taken.
 
     ``work`` is None where the run is not the funnel's.
@@ -51,8 +51,8 @@ class Readiness:
 
     profile: str
     data: str
-    findings: tuple[Finding, ...]
-    estimates: tuple[Estimate, ...]
+    findings: tuple[ReadinessCheck, ...]
+    estimates: tuple[CostEstimate, ...]
     sources: tuple[str, ...]
 
     @property
@@ -83,13 +83,13 @@ def readiness_json(page: Readiness) -> dict[str, Any]:
     """The same as plain values; each estimate with its total."""
     estimates = []
     for estimate in page.estimates:
-        calls, tokens, dollars, hours = total(estimate.lines)
+        calls, tokens, dollars, hours = cost_totals(estimate.lines)
         sums = {"calls": calls, "tokens": tokens, "dollars": dollars, "gpu_hours": hours}
         estimates.append(asdict(estimate) | {"total": sums})
     return asdict(page) | {"estimates": estimates, "missing": page.missing}
 
 
-def estimate_text(estimate: Estimate) -> str:
+def estimate_text(estimate: CostEstimate) -> str:
     """The lines of an estimate and their total, aligned."""
     right = [column not in {"port", "engine"} for column in _HEADER]
     return text_table([_HEADER, *cost_rows(estimate.lines)], right, rules=())

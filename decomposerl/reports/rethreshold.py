@@ -60,7 +60,7 @@ class DedupRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DedupDecision:
     """Both searches over the stage's rows, by row number; a row has at most one match."""
 
     lexical: Matches
@@ -72,7 +72,7 @@ class Answer:
         return pl.Series(~(self.lexical.found | self.semantic.found), dtype=pl.Boolean())
 
 
-def ask_again(run: DedupRun, asked: Thresholds) -> Answer:
+def decide_again(run: DedupRun, asked: Thresholds) -> DedupDecision:
     """What the stage would have answered at ``asked``.
 
     Raises:
@@ -84,7 +84,7 @@ def ask_again(run: DedupRun, asked: Thresholds) -> Answer:
     jaccard = float(exact_threshold(asked.lexical))
     lexical = keep_first_of_pairs(run.rows.height, _pairs(run.numbered, LEXICAL), jaccard)
     near = _among(_pairs(run.numbered, SEMANTIC), ~lexical.found)
-    return Answer(lexical, keep_first_of_pairs(run.rows.height, near, asked.semantic))
+    return DedupDecision(lexical, keep_first_of_pairs(run.rows.height, near, asked.semantic))
 
 
 def rethresholded(run: DedupRun, asked: Thresholds) -> pl.DataFrame:
@@ -93,7 +93,7 @@ def rethresholded(run: DedupRun, asked: Thresholds) -> pl.DataFrame:
     ``kept`` is what the run kept, ``kept_asked`` what ``asked`` keeps, ``difference`` the
     second less the first; ``lexical`` and ``semantic`` are the rows that ``asked`` removes.
     """
-    answer = ask_again(run, asked)
+    answer = decide_again(run, asked)
     rows = run.rows.with_columns(
         kept_asked=answer.kept,
         lexical=pl.Series(answer.lexical.found),
@@ -118,7 +118,7 @@ def disagreements(run: DedupRun) -> int:
 
     None after an exact search; MinHash misses a duplicate now and then.
     """
-    return int((ask_again(run, run.ran).kept != run.rows["kept"]).sum())
+    return int((decide_again(run, run.ran).kept != run.rows["kept"]).sum())
 
 
 def rethreshold_text(

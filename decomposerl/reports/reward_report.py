@@ -18,7 +18,7 @@ _HEAD = ("group", "rollout", "cycles", "verdict", "label")
 _MEAN = "mean"
 
 
-def score_wide(scored: Scored) -> pl.DataFrame:
+def reward_frame(scored: Scored) -> pl.DataFrame:
     """One row a rollout: group, rollout, cycles, verdict, label, each reward, total.
 
     A reward is null where a judge's ruling is missing or the reward does not apply.
@@ -39,13 +39,13 @@ def score_wide(scored: Scored) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=schema)
 
 
-def score_text(wide: pl.DataFrame) -> str:
+def reward_text(wide: pl.DataFrame) -> str:
     """The wide frame as aligned text with a line of means."""
     right = [name not in {"group", "verdict", "label"} for name in wide.columns]
     return text_table(_cells(wide), right, (1, -1))
 
 
-def score_markdown(wide: pl.DataFrame) -> str:
+def reward_markdown(wide: pl.DataFrame) -> str:
     """The same as a Markdown table."""
     headers, *rows = _cells(wide)
     return markdown_table(headers, rows)

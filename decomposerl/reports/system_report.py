@@ -7,7 +7,7 @@ import polars as pl
 
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.metrics import Unread
-from decomposerl.evaluation.subset import Examined
+from decomposerl.evaluation.subset import EvaluationSubset
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.tables import frame_text, markdown_table
 
@@ -22,7 +22,7 @@ _UNREAD = {
 
 
 def prediction_facts(
-    system: System, exam: Examined, predictions: pl.DataFrame, calls: pl.DataFrame
+    system: System, exam: EvaluationSubset, predictions: pl.DataFrame, calls: pl.DataFrame
 ) -> dict[str, _Number]:
     """Counts and shares. What the engine does not count (tokens, money) is left out."""
     asked = predictions.height

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from decomposerl.reports.cost import PER_PRICE, SECONDS_AN_HOUR, CostLine, Price
-from decomposerl.reports.readiness import Finding
+from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.estimate import Amounts
 from decomposerl.training.memory import Memory
@@ -31,7 +31,7 @@ class DryRun:
     """
 
     experiment: str
-    findings: tuple[Finding, ...]
+    findings: tuple[ReadinessCheck, ...]
     amounts: Amounts | None = None
     judging: CostLine | None = None
     memory: Memory | None = None
@@ -39,7 +39,7 @@ class DryRun:
     lengths: TokenReport | None = None
 
     @property
-    def problems(self) -> tuple[Finding, ...]:
+    def problems(self) -> tuple[ReadinessCheck, ...]:
         """What forbids to start."""
         return tuple(finding for finding in self.findings if finding.state == "missing")
 

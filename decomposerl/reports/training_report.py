@@ -48,7 +48,8 @@ def measures_markdown(measures: Mapping[str, float]) -> str:
     if not measures:
         return "nothing was measured"
     rows = [
-        (one.measure.title, one.measure.unit, number(one.after)) for one in changes({}, measures)
+        (one.measure.title, one.measure.unit, measure_text(one.after))
+        for one in changes({}, measures)
     ]
     return markdown_table(("measure", "unit", "mean"), rows)
 
@@ -78,9 +79,9 @@ def _told(means: Mapping[str, float | None], name: str) -> str:
     if mean is None:
         return ""
     unit = measure_named(name).unit
-    around = "" if spread is None else f" ± {number(spread, mean)}"
+    around = "" if spread is None else f" ± {measure_text(spread, mean)}"
     forms = {"share": f"{100 * mean:.0f} %", "s": duration(mean)}
-    shown = forms.get(unit, number(mean) + around)
+    shown = forms.get(unit, measure_text(mean) + around)
     return f"{measure_named(name).title.lower()} {shown}"
 
 
@@ -94,7 +95,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def number(value: float | None, like: float | None = None, *, signed: bool = False) -> str:
+def measure_text(value: float | None, like: float | None = None, *, signed: bool = False) -> str:
     """A measure for a reader, at most four digits; ``–`` where there is none.
 
     ``like`` is a number whose digits it takes: a difference is as precise as what it is of.
@@ -119,9 +120,9 @@ def _rows(found: Sequence[Change]) -> list[tuple[str, ...]]:
             (
                 "" if split == told else split,
                 one_line(change.measure.title) + unit,
-                number(change.before, larger),
-                number(change.after, larger),
-                number(change.difference, larger, signed=True),
+                measure_text(change.before, larger),
+                measure_text(change.after, larger),
+                measure_text(change.difference, larger, signed=True),
             )
         )
         told = split

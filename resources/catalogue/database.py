@@ -23,7 +23,7 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
-from decomposerl.evaluation.leaderboard import wide
+from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Table
 from resources.catalogue.training_views import ATTEMPTS, attempts
@@ -176,7 +176,7 @@ def _evaluation(data: Path) -> dict[str, pl.DataFrame]:
     board = _all(data.glob("leaderboard.parquet"), schemas.LEADERBOARD)
     return {
         "leaderboard": board,
-        "leaderboard_wide": wide(board),
+        "leaderboard_wide": wide_leaderboard(board),
         "comparison": _all(data.glob("comparison.parquet"), schemas.COMPARISON),
     }
 

@@ -39,7 +39,9 @@ class Fit:
     reliability: pl.DataFrame
 
 
-def fitted(predictions: pl.DataFrame, claims: pl.DataFrame, method: Method, fitted_on: str) -> Fit:
+def fit_on_predictions(
+    predictions: pl.DataFrame, claims: pl.DataFrame, method: Method, fitted_on: str
+) -> Fit:
     """Fit ``PREDICTIONS`` against labelled ``claims``, where there is a confidence.
 
     Verdicts on the same evidence are in one fold. The reliability is told of the confidences as

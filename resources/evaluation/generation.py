@@ -27,7 +27,7 @@ from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.prediction_store import Finished, FinishedClaims
-from resources.evaluation.runner import Case, Limits, Progress, run_claims
+from resources.evaluation.runner import ClaimToVerify, Limits, Progress, run_claims
 from resources.evaluation.trained_policy import AGREEMENT
 
 SUPPORT = "support_probability"
@@ -123,10 +123,10 @@ def predict(  # noqa: PLR0913 - each is one thing that a run is told
     return Generated(predictions, _calls(done), len(cases) - known)
 
 
-def _cases(claims: pl.DataFrame) -> list[Case]:
+def _cases(claims: pl.DataFrame) -> list[ClaimToVerify]:
     columns = claims.select("claim_id", "claim", "evidence", "passages")
     return [
-        Case(claim_id, Question(claim, evidence, tuple(passages)))
+        ClaimToVerify(claim_id, Question(claim, evidence, tuple(passages)))
         for claim_id, claim, evidence, passages in columns.iter_rows()
     ]
 

@@ -18,9 +18,9 @@ from decomposerl import schemas
 from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED
-from decomposerl.evaluation.leaderboard import Runs
-from decomposerl.evaluation.regression import REMEDY, Cell, accepted_from, accepted_json
-from decomposerl.evaluation.subset import Examined
+from decomposerl.evaluation.leaderboard import RunCoverage
+from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
+from decomposerl.evaluation.subset import EvaluationSubset
 from resources.store.parquet import DataFolder
 from resources.store.temporary import replace_file
 
@@ -31,7 +31,7 @@ _RANK = "Build it with: dagster job execute -m dagster_project.definitions -j ra
 _COMPARED = ["claim_id", "verdict", "engine"]
 
 
-def needed(folder: DataFolder, key: str) -> pl.DataFrame:
+def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
     """The frame of an asset.
 
     Raises:
@@ -45,7 +45,7 @@ def needed(folder: DataFolder, key: str) -> pl.DataFrame:
     return folder.read(key)
 
 
-def test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
+def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     """The claims of a test set, or of one that is derived from it.
 
     Raises:
@@ -53,11 +53,11 @@ def test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     """
     for one in DERIVED:
         if one.name == name and not folder.exists(f"benchmark/{name}"):
-            return one.claims(needed(folder, f"benchmark/{one.base}"))
-    return needed(folder, f"benchmark/{name}")
+            return one.claims(read_required(folder, f"benchmark/{one.base}"))
+    return read_required(folder, f"benchmark/{name}")
 
 
-def status_of(exam: Examined) -> str:
+def subset_status(exam: EvaluationSubset) -> str:
     """How predicting these claims is recorded; a short run is no measure."""
     if not exam.usable:
         return NOTHING_TO_ASK if exam.left_out else NOT_AVAILABLE
@@ -73,7 +73,7 @@ def _selection(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class EvaluationFiles:
     """The evaluation's files; ``benchmarks`` and ``systems`` are the current ones."""
 
     folder: DataFolder
@@ -99,9 +99,9 @@ class Evaluated:
             found.setdefault(benchmark, {})[system] = self.folder.read(key, _COMPARED)
         return found
 
-    def runs(self) -> Runs:
+    def runs(self) -> RunCoverage:
         """Which were predicted in part, and which had no claim to predict."""
-        return Runs(
+        return RunCoverage(
             self._having(SCORES, LIMITED), self._having(SCORES, NOT_AVAILABLE, NOTHING_TO_ASK)
         )
 
@@ -125,7 +125,7 @@ class Evaluated:
                     yield key, benchmark, system
 
 
-def read_accepted(data: Path) -> list[Cell] | None:
+def read_accepted(data: Path) -> list[AcceptedScore] | None:
     """The cells of ``accepted.json``; None where no leaderboard was accepted yet.
 
     Raises:
@@ -157,7 +157,7 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
         raise ConfigError(f"{path} is no leaderboard: {error}. {_RANK}") from error
 
 
-def write_accepted(data: Path, accepted: Sequence[Cell], at: str, note: str) -> Path:
+def write_accepted(data: Path, accepted: Sequence[AcceptedScore], at: str, note: str) -> Path:
     """Write ``accepted.json``, whole or not at all; its path."""
     text = json.dumps(accepted_json(accepted, at, note), indent=2) + "\n"
     path = data / ACCEPTED

@@ -42,7 +42,7 @@ the next one that ends."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ClaimToVerify:
     """A claim to be verified."""
 
     claim_id: str
@@ -59,7 +59,7 @@ class Limits:
 def run_claims(  # noqa: PLR0913 - each is one thing that a run is told
     procedure: Procedure,
     prompt: str,
-    cases: Sequence[Case],
+    cases: Sequence[ClaimToVerify],
     caller: MethodCaller,
     shelf: FinishedClaims,
     *,
@@ -90,7 +90,7 @@ class _Book:
 
     def __init__(
         self,
-        cases: Sequence[Case],
+        cases: Sequence[ClaimToVerify],
         shelf: FinishedClaims,
         limits: Limits,
         progress: Progress | None,
@@ -132,7 +132,7 @@ class _Book:
 class _Claim:
     """A claim in progress: its generator, what it waits for, and what it asked so far."""
 
-    case: Case
+    case: ClaimToVerify
     steps: Steps
     wants: tuple[Call, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
@@ -162,14 +162,14 @@ class _Claim:
         self.finished = finish(self.case.claim_id, found, self.records)
 
 
-def _begun(case: Case, procedure: Procedure) -> _Claim:
+def _begun(case: ClaimToVerify, procedure: Procedure) -> _Claim:
     claim = _Claim(case, procedure(case.question))
     claim.begin()
     return claim
 
 
 def _concurrently(
-    procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
+    procedure: Procedure, prompt: str, cases: Sequence[ClaimToVerify], caller: MethodCaller
 ) -> Generator[Finished, None, None]:
     """A thread a claim in progress; each asks for its own claim alone.
 
@@ -177,7 +177,7 @@ def _concurrently(
     """
     stopped = threading.Event()
 
-    def verified(case: Case) -> Finished:
+    def verified(case: ClaimToVerify) -> Finished:
         claim = _begun(case, procedure)
         while claim.finished is None:
             if stopped.is_set():
@@ -211,7 +211,7 @@ def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
 
 
 def _together(
-    procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
+    procedure: Procedure, prompt: str, cases: Sequence[ClaimToVerify], caller: MethodCaller
 ) -> Generator[Finished, None, None]:
     """All claims in progress ask in one batch; as each ends the next one takes its place."""
     rest = iter(cases)
@@ -230,7 +230,7 @@ def _together(
         running = [claim for claim in running if claim.finished is None]
 
 
-def _next(cases: Iterator[Case], count: int) -> Iterator[Case]:
+def _next(cases: Iterator[ClaimToVerify], count: int) -> Iterator[ClaimToVerify]:
     """Up to ``count`` further cases; takes none that it does not give."""
     for _ in range(count):
         case = next(cases, None)

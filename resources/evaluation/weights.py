@@ -47,11 +47,13 @@ class Weights:
         """
         folder = Path(self.base)
         local = folder.is_dir()
-        parts = [f"{folder.name}:{digest_of(folder)}" if local else f"{self.base}@{self.revision}"]
+        parts = [
+            f"{folder.name}:{weights_digest(folder)}" if local else f"{self.base}@{self.revision}"
+        ]
         if self.adapter:
             if not (Path(self.adapter) / _ADAPTER).is_file():
                 raise EngineError(f"{self.adapter} holds no {_ADAPTER}; train the policy first")
-            parts.append(f"adapter:{digest_of(Path(self.adapter))}")
+            parts.append(f"adapter:{weights_digest(Path(self.adapter))}")
         return " ".join([*parts, self.dtype])
 
     def load(self) -> "Loaded":
@@ -79,7 +81,7 @@ class Weights:
 
             with quiet_about_checkpointing():
                 model = PeftModel.from_pretrained(model, self.adapter)
-            if f"adapter:{digest_of(Path(self.adapter))}" not in self.name:
+            if f"adapter:{weights_digest(Path(self.adapter))}" not in self.name:
                 raise EngineError(f"{self.adapter} was replaced while it was read: start again")
         return Loaded(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
 
@@ -117,7 +119,7 @@ def _listed(ids: int | list[int]) -> list[int]:
     return ids if isinstance(ids, list) else [ids]
 
 
-def digest_of(folder: Path) -> str:
+def weights_digest(folder: Path) -> str:
     """12 hex digits of SHA-256 over weights, settings, tokenizer and chat template."""
     digest = hashlib.sha256()
     for path in sorted(one for one in folder.iterdir() if one.suffix in _READ):

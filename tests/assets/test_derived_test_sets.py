@@ -14,7 +14,7 @@ from decomposerl.evaluation.published import COLUMNS, MEANS
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import SYSTEMS, claim_row, resources
 from resources.catalogue.database import build_catalogue, open_catalogue
-from resources.evaluation.results_folder import test_claims as claims_of
+from resources.evaluation.results_folder import read_test_claims as claims_of
 from resources.store.parquet import DataFolder, write_parquet
 
 BASE, NAME, SYSTEM = "claimdecomp", "claimdecomp_without_ratings", "minicheck-lexical"

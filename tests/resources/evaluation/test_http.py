@@ -24,7 +24,7 @@ from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
 from resources.evaluation.prediction_store import Finished
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import Case, Limits, run_claims
+from resources.evaluation.runner import ClaimToVerify, Limits, run_claims
 from resources.policy_tiny.folder import CHECKPOINT
 from tiny_server import TinyServer
 
@@ -35,8 +35,10 @@ PASSAGES = (
 )
 EVIDENCE = "\n".join(PASSAGES)
 CASES = [
-    Case("a", Question("Marta Oller was born in 1921 and made a film.", EVIDENCE, PASSAGES)),
-    Case("b", Question("Glass Harbour won the Vega Prize in 1960.", EVIDENCE, PASSAGES)),
+    ClaimToVerify(
+        "a", Question("Marta Oller was born in 1921 and made a film.", EVIDENCE, PASSAGES)
+    ),
+    ClaimToVerify("b", Question("Glass Harbour won the Vega Prize in 1960.", EVIDENCE, PASSAGES)),
 ]
 SELF_ASKED = (
     "Yes.\nFollow up: When was Marta Oller born?",

@@ -25,7 +25,7 @@ from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.prediction_store import Finished
-from resources.evaluation.runner import Case, Limits, run_claims
+from resources.evaluation.runner import ClaimToVerify, Limits, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import Weights
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
@@ -40,10 +40,10 @@ MOST = 420
 
 
 @cache
-def fresh() -> list[Case]:
+def fresh() -> list[ClaimToVerify]:
     """Claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
     made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
-    return [Case(f"c{n}", Question(one.claim, one.view)) for n, one in enumerate(made)]
+    return [ClaimToVerify(f"c{n}", Question(one.claim, one.view)) for n, one in enumerate(made)]
 
 
 def calls(max_tokens: int = MOST) -> list[Call]:
@@ -168,7 +168,7 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
 def test_a_long_prompt_is_reported_and_never_cut(tmp_path: Path):
     """It fails with its length, beside claims that do not; nothing is generated for it."""
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
-    cases = [*fresh()[:1], Case("long", Question("Sentence number 7 is here.", evidence))]
+    cases = [*fresh()[:1], ClaimToVerify("long", Question("Sentence number 7 is here.", evidence))]
     asked = policy_procedure(PolicyDecoding(None, 50))
     shelved = shelf(tmp_path)
     found = run_claims(asked, "policy", cases, model(), shelved, limits=Limits(most_failed=0.5))
