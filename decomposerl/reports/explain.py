@@ -1,6 +1,6 @@
 """One claim's life in the funnel, told in order: each stage, its numbers, its end.
 
-Takes what the tables hold of one claim (``Found``) and gives a ``Life``: data for
+Takes what the tables hold of one claim (``ClaimRows``) and gives a ``ClaimJourney``: data for
 ``--json`` and lines for a terminal. Claims are untrusted text and come out on one line.
 
 Left out deliberately: finding the claim on disk (``resources/catalogue/claim_lookup.py``).
@@ -24,7 +24,7 @@ _LISTED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MatchedClaim:
     """The claim that a duplicate or a leak was matched with, and where it lives."""
 
     claim_id: str
@@ -34,7 +34,7 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ClaimRows:
     """What the tables hold of one claim.
 
     ``rows`` maps each stage whose frame has the claim to its row (``claims``, or
@@ -48,8 +48,8 @@ class Found:
     rows: Mapping[str, Row]
     ran: frozenset[str]
     drop: Row | None = None
-    matched: Match | None = None
-    displaced: tuple[Match, ...] = ()
+    matched: MatchedClaim | None = None
+    displaced: tuple[MatchedClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class ClaimJourney:
     """One claim's life; ``claim`` is None where it left before its text was stored."""
 
     claim_id: str
@@ -75,12 +75,12 @@ class Life:
     label: str | None
     claim: str | None
     events: tuple[Event, ...]
-    matched: Match | None
-    displaced: tuple[Match, ...]
+    matched: MatchedClaim | None
+    displaced: tuple[MatchedClaim, ...]
     end: str
 
 
-def claim_journey(found: Found) -> Life:
+def claim_journey(found: ClaimRows) -> ClaimJourney:
     """Tell the life of a claim from what the tables hold of it."""
     first = next(iter(found.rows.values()), found.drop or {})
     events = _events(found)
@@ -90,7 +90,7 @@ def claim_journey(found: Found) -> Life:
         events.append(Event(str(drop["stage"]), "dropped", drop_words(drop), numbers))
     label = first.get("label")
     claim = first.get("claim")
-    return Life(
+    return ClaimJourney(
         claim_id=found.claim_id,
         source=str(first.get("source")),
         where=found.where,
@@ -103,7 +103,7 @@ def claim_journey(found: Found) -> Life:
     )
 
 
-def journey_text(story: Life) -> str:
+def journey_text(story: ClaimJourney) -> str:
     """The life as lines for a terminal; ``✓`` and ``✗`` mark what passed and what left."""
     place = "benchmark " if story.where == "benchmark" else ""
     lines = [f"{story.claim_id}  {place}{story.source} · {story.label or 'no label'}"]
@@ -144,14 +144,14 @@ def _held(value: object, threshold: object) -> str:
     return f": {shown} is {side} {_number(threshold)}"
 
 
-def match_words(match: Match) -> str:
+def match_words(match: MatchedClaim) -> str:
     """The matched claim in words: its id, where it lives, its text."""
     lives = {"benchmark": "test claim of", "source": "claim of", "unknown": "claim of"}
     text = f": “{one_line(match.claim, _TEXT)}”" if match.claim else " (its text is not stored)"
     return f"{match.claim_id}, {lives[match.where]} {match.name}{text}"
 
 
-def _end(found: Found) -> str:
+def _end(found: ClaimRows) -> str:
     if found.drop is not None and found.drop["step"] == "holdout":
         return _shared(found, str(found.drop["reason"]))
     if found.where == "benchmark":
@@ -170,7 +170,7 @@ def _end(found: Found) -> str:
     return f"Still in the funnel: {after} has not run."
 
 
-def _shared(found: Found, reason: str) -> str:
+def _shared(found: ClaimRows, reason: str) -> str:
     """The end of a claim that one side of a hold-out split left to the other."""
     if reason == "training_document":
         return "No test claim: its document is left to training."
@@ -179,7 +179,7 @@ def _shared(found: Found, reason: str) -> str:
     return f"Held out: it serves {serves} and never enters training, nor do its matches."
 
 
-def _events(found: Found) -> list[Event]:
+def _events(found: ClaimRows) -> list[Event]:
     """The stages that hold the claim, and the selection where it passed the claim by."""
     events = []
     for stage in STAGES:

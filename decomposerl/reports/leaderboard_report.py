@@ -14,7 +14,13 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.evaluation.leaderboard import FURTHER, OTHERS, columns_of, named, wide_leaderboard
+from decomposerl.evaluation.leaderboard import (
+    FURTHER,
+    OTHERS,
+    column_name,
+    columns_of,
+    wide_leaderboard,
+)
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
 from decomposerl.evaluation.regression import Departure
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
@@ -164,7 +170,7 @@ def _filled(rows: Sequence[_Row], board: pl.DataFrame) -> list[str]:
     return [
         name
         for name in columns_of(board)
-        if any(row[name] is not None or row[named(name, "paper")] is not None for row in rows)
+        if any(row[name] is not None or row[column_name(name, "paper")] is not None for row in rows)
     ]
 
 
@@ -172,7 +178,7 @@ def _text_lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -
     title = f"{row['title']}{' *' * bool(row['limited'])}"
     lines = [[title, str(row["protocol"]), engines.get(str(row["engine"]), "–")]]
     lines[0] += [_ours(row, name) for name in columns]
-    if any(row[named(name, "paper")] is not None for name in columns):
+    if any(row[column_name(name, "paper")] is not None for name in columns):
         lines.append(["↳ paper", "", "the paper's"] + [_paper(row, name) for name in columns])
     return lines
 
@@ -188,7 +194,7 @@ def _markdown_line(
 
 
 def _ours(row: _Row, name: str) -> str:
-    score, low, high = (row[named(name, part)] for part in ("score", "low", "high"))
+    score, low, high = (row[column_name(name, part)] for part in ("score", "low", "high"))
     if not isinstance(score, float):
         return "–"
     if not isinstance(low, float) or not isinstance(high, float):
@@ -199,7 +205,7 @@ def _ours(row: _Row, name: str) -> str:
 
 
 def _paper(row: _Row, name: str) -> str:
-    figure = row[named(name, "paper")]
+    figure = row[column_name(name, "paper")]
     return f"{figure:.1f}" if isinstance(figure, float) else "–"
 
 

@@ -43,7 +43,7 @@ _MOST_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _MeasureSeries:
     """One measure of one split: steps, means and spreads, oldest first; every step has a mean."""
 
     steps: Sequence[int]
@@ -98,7 +98,7 @@ def _panel(axes: "Axes", rows: pl.DataFrame, name: str, window: int | None) -> N
     axes.margins(x=0.03)
 
 
-def _training(axes: "Axes", line: _Line, window: int) -> None:
+def _training(axes: "Axes", line: _MeasureSeries, window: int) -> None:
     means = [mean for mean in smoothed(line.means, window) if mean is not None]
     spreads = smoothed(line.spreads, window)
     every = -(-len(line.steps) // _MOST_POINTS)
@@ -114,9 +114,11 @@ def _training(axes: "Axes", line: _Line, window: int) -> None:
     axes.plot(line.steps[::every], means[::every], color=_LINE, linewidth=1.8)
 
 
-def _line(rows: pl.DataFrame, split: str) -> _Line:
+def _line(rows: pl.DataFrame, split: str) -> _MeasureSeries:
     chosen = rows.filter(pl.col("split") == split).sort("step")
-    return _Line(chosen["step"].to_list(), chosen["mean"].to_list(), chosen["spread"].to_list())
+    return _MeasureSeries(
+        chosen["step"].to_list(), chosen["mean"].to_list(), chosen["spread"].to_list()
+    )
 
 
 def _name_the_steps(panels: "Sequence[Axes]", used: int) -> None:

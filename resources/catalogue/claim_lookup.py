@@ -1,6 +1,6 @@
 """Finds one claim in the data folder by its id or a unique beginning of it.
 
-Takes the data folder and gives ``Found``, read straight from the Parquet files, so it is
+Takes the data folder and gives ``ClaimRows``, read straight from the Parquet files, so it is
 right even while the DuckDB catalogue is older.
 
 Left out deliberately: words (``decomposerl/reports/explain.py``).
@@ -15,7 +15,7 @@ import polars as pl
 
 from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES
-from decomposerl.reports.explain import Found, Match, Where
+from decomposerl.reports.explain import ClaimRows, MatchedClaim, Where
 from decomposerl.reports.tables import one_line
 
 SHORTEST_PREFIX = 6
@@ -23,7 +23,7 @@ _LISTED = 8
 _ID = re.compile(r"[0-9a-f]+")
 
 
-def find_claim(data: Path, prefix: str) -> Found:
+def find_claim(data: Path, prefix: str) -> ClaimRows:
     """Everything the tables of ``data`` hold of the one claim whose id begins so.
 
     Raises:
@@ -31,7 +31,7 @@ def find_claim(data: Path, prefix: str) -> Found:
     """
     claim_id, where = _resolve(data, prefix.strip().lower())
     drop = _drop(data, claim_id, where)
-    return Found(
+    return ClaimRows(
         claim_id=claim_id,
         where=where,
         rows=_stage_rows(data, claim_id),
@@ -112,7 +112,7 @@ def _drop(data: Path, claim_id: str, where: Where) -> dict[str, Any] | None:
     return _first(_rows(data.glob("drops/benchmark/*.parquet"), same))
 
 
-def _matched(data: Path, drop: dict[str, Any]) -> Match | None:
+def _matched(data: Path, drop: dict[str, Any]) -> MatchedClaim | None:
     claim_id = drop["matched_claim_id"]
     if claim_id is None:
         return None
@@ -121,16 +121,16 @@ def _matched(data: Path, drop: dict[str, Any]) -> Match | None:
     for where, folder in places:
         row = _first(_rows(data.glob(f"{folder}/*.parquet"), same))
         if row is not None:
-            return Match(claim_id, row["source"], where, row["claim"])
-    return Match(claim_id, drop["matched_source"] or "a claim unknown here", "unknown", None)
+            return MatchedClaim(claim_id, row["source"], where, row["claim"])
+    return MatchedClaim(claim_id, drop["matched_source"] or "a claim unknown here", "unknown", None)
 
 
-def _displaced(data: Path, claim_id: str) -> tuple[Match, ...]:
+def _displaced(data: Path, claim_id: str) -> tuple[MatchedClaim, ...]:
     matching = pl.col("matched_claim_id") == claim_id
     left = {row["claim_id"]: row for row in _rows(data.glob("drops/*.parquet"), matching)}
     stored = _rows(data.glob("claims/*.parquet"), pl.col("claim_id").is_in(list(left)))
     texts = {row["claim_id"]: row["claim"] for row in stored}
-    return tuple(Match(i, row["source"], "source", texts.get(i)) for i, row in left.items())
+    return tuple(MatchedClaim(i, row["source"], "source", texts.get(i)) for i, row in left.items())
 
 
 def _rows(paths: Iterable[Path], condition: pl.Expr) -> list[dict[str, Any]]:

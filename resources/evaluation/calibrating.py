@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import (
     Calibration,
-    Method,
+    CalibrationMethod,
     cross_fitted,
     fit_calibration,
     reliability,
@@ -40,7 +40,7 @@ class Fit:
 
 
 def fit_on_predictions(
-    predictions: pl.DataFrame, claims: pl.DataFrame, method: Method, fitted_on: str
+    predictions: pl.DataFrame, claims: pl.DataFrame, method: CalibrationMethod, fitted_on: str
 ) -> Fit:
     """Fit ``PREDICTIONS`` against labelled ``claims``, where there is a confidence.
 

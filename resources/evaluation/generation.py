@@ -27,7 +27,7 @@ from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.prediction_store import Finished, FinishedClaims
-from resources.evaluation.runner import ClaimToVerify, Limits, Progress, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, Progress, run_claims
 from resources.evaluation.trained_policy import AGREEMENT
 
 SUPPORT = "support_probability"
@@ -90,7 +90,7 @@ def predict(  # noqa: PLR0913 - each is one thing that a run is told
     caller: MethodCaller,
     shards: Path,
     *,
-    limits: Limits | None = None,
+    limits: FailureLimit | None = None,
     progress: Progress | None = None,
     calibration: Calibration | None = None,
 ) -> Generated:

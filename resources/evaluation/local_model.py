@@ -23,8 +23,8 @@ from decomposerl.baselines.method import Answer, Call
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.top_logprobs import Likeliest
-from resources.evaluation.weights import Loaded, Weights
+from resources.evaluation.top_logprobs import TopLogprobs
+from resources.evaluation.weights import LoadedModel, Weights
 
 RULES = 1
 """Raised whenever this file changes any answer."""
@@ -104,7 +104,7 @@ class LocalModel:
         return [found[place] for place in range(len(calls))]
 
     @cached_property
-    def _loaded(self) -> Loaded:
+    def _loaded(self) -> LoadedModel:
         return self._weights.load()
 
     def _ids(self, prompt: str, call: Call) -> list[int]:
@@ -131,7 +131,7 @@ class LocalModel:
 
         loaded, call = self._loaded, batch[0].call
         ids, mask = _padded(batch, loaded.padding, self._weights.device)
-        likeliest = Likeliest(self._batching.likeliest)
+        likeliest = TopLogprobs(self._batching.likeliest)
         devices = [] if self._weights.device == "cpu" else [self._weights.device]
         with torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(self._batching.seed + call.sample)
@@ -181,7 +181,7 @@ def _padded(batch: Sequence[_Job], padding: int, device: str) -> tuple[Any, Any]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def _decoding(call: Call, loaded: Loaded) -> dict[str, Any]:
+def _decoding(call: Call, loaded: LoadedModel) -> dict[str, Any]:
     sampled = call.temperature > 0
     chosen: dict[str, Any] = {"do_sample": sampled}
     if sampled:
@@ -191,7 +191,7 @@ def _decoding(call: Call, loaded: Loaded) -> dict[str, Any]:
     return chosen
 
 
-def _text(loaded: Loaded, ids: Sequence[int]) -> str:
+def _text(loaded: LoadedModel, ids: Sequence[int]) -> str:
     """What was written; the tags of a trace are no special tokens and stay."""
     text: str = loaded.tokenizer.decode(
         list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False

@@ -29,7 +29,7 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import Method, Protocol
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.calibration import Calibration
-from decomposerl.evaluation.checkpoint import Rule
+from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
@@ -38,7 +38,7 @@ from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import Limits
+from resources.evaluation.runner import FailureLimit
 from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.trained_policy import (
     PROMPT,
@@ -104,7 +104,7 @@ class OpenedSystem:
             claims,
             self.caller,
             self.folder / SHARDS,
-            limits=Limits(most_failed),
+            limits=FailureLimit(most_failed),
             progress=progress,
             calibration=self._calibration() if calibrated else None,
         )
@@ -141,7 +141,7 @@ class EvaluationModelResource(StoredResource):
         system: System,
         data: DataFolder,
         verifier: VerifierResource,
-        checkpoint: Rule = "final",
+        checkpoint: CheckpointRule = "final",
         samples: int = 0,
     ) -> OpenedSystem:
         """The system, ready to be asked; ``checkpoint`` and ``samples`` are for policies.
@@ -212,7 +212,7 @@ class EvaluationModelResource(StoredResource):
         return task, VerifierCaller(stored), stored.details
 
     def _policy(
-        self, system: System, data: DataFolder, checkpoint: Rule, samples: int
+        self, system: System, data: DataFolder, checkpoint: CheckpointRule, samples: int
     ) -> tuple[Task, MethodCaller, Details]:
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)

@@ -50,7 +50,7 @@ class ClaimToVerify:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FailureLimit:
     """When a run is not worth finishing: share of claims, 0..1, that may end as ``failed``."""
 
     most_failed: float = 0.02
@@ -63,7 +63,7 @@ def run_claims(  # noqa: PLR0913 - each is one thing that a run is told
     caller: MethodCaller,
     shelf: FinishedClaims,
     *,
-    limits: Limits | None = None,
+    limits: FailureLimit | None = None,
     progress: Progress | None = None,
 ) -> list[Finished]:
     """What came of each case, in order; what the shelf holds is asked no more.
@@ -72,7 +72,7 @@ def run_claims(  # noqa: PLR0913 - each is one thing that a run is told
         EngineError: more claims failed than the limit allows, or the caller says that no
             claim can be answered; what ended before is stored.
     """
-    book = _Book(cases, shelf, limits or Limits(), progress)
+    book = _Book(cases, shelf, limits or FailureLimit(), progress)
     rest = [case for case in cases if case.claim_id not in book.done]
     drive = _concurrently if caller.concurrent else _together
     try:
@@ -92,7 +92,7 @@ class _Book:
         self,
         cases: Sequence[ClaimToVerify],
         shelf: FinishedClaims,
-        limits: Limits,
+        limits: FailureLimit,
         progress: Progress | None,
     ) -> None:
         self._shelf, self._limits, self._progress = shelf, limits, progress

@@ -15,7 +15,7 @@ from decomposerl.chat import Token
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepLogprobs:
     """Log probability of the chosen token, and ids and log probabilities of the likeliest."""
 
     chosen: float
@@ -32,7 +32,7 @@ class Step:
         return Token(text(number), self.chosen, tuple((text(one), value) for one, value in pairs))
 
 
-class Likeliest:
+class TopLogprobs:
     """A logits processor that changes nothing and remembers.
 
     Scores are (batch, vocabulary), before any temperature.
@@ -56,7 +56,7 @@ class Likeliest:
         self._values.append(top.values)
         return scores
 
-    def told(self, written: Any) -> list[list[Step]]:  # noqa: ANN401 - a tensor
+    def told(self, written: Any) -> list[list[StepLogprobs]]:  # noqa: ANN401 - a tensor
         """Each row's steps; ``written`` is what was chosen, shape (batch, steps)."""
         import torch
 
@@ -67,7 +67,7 @@ class Likeliest:
         ids = torch.stack(self._ids, dim=1).tolist()
         values = torch.stack(self._values, dim=1).tolist()
         rows = zip(chosen, ids, values, strict=True)
-        return [[Step(*step) for step in zip(*row, strict=True)] for row in rows]
+        return [[StepLogprobs(*step) for step in zip(*row, strict=True)] for row in rows]
 
     def _choose(self, ids: Any) -> None:  # noqa: ANN401 - a tensor
         self._chosen.append(self._last.gather(1, ids[:, None])[:, 0])

@@ -23,7 +23,7 @@ from decomposerl.baselines.method import (
     status_of,
 )
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.checkpoint import Rule, Selected, select_checkpoint
+from decomposerl.evaluation.checkpoint import CheckpointRule, SelectedCheckpoint, select_checkpoint
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.policy import NAME
 from decomposerl.traces.grammar import parse_trace
@@ -48,10 +48,12 @@ class ChosenPolicy:
 
     folder: Path
     adapter: Path
-    selected: Selected
+    selected: SelectedCheckpoint
 
 
-def chosen_policy(data: DataFolder, experiment: str, rule: Rule = "final") -> ChosenPolicy:
+def chosen_policy(
+    data: DataFolder, experiment: str, rule: CheckpointRule = "final"
+) -> ChosenPolicy:
     """The adapter of a recipe to evaluate.
 
     Raises:
@@ -70,7 +72,9 @@ def chosen_policy(data: DataFolder, experiment: str, rule: Rule = "final") -> Ch
     return ChosenPolicy(run.path, outcome.adapter if final else saved[selected.step], selected)
 
 
-def chosen_facts(data: DataFolder, system: System, rule: Rule) -> dict[str, str | int | float]:
+def chosen_facts(
+    data: DataFolder, system: System, rule: CheckpointRule
+) -> dict[str, str | int | float]:
     """Run metadata about the weights behind a policy's predictions; empty for other systems."""
     if system.model.port != "policy":
         return {}

@@ -56,7 +56,7 @@ class Weights:
             parts.append(f"adapter:{weights_digest(Path(self.adapter))}")
         return " ".join([*parts, self.dtype])
 
-    def load(self) -> "Loaded":
+    def load(self) -> "LoadedModel":
         """Read them; takes as long as the weights are large.
 
         Raises:
@@ -83,11 +83,11 @@ class Weights:
                 model = PeftModel.from_pretrained(model, self.adapter)
             if f"adapter:{weights_digest(Path(self.adapter))}" not in self.name:
                 raise EngineError(f"{self.adapter} was replaced while it was read: start again")
-        return Loaded(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
+        return LoadedModel(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A model of transformers with its tokenizer; ``ends`` are the tokens that end a reply."""
 
     model: Any

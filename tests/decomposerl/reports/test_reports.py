@@ -19,7 +19,7 @@ from decomposerl.reports.attrition import (
     attrition_wide,
     drops_by_reason,
 )
-from decomposerl.reports.explain import Found, claim_journey, drop_words, journey_text
+from decomposerl.reports.explain import ClaimRows, claim_journey, drop_words, journey_text
 from decomposerl.reports.stage_page import close_calls, stage_page
 from decomposerl.reports.tables import markdown_table, markdown_text, one_line
 from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
@@ -283,7 +283,7 @@ def test_data_uri_holds_the_picture():
     assert b"bytes" == base64.b64decode(shown.split("base64,")[1].removesuffix(")"))
 
 
-def found(world: World, claim_id: str) -> Found:
+def found(world: World, claim_id: str) -> ClaimRows:
     from resources.catalogue.claim_lookup import find_claim
 
     return find_claim(world.data, claim_id)
@@ -346,12 +346,12 @@ def test_life_between_stages():
     """
     row = {"source": "hover", "label": "Refuted", "claim": "x", "passages": ["a"]}
     rows = {"claims": row | {"native_id": "1", "split": "dev"}}
-    fresh = claim_journey(Found("00", "source", rows, frozenset({"claims"})))
+    fresh = claim_journey(ClaimRows("00", "source", rows, frozenset({"claims"})))
     assert "rule_filtered has not run" in fresh.end
-    stale = claim_journey(Found("00", "source", rows, frozenset({"claims", "rule_filtered"})))
+    stale = claim_journey(ClaimRows("00", "source", rows, frozenset({"claims", "rule_filtered"})))
     assert "materialize it again" in stale.end
     silver = rows | {"silver_decomposed": row | {"n_star": 2, "questions": ["a?", "b?"]}}
-    waiting = claim_journey(Found("00", "source", silver, frozenset(STAGES[:-1])))
+    waiting = claim_journey(ClaimRows("00", "source", silver, frozenset(STAGES[:-1])))
     assert "training_claims has not run" in waiting.end
 
 
@@ -380,6 +380,6 @@ def test_terminal_text_holds_no_escape_sequence():
     """A claim that carries terminal escapes is shown without them."""
     row = {"source": "hover", "label": None, "claim": HOSTILE, "passages": ["a"]}
     rows = {"claims": row | {"native_id": HOSTILE, "split": "dev"}}
-    text = journey_text(claim_journey(Found("00", "source", rows, frozenset())))
+    text = journey_text(claim_journey(ClaimRows("00", "source", rows, frozenset())))
     assert "\x1b" not in text
     assert "\u202e" not in text

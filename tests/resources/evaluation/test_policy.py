@@ -25,7 +25,7 @@ from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.prediction_store import Finished
-from resources.evaluation.runner import ClaimToVerify, Limits, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import Weights
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
@@ -171,7 +171,8 @@ def test_a_long_prompt_is_reported_and_never_cut(tmp_path: Path):
     cases = [*fresh()[:1], ClaimToVerify("long", Question("Sentence number 7 is here.", evidence))]
     asked = policy_procedure(PolicyDecoding(None, 50))
     shelved = shelf(tmp_path)
-    found = run_claims(asked, "policy", cases, model(), shelved, limits=Limits(most_failed=0.5))
+    half = FailureLimit(most_failed=0.5)
+    found = run_claims(asked, "policy", cases, model(), shelved, limits=half)
     assert ["truncated", "failed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
     assert ["c0"] == list(shelved.read(["c0", "long"]))
