@@ -1,11 +1,7 @@
 """The leaderboard and the comparison for a reader: aligned text, and Markdown.
 
-Takes ``LEADERBOARD`` and ``COMPARISON`` frames and titles of test sets. Every row names the engine
-that answered, by a number with the name below; the paper's figures are marked as the paper's: in
-Markdown in a column of their own beside ours, on a terminal in a line of their own below. An empty
-cell is a dash.
-
-Left out deliberately: what stands in the leaderboard (``evaluation.leaderboard``).
+Every row names its engine by a number with the name below. The paper's scores are always marked as
+such and apart from ours. An empty cell is a dash.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +27,7 @@ NOTE = (
     "they are not equally far. 'paper' is the paper's own figure, measured by its authors. * a "
     "short run over some of the claims. – not run."
 )
-_EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as one
+_EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
 
@@ -43,9 +39,10 @@ def leaderboard_text(
     everything: bool = False,
     width: int = 100,
 ) -> str:
-    """Each table with its rows below each other; without ``everything`` those that were run.
+    """Each table as aligned text; without ``everything`` only the systems that were run.
 
-    Columns that do not fit into ``width`` characters follow in a further block of the same rows.
+    The paper's scores are in a line of their own below ours. Columns that do not fit into ``width``
+    characters follow in a further block of the same rows.
     """
     shown = list(_tables(board, everything=everything))
     if not shown:
@@ -58,16 +55,16 @@ def leaderboard_text(
         headers = [header.capitalize() for header in _HEAD]
         cells = [[*headers, *(_title(name, titles) for name in columns)], *lines]
         parts.append("\n\n".join([_table_title(table), *_blocks(cells, width)]))
-    told = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
+    marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
     return "\n\n".join(
-        [*parts, *(["\n".join(["engines", *told])] if told else []), fill(NOTE, width)]
+        [*parts, *(["\n".join(["engines", *marks])] if marks else []), fill(NOTE, width)]
     )
 
 
 def leaderboard_markdown(
     board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
 ) -> str:
-    """The same with the paper's figures in columns of their own, where a row has any."""
+    """Each table as Markdown, the paper's scores in columns of their own beside ours."""
     shown = list(_tables(board, everything=everything))
     if not shown:
         return "nothing was scored yet"
@@ -87,7 +84,7 @@ def leaderboard_markdown(
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     """The clearest differences first: smallest corrected p, then the largest difference.
 
-    Rows without a p-value follow, with the reason in its place.
+    Rows without a p-value come last and show the reason instead.
     """
     order = comparison.sort(
         pl.col("p_holm"),
@@ -101,9 +98,9 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             row["system"],
             row["other"],
             f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]",
-            _chance(row["p_bootstrap"]),
-            _chance(row["p_mcnemar"]),
-            f"– ({row['no_p']})" if row["no_p"] else _chance(row["p_holm"]),
+            _p_text(row["p_bootstrap"]),
+            _p_text(row["p_mcnemar"]),
+            f"– ({row['no_p']})" if row["no_p"] else _p_text(row["p_holm"]),
             f"{row['rows']} *" if row["limited"] else row["rows"],
         )
         for row in order.head(most).iter_rows(named=True)
@@ -127,25 +124,28 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
 
 
 def departures_text(findings: Sequence[Departure]) -> str:
-    """What departs from the accepted leaderboard, a line each."""
+    """The departures from the accepted leaderboard, a line each."""
     if not findings:
         return "every accepted score holds"
     return "\n".join(f"{finding.kind}: {finding.sentence}" for finding in findings)
 
 
 def _numbered(names: Iterable[str | None]) -> dict[str, str]:
-    """A mark for each engine, which are too long for a row: [1], [2], ..."""
-    found = dict.fromkeys(name for name in names if name is not None)
-    return {name: f"[{number}]" for number, name in enumerate(found, 1)}
+    """A mark for each engine, whose names are too long for a row: [1], [2], ..."""
+    distinct = dict.fromkeys(name for name in names if name is not None)
+    return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """The table in as many parts as its columns need, each led by the columns of the row's head."""
+    """The table in as many blocks as its columns need, each with the head of the rows."""
     widths = [2 + max(map(len, column)) for column in zip(*cells, strict=True)]
     fixed = len(_HEAD)
     block: list[int] = []
     for column in range(fixed, len(widths)):
-        if block and sum(widths[:fixed]) + sum(widths[at] for at in [*block, column]) > width + 2:
+        if (
+            block
+            and sum(widths[:fixed]) + sum(widths[index] for index in [*block, column]) > width + 2
+        ):
             yield _block(cells, block)
             block = []
         block.append(column)
@@ -154,7 +154,7 @@ def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     kept = [*range(len(_HEAD)), *columns]
-    header, *lines = [[row[at] for at in kept] for row in cells]
+    header, *lines = [[row[index] for index in kept] for row in cells]
     return frame_text(pl.DataFrame(lines, schema=header, orient="row"))
 
 
@@ -166,7 +166,7 @@ def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, lis
 
 
 def _filled(rows: Sequence[_Row], board: pl.DataFrame) -> list[str]:
-    """The columns in which a row of the table has a figure of ours or of the paper's."""
+    """The columns in which a row of the table has a score of ours or of the paper's."""
     return [
         name
         for name in columns_of(board)
@@ -217,7 +217,7 @@ def _table_title(table: int) -> str:
     return FURTHER if table == OTHERS else TABLE_TITLES[table]
 
 
-def _chance(p: float | None) -> str:
+def _p_text(p: float | None) -> str:
     if p is None:
         return "–"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004 - as a reader expects it

@@ -1,10 +1,4 @@
-"""What a machine has and lacks for a profile, and what a run will cost, as text and as JSON.
-
-Takes findings and estimates, gives a page. A thing that is missing stands beside the
-command or the variable that mends it.
-
-Left out deliberately: looking (``resources.preflight.probes``) and reckoning (``reports.cost``).
-"""
+"""What a machine has and lacks for a profile, and what a run will cost, as text and as JSON."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -19,10 +13,10 @@ _HEADER = ("port", "engine", "calls", "tokens", "US dollars", "GPU-hours")
 
 @dataclass(frozen=True, slots=True)
 class ReadinessCheck:
-    """One thing a run needs. ``mend`` is what a person types or sets where it is missing.
+    """One thing a run needs. ``mend`` is the command or variable that provides a missing one.
 
-    ``note`` is for what stops nothing: an optional thing that is absent, or that cannot be
-    known from here.
+    The state ``note`` stops nothing: an optional thing that is absent, or that cannot be checked
+    from here.
     """
 
     part: str
@@ -34,9 +28,9 @@ class ReadinessCheck:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """What a run costs; ``basis`` says which rows and lengths were taken.
+    """What a run costs; ``basis`` says which rows and lengths were assumed.
 
-    ``work`` is None where the run is not the funnel's.
+    ``work`` is None if the run is not the funnel's.
     """
 
     basis: str
@@ -47,7 +41,7 @@ class CostEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One page: the profile, its findings, its estimates and where their figures are from."""
+    """The page: profile, findings, estimates, and the sources of their numbers."""
 
     profile: str
     data: str
@@ -57,7 +51,7 @@ class Readiness:
 
     @property
     def missing(self) -> int:
-        """How many required things are missing."""
+        """Number of required things that are missing."""
         return sum(finding.state == "missing" for finding in self.findings)
 
 
@@ -80,7 +74,7 @@ def readiness_text(page: Readiness) -> str:
 
 
 def readiness_json(page: Readiness) -> dict[str, Any]:
-    """The same as plain values; each estimate with its total."""
+    """The page as plain values; each estimate with its total."""
     estimates = []
     for estimate in page.estimates:
         calls, tokens, dollars, hours = cost_totals(estimate.lines)

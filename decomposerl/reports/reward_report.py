@@ -58,7 +58,7 @@ def question_pages(scored: Scored) -> str:
 
 def _page(scored: Scored, index: int) -> str:
     rollout = scored.rollouts[index]
-    scores = {name: found[index] for name, found in scored.scores.items()}
+    scores = {name: values[index] for name, values in scored.scores.items()}
     return "\n".join(
         [
             f"{one_line(rollout.group)}, rollout {rollout.number}: {_short(rollout.claim)}",
@@ -85,19 +85,16 @@ def _form(rollout: Rollout) -> Iterator[str]:
 def _cycle(number: int, cycle: Cycle, evidence: str, scores: dict[str, Score]) -> Iterator[str]:
     yield f"  {number + 1}. {_short(cycle.question)}"
     yield f"     {_short(cycle.answer)}"
-    for found in citations(cycle.answer, evidence):
-        place = "nowhere in the evidence"
-        if found.found_start is not None:
-            place = f"{found.match} at characters {found.found_start}..{found.found_end}"
-        yield f"     quotes {_short(cycle.answer[found.start : found.end])}: {place}"
-    earned = [
-        (name, found.questions[number])
-        for name, found in scores.items()
-        if number < len(found.questions)
-    ]
-    for name, one in earned:
-        detail = f": {one.detail}" if one.detail else ""
-        yield f"     {name} {_number(one.value)}, {one.state}{detail}"
+    for quote in citations(cycle.answer, evidence):
+        where = "nowhere in the evidence"
+        if quote.found_start is not None:
+            where = f"{quote.match} at characters {quote.found_start}..{quote.found_end}"
+        yield f"     quotes {_short(cycle.answer[quote.start : quote.end])}: {where}"
+    for name, score in scores.items():
+        if number < len(score.questions):
+            one = score.questions[number]
+            detail = f": {one.detail}" if one.detail else ""
+            yield f"     {name} {_number(one.value)}, {one.state}{detail}"
 
 
 def _cells(wide: pl.DataFrame) -> list[list[str]]:

@@ -22,24 +22,24 @@ _UNREAD = {
 
 
 def prediction_facts(
-    system: System, exam: EvaluationSubset, predictions: pl.DataFrame, calls: pl.DataFrame
+    system: System, subset: EvaluationSubset, predictions: pl.DataFrame, calls: pl.DataFrame
 ) -> dict[str, _Number]:
-    """Counts and shares. What the engine does not count (tokens, money) is left out."""
-    asked = predictions.height
+    """Counts and shares; tokens and money only where the engine counts them."""
+    predicted = predictions.height
     tokens = calls.select(pl.col("prompt_tokens", "completion_tokens").sum()).row(0)
     facts: dict[str, _Number] = {
-        "dagster/row_count": asked,
+        "dagster/row_count": predicted,
         "system": system.reader_title,
         "protocol": system.protocol,
-        "claims that could be asked": exam.usable,
-        **{f"left out: {why}": count for why, count in exam.left_out.items()},
+        "claims that could be asked": subset.usable,
+        **{f"left out: {why}": count for why, count in subset.left_out.items()},
         **{f"parse status: {name}": n for name, n in _counts(predictions["parse_status"])},
         **{f"verdict: {name}": n for name, n in _counts(predictions["verdict"])},
     }
-    if asked:
+    if predicted:
         facts |= {
-            "calls a claim": calls.height / asked,
-            "questions a claim": float(predictions["questions"].sum()) / asked,
+            "calls a claim": calls.height / predicted,
+            "questions a claim": float(predictions["questions"].sum()) / predicted,
         }
     if any(tokens):
         facts |= {"prompt tokens": tokens[0], "completion tokens": tokens[1]}
@@ -49,7 +49,7 @@ def prediction_facts(
 
 
 def calls_markdown(calls: pl.DataFrame) -> str:
-    """Calls by operation and template: how many, tokens, seconds each, from the store, failed."""
+    """Calls by operation and template: number, tokens and seconds each, stored, failed."""
     if calls.is_empty():
         return "none"
     rows = calls.group_by("operation", "template").agg(
@@ -64,7 +64,7 @@ def calls_markdown(calls: pl.DataFrame) -> str:
 
 
 def _tokens(calls: pl.DataFrame) -> list[pl.Expr]:
-    """Tokens a call, where the engine counts any."""
+    """Mean tokens of a call, if the engine counts any."""
     named = {"prompt_tokens": "tokens in", "completion_tokens": "tokens out"}
     return [
         pl.col(name).mean().round(1).cast(pl.String).alias(shown)
@@ -85,7 +85,7 @@ def scores_markdown(scores: pl.DataFrame) -> str:
 
 
 def score_facts(scores: pl.DataFrame) -> dict[str, float]:
-    """The metrics that the UI plots over runs."""
+    """The metrics to plot over runs."""
     whole = scores.filter(pl.col("slice") == "all", pl.col("metric").is_in(_SHOWN))
     return dict(whole.drop_nulls("score").select("metric", pl.col("score").round(2)).iter_rows())
 
@@ -114,27 +114,27 @@ def _counts(values: pl.Series) -> list[tuple[str, int]]:
     return [(str(name), int(count)) for name, count in counted.iter_rows()]
 
 
-def calibration_facts(found: Calibration) -> dict[str, int | float | str]:
-    """Method, size, and errors in percent: as the confidences are, and cross-fitted."""
+def calibration_facts(calibration: Calibration) -> dict[str, int | float | str]:
+    """Method, size, and errors in percent, before and cross-fitted after."""
     facts: dict[str, int | float | str] = {
-        "method": found.method,
-        "verdicts with a confidence": found.rows,
-        "fitted on": found.fitted_on,
-        "bound to model": found.model,
-        "bound to prompt hash": found.prompt_hash,
-        "ECE before": 100 * found.error_before,
-        "ECE after, cross-fitted": 100 * found.error_after,
-        "Brier before": 100 * found.brier_before,
-        "Brier after, cross-fitted": 100 * found.brier_after,
-        "folds": found.folds,
+        "method": calibration.method,
+        "verdicts with a confidence": calibration.rows,
+        "fitted on": calibration.fitted_on,
+        "bound to model": calibration.model,
+        "bound to prompt hash": calibration.prompt_hash,
+        "ECE before": 100 * calibration.error_before,
+        "ECE after, cross-fitted": 100 * calibration.error_after,
+        "Brier before": 100 * calibration.brier_before,
+        "Brier after, cross-fitted": 100 * calibration.brier_after,
+        "folds": calibration.folds,
     }
-    if found.method == "temperature":
-        facts["temperature"] = found.temperature
+    if calibration.method == "temperature":
+        facts["temperature"] = calibration.temperature
     return facts
 
 
 def reliability_markdown(reliability: pl.DataFrame) -> str:
-    """Bins of both readings: how sure, how often right."""
+    """The bins of a reliability diagram: confidence, and share of right verdicts."""
     rows = [
         (
             row["reading"],
@@ -149,17 +149,19 @@ def reliability_markdown(reliability: pl.DataFrame) -> str:
 
 
 def metrics_text(frame: pl.DataFrame) -> str:
-    """Percent with 95 % intervals; groups have their own table, the mean over them last."""
+    """Metrics in percent with 95 % intervals; groups in a table of their own, their mean last."""
     whole = frame.filter(kind="total")
     pages = [frame_text(whole.select("metric", score=_score(), interval=_interval()))]
     groups = frame.filter(pl.col("kind") != "total")
     if groups.height:
-        there = [name for name in GROUP_METRICS if name in groups["metric"]]
-        rows = groups.filter(pl.col("metric").is_in(there)).select(
+        present = [name for name in GROUP_METRICS if name in groups["metric"]]
+        rows = groups.filter(pl.col("metric").is_in(present)).select(
             "kind", "group", "claims", "metric", shown=_score() + "  " + _interval()
         )
         wide = rows.pivot("metric", index=["kind", "group", "claims"], values="shown").drop("kind")
-        pages.append(frame_text(wide.with_columns(pl.col(there).fill_null("")), last_is_total=True))
+        pages.append(
+            frame_text(wide.with_columns(pl.col(present).fill_null("")), last_is_total=True)
+        )
     return "\n\n".join(pages)
 
 
@@ -178,7 +180,7 @@ def _number(column: str) -> pl.Expr:
 
 
 def sizes_sentence(frame: pl.DataFrame, unread: Unread = "opposite") -> str:
-    """How many claims there are, of which label, how many got no verdict, and what that means."""
+    """Number of claims by label, of those without a verdict, and what these count as."""
     row = frame.filter(kind="total").row(0, named=True)
     refuted = row["claims"] - row["supported"]
     return (
