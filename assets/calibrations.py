@@ -74,7 +74,7 @@ def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.Assets
             engine.predict,
             _SHELF,
             most_failed=config.most_failed,
-            say=context.log.info,
+            log=context.log.info,
             calibrated=False,
         )
         _refuse_unsure(system, asked(claims=split.claims.head(_TRIED)).predictions)

@@ -17,7 +17,7 @@ from decomposerl.errors import ConfigError, EngineError
 from decomposerl.evaluation.systems import System, system_named, systems
 from decomposerl.schemas import CURVES
 from fault_server import MODEL, FaultServer, replying
-from project import ROOT
+from project import PYTHONPATH, ROOT
 from resources.evaluation.chat_caller import ChatCaller
 from resources.evaluation.generation import Generated
 from resources.evaluation.method_prompts import MethodPrompts
@@ -202,7 +202,7 @@ def test_dagster_opens_and_closes_it(tmp_path: Path):
     """
     with FaultServer(usual=replying("Refuted")) as served:
         command = [sys.executable, __file__, served.url, str(tmp_path)]
-        environment = {**os.environ, "TEST_ENDPOINT_KEY": "sk-secret"}
+        environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TEST_ENDPOINT_KEY": "sk-secret"}
         ran = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
         )
