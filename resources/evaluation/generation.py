@@ -100,7 +100,9 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
     every = _claims(claims)
     questions = {one.claim_id: _digest(one.question) for one in every}
-    store = FinishedClaims(shards / benchmark, caller.engine, task.store_name, prompt_hash, questions)
+    store = FinishedClaims(
+        shards / benchmark, caller.engine, task.store_name, prompt_hash, questions
+    )
     known = len(store.read([one.claim_id for one in every]))
     finished = run_claims(
         task.procedure, task.prompt, every, caller, store, limits=limits, progress=progress
