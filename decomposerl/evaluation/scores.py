@@ -1,7 +1,7 @@
 """Scores of one system on one benchmark: every metric with its interval, overall and by slice.
 
-Scores are percent, except ``*_per_claim``. Every labelled claim counts, whatever became of its
-prediction. Metrics of confidence are over the claims whose verdict has that confidence (``rows``),
+Scores are percent, except ``*_per_claim``. Every labelled claim counts, also without a
+verdict. Metrics of confidence are over the claims whose verdict has that confidence (``rows``),
 for all claims together only: ``auroc_*`` tells right verdicts from wrong ones by confidence,
 ``auroc_support`` Supported claims from Refuted ones by support score.
 ``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's subsets.
@@ -249,7 +249,7 @@ def _calibrated(
     if not rows.any():
         return
     chances, happened, bins = part.frame[column].to_numpy()[rows], right[rows], part.settings.bins
-    # Draws keep the bins of all claims: binning each draw anew would cost a sort a draw.
+    # Draws keep the bins of all claims: binning each draw would cost a sort a draw.
     gaps = [_gaps(chances - happened, bin_numbers(chances, by, bins), bins) for by in _BINNINGS]
     columns = np.hstack([*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))])
     rng, count = part.generator("calibration", kind), part.settings.confidence_draws

@@ -129,7 +129,7 @@ def rethreshold_text(
     ran, engines = run.ran, ", ".join(run.pairs["engine"].unique().sort()) or "no pair"
     note = (
         f"Kept: at Jaccard {ran.lexical} and cosine {ran.semantic}. Would keep: at "
-        f"{asked.lexical} and {asked.semantic}, which remove what stands under Lexical and "
+        f"{asked.lexical} and {asked.semantic}, which remove the rows counted under Lexical and "
         f"Semantic.\nFrom {run.pairs.height:,} pairs of at least {run.floor} ({engines})."
     )
     differing = 0 if run.exact else disagreements(run)
@@ -152,9 +152,9 @@ def _check(kind: str, threshold: float, floor: float) -> None:
 
 
 def _pairs(numbered: pl.DataFrame, kind: str) -> Pairs:
-    found = numbered.filter(kind=kind)
+    of_kind = numbered.filter(kind=kind)
     earlier, later, similarity = (
-        found[name].to_numpy() for name in ("earlier", "later", "similarity")
+        of_kind[name].to_numpy() for name in ("earlier", "later", "similarity")
     )
     return Pairs(earlier, later, similarity)
 

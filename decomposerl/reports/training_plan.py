@@ -63,7 +63,7 @@ def dry_run_markdown(plan: DryRun) -> str:
     ]
     parts = [
         f"### Before training {plan.experiment}",
-        markdown_table(("", "what", "found", "to mend it"), findings),
+        markdown_table(("", "what", "finding", "remedy"), findings),
         markdown_table(("what it takes", "amount"), amount_rows(plan)),
     ]
     if plan.memory is not None:

@@ -5,7 +5,7 @@ Replies carry the log probability of each token and its top log probabilities, f
 that the token was chosen from. Prompts are rendered by the model's chat template.
 
 A prompt that does not fit beside its reply is never cut: the call fails with its length. Samples
-are reproducible for the same claims; an interrupted run draws the remaining ones anew.
+are reproducible for the same claims; a resumed run draws the remaining ones independently.
 """
 
 import time
