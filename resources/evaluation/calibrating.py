@@ -41,8 +41,7 @@ def fit_on_predictions(
     evidence are in one fold.
 
     Raises:
-        EvaluationError: too few verdicts have a confidence, or they are of several models or
-            prompts.
+        EvaluationError: too few confidences, or several models or prompts.
     """
     bound = predictions.select("system", "engine", "prompt_hash").unique()
     if bound.height != 1:
@@ -66,13 +65,12 @@ def fit_on_predictions(
         "normalised": confidences,
         "calibrated": cross_fitted(confidences, right, evidence, method),
     }
-    frames = [
-        reliability(values, right).with_columns(
-            system=pl.lit(system), engine=pl.lit(engine), reading=pl.lit(name)
-        )
+    bins = [
+        reliability(values, right).with_columns(reading=pl.lit(name))
         for name, values in readings.items()
     ]
-    return Fit(calibration, CALIBRATIONS.conform(pl.concat(frames)))
+    table = pl.concat(bins).with_columns(system=pl.lit(system), engine=pl.lit(engine))
+    return Fit(calibration, CALIBRATIONS.conform(table))
 
 
 def calibration_path(data: Path, system: str) -> Path:
