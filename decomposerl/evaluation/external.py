@@ -60,7 +60,7 @@ class DrawSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class _Options:
     threshold: Threshold | None
     unread: Unread
     draws: DrawSettings
@@ -95,7 +95,7 @@ def score_examples(
     them, and ``claims`` excludes them only if they are left out. For AUROC a claim without a score
     ranks last of its label if it counts as the opposite, else it is left out.
     """
-    chosen = _Settings(threshold, unread, draws or DrawSettings())
+    chosen = _Options(threshold, unread, draws or DrawSettings())
     rows: list[list[object]] = []
     total = _metrics(ALL, examples, chosen)
     rows += _rows("total", ALL, total, *_sizes(examples, chosen))
@@ -111,7 +111,7 @@ def score_examples(
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
-def _metrics(name: str, every: Sequence[Example], chosen: _Settings) -> dict[str, _Metric]:
+def _metrics(name: str, every: Sequence[Example], chosen: _Options) -> dict[str, _Metric]:
     examples, draws = _counted(every, chosen), chosen.draws
     labels, verdicts = labels_of(examples), _verdicts(examples, chosen.threshold)
     documents = [example.document for example in examples]
@@ -143,7 +143,7 @@ def _verdicts(examples: Sequence[Example], threshold: Threshold | None) -> Codes
     return codes_of([example.verdict for example in examples])
 
 
-def _counted(examples: Sequence[Example], chosen: _Settings) -> list[Example]:
+def _counted(examples: Sequence[Example], chosen: _Options) -> list[Example]:
     """The examples without those that are left out because they have no verdict."""
     if chosen.unread != "leave-out":
         return list(examples)
@@ -151,7 +151,7 @@ def _counted(examples: Sequence[Example], chosen: _Settings) -> list[Example]:
     return [example for example, has in zip(examples, has_verdict, strict=True) if has]
 
 
-def _sizes(every: Sequence[Example], chosen: _Settings) -> tuple[int, int, int]:
+def _sizes(every: Sequence[Example], chosen: _Options) -> tuple[int, int, int]:
     """Number of claims that count, of Supported ones among them, and of claims without verdict."""
     without = int((_verdicts(every, chosen.threshold) == NONE).sum())
     examples = _counted(every, chosen)
