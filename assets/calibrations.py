@@ -17,10 +17,10 @@ from pydantic import Field
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.calibration_page import calibration_facts, reliability_markdown
-from resources.evaluation.calibrating import Fit, fitted, write_calibration
-from resources.evaluation.dev_claims import SILVER, dev_claims
+from decomposerl.reports.system_report import calibration_facts, reliability_markdown
+from resources.evaluation.calibrating import Fit, fit_on_predictions, write_calibration
 from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.training_overlap import SILVER, dev_claims
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import alone
@@ -74,12 +74,12 @@ def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.Assets
             engine.predict,
             _SHELF,
             most_failed=config.most_failed,
-            say=context.log.info,
+            log=context.log.info,
             calibrated=False,
         )
         _refuse_unsure(system, asked(claims=split.claims.head(_TRIED)).predictions)
         made = asked(claims=split.claims)
-        fit = fitted(made.predictions, split.claims, config.method, split.name)
+        fit = fit_on_predictions(made.predictions, split.claims, config.method, split.name)
         path = write_calibration(data_folder.path, system.key, fit.calibration)
         return stage.evaluated(fit.reliability, split.claims.height, "ok", _page(fit, str(path)))
 

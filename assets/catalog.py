@@ -14,7 +14,7 @@ from decomposerl.reports.attrition import (
     attrition_wide,
 )
 from decomposerl.reports.attrition import attrition as attrition_table
-from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.tables import markdown_table
 from resources.catalogue.database import build_catalogue
 from resources.chat.cache_file import ChatCacheFile
 from resources.store.parquet import DataFolder, StageOutput

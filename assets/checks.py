@@ -11,10 +11,10 @@ import polars as pl
 
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.funnel.conservation import conservation_errors, conserved_counts
-from decomposerl.reports.attrition import frame_markdown
 from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
+from decomposerl.reports.tables import frame_markdown
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.leakage import leaks
+from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
 
 _IDS = ["claim_id", "source"]

@@ -16,23 +16,29 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.claims.source import Benchmark
-from decomposerl.evaluation.comparison import ComparisonSettings, compared
+from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.evaluation.leaderboard import leaderboard as arranged
 from decomposerl.evaluation.published import MEANS
-from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score
-from decomposerl.evaluation.subset import examined
+from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
+from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.evaluation_page import (
+from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
+from decomposerl.reports.system_report import (
     calls_markdown,
     prediction_facts,
     score_facts,
     scores_markdown,
 )
-from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
-from resources.evaluation.chosen_policy import chosen_facts
 from resources.evaluation.model import EvaluationModelResource
-from resources.evaluation.results_folder import LIMITED, Evaluated, needed, status_of, test_claims
+from resources.evaluation.results_folder import (
+    LIMITED,
+    EvaluationFiles,
+    read_required,
+    read_test_claims,
+    subset_status,
+)
+from resources.evaluation.trained_policy import chosen_facts
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import alone
@@ -115,7 +121,7 @@ def _predictions(
         verifier: VerifierResource,
     ) -> _Output:
         system = system_named(context.partition_key, systems)
-        exam = examined(test_claims(data_folder, name), config.limit)
+        exam = evaluation_subset(read_test_claims(data_folder, name), config.limit)
         engine = evaluation_model.opened(
             system, data_folder, verifier, config.checkpoint, config.samples
         )
@@ -126,7 +132,7 @@ def _predictions(
             **chosen_facts(data_folder, system, config.checkpoint),
             "calls by operation": dg.MetadataValue.md(calls_markdown(made.calls)),
         }
-        status = status_of(exam)
+        status = subset_status(exam)
         return stage.evaluated(made.predictions, exam.usable, status, page, calls=made.calls)
 
     return predictions
@@ -146,13 +152,13 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         context: dg.AssetExecutionContext, config: ScoreConfig, data_folder: DataFolder
     ) -> _Output:
         key = f"predictions/{name}/{context.partition_key}"
-        predictions = needed(data_folder, key)
+        predictions = read_required(data_folder, key)
         stage = StageRecorder(context, config, part=context.partition_key)
         status = data_folder.run(key)["status"]
-        claims = examined(test_claims(data_folder, name)).claims
+        claims = evaluation_subset(read_test_claims(data_folder, name)).claims
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
-        found = score(predictions, claims, config)
+        found = score_predictions(predictions, claims, config)
         page = {**score_facts(found), "scores": dg.MetadataValue.md(scores_markdown(found))}
         return stage.evaluated(found, predictions.height, status, page)
 
@@ -199,7 +205,7 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         found = _evaluated(data_folder, names, systems)
         against = tuple(system_named(key, systems).key for key in config.against)
         settings = ComparisonSettings(against, config.draws, config.seed)
-        frame = compared(found.claims(), found.predictions(), settings, found.limited())
+        frame = compare_systems(found.claims(), found.predictions(), settings, found.limited())
         metadata = {"comparison": dg.MetadataValue.md(comparison_markdown(frame))}
         return stage.table(frame, metadata)
 
@@ -208,5 +214,5 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
 
 def _evaluated(
     folder: DataFolder, names: Mapping[str, str], systems: Sequence[System]
-) -> Evaluated:
-    return Evaluated(folder, list(names), [one.key for one in systems])
+) -> EvaluationFiles:
+    return EvaluationFiles(folder, list(names), [one.key for one in systems])

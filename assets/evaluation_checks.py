@@ -12,15 +12,15 @@ import dagster as dg
 import polars as pl
 
 from decomposerl.evaluation.derived import derived_from
-from decomposerl.evaluation.registry import REGISTRY, SHARE_TOLERANCE
-from decomposerl.evaluation.regression import findings
-from decomposerl.evaluation.subset import examined
+from decomposerl.evaluation.published import SHARE_TOLERANCE, TEST_SET_SIZES
+from decomposerl.evaluation.regression import departures
+from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.leaderboard_report import findings_text
+from decomposerl.reports.leaderboard_report import departures_text
 from resources.corpora.resource import CorporaResource
 from resources.embedder.resource import EmbedderResource
-from resources.evaluation.leakage import leaks
-from resources.evaluation.results_folder import LIMITED, read_accepted, test_claims
+from resources.evaluation.results_folder import LIMITED, read_accepted, read_test_claims
+from resources.evaluation.training_overlap import leaks
 from resources.store.parquet import DataFolder
 from resources.store.partition_checks import partitioned_check
 
@@ -72,7 +72,7 @@ def _every_claim(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChe
         """Each claim with a label and evidence has its prediction, but for a limited run."""
         path = f"predictions/{name}/{context.partition_key}"
         predicted = data_folder.read(path, ["claim_id"])
-        usable = examined(test_claims(data_folder, name)).claims
+        usable = evaluation_subset(read_test_claims(data_folder, name)).claims
         missing = usable.join(predicted, on="claim_id", how="anti").height
         unknown = predicted.join(usable, on="claim_id", how="anti").height
         limited = data_folder.run(path)["status"] == LIMITED
@@ -85,7 +85,7 @@ def _every_claim(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChe
 
 
 def _label_balance(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChecksDefinition:
-    key, registered = dg.AssetKey(["scores", name]), REGISTRY.get(name)
+    key, registered = dg.AssetKey(["scores", name]), TEST_SET_SIZES.get(name)
 
     @partitioned_check(parts, asset=key, name="label_balance")
     def label_balance(
@@ -153,11 +153,11 @@ def regression_gate(data_folder: DataFolder) -> dg.AssetCheckResult:
     if accepted is None:
         told = "nothing was accepted yet; accept this leaderboard with: decomposerl accept"
         return dg.AssetCheckResult(passed=True, description=told)
-    found = findings(data_folder.read("leaderboard"), accepted)
+    found = departures(data_folder.read("leaderboard"), accepted)
     worse = any(finding.kind == "below" for finding in found)
     return dg.AssetCheckResult(
         passed=not found,
         severity=_ERROR if worse else _WARN,
-        description=findings_text(found),
+        description=departures_text(found),
         metadata={"accepted": len(accepted), "departing": [one.sentence for one in found]},
     )

@@ -15,7 +15,7 @@ import polars as pl
 from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.step import ROUNDING, StageResult
 from decomposerl.reports.figures import selection_curve_png
-from decomposerl.reports.selection import cells_markdown, selection_totals
+from decomposerl.reports.stage_page import cells_markdown, selection_totals
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource

@@ -10,7 +10,7 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.tables import markdown_table
 from decomposerl.training.random_claims import random_claims
 from resources.store.parquet import StageOutput
 from resources.store.recording import StageRecorder

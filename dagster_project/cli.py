@@ -57,14 +57,14 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Tell one claim's life: each stage, the numbers it was judged by, why it left."""
-    from decomposerl.reports.explain import life, life_text
+    from decomposerl.reports.explain import claim_journey, journey_text
     from resources.catalogue.claim_lookup import find_claim
 
-    story = life(find_claim(_data_folder(data), claim_id))
+    story = claim_journey(find_claim(_data_folder(data), claim_id))
     if as_json:
         say_json(asdict(story))
         return
-    say_marked(life_text(story))
+    say_marked(journey_text(story))
 
 
 @app.command()
@@ -87,6 +87,7 @@ def attrition(
     With a threshold: what deduplication would keep at it, exactly, from stored pairs.
     """
     from decomposerl.reports import attrition as report
+    from decomposerl.reports import tables
     from resources.catalogue.database import engines_of, read_table
 
     folder = _data_folder(data)
@@ -98,7 +99,7 @@ def attrition(
     texts: tuple[_Teller, _Teller]
     if by_reason:
         frame = report.drops_by_reason(read_table(folder, "attrition"))
-        texts = report.aligned, report.frame_markdown
+        texts = tables.frame_text, tables.frame_markdown
     else:
         frame = read_table(folder, "attrition_wide")
         texts = report.attrition_text, report.attrition_markdown

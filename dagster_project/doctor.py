@@ -16,7 +16,7 @@ from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.profiles import Profile
 from dagster_project.training_estimate import training_estimate
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
-from decomposerl.reports.readiness import Estimate, Finding, Readiness
+from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
 from resources.preflight import probes as look
 from resources.preflight.workload import measured_workload
 from resources.vllm.command import program_of
@@ -83,7 +83,7 @@ def _packages(engines: EngineChoices) -> Iterator[str]:
         yield "openai"
 
 
-def _models(engines: EngineChoices) -> Iterator[Finding]:
+def _models(engines: EngineChoices) -> Iterator[ReadinessCheck]:
     if engines.tokenizer:
         yield look.hub_model(engines.tokenizer, "tokenizer.json")
     if engines.verifier == "minicheck_local":
@@ -101,7 +101,7 @@ def _starts_a_server(engines: EngineChoices) -> bool:
     return engines.verifier_server is not None and not engines.verifier_server.urls
 
 
-def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
+def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[ReadinessCheck]:
     own = engines.endpoint_server  # required, since somebody named it
     asked = [server for server in (*engines.servers, *[own] * bool(own)) if server and server.urls]
     for variable in dict.fromkeys(server.key_variable for server in asked):
@@ -118,7 +118,7 @@ def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
         )
 
 
-def _evaluating(engines: EngineChoices, key_named: Keys) -> Iterator[Finding]:
+def _evaluating(engines: EngineChoices, key_named: Keys) -> Iterator[ReadinessCheck]:
     """The endpoint of open models, which only an evaluation needs; systems name their models.
 
     OpenAI's own is not asked: few evaluate with it, and it answers nobody without a key.
@@ -136,7 +136,7 @@ def _endpoint_mend(server: Server) -> str:
     return f"start it (docs/running-on-gpus.md), or name another in {server.variable}"
 
 
-def estimates_for(profile: Profile) -> tuple[Estimate, ...]:
+def estimates_for(profile: Profile) -> tuple[CostEstimate, ...]:
     """What a run costs over the claims in the data folder, if any, and over the paper's pool."""
     here = measured_workload(profile.data)
     found = []
@@ -150,7 +150,7 @@ def estimates_for(profile: Profile) -> tuple[Estimate, ...]:
     )
     found.append((basis, PAPER))
     return tuple(
-        Estimate(basis, work, tuple(estimate(work, _costs(profile.engines, work))))
+        CostEstimate(basis, work, tuple(estimate(work, _costs(profile.engines, work))))
         for basis, work in found
     )
 

@@ -30,10 +30,10 @@ def leaderboard(
     output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
 ) -> None:
     """Show what was scored, in the layout of the paper's tables, the paper's figures beside it."""
-    from decomposerl.evaluation.leaderboard import wide
-    from decomposerl.evaluation.regression import findings
+    from decomposerl.evaluation.leaderboard import wide_leaderboard
+    from decomposerl.evaluation.regression import departures
     from decomposerl.reports.leaderboard_report import (
-        findings_text,
+        departures_text,
         leaderboard_markdown,
         leaderboard_text,
     )
@@ -42,7 +42,7 @@ def leaderboard(
     folder = _folder(data)
     board = read_leaderboard(folder)
     if output in {Format.CSV, Format.JSON}:
-        rows = wide(board)
+        rows = wide_leaderboard(board)
         shown = rows if everything else rows.filter(rows["engine"].is_not_null())
         say_rows(shown, output)
         return
@@ -50,7 +50,7 @@ def leaderboard(
     say(tell(board, _titles(), everything=everything))
     accepted = read_accepted(folder)
     if accepted is not None:
-        say(f"\nagainst accepted.json: {findings_text(findings(board, accepted))}")
+        say(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")
 
 
 @in_red
@@ -70,7 +70,7 @@ def accept(
     Writes accepted.json in the data folder. Short runs are never accepted. Cells of systems that
     are gone, and a damaged file, leave with --fresh.
     """
-    from decomposerl.evaluation.regression import cells, merged
+    from decomposerl.evaluation.regression import acceptable_scores, merge_accepted
     from resources.evaluation.results_folder import (
         ACCEPTED,
         read_accepted,
@@ -80,7 +80,7 @@ def accept(
     from resources.store.run_lock import alone_in, lock_path
 
     folder = _folder(data)
-    found = cells(read_leaderboard(folder))
+    found = acceptable_scores(read_leaderboard(folder))
     if system:
         unknown = sorted(set(system) - {cell.system for cell in found})
         if unknown:
@@ -91,7 +91,7 @@ def accept(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with alone_in(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
         earlier = [] if fresh else read_accepted(folder) or []
-        path = write_accepted(folder, merged(earlier, found), now, note)
+        path = write_accepted(folder, merge_accepted(earlier, found), now, note)
     systems = len({cell.system for cell in found})
     say(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
 

@@ -12,7 +12,7 @@ from dagster_project.terminal import in_red, note, say, say_json
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dagster_project.metrics_run import Choosing, Columns, Files, MetricsRun, Rules
+    from dagster_project.metrics_run import Choosing, FieldNames, Files, MatchingRules, MetricsRun
 
 _RANKED = 1_000  # draws of AUROC, which cost a pass over the claims each
 Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv, .parquet, or with .gz.")]
@@ -107,14 +107,14 @@ def metrics(  # noqa: PLR0913 - each is one option
 
 def _scored(
     files: tuple[Path, Path, str],
-    columns: "Columns",
-    rules: "Rules",
+    columns: "FieldNames",
+    rules: "MatchingRules",
     choosing: "Choosing",
     draws: int,
 ) -> "MetricsRun":
-    from dagster_project.metrics_run import Draws, Files, metrics_of
+    from dagster_project.metrics_run import DrawSettings, Files, metrics_of
 
-    few = Draws(draws, min(draws, _RANKED))
+    few = DrawSettings(draws, min(draws, _RANKED))
     return metrics_of(Files(*files), columns, rules, choosing, few)
 
 
@@ -123,12 +123,12 @@ def _columns(
     cells: tuple[str, str, str],
     group: list[str] | None,
     document: str,
-) -> "Columns":
+) -> "FieldNames":
     """Label, verdict and score are ``cells``; each field of a group stands once."""
-    from dagster_project.metrics_run import Columns
+    from dagster_project.metrics_run import FieldNames
 
     parts = tuple(dict.fromkeys(name for word in group or () for name in _names(word)))
-    return Columns(*ids, *cells, parts, document)
+    return FieldNames(*ids, *cells, parts, document)
 
 
 def _rules(
@@ -140,15 +140,15 @@ def _rules(
     ],
     several: Literal["max", "mean", "min"] | None,
     where: list[str] | None,
-) -> "Rules":
+) -> "MatchingRules":
     """Spellings of both sides and of what is dropped; ``partners``: missing, extra, unread."""
-    from dagster_project.metrics_run import Rules
+    from dagster_project.metrics_run import MatchingRules
+    from decomposerl.evaluation.cells import Spellings
     from decomposerl.evaluation.conditions import Conditions
-    from decomposerl.evaluation.spellings import Spellings
 
     missing, extra, unread = partners
     spellings = Spellings.of(*(side or () for side in spelt))
-    return Rules(spellings, several, missing, extra, Conditions.of(where or ()), unread)
+    return MatchingRules(spellings, several, missing, extra, Conditions.of(where or ()), unread)
 
 
 def _choosing(
@@ -202,7 +202,7 @@ def _names(words: str) -> tuple[str, ...]:
 
 def _tell(run: "MetricsRun", *, as_json: bool) -> None:
     """The table on standard output, what was left out on standard error."""
-    from decomposerl.reports.metrics_report import metrics_text, sizes_sentence
+    from decomposerl.reports.system_report import metrics_text, sizes_sentence
 
     if as_json:
         page = {

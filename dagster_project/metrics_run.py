@@ -14,12 +14,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.cells import told
+from decomposerl.evaluation.cells import format_errors
 from decomposerl.evaluation.conditions import EVERY_ROW
-from decomposerl.evaluation.external import Draws, labels_of, score_examples, scores_of
-from decomposerl.evaluation.matching import Columns, Example, Matched, Rules, match
+from decomposerl.evaluation.external import DrawSettings, labels_of, score_examples, scores_of
+from decomposerl.evaluation.matching import (
+    Example,
+    FieldNames,
+    Matched,
+    MatchingRules,
+    match_predictions,
+)
 from decomposerl.evaluation.metrics import Unread
-from decomposerl.evaluation.threshold import Candidates, Choice, Threshold, choose_threshold
+from decomposerl.evaluation.threshold import (
+    Candidates,
+    Threshold,
+    ThresholdMetric,
+    choose_threshold,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,11 +38,11 @@ if TYPE_CHECKING:
 USUAL_THRESHOLD = 0.5
 __all__ = [  # what the command fills in, from one place
     "Choosing",
-    "Columns",
-    "Draws",
+    "DrawSettings",
+    "FieldNames",
     "Files",
+    "MatchingRules",
     "MetricsRun",
-    "Rules",
     "metrics_of",
 ]
 
@@ -52,7 +63,7 @@ class Choosing:
     threshold: float | None = None
     inclusive: bool = False
     dev: Files | None = None
-    by: Choice | None = None
+    by: ThresholdMetric | None = None
     candidates: Candidates | None = None
 
 
@@ -76,10 +87,10 @@ class MetricsRun:
 
 def metrics_of(
     files: Files,
-    columns: Columns,
-    rules: Rules,
+    columns: FieldNames,
+    rules: MatchingRules,
     choosing: Choosing,
-    draws: Draws,
+    draws: DrawSettings,
 ) -> MetricsRun:
     """Score one file of predictions.
 
@@ -100,7 +111,7 @@ def metrics_of(
     return MetricsRun(frame, threshold, chosen, tuple(left_out.items()), rules.unread)
 
 
-def _check(columns: Columns, choosing: Choosing) -> None:
+def _check(columns: FieldNames, choosing: Choosing) -> None:
     if choosing.threshold is not None and not math.isfinite(choosing.threshold):
         raise EvaluationError(f"--threshold is {choosing.threshold}; it must be a finite number")
     asks = choosing.threshold is not None or choosing.dev is not None or choosing.inclusive
@@ -118,7 +129,7 @@ def _check(columns: Columns, choosing: Choosing) -> None:
         raise EvaluationError("a threshold is given with --threshold or chosen, not both")
 
 
-def _matched(files: Files, columns: Columns, rules: Rules) -> Matched:
+def _matched(files: Files, columns: FieldNames, rules: MatchingRules) -> Matched:
     from resources.evaluation.result_files import read_result_rows
 
     predictions = read_result_rows(files.predictions, files.within)
@@ -129,15 +140,15 @@ def _matched(files: Files, columns: Columns, rules: Rules) -> Matched:
             f"rows cannot be matched by their order: {files.predictions} has {len(predictions):,}, "
             f"{files.labels} has {len(labels):,}"
         )
-    matched = match(predictions, labels, columns, rules)
-    if matched.misfits:
-        raise EvaluationError("\n".join(told(matched.misfits)))
+    matched = match_predictions(predictions, labels, columns, rules)
+    if matched.errors:
+        raise EvaluationError("\n".join(format_errors(matched.errors)))
     if not matched.examples:
         raise EvaluationError(f"{files.labels}: no label is left to hold predictions against")
     return matched
 
 
-def _check_verdicts(examples: Sequence[Example], columns: Columns) -> None:
+def _check_verdicts(examples: Sequence[Example], columns: FieldNames) -> None:
     """A file without a single verdict has another spelling or another field, not bad luck."""
     if columns.verdict:
         read = any(one.verdict for one in examples)
@@ -149,7 +160,7 @@ def _check_verdicts(examples: Sequence[Example], columns: Columns) -> None:
 
 
 def _threshold(
-    columns: Columns, rules: Rules, choosing: Choosing
+    columns: FieldNames, rules: MatchingRules, choosing: Choosing
 ) -> tuple[Threshold, str, Mapping[str, int]]:
     """The threshold, a word on how it was chosen, and what the dev files left out."""
     if choosing.dev is None or choosing.by is None:

@@ -4,7 +4,7 @@ Takes a JSONL file of traces with their claims, prints the reward table and writ
 the file with the judge's rulings.
 
 Left out deliberately: reading (``decomposerl.traces.records``), scoring
-(``resources.judge.scoring``) and layout (``decomposerl.reports.score_report``).
+(``resources.judge.scoring``) and layout (``decomposerl.reports.reward_report``).
 """
 
 import json

@@ -78,18 +78,18 @@ def score(  # noqa: PLR0913 - each is one option
 
 def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
     """The table on standard output; engines, problems and files on standard error."""
-    from decomposerl.reports.score_report import (
+    from decomposerl.reports.reward_report import (
         question_pages,
-        score_markdown,
-        score_text,
-        score_wide,
+        reward_frame,
+        reward_markdown,
+        reward_text,
     )
 
-    scored, wide = run.scoring.scored, score_wide(run.scoring.scored)
+    scored, wide = run.scoring.scored, reward_frame(run.scoring.scored)
     if output in {Format.CSV, Format.JSON}:
         say_rows(wide, output)
     else:
-        say(score_text(wide) if output is Format.TEXT else score_markdown(wide))
+        say(reward_text(wide) if output is Format.TEXT else reward_markdown(wide))
         if questions:
             say(f"\n{question_pages(scored)}")
     for line in run.notes():

@@ -1,6 +1,6 @@
 """What training an experiment will cost by the engines of a profile, for the doctor.
 
-Takes engines, a data folder and an experiment's name, gives an ``Estimate``: the judge's calls
+Takes engines, a data folder and an experiment's name, gives an ``CostEstimate``: the judge's calls
 and the questions to embed, over the training claims that are there or else the paper's.
 
 Left out deliberately: what needs the base model, such as lengths of prompts and memory; the
@@ -13,7 +13,7 @@ from pathlib import Path
 from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
 from decomposerl.reports.cost import PER_PRICE, CostLine
-from decomposerl.reports.readiness import Estimate
+from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
@@ -29,7 +29,7 @@ from resources.preflight.workload import claim_facts
 _RULED_TOKENS = 20.0  # a reply without thinking: the tags and the ruling
 
 
-def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Estimate:
+def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> CostEstimate:
     """The estimate of an experiment; where none is named, of the one that the profile is for.
 
     Raises:
@@ -40,7 +40,7 @@ def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Est
     basis = _basis(recipe, facts)
     found = amounts(recipe, facts or PAPER_CLAIMS, _judge_tokens(recipe))
     lines = (_judge(engines, recipe, found), _embedder(engines, found))
-    return Estimate(basis, None, lines, f"Training {recipe.name}")
+    return CostEstimate(basis, None, lines, f"Training {recipe.name}")
 
 
 def _basis(recipe: Experiment, facts: ClaimFacts | None) -> str:

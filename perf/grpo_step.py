@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.tables import markdown_table
 from perf.grpo_case import Case
 from studies.verifier_report import write_between_markers
 

@@ -19,7 +19,7 @@ from decomposerl.claims.load import LoadSettings, load_source
 from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.set_join import LexicalEngine, keep_first_duplicates
 from decomposerl.kernels.word_sets import Shingle
-from decomposerl.reports.escape import markdown_table
+from decomposerl.reports.tables import markdown_table
 from perf.inputs import synthetic_claims
 from perf.timing import timed
 from resources.corpora.folder import FolderCorpora

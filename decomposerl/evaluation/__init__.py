@@ -1,4 +1,4 @@
-"""What verdicts are worth: metrics, intervals, paired tests, confidence, the leaderboard.
+"""Scores of systems: metrics, intervals, paired tests, calibration, the leaderboard.
 
-Knows predictions and labels, never rewards or training: the exam does not know the coach.
+It works on predictions and labels and never imports rewards or training.
 """

@@ -1,21 +1,13 @@
-"""Bootstrap intervals: claims drawn anew, with those that share evidence drawn together.
+"""Bootstrap over claims, with claims that share evidence drawn together.
 
-Takes columns of numbers, one row per claim, gives their sums over resampled claims, shape
-(draws, columns), from which metrics and intervals follow. Seeded, exact and without a loop
-over draws: clusters of a stratum with the same sums are exchangeable, so how often each kind
-is drawn is one multinomial number per kind; where nearly every cluster is of its own kind,
-clusters are drawn by number.
+Takes columns of numbers, one row a claim, gives their sums over resampled claims, shape (draws,
+columns), from which metrics and their percentile intervals follow. Seeded, exact, and without a
+Python loop over draws.
 
-A cluster is a document with all its claims. Strata keep the labels' shares: clusters that
-hold only Supported claims, only Refuted ones, and both are drawn apart, each as often as there
-are of them. With one claim per document this is the bootstrap within labels.
-
-Percentiles of few clusters, or of draws that are all the same, are narrower than what is known:
-``safe_interval`` gives none there.
-
-Left out deliberately: which metric (``evaluation.metrics``), shares of claims, whose intervals have
-a closed form (``evaluation.intervals``), and corrections of bias: the interval is the percentiles
-of the draws.
+A cluster is a document with all its claims. Clusters with only Supported claims, with only Refuted
+ones, and with both are drawn separately, each as often as there are of them, which keeps the
+labels' shares. With one claim a document this is the bootstrap within labels. Intervals are
+percentiles without a bias correction.
 """
 
 import hashlib
@@ -30,19 +22,19 @@ from decomposerl.evaluation.metrics import Codes, Counts, Numbers
 DRAWS = 10_000
 LEVEL = 0.95
 LEAST_UNITS = 30
-"""Clusters of which percentiles of draws are taken at least."""
+"""Least number of clusters for an interval of percentiles."""
 _BLOCK = 1 << 17
-"""Numbers held at once: what fits a core's cache."""
+"""Numbers in memory at once: what fits a core's cache."""
 _FEW = 8
-"""A kind must stand for so many clusters, or drawing by number is faster."""
+"""Least clusters a kind on average: below it drawing clusters one by one is faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:
-    """Which claims are drawn together. Clusters of a stratum have numbers in a row.
+    """Which claims are drawn together. The clusters of a stratum are numbered consecutively.
 
     ``of_row`` (n,) is the cluster of each claim, ``starts`` (strata + 1,) the first cluster of
-    each stratum and their number at the end.
+    each stratum, and the number of clusters at the end.
     """
 
     of_row: Codes
@@ -50,7 +42,7 @@ class Clusters:
 
     @property
     def count(self) -> int:
-        """How many clusters there are."""
+        """Number of clusters."""
         return int(self.starts[-1])
 
     def sums(self, columns: Counts) -> Numbers:
@@ -59,19 +51,19 @@ class Clusters:
         return np.stack(rows, axis=1)
 
     def fewest(self, sides: NDArray[np.bool_]) -> int:
-        """Clusters with a claim of the side (n,) that fewer have."""
+        """Number of clusters with a claim of the rarer side of the mask (n,)."""
         both = self.sums(np.stack([sides, ~sides], axis=1)) > 0
         return int(both.sum(axis=0).min())
 
 
 def generator(seed: int, *names: str) -> np.random.Generator:
-    """The generator of one figure: the same for the same names, independent for others."""
+    """The generator for these names: the same each time, independent of those of other names."""
     digest = hashlib.sha256("\x1f".join(names).encode()).digest()
     return np.random.default_rng([seed, int.from_bytes(digest[:16], "big")])
 
 
 def clusters_of(labels: Codes, documents: Sequence[Hashable | None] | None = None) -> Clusters:
-    """Clusters of claims by document; a claim without one stands alone."""
+    """Clusters of claims by document; a claim without one is a cluster of its own."""
     if documents is None:
         first = np.arange(len(labels))
     else:
@@ -81,14 +73,14 @@ def clusters_of(labels: Codes, documents: Sequence[Hashable | None] | None = Non
             for row, document in enumerate(documents)
         )
         first = np.fromiter((numbers.setdefault(name, len(numbers)) for name in named), np.int64)
-    held = np.zeros((int(first.max(initial=-1)) + 1, 2), dtype=np.bool_)
-    held[first, labels] = True
-    strata = held @ np.array([1, 2])
+    has_label = np.zeros((int(first.max(initial=-1)) + 1, 2), dtype=np.bool_)
+    has_label[first, labels] = True
+    strata = has_label @ np.array([1, 2])  # 1: Supported only, 2: Refuted only, 3: both
     order = np.argsort(strata, kind="stable")
-    places = np.empty(len(order), dtype=np.int64)
-    places[order] = np.arange(len(order))
+    renumbered = np.empty(len(order), dtype=np.int64)
+    renumbered[order] = np.arange(len(order))
     sizes = np.bincount(strata, minlength=4)
-    return Clusters(places[first], np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
+    return Clusters(renumbered[first], np.concatenate([[0], np.cumsum(sizes[sizes > 0])]))
 
 
 def resampled_sums(
@@ -103,16 +95,19 @@ def resampled_sums(
 
 
 def interval(values: Numbers, level: float = LEVEL) -> tuple[float, float]:
-    """The middle ``level`` of the draws; draws without a value (NaN) are left out."""
-    found = values[~np.isnan(values)]
-    if not len(found):
+    """The central ``level`` of the draws, without those that are NaN."""
+    defined = values[~np.isnan(values)]
+    if not len(defined):
         return np.nan, np.nan
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
 def safe_interval(values: Numbers, units: int, level: float = LEVEL) -> tuple[float, float]:
-    """``interval`` of draws over so many clusters; NaN below ``LEAST_UNITS`` or without spread."""
+    """``interval`` of draws over ``units`` clusters; NaN below ``LEAST_UNITS`` or without spread.
+
+    Percentiles of few clusters, or of equal draws, are narrower than the data justify.
+    """
     low, high = interval(values, level)
     return (low, high) if units >= LEAST_UNITS and low < high else (np.nan, np.nan)
 
@@ -129,15 +124,16 @@ def auroc_draws(
     below = below[np.argsort(scores[below], kind="stable")]
     beaten = [np.searchsorted(scores[below], scores[above], side) for side in ("left", "right")]
     above_cluster, below_cluster = clusters.of_row[above], clusters.of_row[below]
-    found = [np.empty(0)]
+    blocks = [np.empty(0)]
     for picks in _all_picks(clusters, rng, draws):
-        passed = np.zeros((len(picks), len(below) + 1))
-        np.cumsum(picks[:, below_cluster], axis=1, out=passed[:, 1:])
+        # Column j: how many drawn negatives are among the j lowest, counted with their picks.
+        lowest = np.zeros((len(picks), len(below) + 1))
+        np.cumsum(picks[:, below_cluster], axis=1, out=lowest[:, 1:])
         weights = picks[:, above_cluster]
-        wins = np.einsum("dn,dn->d", weights, passed[:, beaten[0]] + passed[:, beaten[1]]) / 2
-        pairs = weights.sum(axis=1) * passed[:, -1]
-        found.append(np.divide(wins, pairs, out=np.full(len(wins), np.nan), where=pairs > 0))
-    return np.concatenate(found)
+        wins = np.einsum("dn,dn->d", weights, lowest[:, beaten[0]] + lowest[:, beaten[1]]) / 2
+        pairs = weights.sum(axis=1) * lowest[:, -1]
+        blocks.append(np.divide(wins, pairs, out=np.full(len(wins), np.nan), where=pairs > 0))
+    return np.concatenate(blocks)
 
 
 def _all_picks(
@@ -155,21 +151,23 @@ def _all_picks(
 
 
 def _stratum_sums(sums: Numbers, rng: np.random.Generator, draws: int) -> Numbers:
+    # Clusters with equal sums are exchangeable, so the number of picks of each kind is multinomial.
     kinds, counts = np.unique(sums, axis=0, return_counts=True)
-    many = len(kinds) * _FEW > len(sums)
-    size = max(1, _BLOCK // (len(sums) if many else len(kinds)))
-    found = [np.empty((0, sums.shape[1]))]
+    one_by_one = len(kinds) * _FEW > len(sums)
+    size = max(1, _BLOCK // (len(sums) if one_by_one else len(kinds)))
+    blocks = [np.empty((0, sums.shape[1]))]
     for start in range(0, draws, size):
         some = min(size, draws - start)
-        if many:
-            found.append(_picks(len(sums), rng, some) @ sums)
+        if one_by_one:
+            blocks.append(_picks(len(sums), rng, some) @ sums)
         else:
-            found.append(rng.multinomial(len(sums), counts / len(sums), size=some) @ kinds)
-    return np.concatenate(found)
+            blocks.append(rng.multinomial(len(sums), counts / len(sums), size=some) @ kinds)
+    return np.concatenate(blocks)
 
 
 def _picks(count: int, rng: np.random.Generator, draws: int) -> NDArray[np.int64]:
     """How often each of ``count`` is picked in ``count`` picks, shape (draws, count)."""
     picks = rng.integers(0, count, size=(draws, count), dtype=np.int32).astype(np.int64)
+    # One bincount for all draws: each draw counts in a range of its own.
     picks += np.arange(draws)[:, None] * count
     return np.bincount(picks.ravel(), minlength=draws * count).reshape(draws, count)

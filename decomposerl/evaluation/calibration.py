@@ -1,51 +1,45 @@
-"""Calibration: how often a verdict given with some confidence is right.
+"""Calibration: from a verdict's confidence to how often such a verdict is right.
 
-Takes confidences of verdicts on a dev split with whether they were right, gives a
-``Calibration`` that turns a confidence into that share. It holds for one model with one prompt:
-applied to another it is refused, because a temperature says nothing of another model's logits.
+A ``Calibration`` is fitted to confidences on a dev split, never on a benchmark. It is valid for one
+model with one prompt only: another model's logits have another temperature.
 
-``temperature`` divides the log odds of the confidence, which for two labels is the difference of
-their logits, and is fitted by maximum likelihood; ``isotonic`` is the nondecreasing step curve
-with the least squared error, interpolated between steps, and needs ``LEAST_ISOTONIC`` verdicts.
-
-What it is worth is told by cross-fitting: each verdict's confidence by a curve that was fitted
-without it and without verdicts on the same evidence. On the rows that a curve was fitted to, an
-isotonic one has no error at all.
-
-Left out deliberately: files (``Calibration`` is a pydantic model: JSON both ways), and which split
-is the dev split (``evaluation.dev_split``); benchmarks are never it.
+``temperature`` divides the log odds of the confidence (with two labels the difference of their
+logits) and is fitted by maximum likelihood; ``isotonic`` is the nondecreasing step curve with the
+least squared error, interpolated between steps, and needs ``LEAST_ISOTONIC`` verdicts. Reported
+errors are cross-fitted.
 """
 
 from typing import Literal, NamedTuple, Self
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.metrics import Codes, Numbers, brier, calibration_error
+from decomposerl.evaluation.metrics import Codes, Numbers, bin_numbers, brier, calibration_error
 from decomposerl.settings import Settings
 
 LEAST_ISOTONIC = 500
 LEAST_TEMPERATURE = 20
 FOLDS = 5
 CLIP = 1e-6
-"""Confidences are read as this far from 0 and 1: log probabilities come in single precision."""
+"""Confidences are kept this far from 0 and 1: log probabilities come in single precision."""
 _SHARPEST, _FLATTEST = 100.0, 1e-3  # bounds of 1 / temperature
 _STEPS = 200
 
-Method = Literal["temperature", "isotonic"]
+CalibrationMethod = Literal["temperature", "isotonic"]
 
 
 class Calibration(Settings):
-    """A fitted curve and what it is bound to.
+    """A fitted curve, and the model and prompt it is valid for.
 
     ``confidences`` and ``shares`` are the corners of an isotonic curve, empty for a temperature.
     ``error_*`` are expected calibration errors on the dev split, ``brier_*`` Brier scores;
-    ``*_after`` are cross-fitted in ``folds``.
+    ``*_after`` are cross-fitted over ``folds`` folds.
     """
 
-    method: Method
+    method: CalibrationMethod
     model: str = Field(min_length=1)
     prompt_hash: str = Field(min_length=1)
     fitted_on: str = Field(min_length=1)
@@ -74,10 +68,10 @@ class Calibration(Settings):
         return len(self.confidences) == len(self.shares)
 
     def refuse_others(self, *, model: str, prompt_hash: str) -> None:
-        """Pass where these are what it was fitted to.
+        """Check that the calibration was fitted to this model and prompt.
 
         Raises:
-            EvaluationError: model or prompt are others.
+            EvaluationError: it was fitted to another.
         """
         for what, own, given in (
             ("model", self.model, model),
@@ -89,7 +83,7 @@ class Calibration(Settings):
                 )
 
     def apply(self, confidences: Numbers, *, model: str, prompt_hash: str) -> Numbers:
-        """Calibrated confidences of this model with this prompt, same shape, 0..1; NaN stays.
+        """Calibrated confidences, same shape, 0..1; NaN stays NaN.
 
         Raises:
             EvaluationError: as ``refuse_others``.
@@ -100,23 +94,24 @@ class Calibration(Settings):
 
 
 class _Curve(NamedTuple):
-    """What was fitted: corners, or where there are none a factor of the log odds."""
+    """An isotonic curve by its corners, or without corners a factor of the log odds."""
 
     sharpness: float
-    places: Numbers
-    heights: Numbers
+    confidences: Numbers
+    shares: Numbers
 
     def applied(self, confidences: Numbers) -> Numbers:
-        if not len(self.places):
+        if not len(self.confidences):
             return _chance(_log_odds(confidences) * self.sharpness)
-        found: Numbers = np.interp(confidences, self.places, self.heights)  # beyond corners flat
-        return found
+        # np.interp is flat beyond the first and last corner.
+        interpolated: Numbers = np.interp(confidences, self.confidences, self.shares)
+        return interpolated
 
 
-def fit_calibration(  # noqa: PLR0913 - what it is fitted to, and what it is bound to
+def fit_calibration(  # noqa: PLR0913 - the data, and what the calibration is valid for
     confidences: Numbers,
     right: NDArray[np.bool_],
-    method: Method,
+    method: CalibrationMethod,
     *,
     model: str,
     prompt_hash: str,
@@ -125,16 +120,15 @@ def fit_calibration(  # noqa: PLR0913 - what it is fitted to, and what it is bou
 ) -> Calibration:
     """Fit a calibration to the verdicts of a dev split, named ``fitted_on``.
 
-    ``evidence`` has the same number for verdicts on the same evidence; without it each has its
-    own.
+    ``evidence`` numbers the evidence of each verdict; None: every verdict has its own.
 
     Raises:
         EvaluationError: too few verdicts for the method, all on the same evidence, or a
             confidence outside 0..1.
     """
     _check(confidences, method)
-    alone = np.arange(len(confidences)) if evidence is None else evidence
-    after = cross_fitted(confidences, right, alone, method)
+    pieces = np.arange(len(confidences)) if evidence is None else evidence
+    after = cross_fitted(confidences, right, pieces, method)
     curve = _fitted(confidences, right, method)
     return Calibration(
         method=method,
@@ -143,34 +137,38 @@ def fit_calibration(  # noqa: PLR0913 - what it is fitted to, and what it is bou
         fitted_on=fitted_on,
         rows=len(confidences),
         temperature=1.0 / curve.sharpness,
-        confidences=tuple(curve.places.tolist()),
-        shares=tuple(curve.heights.tolist()),
+        confidences=tuple(curve.confidences.tolist()),
+        shares=tuple(curve.shares.tolist()),
         error_before=calibration_error(confidences, right),
         error_after=calibration_error(after, right),
         brier_before=brier(confidences, right),
         brier_after=brier(after, right),
-        folds=len(np.unique(_folds(alone))),
+        folds=len(np.unique(_folds(pieces))),
     )
 
 
 def cross_fitted(
-    confidences: Numbers, right: NDArray[np.bool_], evidence: Codes, method: Method
+    confidences: Numbers, right: NDArray[np.bool_], evidence: Codes, method: CalibrationMethod
 ) -> Numbers:
-    """Each confidence by the curve of all verdicts outside its fold; evidence is in one fold.
+    """Each confidence calibrated by a curve fitted without its fold.
+
+    Verdicts on the same evidence are in one fold, so a curve is never tested on evidence that it
+    was fitted to. (On its own data an isotonic curve has no calibration error at all.)
 
     Raises:
         EvaluationError: all verdicts are on the same evidence.
     """
     folds = _folds(evidence)
-    found = np.full(len(confidences), np.nan)
+    calibrated = np.full(len(confidences), np.nan)
     for fold in np.unique(folds):
-        held = folds == fold
-        found[held] = _fitted(confidences[~held], right[~held], method).applied(confidences[held])
-    return found
+        inside = folds == fold
+        curve = _fitted(confidences[~inside], right[~inside], method)
+        calibrated[inside] = curve.applied(confidences[inside])
+    return calibrated
 
 
 def _folds(evidence: Codes) -> Codes:
-    """The fold of each verdict, 0 to ``FOLDS`` - 1, by turns over the pieces of evidence."""
+    """The fold of each verdict, 0 to ``FOLDS`` - 1, round robin over the pieces of evidence."""
     _, pieces = np.unique(evidence, return_inverse=True)
     if not pieces.any():
         raise EvaluationError("a calibration needs verdicts on more than one piece of evidence")
@@ -178,13 +176,13 @@ def _folds(evidence: Codes) -> Codes:
     return folds
 
 
-def _fitted(confidences: Numbers, right: NDArray[np.bool_], method: Method) -> _Curve:
+def _fitted(confidences: Numbers, right: NDArray[np.bool_], method: CalibrationMethod) -> _Curve:
     if method == "isotonic":
         return _Curve(1.0, *isotonic_curve(confidences, right))
     return _Curve(_sharpness(confidences, right), np.empty(0), np.empty(0))
 
 
-def _check(confidences: Numbers, method: Method) -> None:
+def _check(confidences: Numbers, method: CalibrationMethod) -> None:
     least = LEAST_ISOTONIC if method == "isotonic" else LEAST_TEMPERATURE
     if len(confidences) < least:
         raise EvaluationError(
@@ -195,14 +193,14 @@ def _check(confidences: Numbers, method: Method) -> None:
 
 
 def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
-    """Corners of the nondecreasing curve with the least squared error: pool adjacent violators.
+    """Corners of the nondecreasing curve with the least squared error (pool adjacent violators).
 
     Values rise strictly; each block of equal shares keeps its two ends.
     """
-    places, where = np.unique(values, return_inverse=True)
-    weights = np.bincount(where).astype(np.float64)
-    shares = np.bincount(where, weights=happened) / weights
-    blocks: list[tuple[float, float, int]] = []  # share, weight, number of places
+    distinct, index = np.unique(values, return_inverse=True)
+    weights = np.bincount(index).astype(np.float64)
+    shares = np.bincount(index, weights=happened) / weights
+    blocks: list[tuple[float, float, int]] = []  # share, weight, number of distinct values
     for share, weight in zip(shares.tolist(), weights.tolist(), strict=True):
         block = (share, weight, 1)
         while blocks and blocks[-1][0] >= block[0]:
@@ -215,7 +213,32 @@ def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Number
     starts = np.concatenate([[0], ends[:-1]])
     corners = np.unique(np.concatenate([starts, ends - 1]))
     heights = np.repeat([share for share, _, _ in blocks], [count for _, _, count in blocks])
-    return places[corners], heights[corners]
+    return distinct[corners], heights[corners]
+
+
+def reliability(confidences: Numbers, right: NDArray[np.bool_]) -> pl.DataFrame:
+    """The rows of a reliability diagram: how often verdicts of similar confidence were right.
+
+    Columns ``bin``, ``low``, ``high``, ``rows``, ``confidence``, ``right``, a row for each bin that
+    is not empty, in rising order. Bins are those of the calibration error by mass; ``low`` and
+    ``high`` are the least and greatest confidence of a bin, ``confidence`` their mean, ``right``
+    the share of right verdicts.
+    """
+    rows = pl.DataFrame(
+        {"bin": bin_numbers(confidences, "mass"), "confidence": confidences, "right": right},
+        schema={"bin": pl.Int64, "confidence": pl.Float64, "right": pl.Boolean},
+    )
+    return (
+        rows.group_by("bin")
+        .agg(
+            low=pl.col("confidence").min(),
+            high=pl.col("confidence").max(),
+            rows=pl.len().cast(pl.Int64),
+            confidence=pl.col("confidence").mean(),
+            right=pl.col("right").mean(),
+        )
+        .sort("bin")
+    )
 
 
 def _log_odds(chances: Numbers) -> Numbers:
@@ -225,12 +248,12 @@ def _log_odds(chances: Numbers) -> Numbers:
 
 
 def _chance(log_odds: Numbers) -> Numbers:
-    chance: Numbers = (1.0 + np.tanh(log_odds / 2)) / 2  # overflows nowhere
+    chance: Numbers = (1.0 + np.tanh(log_odds / 2)) / 2  # tanh never overflows
     return chance
 
 
 def _sharpness(confidences: Numbers, right: NDArray[np.bool_]) -> float:
-    """1 / temperature of the greatest likelihood: where its falling slope crosses 0."""
+    """The maximum-likelihood 1 / temperature: the zero of the likelihood's slope, by bisection."""
     odds = _log_odds(confidences)
 
     def slope(sharpness: float) -> float:

@@ -1,94 +1,155 @@
-"""Cells of files that other projects wrote: names, numbers, nested fields.
-
-Takes a record and the name of a field, gives its value or says by file, row and field why it does
-not fit.
-
-Left out deliberately: labels (``evaluation.spellings``) and what belongs together
-(``evaluation.matching``).
-"""
+"""Reading cells of files that other projects wrote: names, numbers, nested fields, labels."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Literal, Self
 
 from decomposerl.claims.claim import Record
 from decomposerl.claims.records import excerpt
+from decomposerl.errors import EvaluationError
+from decomposerl.traces.trace import Verdict
 
-_LONE = frozenset({"key", "id", "value"})  # the fields of an entry that holds one value
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit:
-    """A row that does not fit, and why."""
-
-    file: str
-    row: int
-    field: str
-    why: str
-
-    def __str__(self) -> str:
-        """File, row, field and reason."""
-        place = f", field {self.field}" if self.field else ""
-        return f"{self.file}, row {self.row}{place}: {self.why}"
+_LONE = frozenset({"key", "id", "value"})  # the fields of an entry that is a single value
+_MISSING = object()
 
 
-class MisfitError(ValueError):
-    """A field of a row does not fit."""
+class CellError(ValueError):
+    """A cell that does not fit, named by file, row and field."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(why)
-        self.name = name
+    def __init__(self, record: Record, name: str, reason: str) -> None:
+        """``name`` is the field, ``reason`` why it does not fit."""
+        field = f", field {name}" if name else ""
+        super().__init__(f"{record.file}, row {record.row}{field}: {reason}")
+        self.reason = reason
 
 
-def word_of(record: Record, name: str) -> str:
-    """A cell that names something: text, or a whole number however it is written."""
+def identifier_of(record: Record, name: str) -> str:
+    """A cell that names something: text, or a whole number in any notation.
+
+    Raises:
+        CellError: the field is missing, empty or of another type.
+    """
     cell = cell_of(record, name)
     if isinstance(cell, float) and cell.is_integer():
         cell = int(cell)
     if not isinstance(cell, str | int) or isinstance(cell, bool) or not str(cell).strip():
-        raise MisfitError(name, f"is {excerpt(repr(cell))}, not a name or a whole number")
+        reason = f"is {excerpt(repr(cell))}, not a name or a whole number"
+        raise CellError(record, name, reason)
     return str(cell).strip()
 
 
-def number_of(cell: object, name: str) -> float:
-    """A finite number, however it is written."""
+def finite_number(value: object) -> float | None:
+    """A number, also one written as text; None where the value is no finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
     try:
-        number = float(cell) if isinstance(cell, int | float | str) else math.nan
+        number = float(value)
     except (ValueError, OverflowError):
-        number = math.nan
-    if isinstance(cell, bool) or not math.isfinite(number):
-        raise MisfitError(name, f"{excerpt(repr(cell))} is no number")
-    return number
+        return None
+    return number if math.isfinite(number) else None
 
 
 def cell_of(record: Record, name: str) -> object:
-    """The field of that name, or what a dotted name leads to.
+    """The value of a field; a dotted name leads into nested objects.
 
     An entry of one value (``{"id": value}``, a list of values) has it under any name.
+
+    Raises:
+        CellError: there is no such field.
     """
     fields = record.fields
     if name in fields:
         return fields[name]
-    found: object = fields
+    cell: object = fields
     for part in name.split("."):
-        found = found[part] if isinstance(found, Mapping) and part in found else _Absent
-    if found is not _Absent:
-        return found
+        cell = cell[part] if isinstance(cell, Mapping) and part in cell else _MISSING
+    if cell is not _MISSING:
+        return cell
     if "value" in fields and fields.keys() <= _LONE:
         return fields["value"]
-    has = ", ".join(map(excerpt, fields)) or "none"
+    known = ", ".join(map(excerpt, fields)) or "none"
     near = get_close_matches(name, list(fields), n=1)
     hint = f" (did you mean {excerpt(near[0])}?)" if near else ""
-    raise MisfitError(name, f"there is no such field; there are {has}{hint}")
+    raise CellError(record, name, f"there is no such field; there are {known}{hint}")
 
 
-class _Absent:
-    """Stands for a field that is not there."""
+def format_errors(errors: Sequence[CellError], most: int = 20) -> Iterator[str]:
+    """The first errors, a line each, and how many more there are."""
+    yield from map(str, errors[:most])
+    if len(errors) > most:
+        yield f"and {len(errors) - most:,} further rows"
 
 
-def told(misfits: Sequence[Misfit], most: int = 20) -> Iterator[str]:
-    """The first of them as lines, and how many more there are."""
-    yield from map(str, misfits[:most])
-    if len(misfits) > most:
-        yield f"and {len(misfits) - most:,} further rows"
+SUPPORTED = ("supported", "supports", "support", "true", "yes", "1", "entailment", "entailed")
+REFUTED = (
+    *("refuted", "refutes", "refute", "false", "no", "0"),
+    *("not supported", "unsupported", "contradiction", "contradicted", "contradicts"),
+)
+EVERYTHING_ELSE = "*"
+_LETTER = r"[^\W\d_]"
+_JOINT = re.compile(rf"(?<={_LETTER})[-_]+(?={_LETTER})")  # elsewhere a hyphen may be a minus
+_WHOLE = re.compile(r"(-?\d+)\.0*")
+
+
+@dataclass(frozen=True, slots=True)
+class Spellings:
+    """Spellings of the two labels and of rows to leave out, each normalised by ``normal``.
+
+    ``*`` in ``refuted`` stands for every spelling that is in no other list and not empty.
+    """
+
+    supported: frozenset[str]
+    refuted: frozenset[str]
+    left_out: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        supported: Iterable[str] = (),
+        refuted: Iterable[str] = (),
+        left_out: Iterable[str] = (),
+    ) -> Self:
+        """Spellings from user input; an empty list means the default ones.
+
+        A default spelling that the user gave to another side is removed.
+
+        Raises:
+            EvaluationError: a spelling is given to two sides.
+        """
+        sides = [frozenset(map(normal, side)) for side in (supported, refuted, left_out)]
+        for one, other in ((0, 1), (0, 2), (1, 2)):
+            both = sorted(sides[one] & sides[other])
+            if both:
+                raise EvaluationError(f"the spelling '{both[0]}' is given two meanings")
+        given = frozenset().union(*sides)
+        return cls(
+            sides[0] or frozenset(SUPPORTED) - given,
+            sides[1] or frozenset(REFUTED) - given,
+            sides[2],
+        )
+
+    def read(self, cell: object) -> Verdict | Literal["left_out"] | None:
+        """The label that a cell spells, ``left_out``, or None for an unknown spelling."""
+        spelt = normal(cell)
+        if spelt in self.left_out:
+            return "left_out"
+        if spelt in self.supported:
+            return "Supported"
+        other = EVERYTHING_ELSE in self.refuted and spelt != ""
+        return "Refuted" if spelt in self.refuted or other else None
+
+
+def normal(cell: object) -> str:
+    """A cell in lower case with single spaces; '' for an empty one.
+
+    Underscores and hyphens between letters become spaces, and a whole number loses its decimals:
+    ``1``, ``1.0`` and ``"1"`` are equal, ``-1`` is another.
+    """
+    if isinstance(cell, list | dict) or cell is None:
+        return ""
+    words = " ".join(_JOINT.sub(" ", str(cell).casefold()).split())
+    whole = _WHOLE.fullmatch(words)
+    return whole[1] if whole else words

@@ -1,17 +1,11 @@
-"""Which checkpoint of a trained policy is evaluated (paper, section 4: not said).
+"""Which checkpoint of a trained policy is evaluated (not specified in the paper, section 4).
 
-Takes the saved steps of a run, its learning curves and a rule; gives the step. The rules:
-
-``final``        the adapter that the run ended with. Ours by default: nothing is chosen by any
-                 figure, so nothing can be chosen well by luck.
-``best_on_dev``  of the saved steps, the one with the highest balanced accuracy over the run's
-                 held-out claims, decoded greedily as a benchmark is; of equal ones the earliest,
-                 which has moved least from the base. Held-out claims come from the funnel's own
-                 pool, so no test claim has a say.
-
-A step that was saved but never measured, or measured but not kept, is not a candidate.
-
-Left out deliberately: reading folders and loading adapters (``resources.evaluation``).
+``final``        the adapter that the run ended with. The default: no score is used to choose, so
+                 no score is biased by the choice.
+``best_on_dev``  of the saved and measured steps the one with the highest balanced accuracy over
+                 the run's held-out claims, decoded greedily as a benchmark is; of equal ones the
+                 earliest, which is closest to the base model. Held-out claims come from the
+                 funnel's own pool, so test claims have no influence.
 """
 
 from collections.abc import Collection
@@ -22,36 +16,36 @@ import polars as pl
 
 from decomposerl.errors import ConfigError
 
-Rule = Literal["final", "best_on_dev"]
+CheckpointRule = Literal["final", "best_on_dev"]
 DEV_SPLIT, DEV_MEASURE = "held_out_greedy", "balanced_accuracy"
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
-    """The chosen step; ``dev_score`` is its measure on held-out claims, None where it has none.
+class SelectedCheckpoint:
+    """The chosen step, its score on held-out claims (None if not measured), and why.
 
-    ``candidates`` are the steps that were weighed.
+    ``candidates`` is how many steps could have been chosen.
     """
 
     step: int
-    rule: Rule
+    rule: CheckpointRule
     dev_score: float | None
     candidates: int
 
 
 def select_checkpoint(
-    curves: pl.DataFrame, saved: Collection[int], final: int, rule: Rule = "final"
-) -> Selected:
+    curves: pl.DataFrame, saved: Collection[int], final: int, rule: CheckpointRule = "final"
+) -> SelectedCheckpoint:
     """The step to evaluate. ``curves`` is ``CURVES``, ``saved`` the steps whose weights are kept.
 
     ``final`` is the step that the run ended with; its adapter is always kept.
 
     Raises:
-        ConfigError: ``best_on_dev`` is asked for and no saved step was measured.
+        ConfigError: the rule is ``best_on_dev`` and no saved step was measured.
     """
     measured = dev_scores(curves)
     if rule == "final":
-        return Selected(final, rule, measured.get(final), 1)
+        return SelectedCheckpoint(final, rule, measured.get(final), 1)
     candidates = sorted({*saved, final} & set(measured))
     if not candidates:
         raise ConfigError(
@@ -59,7 +53,7 @@ def select_checkpoint(
             "none: train with held-out claims, or evaluate the final one"
         )
     best = max(candidates, key=lambda step: (measured[step], -step))
-    return Selected(best, rule, measured[best], len(candidates))
+    return SelectedCheckpoint(best, rule, measured[best], len(candidates))
 
 
 def dev_scores(curves: pl.DataFrame) -> dict[int, float]:

@@ -1,18 +1,8 @@
-"""Systems held against each other on the same claims: who is better, and is it more than luck?
+"""Pairwise comparison of systems on the same claims: differences, intervals, corrected p-values.
 
-Takes the labelled claims of the test sets and the predictions of several systems, gives
-``COMPARISON``: for each pair and test set the difference in balanced accuracy over the claims that
-both have, and for each mean of the leaderboard whose parts both have, the difference of the means.
-A claim without a verdict counts as wrong for the system that gave none. A row that a short run is
-in, also as a part of a mean, is ``limited``.
-
-A limited row, and one of too few documents (``paired.Difference.too_small``), has no p-value;
-``no_p`` says why. Holm's correction is over the test sets of a pair that have one; the two means
-are a family of their own. A test set on which a balanced accuracy is not defined (one label alone)
-gives no row.
-
-Left out deliberately: the tests themselves (``evaluation.paired``), and a verdict of "better":
-intervals and p-values are shown, a reader decides.
+For each pair and test set the difference in balanced accuracy over the claims that both predicted;
+for each mean of the leaderboard whose parts both have, the difference of the means. A missing
+verdict counts as wrong. No verdict of "better" is given.
 """
 
 import math
@@ -32,12 +22,12 @@ from decomposerl.schemas import COMPARISON
 LIMITED = "limited run"
 Predictions = Mapping[str, Mapping[str, pl.DataFrame]]
 """Test set to system to its ``PREDICTIONS``."""
-_Told = tuple[Difference, Numbers]
+_Outcome = tuple[Difference, Numbers]
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """``against`` are the systems that every other one is compared with; empty: all pairs."""
+    """``against``: systems that every other one is compared with; empty for all pairs."""
 
     against: tuple[str, ...] = ()
     draws: int = DRAWS
@@ -46,29 +36,32 @@ class ComparisonSettings:
 
 @dataclass(slots=True)
 class _Pair:
-    """A pair's differences by test set or mean, the engines of both, and where a run was short."""
+    """A pair's differences and engines by test set or mean, and which of them are limited."""
 
     system: str
     other: str
-    found: dict[str, _Told] = field(default_factory=dict)
+    outcomes: dict[str, _Outcome] = field(default_factory=dict)
     engines: dict[str, tuple[str, str]] = field(default_factory=dict)
     limited: set[str] = field(default_factory=set)
 
 
-def compared(
+def compare_systems(
     claims: Mapping[str, pl.DataFrame],
     predictions: Predictions,
     settings: ComparisonSettings | None = None,
     limited: Collection[tuple[str, str]] = frozenset(),
 ) -> pl.DataFrame:
-    """Every pair of systems on every test set that both were run on; ``COMPARISON``.
+    """Every pair of systems on every test set that both were run on, as ``COMPARISON``.
 
-    ``claims`` are the test sets as ``BENCHMARK_CLAIMS``; those without a label do not count.
-    ``limited`` names short runs by (system, test set).
+    ``claims`` are the test sets as ``BENCHMARK_CLAIMS``; unlabelled claims do not count.
+    ``limited`` names limited runs by (system, test set). A row based on one, also as a part of a
+    mean, is ``limited``; such a row, and one of too few documents, has no p-value and says why in
+    ``no_p``. Holm's correction is over the test sets of a pair; the means are a family of their
+    own. A test set with a single label gives no row.
     """
     chosen = settings or ComparisonSettings()
     labelled = {name: frame.drop_nulls("label") for name, frame in claims.items()}
-    systems = sorted({system for found in predictions.values() for system in found})
+    systems = sorted({system for by_system in predictions.values() for system in by_system})
     rows: list[dict[str, object]] = []
     for system, other in _pairs(systems, chosen.against):
         pair = _Pair(system, other)
@@ -92,7 +85,7 @@ def _add(
     predictions: Mapping[str, pl.DataFrame],
     settings: ComparisonSettings,
 ) -> None:
-    """Compare the pair on one test set, where both have claims of it."""
+    """Compare the pair on one test set, if both have predictions of it."""
     ours, theirs = predictions.get(pair.system), predictions.get(pair.other)
     if ours is None or theirs is None:
         return
@@ -108,17 +101,16 @@ def _add(
         generator(settings.seed, "comparison", name),
         settings.draws,
     )
-    pair.found[name] = outcome
+    pair.outcomes[name] = outcome
     pair.engines[name] = both["engine"][0], both["other_engine"][0]
 
 
 def _joined(claims: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
-    """The claims that both have, in a fixed order: both verdicts and engines."""
-    wanted = ["claim_id", "verdict", "engine"]
+    """The claims that both predicted, in a fixed order, with both verdicts and engines."""
     other = theirs.select("claim_id", pl.col("verdict", "engine").name.prefix("other_"))
     return (
         claims.select("claim_id", "label", document=SHARED_EVIDENCE)
-        .join(ours.select(wanted), on="claim_id")
+        .join(ours.select("claim_id", "verdict", "engine"), on="claim_id")
         .join(other, on="claim_id")
         .sort("claim_id")
     )
@@ -127,7 +119,7 @@ def _joined(claims: pl.DataFrame, ours: pl.DataFrame, theirs: pl.DataFrame) -> p
 def _rows(pair: _Pair) -> list[dict[str, object]]:
     sets = {
         name: outcome
-        for name, (outcome, _) in pair.found.items()
+        for name, (outcome, _) in pair.outcomes.items()
         if not math.isnan(outcome.difference)
     }
     means = _means(pair)
@@ -135,15 +127,15 @@ def _rows(pair: _Pair) -> list[dict[str, object]]:
 
 
 def _means(pair: _Pair) -> dict[str, Difference]:
-    """The differences of the means whose every part both have."""
-    found: dict[str, Difference] = {}
+    """The differences of the means of which both have every part."""
+    means: dict[str, Difference] = {}
     for mean, parts in MEANS.items():
-        if all(part in pair.found for part in parts):
-            found[mean] = mean_difference([pair.found[part] for part in parts])
+        if all(part in pair.outcomes for part in parts):
+            means[mean] = mean_difference([pair.outcomes[part] for part in parts])
             pair.engines[mean] = _joint([pair.engines[part] for part in parts])
             if not pair.limited.isdisjoint(parts):
                 pair.limited.add(mean)
-    return found
+    return means
 
 
 def _joint(engines: Sequence[tuple[str, str]]) -> tuple[str, str]:
@@ -151,11 +143,14 @@ def _joint(engines: Sequence[tuple[str, str]]) -> tuple[str, str]:
     return ours, theirs
 
 
-def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, object]]:
-    """The rows of one family of tests; those that have a p-value are corrected together."""
-    why = {n: LIMITED if n in pair.limited else outcome.too_small for n, outcome in found.items()}
-    tested = [name for name in found if not why[name]]
-    corrected = dict(zip(tested, holm([found[name].p for name in tested]), strict=True))
+def _family(pair: _Pair, differences: Mapping[str, Difference]) -> list[dict[str, object]]:
+    """The rows of one family of tests, whose p-values are corrected together."""
+    no_p = {
+        name: LIMITED if name in pair.limited else difference.too_small
+        for name, difference in differences.items()
+    }
+    tested = [name for name in differences if not no_p[name]]
+    corrected = dict(zip(tested, holm([differences[name].p for name in tested]), strict=True))
     return [
         {
             "benchmark": name,
@@ -168,10 +163,10 @@ def _family(pair: _Pair, found: Mapping[str, Difference]) -> list[dict[str, obje
             "difference": 100 * outcome.difference,
             "low": 100 * outcome.low,
             "high": 100 * outcome.high,
-            "p_bootstrap": None if why[name] else outcome.p_bootstrap,
-            "p_mcnemar": None if why[name] else outcome.p_mcnemar,
+            "p_bootstrap": None if no_p[name] else outcome.p_bootstrap,
+            "p_mcnemar": None if no_p[name] else outcome.p_mcnemar,
             "p_holm": corrected.get(name),
-            "no_p": why[name] or None,
+            "no_p": no_p[name] or None,
         }
-        for name, outcome in found.items()
+        for name, outcome in differences.items()
     ]

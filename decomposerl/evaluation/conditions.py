@@ -1,21 +1,20 @@
-"""Which rows of a file count: conditions on their fields, as a person writes them.
+"""The ``--where`` of ``decomposerl metrics``: which rows count, by the values of their fields.
 
-Takes ``field=value`` and ``field!=value``, gives the test of a row. Several values of one field
-are alternatives, conditions on several fields must all hold. A number is equal however it is
-written in a file with types; ``null`` (or nothing) is an empty or absent cell.
-
-Left out deliberately: ranges and expressions.
+Conditions are ``field=value`` and ``field!=value``. Several values of one field are alternatives,
+conditions on several fields must all hold. Numbers compare by value where the file has types;
+``null`` (or nothing) stands for an empty or absent cell.
 """
 
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
 from decomposerl.claims.claim import Record
 from decomposerl.claims.records import excerpt
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.cells import MisfitError, cell_of
+from decomposerl.evaluation.cells import CellError, cell_of
 
 _NOTHING = frozenset({"", "null"})
 _SHOWN = 10
@@ -23,17 +22,17 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """``wanted`` and ``unwanted`` hold a field and its values each."""
+    """Fields with their ``wanted`` and ``unwanted`` values."""
 
     wanted: tuple[tuple[str, frozenset[str]], ...] = ()
     unwanted: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Self:
-        """Conditions as a person wrote them.
+        """Parse conditions.
 
         Raises:
-            EvaluationError: one has another form.
+            EvaluationError: a condition has another form.
         """
         sides: tuple[dict[str, set[str]], dict[str, set[str]]] = ({}, {})
         for word in words:
@@ -49,14 +48,14 @@ class Conditions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every field that is asked about, once."""
+        """Every field that a condition names, once."""
         return tuple(dict.fromkeys(name for name, _ in (*self.wanted, *self.unwanted)))
 
     def hold(self, record: Record) -> bool:
         """Whether a row counts.
 
         Raises:
-            MisfitError: a cell is a list or an object.
+            CellError: a cell is a list or an object.
         """
         return all(_among(record, *one) for one in self.wanted) and not any(
             _among(record, *one) for one in self.unwanted
@@ -69,7 +68,7 @@ EVERY_ROW = Conditions()
 def rows_that_count(
     records: Sequence[Record], conditions: Conditions
 ) -> tuple[list[tuple[int, Record]], list[tuple[int, Record]]]:
-    """The rows that count, and the others, each with its number from 1.
+    """The rows that count and the others, each with its number from 1.
 
     Raises:
         EvaluationError: no row has such a field, a cell cannot be compared, or no row counts.
@@ -80,41 +79,39 @@ def rows_that_count(
     for number, record in enumerate(records, start=1):
         try:
             sides[not conditions.hold(record)].append((number, record))
-        except MisfitError as error:
-            place = f"{record.file}, row {record.row}, field {error.name}"
-            raise EvaluationError(f"{place}: {error}") from error
+        except CellError as error:
+            raise EvaluationError(str(error)) from error
     if records and not sides[0]:
         raise EvaluationError(
-            f"{records[0].file}: --where leaves no row; {_held(records, conditions)}"
+            f"{records[0].file}: --where leaves no row; {_values(records, conditions)}"
         )
     return sides
 
 
 def _check_field(records: Sequence[Record], name: str) -> None:
     """A field may be absent from some rows, not from all."""
-    missing: MisfitError | None = None
+    missing: CellError | None = None
     for record in records:
         try:
             cell_of(record, name)
-        except MisfitError as error:
+        except CellError as error:
             missing = missing or error
         else:
             return
     if missing is not None:
-        raise EvaluationError(f"{records[0].file}, field {name}: {missing}")
+        raise EvaluationError(f"{records[0].file}, field {name}: {missing.reason}")
 
 
 def _cell(record: Record, name: str) -> object:
-    try:
+    with suppress(CellError):
         return cell_of(record, name)
-    except MisfitError:
-        return None
+    return None
 
 
 def _among(record: Record, name: str, values: frozenset[str]) -> bool:
     cell = _cell(record, name)
     if isinstance(cell, list | dict):
-        raise MisfitError(name, f"{excerpt(repr(cell))} cannot be compared with --where")
+        raise CellError(record, name, f"{excerpt(repr(cell))} cannot be compared with --where")
     return any(_equal(cell, value) for value in values)
 
 
@@ -139,11 +136,11 @@ def _number(value: str) -> float | int:
         return math.nan
 
 
-def _held(records: Sequence[Record], conditions: Conditions) -> str:
-    """What the fields hold, to suggest for a misspelt one."""
-    found = []
+def _values(records: Sequence[Record], conditions: Conditions) -> str:
+    """The values of the fields, to correct a misspelt one by."""
+    parts = []
     for name in conditions.names:
         cells = dict.fromkeys(str(_cell(record, name)) for record in records)
         more = f" and {len(cells) - _SHOWN:,} more" if len(cells) > _SHOWN else ""
-        found.append(f"{name} holds {', '.join(map(excerpt, list(cells)[:_SHOWN]))}{more}")
-    return "; ".join(found)
+        parts.append(f"{name} holds {', '.join(map(excerpt, list(cells)[:_SHOWN]))}{more}")
+    return "; ".join(parts)

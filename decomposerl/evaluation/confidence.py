@@ -1,17 +1,11 @@
-"""How sure a model was of its verdict, read from the log probabilities of its tokens.
+"""The confidence of a verdict, read from the log probabilities of its tokens.
 
-Takes the tokens of the output that spells the verdict, gives three readings of the one step
-that decides it, or None: no verdict is spelled there, or the endpoint listed no alternatives.
-None means unavailable and is never turned into a probability.
-
-The place is found by character offset, as a tag's end may share a token with what follows:
-after the last opening verification tag; in an output without one, the verdict of the last
-``Verdict: ...`` line, or the last line with a letter if that says nothing else. The words of a
-pair differ in their first letter, so the first token of the word decides: the probabilities
-of all tokens that begin one word are summed.
-
-Left out deliberately: which verdict counts. Whoever read it holds it against ``verdict``; and
-calibration (``evaluation.calibration``): where a trace argued first, these numbers saturate.
+The verdict is located by character offset, because the end of a tag may share a token with the
+word: after the last opening verification tag; in a reply without one, in the last ``Verdict: ...``
+line, else in the last line with a letter if it says nothing else. The words of a pair differ in
+their first letter, so the first token decides: the probabilities of all tokens that begin one word
+are summed. Where a trace argued before the verdict these numbers saturate; see
+``evaluation.calibration``.
 """
 
 import math
@@ -25,13 +19,13 @@ from decomposerl.chat import Token
 from decomposerl.traces.trace import Verdict
 
 READING = 2
-"""Raised whenever this file reads another number, or none, from the same tokens. It is part of the
-prompt's hash, so that stored claims are read anew."""
+"""Part of the prompt's hash. Raise it whenever this file reads another number, or none, from the
+same tokens: stored claims are then not reused."""
 TAG = "<verification>"
 PAIRS = (("supported", "refuted"), ("yes", "no"), ("true", "false"))
-"""Words for Supported and for Refuted; in a trace the first pair alone."""
+"""Words for Supported and for Refuted; a trace uses the first pair only."""
 SMALLEST_REST = 1e-6
-"""Least mass that unlisted tokens may have: log probabilities come in single precision."""
+"""Least probability of all unlisted tokens: log probabilities come in single precision."""
 _WORD = "|".join(word for pair in PAIRS for word in pair)
 _MARKS = r"(?:[^\S\n]|<\|?/?[a-z_]+\|?>|\\boxed|[*_`\"'“”‘’«»\[\](){}#>.!-])*+"
 _WHOSE = rf"{_MARKS}(?:(?:yes|no)\b[.,]?\s)?(?:so,?\s)?(?:the\s)?(?:(?:final|overall|my)\s)?"
@@ -51,12 +45,12 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """The three readings of a verdict's token, all 0..1.
+    """The confidence of a verdict's token, all 0..1.
 
-    ``raw`` is the probability of the printed word, as the paper seems to print;
-    ``normalised`` the same over the two words alone; ``lower_bound`` says that the rival was
-    not listed and so got the greatest probability that it can have had. ``verdict`` is what
-    the tokens spell.
+    ``raw`` is the probability of the printed word, as the paper seems to print; ``normalised`` the
+    same over the two words alone. ``lower_bound``: the other word was not among the listed tokens,
+    and ``normalised`` assumes the greatest probability that it can have had. ``verdict`` is the one
+    that the tokens spell.
     """
 
     raw: float
@@ -66,27 +60,31 @@ class Confidence:
 
     @property
     def support(self) -> float:
-        """P(Supported) over the two words."""
+        """P(Supported), normalised over the two words."""
         return self.normalised if self.verdict == "Supported" else 1.0 - self.normalised
 
 
 def read_confidence(tokens: Sequence[Token]) -> Confidence | None:
-    """The confidence of the verdict that these tokens spell, or None: unavailable."""
+    """The confidence of the verdict that these tokens spell.
+
+    None where it is unavailable: no verdict is spelled, or the tokens have no top log
+    probabilities.
+    """
     texts = [token.text for token in tokens]
-    found = _verdict_place("".join(texts))
-    if found is None:
+    spelled = _verdict_offset("".join(texts))
+    if spelled is None:
         return None
-    place, word = found
+    offset, word = spelled
     ends = list(accumulate(map(len, texts)))
-    number = bisect_right(ends, place)
-    token = tokens[number]
+    index = bisect_right(ends, offset)
+    token = tokens[index]
     if not token.alternatives:
         return None
-    head = token.text[: place - (ends[number] - len(token.text))].strip()
-    return _read_step(token, head, word)
+    head = token.text[: offset - (ends[index] - len(token.text))].strip()
+    return _read_token(token, head, word)
 
 
-def _verdict_place(text: str) -> tuple[int, str] | None:
+def _verdict_offset(text: str) -> tuple[int, str] | None:
     """Character offset of the verdict's word, and the word in lower case."""
     tag = text.rfind(TAG)
     if tag >= 0:
@@ -98,7 +96,7 @@ def _verdict_place(text: str) -> tuple[int, str] | None:
 
 
 def _verdict_line(text: str) -> tuple[int, int]:
-    """What the last ``Verdict:`` line says, else the last line that holds a letter."""
+    """Span of what the last ``Verdict:`` line says, else of the last line with a letter."""
     named = list(_LAST_NAMED.finditer(text))
     if named:
         return named[-1].span(1)
@@ -111,8 +109,11 @@ def _verdict_line(text: str) -> tuple[int, int]:
     return 0, 0
 
 
-def _read_step(token: Token, head: str, word: str) -> Confidence:
-    """Sum what begins ``word`` and what begins its rival; ``head`` stands before both."""
+def _read_token(token: Token, head: str, word: str) -> Confidence:
+    """Sum the tokens that begin ``word`` and those that begin its rival.
+
+    ``head`` is the text before the word in the same token.
+    """
     pair = next(pair for pair in PAIRS if word in pair)
     listed = list(token.alternatives)
     if all(text != token.text for text, _ in listed):
@@ -122,16 +123,16 @@ def _read_step(token: Token, head: str, word: str) -> Confidence:
         for begun in pair:
             mass[begun] += math.exp(logprob) if _begins(text, head, begun) else 0.0
     rival = pair[1 - pair.index(word)]
-    seen = any(_begins(text, head, rival) for text, _ in listed)
-    against = mass[rival] if seen else _most_unlisted([logprob for _, logprob in listed])
+    rival_listed = any(_begins(text, head, rival) for text, _ in listed)
+    against = mass[rival] if rival_listed else _most_unlisted([logprob for _, logprob in listed])
     own = min(mass[word], 1.0)
     verdict: Verdict = "Supported" if word == pair[0] else "Refuted"
     total = own + against
-    return Confidence(own, own / total if total else 0.5, not seen, verdict)
+    return Confidence(own, own / total if total else 0.5, not rival_listed, verdict)
 
 
 def _begins(text: str, head: str, word: str) -> bool:
-    """Whether a token begins ``word`` where ``head`` stands before it in the same token."""
+    """Whether a token, after ``head``, begins ``word``."""
     written = text.lstrip()
     if not written.startswith(head):
         return False
@@ -142,6 +143,6 @@ def _begins(text: str, head: str, word: str) -> bool:
 
 
 def _most_unlisted(logprobs: Sequence[float]) -> float:
-    """The most that a token outside the list can have: the least listed, and what is left."""
+    """Upper bound of an unlisted token: the least listed probability, and the mass left."""
     chances = [math.exp(logprob) for logprob in logprobs]
     return min(*chances, max(1.0 - math.fsum(chances), SMALLEST_REST))

@@ -1,11 +1,4 @@
-"""Scores of anybody's predictions: the metrics of this project over matched examples.
-
-Takes examples of ``evaluation.matching``, gives one row a group and metric, with the intervals of
-``evaluation.scores``: all claims first, then each group (a part of a benchmark, say), then the
-uniform mean over groups, which is how benchmarks of several parts are mostly reported.
-
-Left out deliberately: files and options (``dagster_project.metrics_run``).
-"""
+"""Scores of given predictions: the metrics of this project over matched examples."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +31,7 @@ from decomposerl.evaluation.threshold import Threshold
 
 _NO_BOUNDS = (np.nan, np.nan)
 ALL, MEAN = "all", "mean of groups"
-_LENIENT = "balanced_accuracy_as_refuted"  # says itself what a missing verdict is
+_LENIENT = "balanced_accuracy_as_refuted"  # defines itself what a missing verdict counts as
 Kind = Literal["total", "group", "mean"]
 COLUMNS = pl.Schema(
     {
@@ -53,15 +46,13 @@ COLUMNS = pl.Schema(
         "without_verdict": pl.Int64(),
     }
 )
-"""Scores are percent; null where the metric is not defined.
-
-``kind`` tells the total, a group and the mean over groups apart, whatever a group is called.
-"""
+"""Scores are percent, null where the metric is undefined. ``kind`` distinguishes the total, groups
+and the mean over groups, whatever a group is called."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """How intervals are taken: ``ranked`` draws for AUROC; no interval where ``draws`` is 0."""
+class DrawSettings:
+    """Bootstrap settings: ``ranked`` draws for AUROC; with ``draws`` 0 there are no intervals."""
 
     draws: int = DRAWS
     ranked: int = 1_000
@@ -69,14 +60,14 @@ class Draws:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Options:
     threshold: Threshold | None
     unread: Unread
-    draws: Draws
+    draws: DrawSettings
 
 
 @dataclass(frozen=True, slots=True)
-class _Figure:
+class _Metric:
     score: float
     bounds: Bounds
 
@@ -94,57 +85,56 @@ def scores_of(examples: Sequence[Example]) -> Numbers:
 def score_examples(
     examples: Sequence[Example],
     threshold: Threshold | None,
-    draws: Draws | None = None,
+    draws: DrawSettings | None = None,
     unread: Unread = "opposite",
 ) -> pl.DataFrame:
-    """Every metric of the examples, by ``COLUMNS``.
+    """Every metric of the examples as ``COLUMNS``: all claims, each group, the mean of groups.
 
     With a threshold verdicts come from scores, without one from the predictions themselves.
-    ``unread`` says what a claim without a verdict counts as; ``without_verdict`` counts them in
-    any case, ``claims`` all others only where they are left out. A claim without a score ranks
-    last of its label for AUROC where it counts as the opposite, else it has no rank.
+    ``unread`` is what a claim without a verdict counts as; the column ``without_verdict`` counts
+    them, and ``claims`` excludes them only if they are left out. For AUROC a claim without a score
+    ranks last of its label if it counts as the opposite, else it is left out.
     """
-    chosen = _Chosen(threshold, unread, draws or Draws())
+    chosen = _Options(threshold, unread, draws or DrawSettings())
     rows: list[list[object]] = []
-    whole = _figures(ALL, examples, chosen)
-    rows += _rows("total", ALL, whole, *_sizes(examples, chosen))
+    total = _metrics(ALL, examples, chosen)
+    rows += _rows("total", ALL, total, *_sizes(examples, chosen))
     names = list(dict.fromkeys(example.group for example in examples))
     if len(names) > 1:
         parts = {name: [one for one in examples if one.group == name] for name in names}
-        found = [_figures(name, part, chosen) for name, part in parts.items()]
-        for (name, part), figures in zip(parts.items(), found, strict=True):
-            rows += _rows("group", name, figures, *_sizes(part, chosen))
-        shared = [name for name in whole if all(name in figures for figures in found)]
-        means = {name: _mean([figures[name] for figures in found]) for name in shared}
+        by_group = [_metrics(name, part, chosen) for name, part in parts.items()]
+        for (name, part), metrics in zip(parts.items(), by_group, strict=True):
+            rows += _rows("group", name, metrics, *_sizes(part, chosen))
+        shared = [name for name in total if all(name in metrics for metrics in by_group)]
+        means = {name: _mean([metrics[name] for metrics in by_group]) for name in shared}
         rows += _rows("mean", MEAN, means, *_sizes(examples, chosen))
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
-def _figures(name: str, every: Sequence[Example], chosen: _Chosen) -> dict[str, _Figure]:
+def _metrics(name: str, every: Sequence[Example], chosen: _Options) -> dict[str, _Metric]:
     examples, draws = _counted(every, chosen), chosen.draws
     labels, verdicts = labels_of(examples), _verdicts(examples, chosen.threshold)
     documents = [example.document for example in examples]
     clusters = clusters_of(labels, documents)
     read = treated(labels, verdicts, chosen.unread)
-    found: dict[str, _Figure] = {}
+    metrics: dict[str, _Metric] = {}
     for metric, measure in COUNT_METRICS.items():
         codes = verdicts if metric == _LENIENT else read
         bounds = metric_interval(metric, labels, codes, clusters) if draws.draws else _NO_BOUNDS
-        found[metric] = _Figure(float(measure(outcome_table(labels, codes))), bounds)
+        metrics[metric] = _Metric(float(measure(outcome_table(labels, codes))), bounds)
     scores = scores_of(examples)
     if chosen.unread == "opposite" and not np.isnan(scores).all():
         scores = np.where(np.isnan(scores), np.where(labels == 0, -np.inf, np.inf), scores)
-    there = ~np.isnan(scores)
-    if there.any():
-        supported = labels[there] == 0
-        held = clusters_of(
-            labels[there], [d for d, has in zip(documents, there, strict=True) if has]
-        )
+    known = ~np.isnan(scores)
+    if known.any():
+        supported = labels[known] == 0
+        scored = [document for document, has in zip(documents, known, strict=True) if has]
+        clusters = clusters_of(labels[known], scored)
         rng = generator(draws.seed, name)
-        ranked = auroc_draws(scores[there], supported, held, rng, draws.ranked)
-        bounds = safe_interval(ranked, held.fewest(supported))
-        found["auroc"] = _Figure(auroc(scores[there], supported), bounds)
-    return found
+        ranked = auroc_draws(scores[known], supported, clusters, rng, draws.ranked)
+        bounds = safe_interval(ranked, clusters.fewest(supported))
+        metrics["auroc"] = _Metric(auroc(scores[known], supported), bounds)
+    return metrics
 
 
 def _verdicts(examples: Sequence[Example], threshold: Threshold | None) -> Codes:
@@ -153,30 +143,30 @@ def _verdicts(examples: Sequence[Example], threshold: Threshold | None) -> Codes
     return codes_of([example.verdict for example in examples])
 
 
-def _counted(examples: Sequence[Example], chosen: _Chosen) -> list[Example]:
-    """The examples without those that are left out for want of a verdict."""
+def _counted(examples: Sequence[Example], chosen: _Options) -> list[Example]:
+    """The examples without those that are left out because they have no verdict."""
     if chosen.unread != "leave-out":
         return list(examples)
-    there = _verdicts(examples, chosen.threshold) != NONE
-    return [example for example, has in zip(examples, there, strict=True) if has]
+    has_verdict = _verdicts(examples, chosen.threshold) != NONE
+    return [example for example, has in zip(examples, has_verdict, strict=True) if has]
 
 
-def _sizes(every: Sequence[Example], chosen: _Chosen) -> tuple[int, int, int]:
-    """Claims that count, those labelled Supported, and all that have no verdict."""
+def _sizes(every: Sequence[Example], chosen: _Options) -> tuple[int, int, int]:
+    """Number of claims that count, of Supported ones among them, and of claims without verdict."""
     without = int((_verdicts(every, chosen.threshold) == NONE).sum())
     examples = _counted(every, chosen)
     return len(examples), int((labels_of(examples) == 0).sum()), without
 
 
-def _mean(parts: Sequence[_Figure]) -> _Figure:
+def _mean(parts: Sequence[_Metric]) -> _Metric:
     scores = [part.score for part in parts]
     bounds = mean_interval(scores, *zip(*(part.bounds for part in parts), strict=True))
-    return _Figure(float(np.mean(scores)), bounds)
+    return _Metric(float(np.mean(scores)), bounds)
 
 
 def _rows(
-    kind: Kind, name: str, figures: dict[str, _Figure], *sizes: int
+    kind: Kind, name: str, metrics: dict[str, _Metric], *sizes: int
 ) -> Iterator[list[object]]:
-    for metric, figure in figures.items():
-        numbers = (figure.score, *figure.bounds)
+    for metric, value in metrics.items():
+        numbers = (value.score, *value.bounds)
         yield [kind, name, metric, *(None if np.isnan(x) else 100 * x for x in numbers), *sizes]

@@ -1,7 +1,7 @@
-"""95 % intervals in closed form of shares, and of differences of shares, that never collapse.
+"""Confidence intervals in closed form for shares of claims and differences of shares.
 
-Takes outcomes by claim with what is drawn together (``bootstrap.Clusters``), gives bounds 0..1
-(differences -1..1). A percentile bootstrap of four right verdicts of four is [1, 1]; these are not.
+Takes outcomes by claim with their clusters (``bootstrap.Clusters``), gives bounds 0..1 (differences
+-1..1). They do not collapse: a percentile bootstrap of four right verdicts of four is [1, 1].
 
 * A share: Wilson's score interval (Wilson, 1927; Brown, Cai and DasGupta, 2001).
 * F1 = 2J / (1 + J), with J the share TP / (TP + FP + FN): the interval of J, transformed
@@ -12,13 +12,11 @@ Takes outcomes by claim with what is drawn together (``bootstrap.Clusters``), gi
   kind of disagreement; then MOVER over the labels.
 * Claims of shared documents: each share counts as its effective number of claims, by the
   linearized variance over documents (Korn and Graubard, 1998; Dean and Pagano, 2015), with
-  Student's t for few documents. Where nothing varies (0 or 1) documents are taken to stand or fall
-  as one.
+  Student's t for few documents. Where nothing varies (0 or 1) all claims of a document are taken
+  to have the same outcome.
 
-Coverage beside the bootstrap: ``studies/interval_coverage.py``, table in docs/evaluation.md.
-
-Left out deliberately: figures that are no shares of claims (AUROC, calibration, counts), which
-keep the bootstrap.
+``studies/interval_coverage.py`` measures their coverage (table in docs/evaluation.md). Metrics that
+are no shares of claims (AUROC, calibration, counts) have bootstrap intervals.
 """
 
 import math
@@ -45,7 +43,7 @@ _SS, _SR, _SN, _RS, _RR, _RN = range(6)  # label and verdict, as ``metrics.indic
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Claims in the cells ``hits`` among those in ``of``; ``f1``: as 2J / (1 + J)."""
+    """Claims in the cells ``hits`` among those in ``of``; ``f1``: transformed to 2J / (1 + J)."""
 
     hits: _Cells
     of: _Cells
@@ -71,10 +69,10 @@ SHARES: Mapping[str, tuple[Share, ...]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """An estimate with its bounds; ``spread`` (clusters,) how far each cluster is from it.
+class _ShareEstimate:
+    """A share with its bounds.
 
-    ``sizes`` (clusters,) are the claims behind it, for where nothing is spread.
+    ``spread`` (clusters,) is each cluster's deviation from it, ``sizes`` (clusters,) its claims.
     """
 
     estimate: float
@@ -122,52 +120,56 @@ def difference_interval(
 
 
 def mean_interval(scores: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> Bounds:
-    """The interval of a uniform mean of independent figures from the bounds of each (MOVER)."""
+    """The interval of a uniform mean of independent scores from the bounds of each.
+
+    MOVER (Zou and Donner, 2008): the distances to the bounds are added in squares.
+    """
     mean = float(np.mean(scores))
     below = math.hypot(*(score - low for score, low in zip(scores, lows, strict=True)))
     above = math.hypot(*(high - score for score, high in zip(scores, highs, strict=True)))
     return mean - below / len(scores), mean + above / len(scores)
 
 
-def _mean(parts: Sequence[_Part], least: float = 0.0) -> Bounds:
+def _mean(parts: Sequence[_ShareEstimate], least: float = 0.0) -> Bounds:
     """MOVER over one or two parts on the same clusters."""
     if any(math.isnan(part.estimate) for part in parts):
         return math.nan, math.nan
-    together = _correlation(*parts) if len(parts) > 1 else 0.0
+    correlation = _correlation(*parts) if len(parts) > 1 else 0.0
     estimate = sum(part.estimate for part in parts) / len(parts)
-    below = _distance([part.estimate - part.low for part in parts], together)
-    above = _distance([part.high - part.estimate for part in parts], together)
+    below = _distance([part.estimate - part.low for part in parts], correlation)
+    above = _distance([part.high - part.estimate for part in parts], correlation)
     return max(least, estimate - below), min(1.0, estimate + above)
 
 
-def _distance(sides: Sequence[float], together: float) -> float:
-    square = sum(side * side for side in sides) + 2 * together * math.prod(sides) * len(sides[1:])
+def _distance(sides: Sequence[float], correlation: float) -> float:
+    mixed = 2 * correlation * math.prod(sides) * len(sides[1:])  # 0 for a single side
+    square = sum(side * side for side in sides) + mixed
     return math.sqrt(max(square, 0.0)) / len(sides)
 
 
-def _correlation(one: _Part, other: _Part) -> float:
-    """Of two estimates over documents; where one does not vary, that of their claims' numbers."""
-    moved = one.spread, other.spread
-    if not (moved[0].any() and moved[1].any()):
-        moved = one.sizes, other.sizes
-    norms = float(np.linalg.norm(moved[0]) * np.linalg.norm(moved[1]))
-    return float(moved[0] @ moved[1]) / norms if norms else 0.0
+def _correlation(one: _ShareEstimate, other: _ShareEstimate) -> float:
+    """The correlation of two shares over clusters; of their sizes where a share does not vary."""
+    pair = one.spread, other.spread
+    if not (pair[0].any() and pair[1].any()):
+        pair = one.sizes, other.sizes
+    norms = float(np.linalg.norm(pair[0]) * np.linalg.norm(pair[1]))
+    return float(pair[0] @ pair[1]) / norms if norms else 0.0
 
 
-def _share(hits: Numbers, of: Numbers, level: float) -> _Part:
-    """Wilson's interval of a share over clusters; over no claim it is all there is."""
+def _share(hits: Numbers, of: Numbers, level: float) -> _ShareEstimate:
+    """Wilson's interval of a share over clusters; [0, 1] without a claim."""
     total = of.sum()
     if not total:
-        return _Part(0.0, 0.0, 1.0, hits, of)
+        return _ShareEstimate(0.0, 0.0, 1.0, hits, of)
     p = float(hits.sum() / total)
     spread = hits - p * of
     size, z = _effective(spread, of, p * (1 - p), level)
     middle = (p + z * z / (2 * size)) / (1 + z * z / size)
     half = z / (1 + z * z / size) * math.sqrt(p * (1 - p) / size + z * z / (4 * size * size))
-    return _Part(p, min(p, middle - half), max(p, middle + half), spread, of)
+    return _ShareEstimate(p, min(p, middle - half), max(p, middle + half), spread, of)
 
 
-def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _Part:
+def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _ShareEstimate:
     """Bonett and Price's interval of a paired difference of shares over clusters."""
     total = of.sum()
     ups, downs = float(better.sum() / total), float(worse.sum() / total)
@@ -178,36 +180,36 @@ def _paired(better: Numbers, worse: Numbers, of: Numbers, level: float) -> _Part
     middle = ups - downs
     half = z * math.sqrt((ups + downs - middle * middle) / (size + 2))
     low, high = max(-1.0, middle - half), min(1.0, middle + half)
-    return _Part(difference, min(difference, low), max(difference, high), spread, of)
+    return _ShareEstimate(difference, min(difference, low), max(difference, high), spread, of)
 
 
 def _effective(spread: Numbers, of: Numbers, variance: float, level: float) -> tuple[float, float]:
-    """How many independent claims the clusters are worth, and the quantile to go with it.
+    """The effective number of independent claims in the clusters, and the quantile to use.
 
-    ``variance`` is that of one claim on its own. Never more than there are claims, never fewer
-    than if each cluster stood or fell as one.
+    ``variance`` is that of a single claim.
     """
     total, count = float(of.sum()), int((of > 0).sum())
-    alike = float((of * of).sum()) / total
-    if alike <= 1:
+    # The design effect if all claims of a cluster had the same outcome: its greatest value.
+    identical = float((of * of).sum()) / total
+    if identical <= 1:
         return total, _quantile(level, 0)
-    effect = alike
-    if variance > 0 and count > 1:
-        found = count / (count - 1) * float((spread * spread).sum()) / total
-        effect = min(max(found / variance, 1.0), alike)
+    effect = identical
+    if variance > 0 and count > 1:  # where nothing varies, the data say nothing: take the greatest
+        linearized = count / (count - 1) * float((spread * spread).sum()) / total
+        effect = min(max(linearized / variance, 1.0), identical)
     return total / effect, _quantile(level, count - 1)
 
 
-def _as_f1(part: _Part) -> _Part:
-    """The same of 2J / (1 + J)."""
+def _as_f1(part: _ShareEstimate) -> _ShareEstimate:
+    """The share J transformed to 2J / (1 + J)."""
     estimate, low, high = (2 * j / (1 + j) for j in (part.estimate, part.low, part.high))
-    return _Part(estimate, low, high, part.spread, part.sizes)
+    return _ShareEstimate(estimate, low, high, part.spread, part.sizes)
 
 
 @lru_cache(maxsize=256)
 def _quantile(level: float, freedom: int) -> float:
-    """Of the normal distribution, or of Student's t with ``freedom`` > 0."""
-    from scipy.special import ndtri, stdtrit
+    """The upper quantile: normal, or Student's t with ``freedom`` > 0 degrees of freedom."""
+    from scipy.special import ndtri, stdtrit  # slow to import, and not every run needs it
 
     upper = (1 + level) / 2
     return float(stdtrit(freedom, upper) if freedom else ndtri(upper))

@@ -1,12 +1,7 @@
-"""The leaderboard: what was scored here, laid out as the paper's Tables 1 and 2.
+"""The leaderboard: scores in the layout of the paper's Tables 1 and 2.
 
-Takes scores (``SCORES``) and the list of systems, gives the long ``LEADERBOARD`` and its wide form.
-A row of the paper's tables is there for each protocol of its method, whether it was run or not; the
-paper's figure stands in a column of its own and never in place of ours. A cell that was not run is
-empty, a mean with an empty part is empty, and each row names the engine that answered. Systems that
-are no row of the paper follow as table 0 and have no figure of the paper beside them.
-
-Left out deliberately: metrics and intervals (``evaluation.metrics``), text (``reports``).
+Published scores are in columns of their own and never replace ours; each row names the engine that
+answered.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,11 +28,11 @@ _Cell = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """What lies on disk besides scores, as (system, benchmark).
+class RunCoverage:
+    """Runs without a full score, as (system, benchmark).
 
-    ``limited`` were predicted for some of the claims only; ``not_available`` have no claim to
-    predict, because the test set's files are not there.
+    ``limited`` runs predicted some of the claims only; ``not_available`` ones had none to predict,
+    because the test set's files are missing.
     """
 
     limited: Collection[_Cell] = frozenset()
@@ -45,7 +40,7 @@ class Runs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _TableRow:
     """A row of a table before its cells."""
 
     table: int
@@ -56,57 +51,60 @@ class _Row:
 
 
 def leaderboard(
-    scores: pl.DataFrame, systems: Sequence[System], benchmarks: Iterable[str], runs: Runs
+    scores: pl.DataFrame, systems: Sequence[System], benchmarks: Iterable[str], runs: RunCoverage
 ) -> pl.DataFrame:
-    """The ``LEADERBOARD`` of all that was scored; ``benchmarks`` are the test sets there are.
+    """The ``LEADERBOARD`` of all scores; ``benchmarks`` are the known test sets.
 
-    ``scores`` has a row of its own for each mean that can be formed, under the names of ``MEANS``.
+    ``scores`` includes the means that can be formed, under the names of ``MEANS``. A row of the
+    paper's tables appears for each protocol of its method, run or not. A cell that was not run is
+    empty, and a mean with an empty part is empty. Systems that are no row of the paper follow as
+    table 0.
     """
-    found = {
+    scored = {
         (row["system"], row["benchmark"]): row
         for row in scores.filter(metric=METRIC, slice="all").iter_rows(named=True)
     }
     own = [name for name in benchmarks if name not in COLUMNS]
     lines: list[dict[str, object]] = []
-    for _, rows in groupby(_rows(systems, found), key=lambda row: row.table):
-        for place, row in enumerate(rows):
-            lines += _cells(row, place, [*COLUMNS, *own], found, runs)
+    for _, rows in groupby(_rows(systems, scored), key=lambda row: row.table):
+        for position, row in enumerate(rows):
+            lines += _cells(row, position, [*COLUMNS, *own], scored, runs)
     return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
 
 
-def _rows(systems: Sequence[System], scored: Collection[_Cell]) -> list[_Row]:
-    """The paper's rows, then the systems that are none and have a score."""
+def _rows(systems: Sequence[System], scored: Collection[_Cell]) -> list[_TableRow]:
+    """The paper's rows, then the other systems with a score."""
     rows = [
-        _Row(published.table, published.family, published.title, system, published.scores)
+        _TableRow(published.table, published.family, published.title, system, published.scores)
         for published in PUBLISHED
         for system in systems_of(published, systems)
     ]
     listed = {row.system.key for row in rows}
     ran = {system for system, _ in scored}
     return rows + [
-        _Row(OTHERS, FURTHER, system.reader_title, system, {})
+        _TableRow(OTHERS, FURTHER, system.reader_title, system, {})
         for system in systems
         if system.key in ran - listed
     ]
 
 
 def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[System]:
-    """The systems that a row of the paper may be: one a protocol, as the paper names none."""
-    wanted = published.method, published.model
-    return [system for system in systems if (system.method, system.model.key) == wanted]
+    """The systems that may be a row of the paper: one a protocol, as the paper names none."""
+    key = published.method, published.model
+    return [system for system in systems if (system.method, system.model.key) == key]
 
 
 def _cells(
-    row: _Row,
-    place: int,
+    row: _TableRow,
+    position: int,
     columns: Sequence[str],
-    found: Mapping[_Cell, Mapping[str, object]],
-    runs: Runs,
+    scored: Mapping[_Cell, Mapping[str, object]],
+    runs: RunCoverage,
 ) -> list[dict[str, object]]:
     system = row.system
     head = {
         "table": row.table,
-        "place": place,
+        "place": position,
         "family": row.family,
         "title": row.title,
         "system": system.key,
@@ -118,7 +116,7 @@ def _cells(
         {
             **head,
             "benchmark": column,
-            **_score(found.get((system.key, column)), _status(system.key, column, runs)),
+            **_score(scored.get((system.key, column)), _status(system.key, column, runs)),
             "paper": row.paper.get(column),
         }
         for column in columns
@@ -132,7 +130,7 @@ def _score(score: Mapping[str, object] | None, status: str) -> dict[str, object]
     return {name: score[name] for name in _OURS} | {"status": status}
 
 
-def _status(system: str, column: str, runs: Runs) -> str:
+def _status(system: str, column: str, runs: RunCoverage) -> str:
     parts = MEANS.get(column, (column,))
     if any((system, part) in runs.limited for part in parts):
         return _LIMITED
@@ -141,22 +139,22 @@ def _status(system: str, column: str, runs: Runs) -> str:
     return _SCORED
 
 
-def wide(board: pl.DataFrame) -> pl.DataFrame:
-    """One row a system and table, in order: the layout of the paper's tables.
+def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
+    """One row a system and table, in the layout of the paper's tables.
 
-    Columns: those of ``LEADERBOARD`` up to ``engine`` (each that answered a test set, once),
-    ``limited`` (a cell is of a short run), then for each test set and mean ``<name>``,
-    ``<name>_low``, ``<name>_high`` (ours) and ``<name>_paper`` (the paper's).
+    Columns: those of ``LEADERBOARD`` up to ``engine`` (each engine once), ``limited`` (a cell is of
+    a limited run), then for each test set and mean ``<name>``, ``<name>_low``, ``<name>_high``
+    (ours) and ``<name>_paper`` (the paper's).
     """
     head = ["table", "place", "family", "title", "system", "method", "model", "protocol"]
     columns = columns_of(board)
     cells = [
-        pl.col(part).filter(pl.col("benchmark") == name).first().alias(named(name, part))
+        pl.col(part).filter(pl.col("benchmark") == name).first().alias(column_name(name, part))
         for name in columns
         for part in PARTS
     ]
-    asked = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
-    engines = asked.drop_nulls().unique().sort().str.join("; ")
+    of_test_sets = pl.col("engine").filter(~pl.col("benchmark").is_in(list(MEANS)))
+    engines = of_test_sets.drop_nulls().unique().sort().str.join("; ")
     engine = pl.when(engines != "").then(engines).alias("engine")
     limited = (pl.col("status") == _LIMITED).any().alias("limited")
     grouped = board.group_by(head, maintain_order=True).agg(engine, limited, *cells)
@@ -164,12 +162,12 @@ def wide(board: pl.DataFrame) -> pl.DataFrame:
     return grouped.sort(order, "place")
 
 
-def named(column: str, part: str) -> str:
-    """The wide column of a test set's score, bound or figure of the paper."""
+def column_name(column: str, part: str) -> str:
+    """The wide column of a test set's score, bound or published score."""
     return column if part == "score" else f"{column}_{part}"
 
 
 def columns_of(board: pl.DataFrame) -> list[str]:
-    """The columns of the wide form: those of the paper, then a person's own test sets."""
+    """The columns of the wide form: those of the paper, then other test sets."""
     seen = board["benchmark"].unique(maintain_order=True).to_list()
     return [*COLUMNS, *(name for name in seen if name not in COLUMNS)]

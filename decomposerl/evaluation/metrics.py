@@ -1,13 +1,9 @@
 """Metrics of verdicts and of confidences, all 0..1.
 
-Those of verdicts take tables of counts, shape (..., 2, 3): labels Supported and Refuted by
-verdicts Supported, Refuted and none, and give an array of shape (...): one table or ten
-thousand resampled ones cost the same call. No verdict counts as wrong, whatever the label;
-``as_refuted`` gives the lenient reading. Where a metric is not defined (a label that nobody
-has) it is NaN, never 0.
-
-Left out deliberately: intervals (``evaluation.bootstrap``), percent and slices
-(``evaluation.scores``).
+Metrics of verdicts take tables of counts, shape (..., 2, 3): labels Supported and Refuted by
+verdicts Supported, Refuted and none. They give an array of shape (...), so thousands of resampled
+tables cost one call. A missing verdict counts as wrong; ``as_refuted`` gives the lenient reading.
+An undefined metric (a label without claims) is NaN, never 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +18,8 @@ Codes = NDArray[np.int64]
 Numbers = NDArray[np.float64]
 Counts = NDArray[Any]
 Unread = Literal["opposite", "class", "leave-out"]
-"""What a missing verdict is: the label that is not the claim's, a verdict of its own (which is no
-label, so that means are over two), or no claim at all."""
+"""What a missing verdict counts as: the opposite of the claim's label, a third verdict (means stay
+over the two labels), or a claim to leave out."""
 CountMetric = Callable[[Counts], Numbers]
 _CODES = {"Supported": SUPPORTED, "Refuted": REFUTED, None: NONE}
 
@@ -70,7 +66,7 @@ def recall(table: Counts, label: int) -> Numbers:
 
 
 def precision(table: Counts, label: int) -> Numbers:
-    """Share of a verdict's claims that have it as label; 0 where nobody got the verdict."""
+    """Share of a verdict's claims that have it as label; 0 where no claim got the verdict."""
     given = table[..., :, label].sum(axis=-1)
     return np.where(given == 0, 0.0, _ratio(table[..., label, label], given))
 
@@ -117,9 +113,9 @@ def auroc(scores: Numbers, positive: NDArray[np.bool_]) -> float:
     """Chance that a positive row scores above a negative one, ties half; NaN without both."""
     if positive.all() or not positive.any():
         return np.nan
-    _, place = np.unique(scores, return_inverse=True)
-    above = np.bincount(place[positive], minlength=int(place.max()) + 1)
-    below = np.bincount(place[~positive], minlength=int(place.max()) + 1)
+    _, rank = np.unique(scores, return_inverse=True)
+    above = np.bincount(rank[positive], minlength=int(rank.max()) + 1)
+    below = np.bincount(rank[~positive], minlength=int(rank.max()) + 1)
     wins = above * (np.cumsum(below) - below / 2)
     return float(wins.sum() / (above.sum() * below.sum()))
 
@@ -132,8 +128,8 @@ def brier(chances: Numbers, happened: NDArray[np.bool_]) -> float:
 def bin_numbers(chances: Numbers, kind: Literal["mass", "width"], bins: int = BINS) -> Codes:
     """The bin of each probability, 0..bins - 1.
 
-    ``mass``: as many rows in each as equal probabilities allow; those stay together in the
-    bin where the first of them falls. ``width``: equal parts of 0..1, each with its upper end.
+    ``mass``: bins of equal size, as far as ties allow; equal probabilities share the bin of the
+    first of them. ``width``: equal parts of 0..1, upper ends included.
     """
     if kind == "width":
         return np.searchsorted(np.linspace(0.0, 1.0, bins + 1)[1:-1], chances)
@@ -148,7 +144,7 @@ def calibration_error(
     kind: Literal["mass", "width"] = "mass",
     bins: int = BINS,
 ) -> float:
-    """Expected calibration error: |mean probability - share that happened|, over rows of bins."""
+    """Expected calibration error: |mean probability - share that happened| by bin, row-weighted."""
     if not len(chances):
         return np.nan
     gaps = np.bincount(bin_numbers(chances, kind, bins), weights=chances - happened)
@@ -156,6 +152,6 @@ def calibration_error(
 
 
 def _ratio(above: Counts, below: Counts) -> Numbers:
-    """Division that gives NaN for nothing out of nothing."""
+    """Division that gives NaN where the denominator is 0."""
     ratio: Numbers = np.full(np.shape(below), np.nan)
     return np.divide(above, below, out=ratio, where=np.asarray(below) != 0)

@@ -1,14 +1,7 @@
-"""Is one system better than another? Both on the same claims.
+"""Paired comparison of two systems on the same claims, and Holm's correction for many.
 
-Takes labels and the two systems' verdicts as codes of ``evaluation.metrics``, gives the
-difference in balanced accuracy with its interval (``evaluation.intervals``), the p-value of a
-paired bootstrap, and McNemar's exact test; and Holm's correction for many such questions.
-
-The bootstrap's p-value is never below ``2 ** (1 - m)``, the least that an exact sign test over the
-m documents on which the systems differ can give. ``too_small`` says where no p-value should be
-shown at all, and ``Difference.p`` is the one to correct: the larger of the two tests'.
-
-Left out deliberately: joining two systems' predictions (``evaluation.comparison``).
+Gives the difference in balanced accuracy with its interval (``evaluation.intervals``), the p-value
+of a paired bootstrap, and McNemar's exact test. Verdicts are codes of ``evaluation.metrics``.
 """
 
 from collections.abc import Sequence
@@ -30,18 +23,18 @@ from decomposerl.evaluation.metrics import (
 )
 
 LEAST_DIFFERING = 6
-"""Documents on which two systems must differ: of five no sign test is below 2 / 2**5 = 0.06."""
+"""Documents on which two systems must differ: with five no sign test is below 2 / 2**5 = 0.06."""
 LEAST_OF_A_LABEL = 10
 """Documents that each label must have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One system minus another: balanced accuracies 0..1, so -1..1, with 95 % interval.
+    """One system's balanced accuracy minus another's, -1..1, with its 95 % interval.
 
     ``p_bootstrap`` and ``p_mcnemar`` are two-sided; the latter is None for a mean of several
-    benchmarks, which have no claims in common to count. ``differing`` documents tell the two apart,
-    and ``of_a_label`` have a claim of the rarer label (a mean: in the benchmark with the fewest).
+    benchmarks. ``differing`` counts the documents on which the systems differ, ``of_a_label`` those
+    with a claim of the rarer label (for a mean: in the benchmark with the fewest).
     """
 
     rows: int
@@ -55,12 +48,12 @@ class Difference:
 
     @property
     def p(self) -> float:
-        """The larger of the two p-values: each is too small where its assumptions fail."""
+        """The larger p-value: each test is too small where its assumptions fail."""
         return self.p_bootstrap if self.p_mcnemar is None else max(self.p_bootstrap, self.p_mcnemar)
 
     @property
     def too_small(self) -> str:
-        """Why no p-value should be shown, empty where one may be."""
+        """Why no p-value should be shown; empty if one may be shown."""
         if self.of_a_label < LEAST_OF_A_LABEL:
             return f"n = {self.of_a_label} of a label < {LEAST_OF_A_LABEL}"
         if self.differing < LEAST_DIFFERING:
@@ -81,24 +74,24 @@ def compare(  # noqa: PLR0913, PLR0917 - two systems, and how to draw
     difference = float(balanced_accuracy(ours) - balanced_accuracy(theirs))
     both = np.hstack([indicators(labels, verdicts), indicators(labels, others)])
     tables = resampled_sums(both, clusters, rng, draws).reshape(draws, 2, 2, 3)
-    found = balanced_accuracy(tables[:, 0]) - balanced_accuracy(tables[:, 1])
+    drawn = balanced_accuracy(tables[:, 0]) - balanced_accuracy(tables[:, 1])
     differing, of_a_label = _documents(labels, verdicts, others, clusters)
     outcome = Difference(
         len(labels),
         difference,
         *difference_interval(labels, verdicts, others, clusters),
-        max(p_two_sided(found), _least_p(differing)),
+        max(p_two_sided(drawn), _least_p(differing)),
         mcnemar(verdicts == labels, others == labels),
         differing,
         of_a_label,
     )
-    return outcome, found
+    return outcome, drawn
 
 
 def _documents(
     labels: Codes, verdicts: Codes, others: Codes, clusters: Clusters
 ) -> tuple[int, int]:
-    """How many clusters tell the two apart, and how many have a claim of the rarer label."""
+    """On how many clusters the systems differ, and how many have a claim of the rarer label."""
     gained = (verdicts == labels).astype(np.int64) - (others == labels)
     supported = labels == SUPPORTED
     sides = np.stack([gained * supported, gained * ~supported], axis=1)
@@ -106,6 +99,7 @@ def _documents(
 
 
 def _least_p(differing: int) -> float:
+    """The least p of an exact sign test over so many documents: a bootstrap cannot know more."""
     return min(1.0, 2.0 ** (1 - differing))
 
 
@@ -117,7 +111,7 @@ def mean_difference(parts: Sequence[tuple[Difference, Numbers]]) -> Difference:
     """
     if not parts:
         raise ValueError("a mean over no benchmark")
-    draws = np.mean([found for _, found in parts], axis=0)
+    draws = np.mean([drawn for _, drawn in parts], axis=0)
     every = [outcome for outcome, _ in parts]
     differing = sum(outcome.differing for outcome in every)
     differences, lows, highs = zip(*((t.difference, t.low, t.high) for t in every), strict=True)
@@ -133,21 +127,21 @@ def mean_difference(parts: Sequence[tuple[Difference, Numbers]]) -> Difference:
 
 
 def p_two_sided(differences: Numbers) -> float:
-    """Twice the share of draws on the far side of 0 or on it, never 0, at most 1."""
-    found = differences[~np.isnan(differences)]
-    if not len(found):
+    """Twice the share of draws at or beyond 0, never 0, at most 1."""
+    defined = differences[~np.isnan(differences)]
+    if not len(defined):
         return np.nan
-    far = min(int((found <= 0).sum()), int((found >= 0).sum()))
-    return min(1.0, 2 * (far + 1) / (len(found) + 1))
+    beyond = min(int((defined <= 0).sum()), int((defined >= 0).sum()))
+    return min(1.0, 2 * (beyond + 1) / (len(defined) + 1))
 
 
 def mcnemar(right: NDArray[np.bool_], other_right: NDArray[np.bool_]) -> float:
-    """Exact two-sided p of equal error rates: a sign test on the claims that tell them apart."""
+    """Exact two-sided p of equal error rates: a sign test on the claims where one is wrong."""
     better = int((right & ~other_right).sum())
     worse = int((other_right & ~right).sum())
     every, fewer = better + worse, min(better, worse)
     ways = total = 1
-    for k in range(fewer):
+    for k in range(fewer):  # binomial coefficients as whole numbers: exact for any count
         ways = ways * (every - k) // (k + 1)
         total += ways
     return min(1.0, float(Fraction(2 * total, 2**every)))
@@ -157,7 +151,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down correction of a family of p-values, in the order given."""
     corrected = [1.0] * len(p_values)
     least = 0.0
-    for place, index in enumerate(np.argsort(p_values, kind="stable")):
-        least = max(least, min(1.0, (len(p_values) - place) * p_values[index]))
+    for rank, index in enumerate(np.argsort(p_values, kind="stable")):
+        least = max(least, min(1.0, (len(p_values) - rank) * p_values[index]))
         corrected[index] = least
     return corrected

@@ -1,15 +1,9 @@
-"""The paper's Tables 1 and 2 as data: balanced accuracy in percent, as printed.
+"""The paper's Tables 1 and 2 as data, and the sizes of published test sets.
 
-Takes nothing, gives ``PUBLISHED``, one row a line of the tables, with the line of the paper's
-LaTeX source that it stands on. ``method`` and ``model`` are keys of ``evaluation.systems``; which
-protocol a row was measured with the paper does not say, so a row has none.
-
-Every mean of the two tables is the mean of its own row, rounded to one decimal. The one row of the
-paper where it is not stands elsewhere: in the appendix' table of the reward ablation (line 1791,
-without joint quality) nine scores with mean 85.66 are printed as 85.6.
-
-Left out deliberately: every other table (the ablations are rows of their own studies), and bold
-and underlined marks.
+Scores are balanced accuracy in percent, as printed. Each row of ``PUBLISHED`` names its line in the
+paper's LaTeX source. ``method`` and ``model`` are keys of ``evaluation.systems``; the paper does
+not say which protocol a row was measured with. Every mean in the two tables is the mean of its row,
+rounded to one decimal.
 """
 
 from collections.abc import Mapping
@@ -26,7 +20,7 @@ COLUMNS = (*IN_DOMAIN, MEAN_IN, *OUT_OF_DOMAIN, MEAN_OUT)
 """The columns of both tables, in order; the means are the paper's, not computed."""
 
 MEANS = {MEAN_IN: IN_DOMAIN, MEAN_OUT: OUT_OF_DOMAIN}
-"""The uniform means, each with the test sets it is the mean of."""
+"""The uniform means, each with its test sets."""
 TABLE_TITLES = {
     1: "Table 1: 7B models",
     2: "Table 2: best baseline of each size",
@@ -40,7 +34,7 @@ _OURS = "DecomposeRL"
 
 @dataclass(frozen=True, slots=True)
 class PublishedRow:
-    """One line of a table. ``scores`` has the means too, by the names of ``COLUMNS``."""
+    """One line of a table; ``scores``, means included, by the names of ``COLUMNS``."""
 
     table: int
     line: int
@@ -103,3 +97,29 @@ PUBLISHED: tuple[PublishedRow, ...] = (
 )
 # fmt: on
 """Both tables, in the order of their lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTestSet:
+    """Size of a published test set after the label rule; ``supported`` is None if unknown."""
+
+    rows: int
+    supported: int | None
+    source: str
+
+    @property
+    def supported_share(self) -> float | None:
+        """Share of Supported claims, None if unknown."""
+        return None if self.supported is None else self.supported / self.rows
+
+
+TEST_SET_SIZES: Mapping[str, PublishedTestSet] = {
+    "feverous": PublishedTestSet(2_962, 1_411, "the ProgramFC release of its dev split"),
+    "hover": PublishedTestSet(4_000, 2_000, "its dev split; labels of the test split are hidden"),
+    "coverbench": PublishedTestSet(733, None, "its data card"),
+    "llm_aggrefact": PublishedTestSet(29_320, None, "its data card, test split"),
+}
+"""By the catalogue's name, for test sets whose counts are public. A corpus with other counts is
+another split or release, and its scores are not comparable with published ones."""
+SHARE_TOLERANCE = 0.02
+"""How far the share of Supported claims may be off."""

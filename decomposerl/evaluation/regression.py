@@ -1,38 +1,33 @@
-"""The regression gate: today's leaderboard against the one that a person accepted.
+"""The regression gate: today's leaderboard against the accepted one in ``accepted.json``.
 
-Takes ``LEADERBOARD`` frames, gives the cells that were accepted and what departs from them. A cell
-holds where its score lies within the accepted cell's own interval, both ends included. Only like is
-held against like: another engine, or another number of claims (a short run, another corpus), is
-said and not judged, because neither better nor worse would mean anything. Engine's name and number
-are all that is compared: other claims in the same number are judged as if they were the same.
-
-Left out deliberately: the file (``accepted.json``, written by ``decomposerl accept`` alone), and
-what a finding does to a run (``assets``).
+``decomposerl accept`` alone writes that file.
 """
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import polars as pl
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from decomposerl.errors import ConfigError
 
 VERSION = 1
-REMEDY = "begin anew with: decomposerl accept --fresh"
+REMEDY = "start over with: decomposerl accept --fresh"
 Kind = Literal[
     "below",  # worse than the accepted interval
-    "above",  # better than it: accept, or find out why
-    "other_engine",  # answered by another program or model; not judged
-    "other_claims",  # in another number; not judged
-    "missing",  # accepted once, not on the leaderboard now
+    "above",  # better than it: accept it, or find out why
+    "other_engine",  # answered by another program or model: not comparable
+    "other_claims",  # over another number of claims: not comparable
+    "missing",  # accepted before, not on the leaderboard now
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class AcceptedScore(BaseModel):
     """One accepted score with its interval, in percent."""
+
+    # NaN and infinite bounds would let every score pass, or none.
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     system: str
     benchmark: str
@@ -43,109 +38,100 @@ class Cell:
     high: float
 
     @property
-    def place(self) -> tuple[str, str]:
-        """What it is the score of."""
+    def key(self) -> tuple[str, str]:
+        """System and benchmark."""
         return self.system, self.benchmark
 
 
+class _AcceptedFile(BaseModel):
+    version: Literal[1]
+    cells: list[AcceptedScore]
+
+
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """A departure. ``score`` is today's, None where there is none."""
+class Departure:
+    """A difference from an accepted score. ``score`` is today's, None where there is none."""
 
     kind: Kind
-    accepted: Cell
+    accepted: AcceptedScore
     score: float | None
     detail: str
 
     @property
     def sentence(self) -> str:
-        """What a reader is told."""
+        """The departure as a sentence for a reader."""
         return f"{self.accepted.system} on {self.accepted.benchmark}: {self.detail}"
 
 
-def cells(leaderboard: pl.DataFrame) -> list[Cell]:
-    """The scores of a leaderboard that can be accepted: whole runs, with an interval.
+def acceptable_scores(leaderboard: pl.DataFrame) -> list[AcceptedScore]:
+    """The scores of a leaderboard that can be accepted: of full runs, with an interval.
 
-    A system that stands in several tables is taken once.
+    A system in several tables counts once.
     """
     scored = leaderboard.filter(pl.col("status") == "scored", pl.col("low").is_not_null())
-    names = list(Cell.__dataclass_fields__)
+    names = list(AcceptedScore.model_fields)
     rows = scored.select(names).unique(["system", "benchmark"], keep="first", maintain_order=True)
-    return [Cell(**row) for row in rows.sort("system", "benchmark").iter_rows(named=True)]
+    return [AcceptedScore(**row) for row in rows.sort("system", "benchmark").iter_rows(named=True)]
 
 
-def findings(leaderboard: pl.DataFrame, accepted: Iterable[Cell]) -> list[Finding]:
-    """Every accepted cell that today's leaderboard departs from, in the order of ``accepted``."""
+def departures(leaderboard: pl.DataFrame, accepted: Iterable[AcceptedScore]) -> list[Departure]:
+    """How today's leaderboard departs from the accepted scores, in the order of ``accepted``.
+
+    A score departs where it lies outside the accepted interval, ends included. Scores of another
+    engine or number of claims are reported as such and not compared. Whether the claims are the
+    same is not checked beyond their number.
+    """
     now = {
         (row["system"], row["benchmark"]): row
         for row in leaderboard.filter(pl.col("score").is_not_null()).iter_rows(named=True)
     }
-    held = (_finding(cell, now.get(cell.place)) for cell in accepted)
-    return [finding for finding in held if finding is not None]
+    compared = (_departure(one, now.get(one.key)) for one in accepted)
+    return [departure for departure in compared if departure is not None]
 
 
-def _finding(cell: Cell, row: Mapping[str, Any] | None) -> Finding | None:
+def _departure(cell: AcceptedScore, row: Mapping[str, Any] | None) -> Departure | None:
     if row is None:
-        return Finding("missing", cell, None, "accepted once, not scored now")
+        return Departure("missing", cell, None, "accepted before, not scored now")
     score = float(row["score"])
     if row["engine"] != cell.engine:
         detail = f"answered by {row['engine']}, accepted from {cell.engine}"
-        return Finding("other_engine", cell, score, detail)
+        return Departure("other_engine", cell, score, detail)
     if row["rows"] != cell.rows:
         detail = f"over {row['rows']:,} claims, accepted over {cell.rows:,}"
-        return Finding("other_claims", cell, score, detail)
+        return Departure("other_claims", cell, score, detail)
     interval = f"the accepted {cell.score:.1f} has {cell.low:.1f} to {cell.high:.1f}"
     if score < cell.low:
-        return Finding("below", cell, score, f"{score:.1f}; {interval}")
+        return Departure("below", cell, score, f"{score:.1f}; {interval}")
     if score > cell.high:
-        return Finding("above", cell, score, f"{score:.1f}; {interval}")
+        return Departure("above", cell, score, f"{score:.1f}; {interval}")
     return None
 
 
-def merged(before: Iterable[Cell], new: Iterable[Cell]) -> list[Cell]:
-    """The accepted cells with the new ones in place of those of the same place, in order."""
-    both = {cell.place: cell for cell in (*before, *new)}
-    return [both[place] for place in sorted(both)]
+def merge_accepted(
+    before: Iterable[AcceptedScore], new: Iterable[AcceptedScore]
+) -> list[AcceptedScore]:
+    """The accepted scores with new ones replacing those of the same key, sorted by key."""
+    both = {score.key: score for score in (*before, *new)}
+    return [both[key] for key in sorted(both)]
 
 
-def accepted_json(accepted: Iterable[Cell], accepted_at: str, note: str) -> dict[str, Any]:
-    """What ``accepted.json`` holds."""
-    plain = [asdict(cell) for cell in accepted]
+def accepted_json(accepted: Iterable[AcceptedScore], accepted_at: str, note: str) -> dict[str, Any]:
+    """The content of ``accepted.json``."""
+    plain = [score.model_dump() for score in accepted]
     return {"version": VERSION, "accepted_at": accepted_at, "note": note, "cells": plain}
 
 
-def accepted_from(value: object) -> list[Cell]:
-    """The cells of ``accepted_json``, after a look at each.
+def accepted_from(value: object) -> list[AcceptedScore]:
+    """The scores of ``accepted_json``.
 
     Raises:
         ConfigError: it is not what ``accepted_json`` writes; the message says the remedy.
     """
-    if not isinstance(value, Mapping) or value.get("version") != VERSION:
-        raise ConfigError(f"accepted.json is not of version {VERSION}; {REMEDY}")
-    found = value.get("cells")
-    if not isinstance(found, list):
-        raise ConfigError(f"accepted.json has no list of cells; {REMEDY}")
     try:
-        return [_cell(plain) for plain in found]
-    except (TypeError, KeyError, ValueError, OverflowError) as error:
-        raise ConfigError(f"accepted.json holds a cell that is none ({error}); {REMEDY}") from error
-
-
-def _cell(plain: Mapping[str, Any]) -> Cell:
-    return Cell(
-        system=str(plain["system"]),
-        benchmark=str(plain["benchmark"]),
-        engine=str(plain["engine"]),
-        rows=int(plain["rows"]),
-        score=_finite(plain, "score"),
-        low=_finite(plain, "low"),
-        high=_finite(plain, "high"),
-    )
-
-
-def _finite(plain: Mapping[str, Any], name: str) -> float:
-    """A bound that is no number would let every score pass."""
-    number = float(plain[name])
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {number}")
-    return number
+        return _AcceptedFile.model_validate(value).cells
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "content"
+        raise ConfigError(
+            f"accepted.json is damaged at {where}: {first['msg']}; {REMEDY}"
+        ) from error

@@ -1,12 +1,8 @@
-"""Claims beside what a system said of them, and the slices that they are scored by.
+"""Claims joined with a system's predictions, and the slices they are scored by.
 
-Takes ``PREDICTIONS`` and ``BENCHMARK_CLAIMS``, gives one frame of the claims that have a label.
-Claims with the same evidence are drawn together: those of a document, or with the same text where
-no document is named. A slice is there where the claims differ in it: ``subset``, ``hops``,
-``evidence_words``, ``source``, and for ClaimDecomp ``states_rating``: whether the evidence states
-the rating in words, so that its claims are reported with and without.
-
-Left out deliberately: metrics (``evaluation.scores``).
+Claims with the same evidence are resampled together: those of one document, or of the same text
+where no document is named. A slice (``SLICES``) exists where claims differ in it. ``states_rating``
+is for ClaimDecomp: whether the evidence states the rating in words.
 """
 
 from collections.abc import Iterator
@@ -16,22 +12,25 @@ import polars as pl
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import Clusters, clusters_of
+from decomposerl.evaluation.derived import states_rating
 from decomposerl.evaluation.metrics import Codes, codes_of
-from decomposerl.evaluation.ratings import states_rating
 
 SLICES = ("subset", "hops", "evidence_words", "source", "states_rating")
 WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
-"""Where the next band of evidence length begins, in white-space separated words."""
+"""Lower ends of the bands of evidence length, in white-space separated words."""
 SHARED_EVIDENCE = pl.coalesce("document_id", "evidence")
-"""What claims that are drawn together have in common; null stands alone."""
+"""Claims with the same value share evidence and are resampled together; null is shared by none."""
 _RATED = "claimdecomp"
 _SHOWN = 5
 
 
 def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:
-    """The claims that have a label, each with its prediction, in the order of the claims.
+    """The labelled claims, each with its prediction, in the order of the claims.
 
-    ``document`` names what evidence they share. Raises as ``score``.
+    ``document`` names the evidence that claims share.
+
+    Raises:
+        EvaluationError: claims and predictions do not match, or predictions are of several systems.
     """
     for column in ("benchmark", "system", "engine"):
         several = predictions[column].unique().sort().to_list()
@@ -65,7 +64,7 @@ def codes_and_clusters(frame: pl.DataFrame) -> tuple[Codes, Codes, Clusters]:
 
 
 def slices(frame: pl.DataFrame) -> Iterator[tuple[str, str, pl.DataFrame]]:
-    """Name, value and claims of each slice; a claim without a value is in none of that name."""
+    """Name, value and claims of each slice; a claim without a value is in no slice of that name."""
     for name in SLICES:
         if frame[name].n_unique() > 1:
             for (value,), rows in frame.drop_nulls(name).group_by(name, maintain_order=True):
@@ -81,6 +80,6 @@ def _word_band() -> pl.Expr:
 
 
 def _states_rating() -> pl.Expr:
-    """``yes`` or ``no`` for claims of fact-checkers' articles, null for others."""
+    """``yes`` or ``no`` for ClaimDecomp, null for other sources."""
     rated = pl.when(pl.col("source") == _RATED).then("evidence")
     return rated.map_elements(lambda text: "yes" if states_rating(text) else "no", pl.String)

@@ -1,18 +1,13 @@
-"""Scores of one system on one benchmark: every metric with its interval, whole and by slice.
+"""Scores of one system on one benchmark: every metric with its interval, overall and by slice.
 
-Takes ``PREDICTIONS`` and the benchmark's ``BENCHMARK_CLAIMS``, gives ``SCORES``. Percent, except
-``*_per_claim``. A pure function: to score again generates nothing.
-
-Every claim with a label counts, whatever became of its prediction. Metrics of confidence are over
-the claims that have a verdict with that confidence (``rows`` tells), for all claims together only;
-``auroc_*`` says whether right verdicts are surer than wrong ones, ``auroc_support`` whether
-supported claims score above refuted ones.
-``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's parts.
+Scores are percent, except ``*_per_claim``. Every labelled claim counts, also without a
+verdict. Metrics of confidence are over the claims whose verdict has that confidence (``rows``),
+for all claims together only: ``auroc_*`` tells right verdicts from wrong ones by confidence,
+``auroc_support`` Supported claims from Refuted ones by support score.
+``balanced_accuracy_mean_of_subsets`` is the uniform mean over the benchmark's subsets.
 
 Shares of claims have intervals in closed form (``evaluation.intervals``); AUROC, calibration and
-counts have the bootstrap's, or none where there are too few claims for it.
-
-Left out deliberately: comparisons (``evaluation.paired``) and layout.
+counts have bootstrap intervals, or none where there are too few claims.
 """
 
 import math
@@ -82,9 +77,9 @@ _COUNT = "_per_claim"
 
 
 class ScoreSettings(Settings):
-    """How intervals are taken. ``confidence_draws`` are for metrics of confidence.
+    """How intervals are computed: bootstrap draws for counts and for metrics of confidence.
 
-    ``draws`` are for counts; shares of claims need none.
+    Shares of claims have intervals in closed form.
     """
 
     draws: int = DRAWS
@@ -95,8 +90,8 @@ class ScoreSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Claims of a slice, with codes of labels and verdicts and what is drawn together."""
+class _Slice:
+    """Claims of a slice, with codes of labels and verdicts and the clusters of shared evidence."""
 
     frame: pl.DataFrame
     slice: str
@@ -107,26 +102,26 @@ class _Part:
     settings: ScoreSettings
 
     def generator(self, *names: str) -> np.random.Generator:
-        """Draws of one figure of this slice of this system on this benchmark."""
-        whose = (self.frame["benchmark"][0], self.frame["system"][0])
-        return generator(self.settings.seed, *whose, self.slice, self.value, *names)
+        """The generator for one metric of this slice, system and benchmark."""
+        scope = (self.frame["benchmark"][0], self.frame["system"][0], self.slice, self.value)
+        return generator(self.settings.seed, *scope, *names)
 
     def row(self, metric: str, score: float, bounds: Bounds, rows: NDArray[np.bool_]) -> list[Any]:
-        """One line of ``SCORES`` over the claims that ``rows`` picks."""
+        """One row of ``SCORES`` over the claims that the mask ``rows`` picks."""
         times = 1.0 if metric.endswith(_COUNT) else 100.0
-        found = [None if math.isnan(x) else x * times for x in (score, *bounds)]
+        scaled = [None if math.isnan(x) else x * times for x in (score, *bounds)]
         supported = int(((self.labels == 0) & rows).sum())
-        return [metric, self.slice, self.value, *found, int(rows.sum()), supported]
+        return [metric, self.slice, self.value, *scaled, int(rows.sum()), supported]
 
 
-def score(
+def score_predictions(
     predictions: pl.DataFrame, claims: pl.DataFrame, settings: ScoreSettings | None = None
 ) -> pl.DataFrame:
     """``SCORES`` of one system's predictions of one benchmark; empty where no claim has a label.
 
     Raises:
-        EvaluationError: predictions and claims are not those of the same claims, or predictions
-            are of several systems.
+        EvaluationError: predictions and claims do not match, or predictions are of several
+            systems.
     """
     frame = scored_claims(predictions, claims)
     if not frame.height:
@@ -142,54 +137,52 @@ def score(
 
 
 def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
-    """Uniform means of balanced accuracy over benchmarks, as ``SCORES`` of their own.
+    """Uniform means of balanced accuracy over benchmarks, as ``SCORES``.
 
-    One row a system and mean, where every benchmark of the mean has a score; the engines
-    of the parts are named, each once. The interval stands on those of the parts, which are
-    independent: each bound is as far off as the root of the summed squares of theirs, over their
-    number (Zou and Donner, 2008).
+    One row a system and mean, where every benchmark of the mean has a score; the row names each
+    engine once. The interval follows from those of the independent parts (``mean_interval``).
     """
     whole = scores.filter(slice="all", metric="balanced_accuracy").drop_nulls("score")
     lines = []
     for (system,), rows in whole.group_by("system", maintain_order=True):
         for name, parts in means.items():
-            of = rows.filter(pl.col("benchmark").is_in(list(parts)))
-            if of.height == len(parts):
-                engine = " / ".join(of["engine"].unique(maintain_order=True))
-                lines.append([name, system, engine, *_mean_of(of)])
+            scored = rows.filter(pl.col("benchmark").is_in(list(parts)))
+            if scored.height == len(parts):
+                engine = " / ".join(scored["engine"].unique(maintain_order=True))
+                lines.append([name, system, engine, *_mean_of(scored)])
     return SCORES.conform(pl.DataFrame(lines, SCORES.schema, orient="row"))
 
 
 def _mean_of(rows: pl.DataFrame) -> list[object]:
     score, low, high = (rows[column].to_list() for column in ("score", "low", "high"))
-    found = [float(np.mean(score)), *mean_interval(score, low, high)]
-    return ["balanced_accuracy", "all", "", *found, rows["rows"].sum(), rows["supported"].sum()]
+    mean = [float(np.mean(score)), *mean_interval(score, low, high)]
+    return ["balanced_accuracy", "all", "", *mean, rows["rows"].sum(), rows["supported"].sum()]
 
 
-def _part(frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings) -> _Part:
-    return _Part(frame, name, value, *codes_and_clusters(frame), settings)
+def _part(frame: pl.DataFrame, name: str, value: str, settings: ScoreSettings) -> _Slice:
+    return _Slice(frame, name, value, *codes_and_clusters(frame), settings)
 
 
-def _counted(part: _Part) -> Iterator[list[Any]]:
+def _counted(part: _Slice) -> Iterator[list[Any]]:
     for name, metric in COUNT_METRICS.items():
         table = outcome_table(part.labels, _read(part, name))
         yield part.row(name, float(metric(table)), _bounds(part, name), part.labels >= 0)
 
 
-def _bounds(part: _Part, metric: str) -> Bounds:
+def _bounds(part: _Slice, metric: str) -> Bounds:
     level = part.settings.level
     return metric_interval(metric, part.labels, _read(part, metric), part.clusters, level)
 
 
-def _read(part: _Part, metric: str) -> Codes:
-    """The verdicts as a metric reads them: a missing one is wrong, as ``metrics`` has it."""
+def _read(part: _Slice, metric: str) -> Codes:
+    """The verdicts as a metric reads them: a missing one counts as wrong."""
     if metric == AS_REFUTED:
         return part.verdicts
     return treated(part.labels, part.verdicts, "opposite")
 
 
-def _subset_mean(part: _Part) -> Iterator[list[Any]]:
-    """The mean over parts; claims without a part are no part."""
+def _subset_mean(part: _Slice) -> Iterator[list[Any]]:
+    """The mean over the benchmark's subsets; claims without a subset are not in it."""
     parts = [
         _part(rows, name, value, part.settings)
         for name, value, rows in slices(part.frame)
@@ -199,33 +192,35 @@ def _subset_mean(part: _Part) -> Iterator[list[Any]]:
         tables = [outcome_table(one.labels, one.verdicts) for one in parts]
         scores = [float(balanced_accuracy(table)) for table in tables]
         lows, highs = zip(*(_bounds(one, BALANCED) for one in parts), strict=True)
-        held = part.frame["subset"].is_not_null().to_numpy()
         bounds = mean_interval(scores, lows, highs)
-        yield part.row(MEAN_OF_SUBSETS, float(np.mean(scores)), bounds, held)
+        in_a_subset = part.frame["subset"].is_not_null().to_numpy()
+        yield part.row(MEAN_OF_SUBSETS, float(np.mean(scores)), bounds, in_a_subset)
 
 
-def _ratios(part: _Part) -> Iterator[list[Any]]:
+def _ratios(part: _Slice) -> Iterator[list[Any]]:
     for name, (above, below) in _RATIOS.items():
         columns = part.frame.select(above=above.cast(pl.Int64), below=below.cast(pl.Int64))
         numbers = columns.to_numpy()
         if numbers[:, 1].any():
             hits, of = numbers.T
-            find = _count_bounds if name.endswith(_COUNT) else _share_bounds
-            yield part.row(name, float(hits.sum() / of.sum()), find(part, name, numbers), of > 0)
+            bounds = (_count_bounds if name.endswith(_COUNT) else _share_bounds)(
+                part, name, numbers
+            )
+            yield part.row(name, float(hits.sum() / of.sum()), bounds, of > 0)
 
 
-def _share_bounds(part: _Part, _: str, numbers: NDArray[np.int64]) -> Bounds:
+def _share_bounds(part: _Slice, _: str, numbers: NDArray[np.int64]) -> Bounds:
     return share_interval(numbers[:, 0], numbers[:, 1], part.clusters, part.settings.level)
 
 
-def _count_bounds(part: _Part, name: str, numbers: NDArray[np.int64]) -> Bounds:
+def _count_bounds(part: _Slice, name: str, numbers: NDArray[np.int64]) -> Bounds:
     sums = resampled_sums(numbers, part.clusters, part.generator(name), part.settings.draws)
     with np.errstate(invalid="ignore"):
         draws = sums[:, 0] / sums[:, 1]
     return safe_interval(draws, part.clusters.count, part.settings.level)
 
 
-def _confidences(part: _Part) -> Iterator[list[Any]]:
+def _confidences(part: _Slice) -> Iterator[list[Any]]:
     yield from _ranking(part, "auroc_support", "support_score", part.labels == 0)
     right = part.verdicts == part.labels
     for kind, column in CONFIDENCES.items():
@@ -234,7 +229,7 @@ def _confidences(part: _Part) -> Iterator[list[Any]]:
 
 
 def _ranking(
-    part: _Part, metric: str, column: str, positive: NDArray[np.bool_]
+    part: _Slice, metric: str, column: str, positive: NDArray[np.bool_]
 ) -> Iterator[list[Any]]:
     rows = _with_confidence(part, column)
     if rows.any():
@@ -247,13 +242,14 @@ def _ranking(
 
 
 def _calibrated(
-    part: _Part, kind: str, column: str, right: NDArray[np.bool_]
+    part: _Slice, kind: str, column: str, right: NDArray[np.bool_]
 ) -> Iterator[list[Any]]:
-    """Brier and both calibration errors; draws keep the bins of the whole."""
+    """Brier score and both calibration errors."""
     rows = _with_confidence(part, column)
     if not rows.any():
         return
     chances, happened, bins = part.frame[column].to_numpy()[rows], right[rows], part.settings.bins
+    # Draws keep the bins of all claims: binning each draw would cost a sort a draw.
     gaps = [_gaps(chances - happened, bin_numbers(chances, by, bins), bins) for by in _BINNINGS]
     columns = np.hstack([*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))])
     rng, count = part.generator("calibration", kind), part.settings.confidence_draws
@@ -261,23 +257,23 @@ def _calibrated(
     sums = resampled_sums(columns, clusters, rng, count)
     drawn = sums[:, :-1] / sums[:, -1:]
     units, level = clusters.count, part.settings.level
-    for place, by in enumerate(_BINNINGS):
+    for index, by in enumerate(_BINNINGS):
         error = calibration_error(chances, happened, by, bins)
-        draws = np.abs(drawn[:, place * bins : (place + 1) * bins]).sum(axis=1)
+        draws = np.abs(drawn[:, index * bins : (index + 1) * bins]).sum(axis=1)
         yield part.row(f"ece_{by}_{kind}", error, safe_interval(draws, units, level), rows)
     bounds = safe_interval(drawn[:, -1], units, level)
     yield part.row(f"brier_{kind}", brier(chances, happened), bounds, rows)
 
 
-def _with_confidence(part: _Part, column: str) -> NDArray[np.bool_]:
-    """Claims that have a number there; without a verdict nobody is sure of anything."""
-    there = pl.col(column).is_not_null()
+def _with_confidence(part: _Slice, column: str) -> NDArray[np.bool_]:
+    """Mask of the claims with a number in ``column``; a confidence also needs a verdict."""
+    known = pl.col(column).is_not_null()
     if column != "support_score":
-        there &= pl.col("verdict").is_not_null()
-    return part.frame.select(there).to_series().to_numpy()
+        known &= pl.col("verdict").is_not_null()
+    return part.frame.select(known).to_series().to_numpy()
 
 
-def _of_rows(part: _Part, rows: NDArray[np.bool_]) -> Clusters:
+def _of_rows(part: _Slice, rows: NDArray[np.bool_]) -> Clusters:
     documents = part.frame["document"].to_numpy()[rows]
     return clusters_of(part.labels[rows], documents.tolist())
 

@@ -1,12 +1,7 @@
-"""Which claims of a test set a system is asked: those with a label and evidence, all or some.
+"""Which claims are used: the evaluation subset of a test set, the dev split of a calibration."""
 
-Takes ``BENCHMARK_CLAIMS`` and a limit, gives the claims and how many were left out, by reason. A
-short run takes as many of either label as there are, in the order of their ids, which are hashes:
-a draw that is the same each time, and of which a longer run asks all again and more.
-
-Left out deliberately: who is asked (``evaluation.systems``).
-"""
-
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import polars as pl
@@ -14,13 +9,14 @@ import polars as pl
 from decomposerl.schemas import LABELS
 
 NO_LABEL, NO_EVIDENCE = "no_label", "no_evidence"
+_HAS_EVIDENCE = pl.col("evidence").fill_null("").str.strip_chars() != ""
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """The claims, in the test set's order, and why others are not among them.
+class EvaluationSubset:
+    """The claims of a test set to predict, in the test set's order.
 
-    ``usable`` is how many could be asked, ``left_out`` how many could not, by reason.
+    ``usable`` counts the claims that can be predicted, ``left_out`` those that cannot, by reason.
     """
 
     claims: pl.DataFrame
@@ -29,35 +25,82 @@ class Examined:
 
     @property
     def limited(self) -> bool:
-        """Whether the limit left out some that could be asked."""
+        """Whether the limit left out usable claims."""
         return self.claims.height < self.usable
 
 
-def examined(claims: pl.DataFrame, limit: int | None = None) -> Examined:
-    """The claims that are asked, at most ``limit`` of them.
+def evaluation_subset(claims: pl.DataFrame, limit: int | None = None) -> EvaluationSubset:
+    """The claims of ``BENCHMARK_CLAIMS`` with a label and evidence, at most ``limit`` of them.
 
-    Without a label nothing can be right or wrong; without evidence nothing can be verified, and
-    that is counted only where there is a label.
+    A limited run takes half of either label, ordered by id. Ids are hashes, so this is a random
+    draw that every run repeats, and a larger limit keeps the claims of a smaller one.
+    A claim without a label and without evidence counts as without a label.
     """
     labelled = claims.filter(pl.col("label").is_not_null())
-    said = pl.col("evidence").fill_null("").str.strip_chars() != ""
-    usable = labelled.filter(said)
+    usable = labelled.filter(_HAS_EVIDENCE)
     counts = {
         NO_LABEL: claims.height - labelled.height,
         NO_EVIDENCE: labelled.height - usable.height,
     }
-    chosen = usable if limit is None else _some(usable, limit)
-    return Examined(chosen, usable.height, {why: count for why, count in counts.items() if count})
+    chosen = usable if limit is None else _first_by_id(usable, limit)
+    left_out = {reason: count for reason, count in counts.items() if count}
+    return EvaluationSubset(chosen, usable.height, left_out)
 
 
-def _some(usable: pl.DataFrame, limit: int) -> pl.DataFrame:
-    """Half of either label, the first ones by id; where one has too few, more of the other."""
-    ids = [
+def _first_by_id(usable: pl.DataFrame, limit: int) -> pl.DataFrame:
+    """Half of either label, the first by id; where one has too few, more of the other."""
+    supported, refuted = (
         usable.filter(pl.col("label") == label).sort("claim_id")["claim_id"].to_list()
         for label in LABELS
-    ]
-    supported, refuted = ids
+    )
     half = limit - limit // 2
     first = max(min(len(supported), half), min(len(supported), limit - len(refuted)))
     chosen = [*supported[:first], *refuted[: limit - first]]
     return usable.filter(pl.col("claim_id").is_in(chosen))
+
+
+@dataclass(frozen=True, slots=True)
+class DevSplit:
+    """Labelled claims to fit a calibration on, in the order of the draw, with the pool's columns.
+
+    ``free`` is how many could have been drawn, ``pool`` how many there are.
+    """
+
+    claims: pl.DataFrame
+    free: int
+    pool: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Recorded with the calibration: sizes, seed, and 16 hex digits over the claims' ids."""
+        ids = "".join(self.claims["claim_id"].sort())
+        digest = hashlib.sha256(ids.encode()).hexdigest()[:16]
+        return (
+            f"{self.claims.height:,} of {self.free:,} unused claims of silver_decomposed "
+            f"({self.pool:,}), seed {self.seed}, claims {digest}"
+        )
+
+
+def dev_split(pool: pl.DataFrame, used: Iterable[pl.Series], count: int, seed: int) -> DevSplit:
+    """At most ``count`` claims of ``pool`` (``SILVER_DECOMPOSED``) with evidence, none in ``used``.
+
+    Each label gets half, the first one more where ``count`` is odd; where one label has too few
+    the other fills up. The order is that of a hash over seed and id, so a larger split begins with
+    the smaller one. The funnel removed every test claim from the pool before.
+    """
+    taken = pl.concat([pool["claim_id"].clear(), *used]).unique()
+    free = pool.filter(_HAS_EVIDENCE, ~pl.col("claim_id").is_in(taken.implode()))
+    hashes = [
+        hashlib.sha256(f"calibration:{seed}:{claim_id}".encode()).hexdigest()
+        for claim_id in free["claim_id"]
+    ]
+    drawn = (
+        free.with_columns(_hash=pl.Series(hashes, dtype=pl.String))
+        .sort("_hash")
+        .with_columns(_turn=pl.int_range(pl.len()).over("label"))
+        .sort("_turn", pl.col("label").cast(pl.Enum(LABELS)))
+        .head(count)
+        .drop("_hash", "_turn")
+    )
+    return DevSplit(drawn, free.height, pool.height, seed)

@@ -1,16 +1,13 @@
-"""What is evaluated: a method, the model behind it, and the protocol it is asked by.
+"""Systems to evaluate: a method, the model behind it, and the protocol of its calls.
 
-Takes the baselines and the names of trained policies, gives ``System`` values whose keys are the
-partitions of predictions and scores, so that a run of one model never overwrites another's::
+The key of a ``System`` is the partition of its predictions and scores, so a run of one model never
+overwrites another's::
 
     self_ask-qwen2.5-7b-faithful    a prompted baseline
     minicheck-7b                    a verifier
     decomposerl-paper_7b            a trained policy, by its recipe
 
-A model is a key, not code: what serves it is for the profile to say.
-
-Left out deliberately: engines and endpoints (``resources.evaluation``), recipes (their names come
-in as words, because an exam does not know the coach), and which systems a profile can run.
+The profile decides which engine serves a model.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,26 +19,27 @@ from decomposerl.errors import ConfigError
 
 POLICY_METHOD = "decomposerl"
 POLICY_PROTOCOL = "trace"
-Port = Literal[
-    "rules",  # the project's own rules, without any model
-    "open",  # an open model at an endpoint that serves it, or on a server that is started
+SystemPort = Literal[
+    "rules",  # the project's own rules, no model
+    "open",  # an open model, at an endpoint or on a server that the run starts
     "openai",  # a model of api.openai.com
-    "endpoint",  # whatever a person's own endpoint serves
+    "endpoint",  # the model of your own endpoint
     "verifier",  # the profile's claim verifier
-    "policy",  # a policy that was trained here
+    "policy",  # a policy trained here
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model that answers. ``requested`` is its name in requests, empty where it has none.
+    """A model that answers.
 
-    Of a verifier ``requested`` is the engine of the verifier's port.
+    ``requested`` is its name in requests, empty where it has none; for a verifier the name of its
+    engine.
     """
 
     key: str
     title: str
-    port: Port
+    port: SystemPort
     requested: str = ""
 
 
@@ -63,7 +61,7 @@ VERIFIERS: tuple[Model, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One thing that is evaluated. ``protocol`` is the method's, ``trace`` for a policy."""
+    """A method with a model. ``protocol`` is the method's, ``trace`` for a policy."""
 
     method: str
     title: str
@@ -72,44 +70,44 @@ class System:
 
     @property
     def key(self) -> str:
-        """Its partition: file name, row of the leaderboard, word of a command."""
+        """The system's name: its partition, file name and argument of commands."""
         if self.model.port in {"verifier", "policy"}:
             return f"{self.method}-{self.model.key}"
         return f"{self.method}-{self.model.key}-{self.protocol}"
 
     @property
     def reader_title(self) -> str:
-        """What a reader is told beside the protocol: method and model."""
+        """Method and model, for display."""
         return f"{self.title} @ {self.model.title}"
 
 
 def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System, ...]:
-    """Every system: each method over each model that can serve it, then the policies.
+    """Each method with each model that can serve it, then the policies, in the order given.
 
-    ``policies`` are the names of recipes. The order is that of the arguments; keys are distinct.
+    ``policies`` are names of recipes. Keys are distinct.
 
     Raises:
         ConfigError: two systems have the same key.
     """
-    found = [
+    every = [
         System(method.name, method.title, model, protocol)
         for method in methods
         for model in (CHAT_MODELS if method.engine == "chat" else VERIFIERS)
         for protocol in _protocols(method)
     ]
-    found += [
+    every += [
         System(POLICY_METHOD, "DecomposeRL", Model(name, name, "policy"), POLICY_PROTOCOL)
         for name in policies
     ]
-    keys = [one.key for one in found]
+    keys = [one.key for one in every]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
         raise ConfigError(f"two systems are named {twice[0]}")
-    return tuple(found)
+    return tuple(every)
 
 
 def _protocols(method: Method) -> list[Protocol]:
-    """Protocols that are one procedure count once; a verifier has no procedure and one protocol."""
+    """The protocols with procedures of their own; a verifier has one protocol, ``faithful``."""
     if method.engine == "verifier":
         return ["faithful"]
     first: dict[Procedure, Protocol] = {}
@@ -119,10 +117,10 @@ def _protocols(method: Method) -> list[Protocol]:
 
 
 def system_named(key: str, known: Sequence[System]) -> System:
-    """The system of a key.
+    """The system with this key.
 
     Raises:
-        ConfigError: there is none; the message names those whose method is the key's.
+        ConfigError: there is none; the message names the systems with the key's method.
     """
     for one in known:
         if one.key == key:

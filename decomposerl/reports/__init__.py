@@ -1,1 +1,1 @@
-"""Tables, figures and pages that people look at."""
+"""Tables, figures and pages for readers."""

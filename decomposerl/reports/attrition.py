@@ -1,9 +1,7 @@
-"""The funnel's attrition: how many claims each stage kept, dropped and why, per source.
+"""The funnel's attrition: how many claims each stage kept and dropped, why, and per source.
 
-Takes the frames of each stage and gives the long ``ATTRITION`` table, the paper's table
-"Per-source training counts" in wide form, and both as text and Markdown.
-
-Left out deliberately: reading Parquet (``resources``) and pictures (``figures.py``).
+``attrition`` is the long ``ATTRITION`` table, ``attrition_wide`` the paper's table "Per-source
+training counts".
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.reports.escape import count, markdown_table, one_line
+from decomposerl.reports.tables import frame_markdown, frame_text
 from decomposerl.schemas import ATTRITION
 
 STAGES = (
@@ -24,7 +22,7 @@ STAGES = (
     "diversity_selected",
     "training_claims",
 )
-"""The funnel in order; ``claims`` stands for all sources together."""
+"""The funnel in order; ``claims`` are all sources together."""
 
 WIDE_STAGES = {
     "raw": "claims",
@@ -36,7 +34,7 @@ WIDE_STAGES = {
     "selected": "diversity_selected",
     "final": "training_claims",
 }
-"""Column of the wide table to its stage; what is not selected may enter as long evidence."""
+"""Column of the wide table to its stage. ``final`` includes claims added for long evidence."""
 
 WIDE_SCHEMA = pl.Schema(
     {"source": pl.String(), "title": pl.String()}
@@ -64,10 +62,10 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class StageFrames:
-    """What one stage left behind.
+    """The tables of one stage.
 
     ``kept`` needs the columns ``source`` and ``label``; ``drops`` is ``DROPS``;
-    ``rejects`` is ``REJECTS`` (only the sources reject rows). ``order`` is the place in
+    ``rejects`` is ``REJECTS`` (only the sources reject rows). ``order`` is the position in
     the funnel, 0 for all sources together.
     """
 
@@ -79,18 +77,18 @@ class StageFrames:
 
 
 def attrition(stages: Sequence[StageFrames]) -> pl.DataFrame:
-    """Count every row of every stage once: ``ATTRITION``, in a stable order.
+    """Count every row of every stage once, as ``ATTRITION`` in a stable order.
 
-    A label that is null counts as ``none``; rejected rows have no label and the step
-    ``reading``. Rejects that stand for no row (row 0: a file as a whole) are not counted.
+    A null label counts as ``none``; rejected rows have no label and the step ``reading``. Rejects
+    of a whole file (row 0) are not counted.
     """
     parts = [ATTRITION.empty()]
     for stage in stages:
         parts.append(_counted(stage, stage.kept, "kept", pl.lit(""), pl.lit("")))
         parts.append(_counted(stage, stage.drops, "dropped", pl.col("step"), pl.col("reason")))
         if stage.rejects is not None:
-            standing = stage.rejects.filter(pl.col("row") > 0)
-            rejects = standing.with_columns(label=pl.lit(None, dtype=pl.String()))
+            rejected = stage.rejects.filter(pl.col("row") > 0)
+            rejects = rejected.with_columns(label=pl.lit(None, dtype=pl.String()))
             parts.append(_counted(stage, rejects, "rejected", pl.lit("reading"), pl.col("reason")))
     keys = ["stage_order", "source", "label", "outcome", "step", "reason"]
     return ATTRITION.conform(pl.concat(parts).sort(keys))
@@ -112,8 +110,8 @@ def attrition_wide(
         "read": [*_per_source(attrition.filter(pl.col("stage") == STAGES[0]), sources)],
     }
     kept = attrition.filter(pl.col("outcome") == "kept")
-    # A stage that kept and dropped nothing has no row, yet it ran if a later one did, or
-    # if nothing was left to run on.
+    # A stage that kept and dropped nothing has no row. It ran nevertheless if a later stage did,
+    # or if an earlier one kept nothing.
     latest = max((STAGES.index(stage) for stage in set(attrition["stage"])), default=-1)
     exhausted = False
     for column, stage in WIDE_STAGES.items():
@@ -135,8 +133,8 @@ def attrition_wide(
 def drops_by_reason(attrition: pl.DataFrame) -> pl.DataFrame:
     """Rows that left: ``stage``, ``step``, ``reason``, one column a source, ``total``.
 
-    Funnel order, then the most frequent reason first; rejected rows stand under
-    ``claims`` / ``reading``.
+    In funnel order, the most frequent reason first. Rejected rows have stage ``claims`` and step
+    ``reading``.
     """
     left = attrition.filter(pl.col("outcome") != "kept")
     sources = left["source"].unique().sort().to_list()
@@ -153,41 +151,13 @@ def drops_by_reason(attrition: pl.DataFrame) -> pl.DataFrame:
 
 
 def attrition_text(wide: pl.DataFrame) -> str:
-    """The wide table for a terminal: aligned columns, a rule above the total, a note."""
-    return f"{aligned(wide.rename(_HEADERS).drop('source'), last_is_total=True)}\n\n{NOTE}"
+    """The wide table as aligned text with a note on the paper's columns."""
+    return f"{frame_text(wide.rename(_HEADERS).drop('source'), last_is_total=True)}\n\n{NOTE}"
 
 
 def attrition_markdown(wide: pl.DataFrame) -> str:
-    """The wide table as Markdown, followed by the note on the paper's columns."""
+    """The wide table as Markdown with a note on the paper's columns."""
     return f"{frame_markdown(wide.rename(_HEADERS).drop('source'))}\n\n{NOTE}"
-
-
-def frame_markdown(frame: pl.DataFrame) -> str:
-    """Any small frame of strings and counts as a Markdown table."""
-    return markdown_table(frame.columns, frame.rows())
-
-
-def aligned(frame: pl.DataFrame, *, last_is_total: bool = False) -> str:
-    """Any small frame of strings and counts as aligned text, numbers to the right."""
-    numbers = [dtype.is_integer() for dtype in frame.dtypes]
-    cells = [frame.columns, *([_cell(value) for value in row] for row in frame.iter_rows())]
-    widths = [max(len(row[i]) for row in cells) for i in range(frame.width)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numbers, strict=True)
-        ).rstrip()
-        for row in cells
-    ]
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    lines.insert(1, rule)
-    if last_is_total:
-        lines.insert(len(lines) - 1, rule)
-    return "\n".join(lines)
-
-
-def _cell(value: object) -> str:
-    return count(value) if isinstance(value, int | None) else one_line(str(value))
 
 
 def _counted(

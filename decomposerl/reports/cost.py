@@ -1,11 +1,6 @@
-"""What a run of the funnel will ask of its engines, reckoned before anything is spent.
+"""Estimates what a run of the funnel will cost: calls, tokens, money and GPU-hours by port.
 
-Takes how many rows reach each port and how long they are, and what an engine costs; gives
-calls, tokens, money and GPU-hours, a line a port. An estimate is an upper bound in calls
-(nothing stored, nothing repeated) and as good as its mean lengths in tokens.
-
-Left out deliberately: prices and speeds, which are settings, and the accounts after a run,
-which the engines keep.
+Prices and speeds are settings; what a run really used is recorded by the engines.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,8 +16,8 @@ SECONDS_AN_HOUR = 3_600
 class Workload:
     """Rows that reach each port, and mean lengths in tokens.
 
-    ``embedder`` counts the claims of the test sets too: contamination is looked for in them.
-    ``measured`` says that lengths and rows were counted, not assumed.
+    ``embedder`` includes the claims of the test sets, which decontamination embeds too.
+    ``measured``: rows and lengths were counted, not assumed.
     """
 
     entities: int
@@ -34,22 +29,22 @@ class Workload:
     measured: bool
 
     def items(self, port: Port) -> int:
-        """Rows that a port is asked about."""
+        """Number of rows of a port."""
         return int(getattr(self, port))
 
     def tokens(self, port: Port) -> float:
-        """Mean tokens of one item: a claim, and for two ports its evidence too."""
+        """Mean tokens of one row: the claim, and for verifier and decomposer its evidence."""
         with_evidence = port in {"verifier", "decomposer"}
         return self.claim_tokens + (self.evidence_tokens if with_evidence else 0.0)
 
 
 BENCHMARK_CLAIMS = 50_000
-"""Claims of the eleven test sets that the embedder reads besides: assumed, the paper has no sum."""
+"""Claims of the eleven test sets, embedded too. Assumed: the paper does not give the number."""
 _BAND = 24_355
 PAPER = Workload(155_506, 76_347, _BAND + BENCHMARK_CLAIMS, _BAND, 30.0, 1_000.0, measured=False)
-"""The paper's pool (section "Data Curation"): 155,506 claims read; 24,355 in the band, which
-is 31.9 % of what the verifier saw. How many are left after deduplication is not printed, so
-the band stands for it: at most so many. Mean lengths are assumed, the paper has none."""
+"""The paper's pool (section "Data Curation"): 155,506 claims read; 24,355 in the band, which is
+31.9 % of what the verifier saw. The number after deduplication is not given, so the band is an
+upper bound. Mean lengths are assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +57,11 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class EngineCost:
-    """What one engine adds to each item and what its tokens cost.
+    """Tokens that an engine adds to each row, and what its tokens cost.
 
-    ``prompt_overhead`` is the prompt around an item and ``completion`` a mean reply, in
-    tokens. ``price`` is None where nobody asks for money, ``tokens_per_s`` (prompt and
-    completion together, of one card) where no GPU of ours works.
+    ``prompt_overhead`` is the prompt around a row and ``completion`` a mean reply, in tokens.
+    ``price`` is None for an engine that costs no money, ``tokens_per_s`` (prompt and completion
+    together, of one card) for one that uses no GPU of yours.
     """
 
     port: Port
@@ -79,7 +74,7 @@ class EngineCost:
 
 @dataclass(frozen=True, slots=True)
 class CostLine:
-    """What one port of a run takes; ``dollars`` and ``gpu_hours`` are None where none are due."""
+    """The estimate for one port; ``dollars`` and ``gpu_hours`` are None where it has none."""
 
     port: Port
     engine: str
@@ -91,7 +86,10 @@ class CostLine:
 
 
 def estimate(work: Workload, engines: Iterable[EngineCost]) -> list[CostLine]:
-    """A line an engine, in the order given."""
+    """One line an engine, in the order given.
+
+    Calls are an upper bound: no stored result and no repeated row is assumed.
+    """
     return [_line(work, engine) for engine in engines]
 
 
@@ -99,17 +97,40 @@ def _line(work: Workload, engine: EngineCost) -> CostLine:
     calls = work.items(engine.port)
     prompt = calls * (work.tokens(engine.port) + engine.prompt_overhead)
     completion = calls * engine.completion
-    dollars = gpu_hours = None
-    if engine.price is not None:
-        dollars = (prompt * engine.price.prompt + completion * engine.price.completion) / PER_PRICE
-    if engine.tokens_per_s is not None:
-        gpu_hours = (prompt + completion) / engine.tokens_per_s / SECONDS_AN_HOUR
     return CostLine(
-        engine.port, engine.engine, calls, round(prompt), round(completion), dollars, gpu_hours
+        engine.port,
+        engine.engine,
+        calls,
+        round(prompt),
+        round(completion),
+        _dollars(prompt, completion, engine.price),
+        _gpu_hours(prompt + completion, engine.tokens_per_s),
     )
 
 
-def total(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
+def judge_cost(
+    calls: int,
+    tokens: tuple[int, int],
+    engine: str,
+    price: Price | None,
+    tokens_per_s: float | None,
+) -> CostLine:
+    """The judge's line for known ``tokens``: those of prompts and of completions."""
+    dollars, hours = _dollars(*tokens, price), _gpu_hours(sum(tokens), tokens_per_s)
+    return CostLine("judge", engine, calls, *tokens, dollars, hours)
+
+
+def _dollars(prompt: float, completion: float, price: Price | None) -> float | None:
+    if price is None:
+        return None
+    return (prompt * price.prompt + completion * price.completion) / PER_PRICE
+
+
+def _gpu_hours(tokens: float, tokens_per_s: float | None) -> float | None:
+    return None if tokens_per_s is None else tokens / tokens_per_s / SECONDS_AN_HOUR
+
+
+def cost_totals(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
     """Calls, tokens, dollars and GPU-hours of all lines."""
     return (
         sum(line.calls for line in lines),
@@ -120,7 +141,7 @@ def total(lines: Sequence[CostLine]) -> tuple[int, int, float, float]:
 
 
 def cost_rows(lines: Sequence[CostLine]) -> list[tuple[str, ...]]:
-    """The lines and their total as text, for a table: port, engine, then the four amounts."""
+    """The lines and their total as cells: port, engine, calls, tokens, dollars, GPU-hours."""
     rows = [
         (
             line.port,
@@ -132,7 +153,7 @@ def cost_rows(lines: Sequence[CostLine]) -> list[tuple[str, ...]]:
         )
         for line in lines
     ]
-    calls, tokens, dollars, hours = total(lines)
+    calls, tokens, dollars, hours = cost_totals(lines)
     return [
         *rows,
         ("total", "", f"{calls:,}", _millions(tokens), f"{dollars:,.2f}", f"{hours:,.1f}"),

@@ -1,9 +1,7 @@
-"""One claim's life in the funnel, told in order: each stage, its numbers, its end.
+"""One claim's way through the funnel: each stage with its numbers, and where the claim ended.
 
-Takes what the tables hold of one claim (``Found``) and gives a ``Life``: data for
-``--json`` and lines for a terminal. Claims are untrusted text and come out on one line.
-
-Left out deliberately: finding the claim on disk (``resources/catalogue/claim_lookup.py``).
+Takes ``ClaimRows`` and gives a ``ClaimJourney``: data for ``--json`` and lines for a terminal.
+Claims are untrusted text and are shown on one line.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from decomposerl.reports.attrition import STAGES
-from decomposerl.reports.escape import count, one_line
+from decomposerl.reports.tables import count, one_line
 
 Row = Mapping[str, object]
 Where = Literal["source", "benchmark", "unknown"]
@@ -24,8 +22,8 @@ _LISTED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """The claim that a duplicate or a leak was matched with, and where it lives."""
+class MatchedClaim:
+    """The claim that a duplicate or a leak was matched with, and where it is stored."""
 
     claim_id: str
     name: str
@@ -34,13 +32,12 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the tables hold of one claim.
+class ClaimRows:
+    """The rows of one claim in the data folder.
 
-    ``rows`` maps each stage whose frame has the claim to its row (``claims``, or
-    ``benchmark`` for a test claim, first); ``ran`` names the stages that have been
-    materialized; ``drop`` is its row of ``DROPS``; ``displaced`` are the claims that left
-    because they match this one.
+    ``rows`` maps each stage whose frame has the claim to its row (``claims``, or ``benchmark`` for
+    a test claim, first); ``ran`` names the materialized stages; ``drop`` is its row of ``DROPS``;
+    ``displaced`` are the claims that were dropped because they match this one.
     """
 
     claim_id: str
@@ -48,15 +45,15 @@ class Found:
     rows: Mapping[str, Row]
     ran: frozenset[str]
     drop: Row | None = None
-    matched: Match | None = None
-    displaced: tuple[Match, ...] = ()
+    matched: MatchedClaim | None = None
+    displaced: tuple[MatchedClaim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one stage did: ``passed`` with its numbers, or ``dropped`` and why in words.
+    """What one stage did with the claim, in words and numbers.
 
-    ``unpicked``: the selection passed the claim by, and the next stage decides.
+    ``unpicked``: the selection did not pick the claim, and the next stage decides.
     """
 
     stage: str
@@ -66,8 +63,11 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """One claim's life; ``claim`` is None where it left before its text was stored."""
+class ClaimJourney:
+    """One claim's way through the funnel.
+
+    ``claim`` is None where it was dropped before its text was stored.
+    """
 
     claim_id: str
     source: str
@@ -75,65 +75,67 @@ class Life:
     label: str | None
     claim: str | None
     events: tuple[Event, ...]
-    matched: Match | None
-    displaced: tuple[Match, ...]
+    matched: MatchedClaim | None
+    displaced: tuple[MatchedClaim, ...]
     end: str
 
 
-def life(found: Found) -> Life:
-    """Tell the life of a claim from what the tables hold of it."""
-    first = next(iter(found.rows.values()), found.drop or {})
-    events = _events(found)
-    if found.drop is not None:
-        drop = found.drop
+def claim_journey(stored: ClaimRows) -> ClaimJourney:
+    """The way of a claim through the funnel, from its rows."""
+    first = next(iter(stored.rows.values()), stored.drop or {})
+    events = _events(stored)
+    if stored.drop is not None:
+        drop = stored.drop
         numbers = {name: drop.get(name) for name in _JUDGED}
         events.append(Event(str(drop["stage"]), "dropped", drop_words(drop), numbers))
     label = first.get("label")
     claim = first.get("claim")
-    return Life(
-        claim_id=found.claim_id,
+    return ClaimJourney(
+        claim_id=stored.claim_id,
         source=str(first.get("source")),
-        where=found.where,
+        where=stored.where,
         label=None if label is None else str(label),
         claim=None if claim is None else str(claim),
         events=tuple(events),
-        matched=found.matched,
-        displaced=found.displaced,
-        end=_end(found),
+        matched=stored.matched,
+        displaced=stored.displaced,
+        end=_end(stored),
     )
 
 
-def life_text(story: Life) -> str:
-    """The life as lines for a terminal; ``✓`` and ``✗`` mark what passed and what left."""
-    place = "benchmark " if story.where == "benchmark" else ""
-    lines = [f"{story.claim_id}  {place}{story.source} · {story.label or 'no label'}"]
-    lines.append(f"“{one_line(story.claim, _TEXT)}”" if story.claim else "(its text is not stored)")
+def journey_text(journey: ClaimJourney) -> str:
+    """The journey as lines for a terminal; ``✓`` and ``✗`` mark passed and dropped."""
+    kind = "benchmark " if journey.where == "benchmark" else ""
+    lines = [f"{journey.claim_id}  {kind}{journey.source} · {journey.label or 'no label'}"]
+    lines.append(
+        f"“{one_line(journey.claim, _TEXT)}”" if journey.claim else "(its text is not stored)"
+    )
     lines.append("")
-    lines += [f"{_MARKS[e.outcome]} {e.stage:<19} {e.words}" for e in story.events]
-    if story.matched is not None:
-        lines += ["", f"It matches {match_words(story.matched)}"]
-    if story.displaced:
-        rest = len(story.displaced) - _LISTED
-        lines += ["", f"{len(story.displaced)} claims left because they match this one:"]
-        lines += [f"  {match_words(match)}" for match in story.displaced[:_LISTED]]
+    lines += [f"{_MARKS[e.outcome]} {e.stage:<19} {e.words}" for e in journey.events]
+    if journey.matched is not None:
+        lines += ["", f"It matches {match_words(journey.matched)}"]
+    if journey.displaced:
+        rest = len(journey.displaced) - _LISTED
+        lines += ["", f"{len(journey.displaced)} claims left because they match this one:"]
+        lines += [f"  {match_words(match)}" for match in journey.displaced[:_LISTED]]
         lines += [f"  and {rest} more"] if rest > 0 else []
-    return "\n".join([*lines, "", story.end])
+    return "\n".join([*lines, "", journey.end])
 
 
 def drop_words(drop: Row) -> str:
-    """Why a claim left, in words: what it was, its number and bound, the step and engine.
+    """Why a claim was dropped, in words: reason, number and bound, step and engine.
 
     For example ``too few tokens: 120 is below 200 (step token_budget, engine words_x1.3)``.
     """
     reason = str(drop["reason"]).replace("_", " ")
-    engine = drop.get("engine")  # null, or not there: no program gave a number
+    engine = drop.get("engine")  # null or missing: no engine gave a number
     by = f"step {drop['step']}" if engine is None else f"step {drop['step']}, engine {engine}"
-    return f"{reason}{_held(drop['value'], drop['threshold'])} ({by})"
+    return f"{reason}{_compared(drop['value'], drop['threshold'])} ({by})"
 
 
-def _held(value: object, threshold: object) -> str:
-    """The number held against its bound, with digits enough to tell them apart."""
-    if value is None or (value == threshold == 1.0):  # the second is an exact match
+def _compared(value: object, threshold: object) -> str:
+    """The number compared with its bound, with enough digits to tell them apart."""
+    if value is None or (value == threshold == 1.0):  # 1.0 of 1.0 is an exact match
         return ""
     if threshold is None:
         return f": {_number(value)}"
@@ -144,50 +146,50 @@ def _held(value: object, threshold: object) -> str:
     return f": {shown} is {side} {_number(threshold)}"
 
 
-def match_words(match: Match) -> str:
-    """The matched claim in words: its id, where it lives, its text."""
-    lives = {"benchmark": "test claim of", "source": "claim of", "unknown": "claim of"}
+def match_words(match: MatchedClaim) -> str:
+    """The matched claim in words: its id, where it is stored, its text."""
+    kinds = {"benchmark": "test claim of", "source": "claim of", "unknown": "claim of"}
     text = f": “{one_line(match.claim, _TEXT)}”" if match.claim else " (its text is not stored)"
-    return f"{match.claim_id}, {lives[match.where]} {match.name}{text}"
+    return f"{match.claim_id}, {kinds[match.where]} {match.name}{text}"
 
 
-def _end(found: Found) -> str:
-    if found.drop is not None and found.drop["step"] == "holdout":
-        return _shared(found, str(found.drop["reason"]))
-    if found.where == "benchmark":
+def _end(stored: ClaimRows) -> str:
+    if stored.drop is not None and stored.drop["step"] == "holdout":
+        return _held_out(stored, str(stored.drop["reason"]))
+    if stored.where == "benchmark":
         return "A test claim: it never enters training; training claims that match it leave."
-    if found.drop is not None:
-        return f"Dropped by {found.drop['stage']}."
-    if STAGES[-1] in found.rows:
-        origin = str(found.rows[STAGES[-1]]["origin"]).replace("_", " ")
+    if stored.drop is not None:
+        return f"Dropped by {stored.drop['stage']}."
+    if STAGES[-1] in stored.rows:
+        origin = str(stored.rows[STAGES[-1]]["origin"]).replace("_", " ")
         return f"In the training set ({origin})."
-    last = max((i for i, stage in enumerate(STAGES) if stage in found.rows), default=0)
+    last = max((i for i, stage in enumerate(STAGES) if stage in stored.rows), default=0)
     after = STAGES[last + 1]
-    if after == _SELECTION and after in found.ran:
+    if after == _SELECTION and after in stored.ran:
         after = STAGES[-1]
-    if after in found.ran:
+    if after in stored.ran:
         return f"Neither kept nor dropped by {after}: its data is older; materialize it again."
     return f"Still in the funnel: {after} has not run."
 
 
-def _shared(found: Found, reason: str) -> str:
-    """The end of a claim that one side of a hold-out split left to the other."""
+def _held_out(stored: ClaimRows, reason: str) -> str:
+    """The end of a claim that a hold-out split dropped from training or from the test set."""
     if reason == "training_document":
         return "No test claim: its document is left to training."
-    row = found.rows.get("benchmark")
+    row = stored.rows.get("benchmark")
     serves = "the benchmark" if row is None else f"the benchmark {row['source']}"
     return f"Held out: it serves {serves} and never enters training, nor do its matches."
 
 
-def _events(found: Found) -> list[Event]:
-    """The stages that hold the claim, and the selection where it passed the claim by."""
+def _events(stored: ClaimRows) -> list[Event]:
+    """The stages that kept the claim, and the selection where it did not pick it."""
     events = []
     for stage in STAGES:
-        if stage in found.rows:
-            words, numbers = _TELLERS.get(stage, _kept)(found.rows[stage])
+        if stage in stored.rows:
+            words, numbers = _DESCRIBERS.get(stage, _kept)(stored.rows[stage])
             events.append(Event(stage, "passed", words, numbers))
-        elif stage == _SELECTION and stage in found.ran and _BEFORE_SELECTION in found.rows:
-            row = found.rows[_BEFORE_SELECTION]
+        elif stage == _SELECTION and stage in stored.ran and _BEFORE_SELECTION in stored.rows:
+            row = stored.rows[_BEFORE_SELECTION]
             words = f"not among the picks of its cell ({row['label']} of {row['source']})"
             events.append(Event(stage, "unpicked", words))
     return events
@@ -213,7 +215,7 @@ def _rules(row: Row) -> tuple[str, dict[str, object]]:
 
 
 def _length(row: Row) -> str:
-    """The length of the evidence: in tokens where they were counted, else in words."""
+    """The length of the evidence: in tokens if they were counted, else in words."""
     if row["evidence_tokens"] is None:
         return f"{_number(row['evidence_words'])} words (tokens not counted)"
     return f"{_number(row['evidence_tokens'])} tokens ({row['token_unit']})"
@@ -248,7 +250,7 @@ def _training(row: Row) -> tuple[str, dict[str, object]]:
     return words.get(origin, origin), {"origin": origin}
 
 
-_TELLERS: dict[str, Callable[[Row], tuple[str, dict[str, object]]]] = {
+_DESCRIBERS: dict[str, Callable[[Row], tuple[str, dict[str, object]]]] = {
     "claims": _claims,
     "rule_filtered": _rules,
     "difficulty_band": _difficulty,

@@ -1,8 +1,6 @@
-"""The house style of every picture: readable without colour vision, small, quiet.
+"""The style of all figures: palette (Okabe and Ito's), small multiples, legend, PNG bytes.
 
-Gives an empty figure, the palette (Okabe and Ito's), a legend that never hides data, and
-PNG bytes of few colours. ``pyplot`` and its global state are left out deliberately, so
-pictures can be drawn from any thread.
+``pyplot`` and its global state are not used, so figures can be drawn in any thread.
 """
 
 import io
@@ -22,7 +20,7 @@ _COLOURS = 128
 
 
 def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
-    """An empty figure in the house style, size in inches."""
+    """An empty figure, size in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
@@ -50,13 +48,13 @@ def _quiet(axes: "Axes") -> "Axes":
     return axes
 
 
-def thousands(value: float, _place: float = 0) -> str:
+def thousands(value: float, _position: float = 0) -> str:
     """A tick label: ``12,000`` (an axis of names keeps its own labels)."""
     return f"{value:,.10g}"
 
 
 def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
-    """The legend above the axes, where it never hides data; what several axes draw stands once."""
+    """A legend above the axes, where it hides no data; a label of several axes appears once."""
     if axes.get_legend_handles_labels()[1]:
         drawn = [each.get_legend_handles_labels() for each in figure.axes]
         marks = {
@@ -80,14 +78,14 @@ def source_colours(sources: Sequence[str]) -> dict[str, str]:
 
 
 def source_legend(sources: Sequence[str]) -> dict[str, str]:
-    """What the legend says: a name and its colour, the grey ones counted together."""
+    """Labels of the legend with their colours; the grey sources share one label."""
     named = dict(list(source_colours(sources).items())[: len(PALETTE)])
     rest = len(sources) - len(named)
     return named | ({f"{rest} smaller sources": REST} if rest > 0 else {})
 
 
 def png(figure: "Figure") -> bytes:
-    """The figure as PNG of few colours, without metadata that would change its bytes."""
+    """The figure as a PNG of few colours; equal figures give equal bytes."""
     from PIL import Image
 
     drawn, packed = io.BytesIO(), io.BytesIO()

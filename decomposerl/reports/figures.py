@@ -1,10 +1,6 @@
-"""The funnel's pictures as PNG bytes, each small enough to live inside a page.
+"""The funnel's figures as PNG bytes, small enough to be inlined in a page.
 
-Takes polars frames and gives bytes; the same frames give the same bytes with the same
-matplotlib. The look is ``figure_style.py``; the picture of the whole funnel is drawn in
-``funnel_figure.py`` and offered here with the others.
-
-Left out deliberately: files.
+Equal frames give equal bytes with the same matplotlib.
 """
 
 import base64
@@ -81,8 +77,8 @@ def token_histogram_png(
 ) -> bytes:
     """Evidence length of each claim on a logarithmic axis, with the rule's two bounds.
 
-    ``frame`` needs ``evidence_tokens``; its unit is read from ``token_unit`` if there. How
-    many claims nobody counted, because bounds decided, is said at the axis.
+    ``frame`` needs ``evidence_tokens``; its unit is read from ``token_unit`` if present. The axis
+    says how many claims were not counted because cheaper bounds decided.
     """
     tokens = frame["evidence_tokens"].drop_nulls().cast(pl.Float64()).clip(lower_bound=1)
     low = min(float(str(tokens.min() or bounds[0])), bounds[0]) * 0.8
@@ -116,10 +112,10 @@ def token_histogram_png(
 def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
     """How well each selection cell is covered after each of its picks.
 
-    ``selected`` needs ``bucket``, ``selection_rank`` and ``selection_gain``; rows without a
-    rank are left out. ``cells`` (``SELECTION_CELLS``) says how many claims a cell has, so
-    that cells of all sizes share one axis: f(S) / n is the mean cosine of the cell's claims
-    to their nearest pick. Colour is the source, a dashed line the Refuted cell.
+    ``selected`` needs ``bucket``, ``selection_rank`` and ``selection_gain``; rows without a rank
+    are left out. ``cells`` (``SELECTION_CELLS``) has the size n of each cell, so that cells of all
+    sizes share one axis: f(S) / n is the mean cosine of the cell's claims to their nearest pick.
+    Colours are sources, dashed lines Refuted cells.
     """
     curves = _cover_curves(selected, cells)
     sources = _by_count(curves, "source")
@@ -167,7 +163,7 @@ def _cover_curves(selected: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def data_uri(picture: bytes, alt: str = "figure") -> str:
-    """The picture as a Markdown image that needs no file."""
+    """The picture as a Markdown image with the bytes inline."""
     return f"![{alt}](data:image/png;base64,{base64.b64encode(picture).decode('ascii')})"
 
 

@@ -1,18 +1,10 @@
-"""The whole funnel as one picture.
-
-Takes the ``ATTRITION`` table and gives a PNG: one bar a stage, as wide as its claims,
-coloured by source, with bands that narrow where claims left, and beside them how many and
-for which reasons.
-
-Left out deliberately: stages that only mark rows (``diversity_selected``); labels.
-"""
+"""The whole funnel as one picture."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
-from decomposerl.reports.escape import one_line
 from decomposerl.reports.figure_style import (
     INK,
     legend,
@@ -21,6 +13,7 @@ from decomposerl.reports.figure_style import (
     source_colours,
     source_legend,
 )
+from decomposerl.reports.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +36,7 @@ _SMALL = 9
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One bar: rows kept per source, and what left on the way to it."""
+    """One bar: rows kept per source, and rows dropped on the way to it."""
 
     stage: str
     kept: dict[str, int]
@@ -57,7 +50,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Canvas:
-    """Where to draw: ``widest`` is the claims of the widest bar, one unit of x a claim."""
+    """Where to draw; ``widest`` is the size of the widest bar, one unit of x a claim."""
 
     axes: "Axes"
     widest: int
@@ -65,11 +58,11 @@ class _Canvas:
 
     def segments(self, level: _Level) -> dict[str, tuple[float, float]]:
         """Left and right edge of each source's segment, the bar centred."""
-        x, found = (self.widest - level.total) / 2, {}
+        x, edges = (self.widest - level.total) / 2, {}
         for source, rows in level.kept.items():
-            found[source] = (x, x + rows)
+            edges[source] = (x, x + rows)
             x += rows
-        return found
+        return edges
 
     def text(self, x: float, y: float, text: str, size: float, weight: str = "normal") -> None:
         """Text at ``x`` bar widths; to the left of the bars it is right-aligned."""
@@ -88,7 +81,12 @@ class _Canvas:
 
 
 def funnel_png(attrition: pl.DataFrame) -> bytes:
-    """Draw the funnel from an ``ATTRITION`` table; an empty table gives an empty picture."""
+    """Draw the funnel from an ``ATTRITION`` table.
+
+    One bar a stage, as wide as its claims, coloured by source, joined by bands that narrow where
+    claims were dropped, with the numbers and reasons beside them. ``diversity_selected`` only marks
+    rows and has no bar. An empty table gives an empty picture.
+    """
     levels = _levels(attrition)
     rows = max(len(levels), 1)
     figure, axes = new_figure(10.0, 1.4 + 1.02 * rows)
@@ -138,7 +136,7 @@ def _by_source(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def _reasons(level: _Level) -> str:
-    """The most frequent reasons, two on the first line, what remains on the second."""
+    """The most frequent reasons and the number of others, two a line."""
     words = [
         f"{one_line(reason, _REASON_CHARACTERS).replace('_', ' ')} {n:,}"
         for reason, n in level.reasons

@@ -1,11 +1,7 @@
 """The leaderboard and the comparison for a reader: aligned text, and Markdown.
 
-Takes ``LEADERBOARD`` and ``COMPARISON`` frames and titles of test sets. Every row names the engine
-that answered, by a number with the name below; the paper's figures are marked as the paper's: in
-Markdown in a column of their own beside ours, on a terminal in a line of their own below. An empty
-cell is a dash.
-
-Left out deliberately: what stands in the leaderboard (``evaluation.leaderboard``).
+Every row names its engine by a number with the name below. The paper's scores are always marked as
+such and apart from ours. An empty cell is a dash.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +10,16 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.evaluation.leaderboard import FURTHER, OTHERS, columns_of, named, wide
+from decomposerl.evaluation.leaderboard import (
+    FURTHER,
+    OTHERS,
+    column_name,
+    columns_of,
+    wide_leaderboard,
+)
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
-from decomposerl.evaluation.regression import Finding
-from decomposerl.reports.attrition import aligned
-from decomposerl.reports.escape import markdown_table, one_line
+from decomposerl.evaluation.regression import Departure
+from decomposerl.reports.tables import frame_text, markdown_table, one_line
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
 NOTE = (
@@ -26,7 +27,7 @@ NOTE = (
     "they are not equally far. 'paper' is the paper's own figure, measured by its authors. * a "
     "short run over some of the claims. – not run."
 )
-_EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as one
+_EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
 
@@ -38,9 +39,10 @@ def leaderboard_text(
     everything: bool = False,
     width: int = 100,
 ) -> str:
-    """Each table with its rows below each other; without ``everything`` those that were run.
+    """Each table as aligned text; without ``everything`` only the systems that were run.
 
-    Columns that do not fit into ``width`` characters follow in a further block of the same rows.
+    The paper's scores are in a line of their own below ours. Columns that do not fit into ``width``
+    characters follow in a further block of the same rows.
     """
     shown = list(_tables(board, everything=everything))
     if not shown:
@@ -53,16 +55,16 @@ def leaderboard_text(
         headers = [header.capitalize() for header in _HEAD]
         cells = [[*headers, *(_title(name, titles) for name in columns)], *lines]
         parts.append("\n\n".join([_table_title(table), *_blocks(cells, width)]))
-    told = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
+    marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
     return "\n\n".join(
-        [*parts, *(["\n".join(["engines", *told])] if told else []), fill(NOTE, width)]
+        [*parts, *(["\n".join(["engines", *marks])] if marks else []), fill(NOTE, width)]
     )
 
 
 def leaderboard_markdown(
     board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
 ) -> str:
-    """The same with the paper's figures in columns of their own, where a row has any."""
+    """Each table as Markdown, the paper's scores in columns of their own beside ours."""
     shown = list(_tables(board, everything=everything))
     if not shown:
         return "nothing was scored yet"
@@ -82,7 +84,7 @@ def leaderboard_markdown(
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     """The clearest differences first: smallest corrected p, then the largest difference.
 
-    Rows without a p-value follow, with the reason in its place.
+    Rows without a p-value come last and show the reason instead.
     """
     order = comparison.sort(
         pl.col("p_holm"),
@@ -96,9 +98,9 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
             row["system"],
             row["other"],
             f"{row['difference']:+.1f} [{row['low']:+.1f}, {row['high']:+.1f}]",
-            _chance(row["p_bootstrap"]),
-            _chance(row["p_mcnemar"]),
-            f"– ({row['no_p']})" if row["no_p"] else _chance(row["p_holm"]),
+            _p_text(row["p_bootstrap"]),
+            _p_text(row["p_mcnemar"]),
+            f"– ({row['no_p']})" if row["no_p"] else _p_text(row["p_holm"]),
             f"{row['rows']} *" if row["limited"] else row["rows"],
         )
         for row in order.head(most).iter_rows(named=True)
@@ -121,26 +123,29 @@ def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
     return shown + markdown_table(headers, rows)
 
 
-def findings_text(findings: Sequence[Finding]) -> str:
-    """What departs from the accepted leaderboard, a line each."""
+def departures_text(findings: Sequence[Departure]) -> str:
+    """The departures from the accepted leaderboard, a line each."""
     if not findings:
         return "every accepted score holds"
     return "\n".join(f"{finding.kind}: {finding.sentence}" for finding in findings)
 
 
 def _numbered(names: Iterable[str | None]) -> dict[str, str]:
-    """A mark for each engine, which are too long for a row: [1], [2], ..."""
-    found = dict.fromkeys(name for name in names if name is not None)
-    return {name: f"[{number}]" for number, name in enumerate(found, 1)}
+    """A mark for each engine, whose names are too long for a row: [1], [2], ..."""
+    distinct = dict.fromkeys(name for name in names if name is not None)
+    return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """The table in as many parts as its columns need, each led by the columns of the row's head."""
+    """The table in as many blocks as its columns need, each with the head of the rows."""
     widths = [2 + max(map(len, column)) for column in zip(*cells, strict=True)]
     fixed = len(_HEAD)
     block: list[int] = []
     for column in range(fixed, len(widths)):
-        if block and sum(widths[:fixed]) + sum(widths[at] for at in [*block, column]) > width + 2:
+        if (
+            block
+            and sum(widths[:fixed]) + sum(widths[index] for index in [*block, column]) > width + 2
+        ):
             yield _block(cells, block)
             block = []
         block.append(column)
@@ -149,23 +154,23 @@ def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
 def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     kept = [*range(len(_HEAD)), *columns]
-    header, *lines = [[row[at] for at in kept] for row in cells]
-    return aligned(pl.DataFrame(lines, schema=header, orient="row"))
+    header, *lines = [[row[index] for index in kept] for row in cells]
+    return frame_text(pl.DataFrame(lines, schema=header, orient="row"))
 
 
 def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    rows = wide(board)
+    rows = wide_leaderboard(board)
     shown = rows if everything else rows.filter(pl.col("engine").is_not_null())
     for (table,), part in shown.group_by("table", maintain_order=True):
         yield int(str(table)), part.to_dicts()
 
 
 def _filled(rows: Sequence[_Row], board: pl.DataFrame) -> list[str]:
-    """The columns in which a row of the table has a figure of ours or of the paper's."""
+    """The columns in which a row of the table has a score of ours or of the paper's."""
     return [
         name
         for name in columns_of(board)
-        if any(row[name] is not None or row[named(name, "paper")] is not None for row in rows)
+        if any(row[name] is not None or row[column_name(name, "paper")] is not None for row in rows)
     ]
 
 
@@ -173,7 +178,7 @@ def _text_lines(row: _Row, columns: Sequence[str], engines: Mapping[str, str]) -
     title = f"{row['title']}{' *' * bool(row['limited'])}"
     lines = [[title, str(row["protocol"]), engines.get(str(row["engine"]), "–")]]
     lines[0] += [_ours(row, name) for name in columns]
-    if any(row[named(name, "paper")] is not None for name in columns):
+    if any(row[column_name(name, "paper")] is not None for name in columns):
         lines.append(["↳ paper", "", "the paper's"] + [_paper(row, name) for name in columns])
     return lines
 
@@ -189,7 +194,7 @@ def _markdown_line(
 
 
 def _ours(row: _Row, name: str) -> str:
-    score, low, high = (row[named(name, part)] for part in ("score", "low", "high"))
+    score, low, high = (row[column_name(name, part)] for part in ("score", "low", "high"))
     if not isinstance(score, float):
         return "–"
     if not isinstance(low, float) or not isinstance(high, float):
@@ -200,7 +205,7 @@ def _ours(row: _Row, name: str) -> str:
 
 
 def _paper(row: _Row, name: str) -> str:
-    figure = row[named(name, "paper")]
+    figure = row[column_name(name, "paper")]
     return f"{figure:.1f}" if isinstance(figure, float) else "–"
 
 
@@ -212,7 +217,7 @@ def _table_title(table: int) -> str:
     return FURTHER if table == OTHERS else TABLE_TITLES[table]
 
 
-def _chance(p: float | None) -> str:
+def _p_text(p: float | None) -> str:
     if p is None:
         return "–"
     return "< 0.001" if p < 0.001 else f"{p:.3f}"  # noqa: PLR2004 - as a reader expects it

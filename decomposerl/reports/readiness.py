@@ -1,28 +1,22 @@
-"""What a machine has and lacks for a profile, and what a run will cost, as text and as JSON.
-
-Takes findings and estimates, gives a page. A thing that is missing stands beside the
-command or the variable that mends it.
-
-Left out deliberately: looking (``resources.preflight.probes``) and reckoning (``reports.cost``).
-"""
+"""What a machine has and lacks for a profile, and what a run will cost, as text and as JSON."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from decomposerl.reports.cost import CostLine, Workload, cost_rows, total
+from decomposerl.reports.cost import CostLine, Workload, cost_rows, cost_totals
+from decomposerl.reports.tables import text_table
 
 State = Literal["ok", "missing", "note"]
 _MARKS: dict[State, str] = {"ok": "✓", "missing": "✗", "note": "·"}
 _HEADER = ("port", "engine", "calls", "tokens", "US dollars", "GPU-hours")
-_LEFT = 2  # port and engine are words, the rest amounts
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing a run needs. ``mend`` is what a person types or sets where it is missing.
+class ReadinessCheck:
+    """One thing a run needs. ``mend`` is the command or variable that provides a missing one.
 
-    ``note`` is for what stops nothing: an optional thing that is absent, or that cannot be
-    known from here.
+    The state ``note`` stops nothing: an optional thing that is absent, or that cannot be checked
+    from here.
     """
 
     part: str
@@ -33,10 +27,10 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """What a run costs; ``basis`` says which rows and lengths were taken.
+class CostEstimate:
+    """What a run costs; ``basis`` says which rows and lengths were assumed.
 
-    ``work`` is None where the run is not the funnel's.
+    ``work`` is None if the run is not the funnel's.
     """
 
     basis: str
@@ -47,17 +41,17 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One page: the profile, its findings, its estimates and where their figures are from."""
+    """The page: profile, findings, estimates, and the sources of their numbers."""
 
     profile: str
     data: str
-    findings: tuple[Finding, ...]
-    estimates: tuple[Estimate, ...]
+    findings: tuple[ReadinessCheck, ...]
+    estimates: tuple[CostEstimate, ...]
     sources: tuple[str, ...]
 
     @property
     def missing(self) -> int:
-        """How many required things are missing."""
+        """Number of required things that are missing."""
         return sum(finding.state == "missing" for finding in self.findings)
 
 
@@ -80,23 +74,16 @@ def readiness_text(page: Readiness) -> str:
 
 
 def readiness_json(page: Readiness) -> dict[str, Any]:
-    """The same as plain values; each estimate with its total."""
+    """The page as plain values; each estimate with its total."""
     estimates = []
     for estimate in page.estimates:
-        calls, tokens, dollars, hours = total(estimate.lines)
+        calls, tokens, dollars, hours = cost_totals(estimate.lines)
         sums = {"calls": calls, "tokens": tokens, "dollars": dollars, "gpu_hours": hours}
         estimates.append(asdict(estimate) | {"total": sums})
     return asdict(page) | {"estimates": estimates, "missing": page.missing}
 
 
-def estimate_text(estimate: Estimate) -> str:
+def estimate_text(estimate: CostEstimate) -> str:
     """The lines of an estimate and their total, aligned."""
-    rows = [_HEADER, *cost_rows(estimate.lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADER))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column < _LEFT else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
+    right = [column not in {"port", "engine"} for column in _HEADER]
+    return text_table([_HEADER, *cost_rows(estimate.lines)], right, rules=())

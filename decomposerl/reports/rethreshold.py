@@ -1,12 +1,8 @@
-"""Stage ``deduplicated`` asked again: what other thresholds would have kept, from its pairs.
+"""What other deduplication thresholds would have kept, computed from the stored pairs of a run.
 
-Takes what a run of the stage saw and did (``DedupRun``) and gives its answer at other
-thresholds: lexical duplicates first, then semantic ones among their survivors. Exact at or
-above the floor of the pairs, because a pair below both thresholds decides nothing.
-
-Left out deliberately: reading the tables (``resources/catalogue/dedup_run.py``), and a search for
-the threshold that leaves a wanted number of rows: keep first is not monotone, a higher
-threshold may keep fewer.
+Exact at or above the floor of the pairs, because a pair below both thresholds decides nothing.
+There is no search for the threshold that leaves a wanted number of rows: "keep first" is not
+monotone, and a higher threshold may keep fewer.
 """
 
 from dataclasses import dataclass
@@ -18,7 +14,8 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError
 from decomposerl.kernels.matches import Matches, Pairs, exact_threshold, keep_first_of_pairs
-from decomposerl.reports.attrition import TOTAL, aligned, frame_markdown
+from decomposerl.reports.attrition import TOTAL
+from decomposerl.reports.tables import frame_markdown, frame_text
 
 LEXICAL, SEMANTIC = "lexical", "semantic"
 COUNTS = ("rows_in", "kept", "kept_asked", "difference", "lexical", "semantic")
@@ -26,7 +23,7 @@ COUNTS = ("rows_in", "kept", "kept_asked", "difference", "lexical", "semantic")
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """The least Jaccard and the least cosine of a duplicate, both in (0, 1]."""
+    """The least Jaccard and the least cosine similarity of a duplicate, both in (0, 1]."""
 
     lexical: float
     semantic: float
@@ -34,11 +31,11 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class DedupRun:
-    """What one run of the stage saw and did.
+    """Input and result of one run of the stage.
 
-    ``rows`` has ``claim_id``, ``source`` and ``kept`` (what the run decided) in input
-    order; ``pairs`` is ``PAIRS``, complete from ``floor`` up; ``ran`` are the run's own
-    thresholds; ``exact`` is false where its lexical search could miss a pair.
+    ``rows`` has ``claim_id``, ``source`` and ``kept`` (what the run decided) in input order;
+    ``pairs`` is ``PAIRS``, complete from ``floor`` up; ``ran`` are the run's own thresholds;
+    ``exact`` is false if its lexical search may have missed a pair.
     """
 
     rows: pl.DataFrame
@@ -49,54 +46,56 @@ class DedupRun:
 
     @cached_property
     def numbered(self) -> pl.DataFrame:
-        """The pairs with the row numbers ``earlier`` and ``later``; found once a run."""
+        """The pairs with the row numbers ``earlier`` and ``later``, computed once."""
         rows = pl.int_range(self.rows.height, dtype=pl.Int64(), eager=True)
         pairs = self.pairs
         for end in ("earlier", "later"):
-            places = pl.DataFrame({f"{end}_id": self.rows["claim_id"], end: rows})
-            pairs = pairs.join(places, on=f"{end}_id")
+            numbers = pl.DataFrame({f"{end}_id": self.rows["claim_id"], end: rows})
+            pairs = pairs.join(numbers, on=f"{end}_id")
         return pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Both searches over the stage's rows, by row number; a row has at most one match."""
+class DedupDecision:
+    """The matches of both searches over the stage's rows; a row has at most one match."""
 
     lexical: Matches
     semantic: Matches
 
     @property
     def kept(self) -> pl.Series:
-        """Whether each row stays."""
-        return pl.Series(~(self.lexical.is_matched | self.semantic.is_matched), dtype=pl.Boolean())
+        """Whether each row is kept."""
+        return pl.Series(~(self.lexical.is_matched | self.semantic.found), dtype=pl.Boolean())
 
 
-def ask_again(run: DedupRun, asked: Thresholds) -> Answer:
-    """What the stage would have answered at ``asked``.
+def decide_again(run: DedupRun, asked: Thresholds) -> DedupDecision:
+    """What the stage would have decided at the thresholds ``asked``.
+
+    Lexical duplicates first, then semantic ones among the survivors.
 
     Raises:
         ConfigError: a threshold is not in (0, 1], or below the floor of the pairs.
     """
     for kind, threshold in ((LEXICAL, asked.lexical), (SEMANTIC, asked.semantic)):
         _check(kind, threshold, run.floor)
-    # The exact join compares whole numbers with the fraction that the threshold stands for.
+    # The exact join compares integers with the fraction that the threshold represents.
     jaccard = float(exact_threshold(asked.lexical))
     lexical = keep_first_of_pairs(run.rows.height, _pairs(run.numbered, LEXICAL), jaccard)
     near = _among(_pairs(run.numbered, SEMANTIC), ~lexical.is_matched)
-    return Answer(lexical, keep_first_of_pairs(run.rows.height, near, asked.semantic))
+    return DedupDecision(lexical, keep_first_of_pairs(run.rows.height, near, asked.semantic))
 
 
 def rethresholded(run: DedupRun, asked: Thresholds) -> pl.DataFrame:
-    """Per source, in input order, then ``total``: ``rows_in``, ``kept`` and what would be.
+    """One row a source, in input order, then ``total``.
 
-    ``kept`` is what the run kept, ``kept_asked`` what ``asked`` keeps, ``difference`` the
-    second less the first; ``lexical`` and ``semantic`` are the rows that ``asked`` removes.
+    ``kept`` is what the run kept, ``kept_asked`` what ``asked`` keeps, ``difference`` the second
+    minus the first; ``lexical`` and ``semantic`` count the rows that ``asked`` removes.
     """
-    answer = ask_again(run, asked)
+    decision = decide_again(run, asked)
     rows = run.rows.with_columns(
-        kept_asked=answer.kept,
-        lexical=pl.Series(answer.lexical.is_matched),
-        semantic=pl.Series(answer.semantic.is_matched),
+        kept_asked=decision.kept,
+        lexical=pl.Series(decision.lexical.is_matched),
+        semantic=pl.Series(decision.semantic.is_matched),
     )
     sums = [
         pl.len().alias("rows_in"),
@@ -113,24 +112,24 @@ def rethresholded(run: DedupRun, asked: Thresholds) -> pl.DataFrame:
 
 
 def disagreements(run: DedupRun) -> int:
-    """Rows on which the run and its pairs, asked at the run's own thresholds, differ.
+    """Number of rows on which the run differs from its pairs at the run's own thresholds.
 
-    None after an exact search; MinHash misses a duplicate now and then.
+    0 after an exact search; MinHash misses a duplicate now and then.
     """
-    return int((ask_again(run, run.ran).kept != run.rows["kept"]).sum())
+    return int((decide_again(run, run.ran).kept != run.rows["kept"]).sum())
 
 
 def rethreshold_text(
     run: DedupRun, asked: Thresholds, frame: pl.DataFrame, *, markdown: bool = False
 ) -> str:
-    """The table of ``rethresholded`` with a heading for each count, and what was asked."""
+    """The table of ``rethresholded`` with readable headers and a note on both thresholds."""
     headers = ("Source", "In", "Kept", "Would keep", "Difference", "Lexical", "Semantic")
     shown = frame.rename(dict(zip(frame.columns, headers, strict=True)))
-    table = frame_markdown(shown) if markdown else aligned(shown, last_is_total=True)
+    table = frame_markdown(shown) if markdown else frame_text(shown, last_is_total=True)
     ran, engines = run.ran, ", ".join(run.pairs["engine"].unique().sort()) or "no pair"
     note = (
         f"Kept: at Jaccard {ran.lexical} and cosine {ran.semantic}. Would keep: at "
-        f"{asked.lexical} and {asked.semantic}, which remove what stands under Lexical and "
+        f"{asked.lexical} and {asked.semantic}, which remove the rows counted under Lexical and "
         f"Semantic.\nFrom {run.pairs.height:,} pairs of at least {run.floor} ({engines})."
     )
     differing = 0 if run.exact else disagreements(run)
@@ -153,9 +152,9 @@ def _check(kind: str, threshold: float, floor: float) -> None:
 
 
 def _pairs(numbered: pl.DataFrame, kind: str) -> Pairs:
-    found = numbered.filter(kind=kind)
+    of_kind = numbered.filter(kind=kind)
     earlier, later, similarity = (
-        found[name].to_numpy() for name in ("earlier", "later", "similarity")
+        of_kind[name].to_numpy() for name in ("earlier", "later", "similarity")
     )
     return Pairs(earlier, later, similarity)
 

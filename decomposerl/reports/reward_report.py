@@ -1,103 +1,122 @@
-"""Mean reward by kind of trace and reward, and how many traces stand behind each mean.
+"""Scored rollouts for a reader: one row a rollout, and what each of its questions earned."""
 
-Takes one row a trace and reward, gives the means as a frame, as Markdown and as plain text.
-A reward without a value (the judge gave no ruling, the claim has no label) is counted beside
-the mean and takes no part in it (paper, sections 3.2 and 3.3).
-
-Left out deliberately: sums and scores (``rewards.composite``), intervals, and pictures.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from decomposerl.reports.escape import count, markdown_table, one_line
+from decomposerl.reports.tables import markdown_table, one_line, text_table
+from decomposerl.rewards.composite import Scored
+from decomposerl.rewards.format import CONDITIONS, conditions_met
+from decomposerl.rewards.reward import Score
+from decomposerl.traces.citations import citations
+from decomposerl.traces.rollout import Rollout
+from decomposerl.traces.trace import Cycle
 
-MEANS = pl.Schema(
-    {
-        "kind": pl.String(),
-        "reward": pl.String(),
-        "n": pl.Int64(),
-        "nulls": pl.Int64(),
-        "mean": pl.Float64(),
-    }
-)
-"""``n`` traces have a value, ``nulls`` have none, ``mean`` is over the ``n``, null for 0."""
-NOTE = "Null: traces without a value; they take no part in the mean."
 _NONE = "–"
+_WIDEST = 100
+_HEAD = ("group", "rollout", "cycles", "verdict", "label")
+_MEAN = "mean"
 
 
-def mean_rewards(
-    values: pl.DataFrame, rewards: Sequence[str], kinds: Sequence[str] | None = None
-) -> pl.DataFrame:
-    """The means as ``MEANS``: a row for each kind and reward, also where there is no trace.
+def reward_frame(scored: Scored) -> pl.DataFrame:
+    """One row a rollout: group, rollout, cycles, verdict, label, each reward, total.
 
-    ``values`` needs the columns ``kind``, ``reward`` and ``value`` (null where there is none),
-    one row a trace and reward. Where it has a column ``question``, rows with one are about a
-    question of a trace and are left out. ``rewards`` is the catalogue's order; ``kinds``
-    orders the rows, by default as they first appear.
-
-    Raises:
-        ValueError: a reward or kind in ``values`` is in neither order.
+    A reward is null where a judge's ruling is missing or the reward does not apply.
     """
-    if "question" in values.columns:
-        values = values.filter(pl.col("question").is_null())
-    order = values["kind"].unique(maintain_order=True).to_list() if kinds is None else list(kinds)
-    _demand_known("reward", values, rewards)
-    _demand_known("kind", values, order)
-    frame = pl.DataFrame({"kind": order}, schema={"kind": pl.String()}).join(
-        pl.DataFrame({"reward": list(rewards)}, schema={"reward": pl.String()}), how="cross"
+    rollouts = scored.rollouts
+    columns: dict[str, Sequence[object]] = {
+        "group": [rollout.group for rollout in rollouts],
+        "rollout": [rollout.number for rollout in rollouts],
+        "cycles": [len(rollout.trace.cycles) for rollout in rollouts],
+        "verdict": [rollout.trace.verdict for rollout in rollouts],
+        "label": [rollout.label for rollout in rollouts],
+    }
+    types = dict(zip(_HEAD, (pl.String, pl.Int64, pl.Int64, pl.String, pl.String), strict=True))
+    for name, scores in scored.scores.items():
+        columns[name] = [score.value for score in scores]
+    columns["total"] = list(scored.totals)
+    schema = {name: types.get(name, pl.Float64) for name in columns}
+    return pl.DataFrame(columns, schema=schema)
+
+
+def reward_text(wide: pl.DataFrame) -> str:
+    """The wide frame as aligned text with a line of means."""
+    right = [name not in {"group", "verdict", "label"} for name in wide.columns]
+    return text_table(_cells(wide), right, (1, -1))
+
+
+def reward_markdown(wide: pl.DataFrame) -> str:
+    """The same as a Markdown table."""
+    headers, *rows = _cells(wide)
+    return markdown_table(headers, rows)
+
+
+def question_pages(scored: Scored) -> str:
+    """For each rollout its claim, unmet format conditions, and what each question earned."""
+    return "\n\n".join(_page(scored, index) for index in range(len(scored.rollouts)))
+
+
+def _page(scored: Scored, index: int) -> str:
+    rollout = scored.rollouts[index]
+    scores = {name: values[index] for name, values in scored.scores.items()}
+    return "\n".join(
+        [
+            f"{one_line(rollout.group)}, rollout {rollout.number}: {_short(rollout.claim)}",
+            *_form(rollout),
+            *(
+                line
+                for number, cycle in enumerate(rollout.trace.cycles)
+                for line in _cycle(number, cycle, rollout.evidence, scores)
+            ),
+        ]
     )
-    value = pl.col("value").cast(pl.Float64())
-    found = values.group_by("kind", "reward").agg(
-        n=value.count().cast(pl.Int64()),
-        nulls=value.null_count().cast(pl.Int64()),
-        mean=value.mean(),
-    )
-    means = frame.join(found, on=["kind", "reward"], how="left", maintain_order="left")
-    return means.with_columns(pl.col("n", "nulls").fill_null(0)).select(list(MEANS))
 
 
-def reward_markdown(means: pl.DataFrame) -> str:
-    """``MEANS`` as a Markdown table, a line a kind and a column a reward, with its note."""
-    headers, *rows = _cells(means)
-    return f"{markdown_table(headers, rows)}\n\n{NOTE}"
+def _form(rollout: Rollout) -> Iterator[str]:
+    met = set(conditions_met(rollout.trace))
+    lacking = [name for name, _ in CONDITIONS if name not in met]
+    if lacking:
+        yield f"  form lacks: {'; '.join(lacking)}"
+    for fault in rollout.trace.faults:
+        detail = f" ({one_line(fault.detail)})" if fault.detail else ""
+        yield f"  {fault.kind} at characters {fault.start}..{fault.end}{detail}"
 
 
-def reward_text(means: pl.DataFrame) -> str:
-    """The same as aligned plain text."""
-    cells = _cells(means)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in cells
+def _cycle(number: int, cycle: Cycle, evidence: str, scores: dict[str, Score]) -> Iterator[str]:
+    yield f"  {number + 1}. {_short(cycle.question)}"
+    yield f"     {_short(cycle.answer)}"
+    for quote in citations(cycle.answer, evidence):
+        where = "nowhere in the evidence"
+        if quote.found_start is not None:
+            where = f"{quote.match} at characters {quote.found_start}..{quote.found_end}"
+        yield f"     quotes {_short(cycle.answer[quote.start : quote.end])}: {where}"
+    for name, score in scores.items():
+        if number < len(score.questions):
+            one = score.questions[number]
+            detail = f": {one.detail}" if one.detail else ""
+            yield f"     {name} {_number(one.value)}, {one.state}{detail}"
+
+
+def _cells(wide: pl.DataFrame) -> list[list[str]]:
+    rewards = [name for name in wide.columns if name not in _HEAD]
+    head = [name.replace("_", " ") for name in wide.columns]
+    rows = [
+        [_cell(value, name in rewards) for name, value in zip(wide.columns, row, strict=True)]
+        for row in wide.iter_rows()
     ]
-    lines.insert(1, "─" * (sum(widths) + 2 * (len(widths) - 1)))
-    return "\n".join([*lines, NOTE])
+    means = [_number(wide[name].mean()) for name in rewards]
+    return [head, *rows, [_MEAN, *[""] * (len(_HEAD) - 1), *means]]
 
 
-def _demand_known(column: str, values: pl.DataFrame, known: Sequence[str]) -> None:
-    unknown = sorted(set(values[column].to_list()) - set(known), key=str)
-    if unknown:
-        raise ValueError(f"values of an unknown {column}: {', '.join(map(repr, unknown))}")
+def _cell(value: object, reward: bool) -> str:  # noqa: FBT001 - which kind of column
+    if reward or value is None:
+        return _number(value)
+    return one_line(str(value))
 
 
-def _cells(means: pl.DataFrame) -> list[list[str]]:
-    """Header and rows as text: kind, traces, one mean a reward."""
-    rewards = means["reward"].unique(maintain_order=True).to_list()
-    rows = [["kind", "traces", *map(one_line, rewards)]]
-    for (kind,), part in means.group_by("kind", maintain_order=True):
-        by_reward = {row["reward"]: row for row in part.iter_rows(named=True)}
-        traces = max(row["n"] + row["nulls"] for row in by_reward.values())
-        means_of = [_mean(**by_reward[reward]) for reward in rewards]
-        rows.append([one_line(str(kind)), count(traces), *means_of])
-    return rows
+def _number(value: object) -> str:
+    return f"{value:z.3f}" if isinstance(value, float) else _NONE
 
 
-def _mean(n: int, nulls: int, mean: float | None, **_names: str) -> str:
-    """A mean to two places, with the traces that have none; a dash where no trace has one."""
-    text = _NONE if mean is None or n == 0 else f"{mean:z.2f}"
-    return f"{text}, {nulls} null" if nulls else text
+def _short(text: str) -> str:
+    return one_line(text, _WIDEST)

@@ -1,17 +1,11 @@
-"""One stage's page: what entered, what stayed, what left and why, with a short sample.
-
-Takes the rows that entered, the survivors and the drops of a stage and gives Markdown
-blocks and the few numbers worth plotting over time.
-
-Left out deliberately: pictures (``figures.py``) and where the page is shown.
-"""
+"""The page of a stage: what entered, stayed and was dropped and why, with a sample; Markdown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
-from decomposerl.reports.escape import markdown_table, one_line, share
+from decomposerl.reports.tables import frame_markdown, markdown_table, one_line, share
 
 SAMPLE_ROWS = 5
 SAMPLE_CHARACTERS = 120
@@ -20,16 +14,18 @@ LIKENESS_SHARE = 0.5
 _LIKENESS = {"deduplicated", "decontaminated"}
 _BUDGETED = {"diversity_selected", "training_claims"}
 GUARD_ROWS = 50
+_SHARES = ("mean_cover", "within_0_5", "within_0_7", "within_0_9")
+_MATRIX_MB = 4 / 1e6  # a single-precision cosine
 
 
 @dataclass(frozen=True, slots=True)
 class StagePage:
-    """A stage's page: counts, Markdown blocks (``*_md``), and ``numeric`` for plots.
+    """A stage's page: counts, Markdown blocks (``*_md``), and ``numeric`` values for plots.
 
-    ``numeric`` holds ``rows_in``, ``rows_kept``, ``rows_dropped``, and as shares in 0..1
-    ``share_kept`` and ``supported_share`` (both 0 where there is nothing to divide by).
-    ``struck`` names the sources that lost suspiciously much, ``guard_md`` shows them, if
-    any; ``close_md`` shows the removals nearest to their threshold.
+    ``numeric`` has ``rows_in``, ``rows_kept``, ``rows_dropped``, and as shares in 0..1
+    ``share_kept`` and ``supported_share`` (0 without rows). ``struck`` names the sources that lost
+    suspiciously many rows, ``guard_md`` shows them; ``close_md`` shows the removals nearest to
+    their threshold.
     """
 
     stage: str
@@ -56,8 +52,8 @@ def stage_page(
 ) -> StagePage:
     """Build the page of ``stage``.
 
-    ``rows_in`` needs ``claim_id``, ``source``, ``label``, and ``claim`` where the texts of
-    removed claims are to be shown; ``kept`` is the stage's frame (``claim_id``, ``source``,
+    ``rows_in`` needs ``claim_id``, ``source``, ``label``, and ``claim`` to show the texts of
+    removed claims; ``kept`` is the stage's frame (``claim_id``, ``source``,
     ``label``, ``claim``, ``evidence``); ``drops`` is ``DROPS``.
     """
     by_source = source_counts(rows_in, kept, drops)
@@ -101,7 +97,7 @@ def source_counts(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame
 
 
 def sample(kept: pl.DataFrame) -> str:
-    """The first rows in ``claim_id`` order (a hash, so a fair draw that never changes)."""
+    """The first rows by ``claim_id``: ids are hashes, so this is a random sample that is stable."""
     rows = kept.sort("claim_id").head(SAMPLE_ROWS)
     names = [n for n in ("claim_id", "source", "label", "claim", "evidence") if n in rows.columns]
     shown = rows.select(names).fill_null("–")
@@ -112,10 +108,10 @@ def sample(kept: pl.DataFrame) -> str:
 
 
 def guard_share(stage: str) -> float | None:
-    """Share of a source above which ``stage`` is suspected; None where a budget decides.
+    """Share of a source above which removals by ``stage`` are suspicious; None for a budget.
 
-    Likeness to other claims that removes more than half of a source has met a template, not
-    copies; rules may well refuse more than that.
+    If likeness to other claims removes more than half of a source, it has matched a template
+    rather than copies. Rules may well remove more.
     """
     if stage in _BUDGETED:
         return None
@@ -123,9 +119,9 @@ def guard_share(stage: str) -> float | None:
 
 
 def struck_sources(stage: str, counts: pl.DataFrame) -> pl.DataFrame:
-    """The lines of ``source_counts`` that lost more than ``guard_share``.
+    """The rows of ``source_counts`` that lost more than ``guard_share``.
 
-    Sources of which fewer than 50 rows (``GUARD_ROWS``) entered say nothing.
+    Sources with fewer than ``GUARD_ROWS`` rows are ignored.
     """
     bound = guard_share(stage)
     if bound is None:
@@ -136,10 +132,9 @@ def struck_sources(stage: str, counts: pl.DataFrame) -> pl.DataFrame:
 
 
 def close_calls(rows_in: pl.DataFrame, drops: pl.DataFrame) -> str:
-    """The removals nearest to their threshold, by its share: where a judgement may err.
+    """The removals nearest to their threshold, relative to it, where a decision may be wrong.
 
-    An exact match is held against 1 and cannot be nearer; it is no close call. Neither is a
-    claim for which no engine gave a number.
+    Exact matches (1 of 1) and claims without a number are no close calls.
     """
     if "claim" not in rows_in.columns:
         return ""
@@ -172,8 +167,38 @@ def close_calls(rows_in: pl.DataFrame, drops: pl.DataFrame) -> str:
     return markdown_table(headers, rows) if rows else ""
 
 
+def cells_markdown(cells: pl.DataFrame) -> str:
+    """``SELECTION_CELLS`` as a Markdown table, shares with three decimals."""
+    rounded = pl.col("objective").round(2), pl.col(_SHARES).round(3)
+    return frame_markdown(cells.with_columns(*rounded))
+
+
+def selection_totals(cells: pl.DataFrame) -> dict[str, int | float]:
+    """Totals of ``SELECTION_CELLS`` to plot over runs, 0 without cells.
+
+    ``evaluations_share`` is relative to a greedy without bounds, which computes one gain a claim
+    and pick.
+    """
+    claims, every = pl.col("available"), pl.col("available") * pl.col("selected")
+    largest = claims.max().cast(pl.Float64())
+    return (
+        cells.select(
+            objective=pl.col("objective").sum(),
+            **{share: (pl.col(share) * claims).sum() / claims.sum() for share in _SHARES},
+            evaluations=pl.col("evaluations").sum(),
+            evaluations_share=pl.col("evaluations").sum() / every.sum(),
+            largest_cell=claims.max(),
+            largest_cell_matrix_mb=largest * largest * _MATRIX_MB,
+        )
+        .fill_nan(0)
+        .fill_null(0)
+        .select(pl.selectors.float().round(4), pl.selectors.integer())
+        .row(0, named=True)
+    )
+
+
 def _match(drop: Mapping[str, object]) -> str:
-    """The matched claim, by its place where its text is not among the rows that came in."""
+    """The matched claim by id and source, if its text is not among the rows of the stage."""
     if drop["matched_claim_id"] is None:
         return "–"
     return f"{drop['matched_claim_id']} of {drop['matched_source']}"

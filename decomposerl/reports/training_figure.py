@@ -1,11 +1,8 @@
-"""The learning curves of a run as one picture of small multiples.
+"""The learning curves of a training run as one picture of small multiples.
 
-Takes a ``CURVES`` table and gives a PNG: a panel for each reward, then the weighted sum, the
-held-out accuracy, loss, lengths and shares. A panel has the steps as they were (faint), their
-moving mean (strong), the spread over a step's rollouts as a band, and what was measured on
-held-out claims as points. Measures without a value get no panel.
-
-Left out deliberately: several runs in one picture (the page on training draws those).
+A panel for each reward, then the weighted sum, held-out accuracy, loss, lengths and shares. A panel
+shows the steps (faint), their moving mean (strong), the spread over a step's rollouts as a band,
+and measures on held-out claims as points. Measures without a value get no panel.
 """
 
 from collections.abc import Sequence
@@ -39,11 +36,11 @@ _WIDTH, _ROW = 12.0, 2.15
 _LINE, _SAMPLED, _GREEDY = PALETTE[-1], PALETTE[4], PALETTE[2]
 _MARGIN = 0.06
 _MOST_POINTS = 400
-"""A line of more steps is drawn through every n-th, so that the picture stays small."""
+"""A longer line is drawn through every n-th step, which keeps the picture small."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Line:
+class _MeasureSeries:
     """One measure of one split: steps, means and spreads, oldest first; every step has a mean."""
 
     steps: Sequence[int]
@@ -57,18 +54,18 @@ def training_png(curves: pl.DataFrame, window: int | None = None) -> bytes:
 
 
 def _figure(curves: pl.DataFrame, window: int | None) -> "Figure":
-    told = curves.filter(pl.col("mean").is_not_null() & pl.col("mean").is_finite())
-    shown = set(told["measure"])
-    names = [name for name in _PANELS if name in shown]
+    measured = curves.filter(pl.col("mean").is_not_null() & pl.col("mean").is_finite())
+    present = set(measured["measure"])
+    names = [name for name in _PANELS if name in present]
     rows = max(-(-len(names) // _COLUMNS), 1)
     figure, grid = new_grid(_WIDTH, 0.9 + _ROW * rows, rows, _COLUMNS)
     panels = [axes for line in grid for axes in line]
     for axes, name in zip(panels, names, strict=False):
-        _panel(axes, told.filter(pl.col("measure") == name), name, window)
+        _panel(axes, measured.filter(pl.col("measure") == name), name, window)
     for axes in panels[len(names) :]:
         axes.set_axis_off()
-    _name_the_steps(panels, len(names))
-    _explain(figure, panels[0], told)
+    _label_steps(panels, len(names))
+    _explain(figure, panels[0], measured)
     return figure
 
 
@@ -98,7 +95,7 @@ def _panel(axes: "Axes", rows: pl.DataFrame, name: str, window: int | None) -> N
     axes.margins(x=0.03)
 
 
-def _training(axes: "Axes", line: _Line, window: int) -> None:
+def _training(axes: "Axes", line: _MeasureSeries, window: int) -> None:
     means = [mean for mean in smoothed(line.means, window) if mean is not None]
     spreads = smoothed(line.spreads, window)
     every = -(-len(line.steps) // _MOST_POINTS)
@@ -114,20 +111,22 @@ def _training(axes: "Axes", line: _Line, window: int) -> None:
     axes.plot(line.steps[::every], means[::every], color=_LINE, linewidth=1.8)
 
 
-def _line(rows: pl.DataFrame, split: str) -> _Line:
+def _line(rows: pl.DataFrame, split: str) -> _MeasureSeries:
     chosen = rows.filter(pl.col("split") == split).sort("step")
-    return _Line(chosen["step"].to_list(), chosen["mean"].to_list(), chosen["spread"].to_list())
+    return _MeasureSeries(
+        chosen["step"].to_list(), chosen["mean"].to_list(), chosen["spread"].to_list()
+    )
 
 
-def _name_the_steps(panels: "Sequence[Axes]", used: int) -> None:
-    """The lowest panel of each column carries the axis of steps, wherever the grid ends."""
-    for place in range(max(used - _COLUMNS, 0), used):
-        panels[place].set_xlabel("optimizer steps")
-        panels[place].tick_params(labelbottom=True)
+def _label_steps(panels: "Sequence[Axes]", used: int) -> None:
+    """Label the x axis of the lowest used panel of each column."""
+    for axes in panels[max(used - _COLUMNS, 0) : used]:
+        axes.set_xlabel("optimizer steps")
+        axes.tick_params(labelbottom=True)
 
 
-def _explain(figure: "Figure", axes: "Axes", told: pl.DataFrame) -> None:
-    splits = set(told["split"])
+def _explain(figure: "Figure", axes: "Axes", measured: pl.DataFrame) -> None:
+    splits = set(measured["split"])
     if "train" in splits:
         axes.plot([], [], color=_LINE, linewidth=1.8, label="training claims, moving mean")
         axes.fill_between([], [], color=_LINE, alpha=0.14, label="± spread over a step's rollouts")

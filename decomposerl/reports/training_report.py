@@ -1,13 +1,8 @@
-"""A training run for a reader: what it measured before and after, and its wall time.
-
-Takes measures and changes of ``training.curves``, gives a log line, Markdown and terminal text.
-
-Left out deliberately: pictures (``reports.training_figure``) and the curves themselves.
-"""
+"""A training run for a reader: measures before and after, step lines, and wall time."""
 
 from collections.abc import Mapping, Sequence
 
-from decomposerl.reports.escape import markdown_table, one_line
+from decomposerl.reports.tables import markdown_table, one_line, text_table
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.training.curves import Change, changes, measure_named
 from decomposerl.training.health import spread_key
@@ -28,42 +23,34 @@ _ALSO = (
 _TENTH_SECONDS, _MINUTE, _HOUR = 10.0, 60.0, 3600.0
 
 
-def changes_markdown(found: Sequence[Change]) -> str:
-    """One row a measure: before, after and the difference; a note where there is none."""
-    if not found:
+def changes_markdown(measured: Sequence[Change]) -> str:
+    """One row a measure: before, after and the difference; a note without measures."""
+    if not measured:
         return "nothing was measured"
-    return markdown_table(_HEAD, _rows(found))
+    return markdown_table(_HEAD, _rows(measured))
 
 
-def changes_text(found: Sequence[Change]) -> str:
+def changes_text(measured: Sequence[Change]) -> str:
     """The same as aligned text for a terminal."""
-    if not found:
+    if not measured:
         return "nothing was measured"
-    cells = [_HEAD, *_rows(found)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(_HEAD))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place < _HEAD.index("before") else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    return "\n".join([lines[0], rule, *lines[1:]])
+    right = [name in {"before", "after", "change"} for name in _HEAD]
+    return text_table([_HEAD, *_rows(measured)], right)
 
 
 def measures_markdown(measures: Mapping[str, float]) -> str:
-    """Measures by key (``<split>/<measure>``) at one moment; a note where there is none."""
+    """Measures by key (``<split>/<measure>``) at one step; a note without measures."""
     if not measures:
         return "nothing was measured"
     rows = [
-        (one.measure.title, one.measure.unit, number(one.after)) for one in changes({}, measures)
+        (one.measure.title, one.measure.unit, measure_text(one.after))
+        for one in changes({}, measures)
     ]
     return markdown_table(("measure", "unit", "mean"), rows)
 
 
 def seconds_markdown(seconds: Mapping[str, float]) -> str:
-    """Wall time by phase with each phase's share of what is listed."""
+    """Wall time by phase, with each phase's share of the sum."""
     whole = sum(seconds.values())
     rows = [
         (name.removeprefix("seconds_"), duration(spent), f"{100 * spent / whole:.1f} %")
@@ -75,22 +62,20 @@ def seconds_markdown(seconds: Mapping[str, float]) -> str:
 
 def step_line(step: int, steps: int, means: Mapping[str, float | None], eta_s: float) -> str:
     """One step on one line: the sum, each reward with its spread, lengths, shares, time left."""
-    parts = [_told(means, "total"), _told(means, "loss")]
-    parts += [_told(means, reward.name) for reward in REWARDS]
-    parts += [_told(means, name) for name in _ALSO]
-    told = ", ".join(part for part in parts if part)
-    return f"step {step:,} of {steps:,}: {told or 'nothing measured'}; {duration(eta_s)} left"
+    names = ["total", "loss", *(reward.name for reward in REWARDS), *_ALSO]
+    measures = ", ".join(part for part in (_shown(means, name) for name in names) if part)
+    return f"step {step:,} of {steps:,}: {measures or 'nothing measured'}; {duration(eta_s)} left"
 
 
-def _told(means: Mapping[str, float | None], name: str) -> str:
+def _shown(means: Mapping[str, float | None], name: str) -> str:
     mean, spread = means.get(name), means.get(spread_key(name))
     if mean is None:
         return ""
     unit = measure_named(name).unit
-    around = "" if spread is None else f" ± {number(spread, mean)}"
+    around = "" if spread is None else f" ± {measure_text(spread, mean)}"
     forms = {"share": f"{100 * mean:.0f} %", "s": duration(mean)}
-    shown = forms.get(unit, number(mean) + around)
-    return f"{measure_named(name).title.lower()} {shown}"
+    value = forms.get(unit, measure_text(mean) + around)
+    return f"{measure_named(name).title.lower()} {value}"
 
 
 def duration(seconds: float) -> str:
@@ -103,10 +88,10 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def number(value: float | None, like: float | None = None, *, signed: bool = False) -> str:
-    """A measure for a reader, at most four digits; ``–`` where there is none.
+def measure_text(value: float | None, like: float | None = None, *, signed: bool = False) -> str:
+    """A measure with at most four digits; ``–`` for None.
 
-    ``like`` is a number whose digits it takes: a difference is as precise as what it is of.
+    ``like`` is a number whose decimals are used: a difference is as precise as its terms.
     """
     if value is None:
         return _NONE
@@ -117,21 +102,21 @@ def number(value: float | None, like: float | None = None, *, signed: bool = Fal
     return f"{value:{sign},.{digits}f}"
 
 
-def _rows(found: Sequence[Change]) -> list[tuple[str, ...]]:
+def _rows(measured: Sequence[Change]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    told = ""
-    for change in found:
+    shown = ""
+    for change in measured:
         larger = max(abs(change.before or 0), abs(change.after or 0))
         split = _SPLITS.get(change.split, one_line(change.split))
         unit = f" ({change.measure.unit})" if change.measure.unit else ""
         rows.append(
             (
-                "" if split == told else split,
+                "" if split == shown else split,
                 one_line(change.measure.title) + unit,
-                number(change.before, larger),
-                number(change.after, larger),
-                number(change.difference, larger, signed=True),
+                measure_text(change.before, larger),
+                measure_text(change.after, larger),
+                measure_text(change.difference, larger, signed=True),
             )
         )
-        told = split
+        shown = split
     return rows

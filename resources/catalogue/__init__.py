@@ -1,1 +1,1 @@
-"""The DuckDB catalogue over the data folder, and look-ups in it."""
+"""The DuckDB catalogue of the data folder, and look-ups in the folder."""

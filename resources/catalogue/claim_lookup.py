@@ -1,9 +1,6 @@
-"""Finds one claim in the data folder by its id or a unique beginning of it.
+"""Finds one claim in the data folder by its id or a unique prefix of it.
 
-Takes the data folder and gives ``Found``, read straight from the Parquet files, so it is
-right even while the DuckDB catalogue is older.
-
-Left out deliberately: words (``decomposerl/reports/explain.py``).
+Reads the Parquet files, so the result is current even if the DuckDB catalogue is older.
 """
 
 import re
@@ -15,23 +12,23 @@ import polars as pl
 
 from decomposerl.errors import DecomposeRLError
 from decomposerl.reports.attrition import STAGES
-from decomposerl.reports.escape import one_line
-from decomposerl.reports.explain import Found, Match, Where
+from decomposerl.reports.explain import ClaimRows, MatchedClaim, Where
+from decomposerl.reports.tables import one_line
 
 SHORTEST_PREFIX = 6
 _LISTED = 8
 _ID = re.compile(r"[0-9a-f]+")
 
 
-def find_claim(data: Path, prefix: str) -> Found:
-    """Everything the tables of ``data`` hold of the one claim whose id begins so.
+def find_claim(data: Path, prefix: str) -> ClaimRows:
+    """All rows of the one claim whose id begins with ``prefix``.
 
     Raises:
         DecomposeRLError: the id is malformed or too short, unknown, or not unique.
     """
     claim_id, where = _resolve(data, prefix.strip().lower())
     drop = _drop(data, claim_id, where)
-    return Found(
+    return ClaimRows(
         claim_id=claim_id,
         where=where,
         rows=_stage_rows(data, claim_id),
@@ -49,14 +46,14 @@ def _resolve(data: Path, prefix: str) -> tuple[str, Where]:
             "of its 16 hex digits (0-9, a-f)"
         )
     begins = pl.col("claim_id").str.starts_with(prefix)
-    places: list[tuple[Where, str]] = [
+    patterns: list[tuple[Where, str]] = [
         ("source", "claims/*.parquet"),
         ("benchmark", "benchmark/*.parquet"),
         ("source", "drops/claims/*.parquet"),
         ("benchmark", "drops/benchmark/*.parquet"),
     ]
     hits: dict[str, tuple[Where, dict[str, Any]]] = {}
-    for where, pattern in places:
+    for where, pattern in patterns:
         for row in _rows(data.glob(pattern), begins):
             hits.setdefault(row["claim_id"], (where, row))
     if not hits:
@@ -89,20 +86,19 @@ def _ambiguous(prefix: str, rows: list[dict[str, Any]]) -> str:
 def _stage_rows(data: Path, claim_id: str) -> dict[str, dict[str, Any]]:
     patterns = {"benchmark": "benchmark/*.parquet", "claims": "claims/*.parquet"}
     patterns |= {stage: f"{stage}.parquet" for stage in STAGES[1:]}
-    found = {}
-    for stage, pattern in patterns.items():
-        row = _first(_rows(data.glob(pattern), pl.col("claim_id") == claim_id))
-        if row is not None:
-            found[stage] = row
-    return found
+    rows = {
+        stage: _first(_rows(data.glob(pattern), pl.col("claim_id") == claim_id))
+        for stage, pattern in patterns.items()
+    }
+    return {stage: row for stage, row in rows.items() if row is not None}
 
 
 def _drop(data: Path, claim_id: str, where: Where) -> dict[str, Any] | None:
-    """The row of ``DROPS`` that tells the claim's end.
+    """The row of ``DROPS`` at which the claim's way ended.
 
-    A benchmark of the same name as its source drops the claims that train under their very
-    ids, so its drops speak only of a claim that no source has. Where stages disagree
-    because a later one is older, the first in the funnel holds.
+    A benchmark with the name of its source drops the claims that train under the same ids, so its
+    drops count only for a claim that no source has. Where stages disagree because one is older,
+    the first in the funnel counts.
     """
     same = pl.col("claim_id") == claim_id
     rows = _rows([*data.glob("drops/claims/*.parquet"), *data.glob("drops/*.parquet")], same)
@@ -112,25 +108,27 @@ def _drop(data: Path, claim_id: str, where: Where) -> dict[str, Any] | None:
     return _first(_rows(data.glob("drops/benchmark/*.parquet"), same))
 
 
-def _matched(data: Path, drop: dict[str, Any]) -> Match | None:
+def _matched(data: Path, drop: dict[str, Any]) -> MatchedClaim | None:
     claim_id = drop["matched_claim_id"]
     if claim_id is None:
         return None
     same = pl.col("claim_id") == claim_id
-    places: list[tuple[Where, str]] = [("source", "claims"), ("benchmark", "benchmark")]
-    for where, folder in places:
+    folders: list[tuple[Where, str]] = [("source", "claims"), ("benchmark", "benchmark")]
+    for where, folder in folders:
         row = _first(_rows(data.glob(f"{folder}/*.parquet"), same))
         if row is not None:
-            return Match(claim_id, row["source"], where, row["claim"])
-    return Match(claim_id, drop["matched_source"] or "a claim unknown here", "unknown", None)
+            return MatchedClaim(claim_id, row["source"], where, row["claim"])
+    return MatchedClaim(claim_id, drop["matched_source"] or "a claim unknown here", "unknown", None)
 
 
-def _displaced(data: Path, claim_id: str) -> tuple[Match, ...]:
+def _displaced(data: Path, claim_id: str) -> tuple[MatchedClaim, ...]:
     matching = pl.col("matched_claim_id") == claim_id
-    left = {row["claim_id"]: row for row in _rows(data.glob("drops/*.parquet"), matching)}
-    stored = _rows(data.glob("claims/*.parquet"), pl.col("claim_id").is_in(list(left)))
+    dropped = {row["claim_id"]: row for row in _rows(data.glob("drops/*.parquet"), matching)}
+    stored = _rows(data.glob("claims/*.parquet"), pl.col("claim_id").is_in(list(dropped)))
     texts = {row["claim_id"]: row["claim"] for row in stored}
-    return tuple(Match(i, row["source"], "source", texts.get(i)) for i, row in left.items())
+    return tuple(
+        MatchedClaim(i, row["source"], "source", texts.get(i)) for i, row in dropped.items()
+    )
 
 
 def _rows(paths: Iterable[Path], condition: pl.Expr) -> list[dict[str, Any]]:

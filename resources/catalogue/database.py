@@ -1,14 +1,10 @@
 """The DuckDB catalogue: one small file to browse the whole data folder with SQL.
 
-Takes the data folder and writes ``decomposerl.duckdb`` in it: views over the Parquet with
-paths relative to that folder, and small results as tables. The file is built under another
-name and renamed over the old one, so an open reader keeps what it has and nobody waits.
-What is not materialized yet is an empty view or table with the right columns.
+``decomposerl.duckdb`` has views over the Parquet, with paths relative to the data folder, and small
+results as tables. What is not materialized is an empty view or table with the right columns. The
+file is built under another name and renamed over the old one, so an open reader is not disturbed.
 
-DuckDB is imported where it is used: loaded before torch, it prints a page of warnings when
-the process ends.
-
-Left out deliberately: any change to the Parquet, and queries (``docs/browsing.md``).
+DuckDB is imported in functions: loaded before torch, it prints a page of warnings at exit.
 """
 
 import json
@@ -23,7 +19,7 @@ import polars as pl
 from decomposerl import schemas
 from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError, DecomposeRLError, SchemaError
-from decomposerl.evaluation.leaderboard import wide
+from decomposerl.evaluation.leaderboard import wide_leaderboard
 from decomposerl.reports.attrition import STAGES, StageFrames, attrition, attrition_wide
 from decomposerl.table import Table
 from resources.catalogue.training_views import ATTEMPTS, attempts
@@ -43,13 +39,13 @@ def build_catalogue(
 ) -> Path:
     """Build the catalogue of ``data`` and swap it in; returns its path.
 
-    Only files of these ``sources`` and ``benchmarks`` count, whatever a removed corpus left
-    behind (default: every file in the folder). ``sources`` gives titles and the paper's raw
-    counts too (default: the built-in catalogue).
+    Only files of these ``sources`` and ``benchmarks`` count (default: every file in the folder,
+    also of removed corpora). Titles and the paper's raw counts are those of ``sources`` (default:
+    the built-in catalogue).
 
     Raises:
-        ConfigError: the folder's path holds a character that DuckDB takes for a pattern.
-        SchemaError: a file of the folder is not what its place promises.
+        ConfigError: the folder's path has a character that is a pattern for DuckDB.
+        SchemaError: a file of the folder does not have the schema of its path.
     """
     import duckdb
 
@@ -70,7 +66,7 @@ def build_catalogue(
 
 
 def open_catalogue(data: Path) -> "DuckDBPyConnection":
-    """The catalogue of ``data``, read-only; its views find the Parquet wherever one stands.
+    """The catalogue of ``data``, read-only; independent of the working directory.
 
     Raises:
         DecomposeRLError: there is no catalogue yet, or another program writes to it.
@@ -110,7 +106,7 @@ def read_table(data: Path, name: str) -> pl.DataFrame:
 
 
 def engines_of(data: Path) -> list[str]:
-    """The engines that the funnel's current data was made with, each once, sorted.
+    """The engines that made the funnel's current data, each once, sorted.
 
     Raises:
         DecomposeRLError: as ``open_catalogue``.
@@ -122,16 +118,16 @@ def engines_of(data: Path) -> list[str]:
 
 
 def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]:
-    """The stages that have been materialized in ``data``, in funnel order.
+    """The materialized stages of ``data``, in funnel order.
 
-    ``kept`` has ``source`` and ``label`` only; the sources together are stage ``claims``:
-    the ``current`` ones, by default all whose files are in the folder.
+    ``kept`` has ``source`` and ``label`` only. Stage ``claims`` is all ``current`` sources
+    together, by default all with files in the folder.
     """
     current = Current() if current is None else current
-    found = []
+    stages = []
     claims = current.files(data, "claims")
     if claims:
-        found.append(
+        stages.append(
             StageFrames(
                 STAGES[0],
                 0,
@@ -143,8 +139,8 @@ def read_stages(data: Path, current: Current | None = None) -> list[StageFrames]
     for order, stage in enumerate(STAGES[1:], start=1):
         if (data / f"{stage}.parquet").is_file():
             drops = _all(data.glob(f"drops/{stage}.parquet"), schemas.DROPS)
-            found.append(StageFrames(stage, order, _kept([data / f"{stage}.parquet"]), drops))
-    return found
+            stages.append(StageFrames(stage, order, _kept([data / f"{stage}.parquet"]), drops))
+    return stages
 
 
 def _names(corpora: Sequence[Source] | Sequence[Benchmark] | None) -> frozenset[str] | None:
@@ -154,7 +150,7 @@ def _names(corpora: Sequence[Source] | Sequence[Benchmark] | None) -> frozenset[
 def _fill(
     connection: "DuckDBPyConnection", data: Path, sources: Sequence[Source], current: Current
 ) -> None:
-    _store(connection, ATTEMPTS.name, attempts(data))  # views on training read it
+    _store(connection, ATTEMPTS.name, attempts(data))  # the views on training read it
     for statement in views(data, current):
         connection.execute(statement)
     counted = attrition(read_stages(data, current))
@@ -172,11 +168,11 @@ def _fill(
 
 
 def _evaluation(data: Path) -> dict[str, pl.DataFrame]:
-    """The leaderboard in both forms, and the comparison; empty before the first one."""
+    """The leaderboard in both forms, and the comparison; empty where there is none."""
     board = _all(data.glob("leaderboard.parquet"), schemas.LEADERBOARD)
     return {
         "leaderboard": board,
-        "leaderboard_wide": wide(board),
+        "leaderboard_wide": wide_leaderboard(board),
         "comparison": _all(data.glob("comparison.parquet"), schemas.COMPARISON),
     }
 
@@ -212,7 +208,7 @@ def _kept(paths: Iterable[Path]) -> pl.DataFrame:
 
 
 def _all(paths: Iterable[Path], table: Table) -> pl.DataFrame:
-    """All rows; a column that a file of an earlier version lacks is null."""
+    """All rows; a column missing in a file of an earlier version is null."""
     frames = [table.empty(), *(pl.read_parquet(path) for path in paths)]
     return pl.concat(frames, how="diagonal").select(list(table.schema))
 
@@ -225,9 +221,9 @@ def _known_sources() -> Sequence[Source]:
 
 @contextmanager
 def _swapped_in(target: Path) -> Iterator[Path]:
-    """A name beside ``target`` to build under; renamed over it unless the body raises."""
+    """A temporary path beside ``target``, renamed over it unless the body raises."""
     with aside(target, "building") as building:
         yield building
-        # A log left by someone who wrote into the old file must not be replayed on the new.
+        # A write-ahead log of a program that wrote to the old file must not apply to the new one.
         target.with_name(f"{target.name}.wal").unlink(missing_ok=True)
         os.replace(building, target)  # noqa: PTH105 - the atomic rename, by its usual name

@@ -1,9 +1,4 @@
-"""What the last run of stage ``deduplicated`` saw and did, read back from the data folder.
-
-Takes the data folder, gives a ``DedupRun``, and refuses one whose files are not of one run.
-
-Left out deliberately: asking it anything (``decomposerl/reports/rethreshold.py``).
-"""
+"""Reads the last run of stage ``deduplicated`` back, for ``decomposerl.reports.rethreshold``."""
 
 import json
 from pathlib import Path
@@ -24,7 +19,7 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
 
     Raises:
         DecomposeRLError: the stage has not run, or kept no pairs.
-        SchemaError: its files are of different runs.
+        SchemaError: its files belong to different runs.
     """
     path = data / "stage_runs" / f"{STAGE}.json"
     if not path.is_file():
@@ -37,7 +32,7 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
     if floor is None or not (data / f"pairs/{STAGE}.parquet").is_file():
         raise DecomposeRLError(
             f"no pairs are stored in {data}. Keep them, from a similarity of 0.6 up, by running "
-            "the stage once with the setting 'pairs_floor: 0.6', as configs/pairs.yaml does: "
+            "the stage once with the setting 'pairs_floor: 0.6', as in configs/pairs.yaml: "
             f"{_MATERIALIZE} {STAGE} -c configs/pairs.yaml"
         )
     drops = _read(data, f"drops/{STAGE}", ["claim_id"])
@@ -51,15 +46,15 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
     return run, record
 
 
-def _rows(data: Path, left: pl.Series) -> pl.DataFrame:
-    """The rows that entered, in input order, and whether the run kept them."""
+def _rows(data: Path, dropped: pl.Series) -> pl.DataFrame:
+    """The rows that entered, in input order, with what the run kept."""
     rows = _read(data, BEFORE, ["claim_id", "source"])
     kept = _read(data, STAGE, ["claim_id"])["claim_id"]
-    if set(rows["claim_id"]) != {*kept, *left}:
+    if set(rows["claim_id"]) != {*kept, *dropped}:
         raise SchemaError(_mixed(f"{BEFORE}.parquet is not what the stage was given"))
     rows = rows.with_columns(kept=pl.col("claim_id").is_in(kept.implode()))
     if not rows.filter("kept")["claim_id"].equals(kept):
-        raise SchemaError(_mixed(f"{BEFORE}.parquet has another order than the stage was given"))
+        raise SchemaError(_mixed(f"{BEFORE}.parquet is not in the order that the stage was given"))
     return rows
 
 

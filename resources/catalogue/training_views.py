@@ -1,11 +1,8 @@
-"""The SQL of the catalogue for trained policies: views over ``policy/*/``, and the attempts.
+"""The catalogue's views over trained policies: learning curves, rollouts, rewards, judge calls.
 
-Takes the data folder and gives statements whose paths are relative to it, and the small table
-of attempts that the views read. Of a step that several attempts sampled, the rows of the one
-that counts are shown: an attempt that went on from step r replaces all that earlier ones
-sampled from r on. A view without a file gives no row, with the same columns and types.
-
-Left out deliberately: reading the files in Python (``resources.training.rollout_log``).
+Where several attempts of a run sampled a step, only the rows of the attempt that counts are shown:
+an attempt that resumed from step r replaces everything that earlier ones sampled from r on. A view
+without a file gives no row, with the same columns and types.
 """
 
 from dataclasses import dataclass
@@ -15,7 +12,7 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.table import Column, Table
-from resources.catalogue.types import listed, named, typed_nulls
+from resources.catalogue.sql import matching, quoted_names, rows_of
 
 ATTEMPTS = Table(
     "training_attempts",
@@ -38,7 +35,7 @@ _FILE = r"policy/([^/]+)/(?:(held_out_[a-z]+)/)?([a-z_]+)/step-(\d+)\.attempt-(\
 
 @dataclass(frozen=True, slots=True)
 class _Log:
-    """A view over the files of a log, one a step and attempt."""
+    """A view over the files of a log; each file is a step of an attempt."""
 
     name: str
     folder: str
@@ -46,7 +43,7 @@ class _Log:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Those of the files, and those that their names say."""
+        """The columns of the files, after those read from their names."""
         own = {column.name for column in self.table.columns}
         placed = tuple(column for column in _PLACED if column.name not in own)
         return (*placed, *self.table.columns)
@@ -60,10 +57,9 @@ _LOGS = (
 
 
 def attempts(data: Path) -> pl.DataFrame:
-    """Every start of every run that lies in the folder, as ``ATTEMPTS``."""
-    from resources.training.run_folder import (
-        read_starts,  # it loads Dagster, which browsing does not
-    )
+    """Every start of every run in the folder, as ``ATTEMPTS``."""
+    # Imported late: it loads Dagster, which browsing does not need.
+    from resources.training.run_folder import read_starts
 
     rows = [
         (folder.parent.name, start.attempt, start.resumed_from)
@@ -74,35 +70,28 @@ def attempts(data: Path) -> pl.DataFrame:
 
 
 def training_views(data: Path) -> list[str]:
-    """The statements; the table ``training_attempts`` must be there before they are read."""
+    """The statements; the views read the table ``training_attempts``."""
     return [f"CREATE VIEW curves AS {_curves(data)}"] + [
         f"CREATE VIEW {log.name} AS {_steps(log, data)}" for log in _LOGS
     ]
 
 
 def _curves(data: Path) -> str:
-    typed = typed_nulls(schemas.CURVES.columns)
-    pattern = "policy/*/curves.parquet"
-    if not any(data.glob(pattern)):
-        return f"SELECT {typed} WHERE false"
-    columns = named(schemas.CURVES.columns)
-    read = f"FROM read_parquet([{listed([pattern])}], union_by_name = true)"
-    return f"SELECT {columns} FROM ({read} UNION ALL BY NAME SELECT {typed} WHERE false)"  # noqa: S608 - constants of this module
+    return rows_of(matching(data, ["policy/*/curves.parquet"]), schemas.CURVES.columns)
 
 
 def _steps(log: _Log, data: Path) -> str:
-    """The rows that count. A held-out measure at step r holds for a run that goes on from r."""
-    typed, columns = typed_nulls(log.columns), named(log.columns)
-    candidates = [f"policy/*/{log.folder}/step-*.parquet"]
-    candidates += [f"policy/*/{split}/{log.folder}/step-*.parquet" for split in _SPLITS]
-    patterns = [pattern for pattern in candidates if any(data.glob(pattern))]
+    """The rows that count. A held-out measure at step r stays valid when a run resumes from r."""
+    folders = ("", *(f"{split}/" for split in _SPLITS))
+    candidates = [f"policy/*/{folder}{log.folder}/step-*.parquet" for folder in folders]
+    patterns = matching(data, candidates)
+    from_names = {column.name for column in _PLACED}
+    own = quoted_names(column for column in log.table.columns if column.name not in from_names)
+    rows = rows_of(patterns, log.columns, _FROM_NAMES, own)
     if not patterns:
-        return f"SELECT {typed} WHERE false"
-    own = named(column for column in log.table.columns if column.name not in _TOLD)
-    read = f"read_parquet([{listed(patterns)}], union_by_name = true, filename = true)"
-    files = f"SELECT {own}, {_TOLD_BY_NAME} FROM {read}"  # noqa: S608 - constants of this module
+        return rows
     return (
-        f"SELECT {columns} FROM ({files} UNION ALL BY NAME SELECT {typed} WHERE false) AS placed "  # noqa: S608 - constants of this module
+        f"{rows} AS placed "  # noqa: S608 - constants of this package
         "WHERE NOT EXISTS (SELECT 1 FROM training_attempts AS later "
         "WHERE later.experiment = placed.experiment AND later.attempt > placed.attempt "
         "AND later.resumed_from < placed.step + (placed.split = 'train')::INTEGER) "
@@ -114,8 +103,7 @@ def _part(number: int) -> str:
     return f"regexp_extract(filename, '{_FILE}', {number})"
 
 
-_TOLD = {column.name for column in _PLACED}
-_TOLD_BY_NAME = (
+_FROM_NAMES = (
     f"{_part(1)} AS experiment, coalesce(nullif({_part(2)}, ''), 'train') AS split, "
-    f"{_part(4)}::BIGINT AS step, {_part(5)}::BIGINT AS attempt"
+    f"{_part(4)}::BIGINT AS step, {_part(5)}::BIGINT AS attempt, "
 )

@@ -1,25 +1,24 @@
-"""The SQL of the DuckDB catalogue: its views over the Parquet, and ``explain``.
+"""The views of the DuckDB catalogue over the Parquet files, and the macro ``explain``.
 
-Takes the data folder, to see what is there, and the names of the current corpora
-(``Current``), and gives statements whose paths are relative to that folder. A view without
-a file gives no row, with the same columns and types; a column that files of an earlier
-version lack reads as null.
-
-Left out deliberately: the tables, which are counted in Python (``duckdb_catalogue.py``).
+Paths in the statements are relative to the data folder. A view without a file gives no row, with
+the same columns and types; a column that files of an earlier version lack reads as null.
 """
 
 import glob
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+
+import polars as pl
 
 from decomposerl import schemas
 from decomposerl.evaluation.derived import derived_from
 from decomposerl.reports.attrition import STAGES
-from decomposerl.table import Table
-from resources.catalogue.evaluation_views import evaluation_views
+from decomposerl.table import Column, Table
+from resources.catalogue.sql import matching, rows_of
 from resources.catalogue.training_views import training_views
-from resources.catalogue.types import listed, named, typed_nulls
 
+_FILE_PARTS = ("benchmark", "system")
 _OF_BENCHMARKS = ("benchmark", "predictions", "scores")
 _OF_SYSTEMS = "calibrations"
 _STAGE_DROPS, _PAIRS, _CELLS = "drops", "pairs", "selection_cells"
@@ -36,10 +35,9 @@ _STAGE_TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The sources and benchmarks whose files count; None: every one that lies on disk.
+    """The sources and benchmarks whose files count; None: all that are on disk.
 
-    A corpus that was removed leaves its files in the data folder, and they must not be
-    counted any more.
+    A removed corpus leaves its files in the data folder; they must no longer be counted.
     """
 
     sources: frozenset[str] | None = None
@@ -47,19 +45,16 @@ class Current:
 
     @property
     def evaluated(self) -> frozenset[str] | None:
-        """The test sets of predictions and scores: the benchmarks and what is derived from them."""
+        """The test sets of predictions and scores: benchmarks and those derived from them."""
         names = self.benchmarks
         return names if names is None else names | derived_from(names).keys()
 
     def patterns(self, data: Path, folder: str) -> list[str]:
         """Glob patterns relative to ``data``, each of which matches a Parquet file.
 
-        ``folder`` holds one file a corpus: a benchmark's where it is named ``benchmark``.
+        ``folder`` has one file a corpus: a benchmark's where its name ends with ``benchmark``.
         """
-        names = self._names(folder)
-        stems = ["*"] if names is None else [glob.escape(name) for name in sorted(names)]
-        candidates = [f"{folder}/{stem}.parquet" for stem in stems]
-        return [pattern for pattern in candidates if any(data.glob(pattern))]
+        return matching(data, _parquet(folder, self._names(folder)))
 
     def files(self, data: Path, folder: str) -> list[Path]:
         """The files of ``patterns``, sorted."""
@@ -77,40 +72,78 @@ class Current:
         return self.evaluated if folder.endswith(_OF_BENCHMARKS) else self.sources
 
 
+def _parquet(folder: str, names: Iterable[str] | None, file: str = ".parquet") -> list[str]:
+    stems = ["*"] if names is None else [glob.escape(name) for name in sorted(names)]
+    return [f"{folder}/{stem}{file}" for stem in stems]
+
+
 @dataclass(frozen=True, slots=True)
 class _View:
-    """A view over the Parquet files of ``folders``, or over ``file`` alone.
-
-    ``read_for`` adds a column of that name: ``source`` or ``benchmark``, by the folder.
-    """
+    """A view over the Parquet files of ``folders``, or over the file of its name."""
 
     name: str
     table: Table
     folders: tuple[str, ...] = ()
-    read_for: bool = False
 
-    def patterns(self, data: Path, current: Current) -> list[str]:
+    def select(self, data: Path, current: Current) -> str:
+        return rows_of(self._patterns(data, current), self.table.columns)
+
+    def _patterns(self, data: Path, current: Current) -> list[str]:
         if self.folders:
             return [p for folder in self.folders for p in current.patterns(data, folder)]
-        file = f"{self.name}.parquet"
-        return [file] if (data / file).is_file() else []
+        return matching(data, [f"{self.name}.parquet"])
+
+
+@dataclass(frozen=True, slots=True)
+class _RejectsView(_View):
+    """A view with a further column ``read_for``: ``source`` or ``benchmark``, by the folder."""
+
+    def select(self, data: Path, current: Current) -> str:
+        columns = (*self.table.columns, Column("read_for", pl.String(), "by the folder"))
+        computed = (
+            "CASE WHEN regexp_matches(filename, 'benchmark/[^/]+$') "
+            "THEN 'benchmark' ELSE 'source' END AS read_for, "
+        )
+        return rows_of(self._patterns(data, current), columns, computed)
+
+
+@dataclass(frozen=True, slots=True)
+class _SystemsView(_View):
+    """A view over ``<name>/<benchmark>/<system>.parquet``.
+
+    ``add_names``: benchmark and system are not in the files and are read from their names.
+    """
+
+    add_names: bool = False
+
+    def select(self, data: Path, current: Current) -> str:
+        patterns = matching(data, _parquet(self.name, current.evaluated, "/*.parquet"))
+        if not self.add_names:
+            return rows_of(patterns, self.table.columns)
+        columns = tuple(Column(name, pl.String(), "by the file") for name in _FILE_PARTS)
+        computed = "".join(
+            f"regexp_extract(filename, '/([^/]+)/([^/]+)\\.parquet$', {number}) AS {name}, "
+            for number, name in enumerate(_FILE_PARTS, start=1)
+        )
+        return rows_of(patterns, (*columns, *self.table.columns), computed)
 
 
 _VIEWS = (
     _View("claims", schemas.CLAIMS, ("claims",)),
     _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",)),
-    # A row that a test set leaves to training is no drop from training: apart.
+    # A row that a test set leaves to training is not dropped from training: a view of its own.
     _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
     _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),
     _View("pairs", schemas.PAIRS, (_PAIRS,)),
     _View("selection_cells", schemas.SELECTION_CELLS, (_CELLS,)),
-    _View("rejects", schemas.REJECTS, ("rejects", "rejects/benchmark"), read_for=True),
+    _RejectsView("rejects", schemas.REJECTS, ("rejects", "rejects/benchmark")),
     _View("chat_replies", schemas.CHAT_REPLIES),
     *(_View(table.name, table) for table in _STAGE_TABLES),
 )
-
-_READ_FOR = (
-    "CASE WHEN regexp_matches(filename, 'benchmark/[^/]+$') THEN 'benchmark' ELSE 'source' END"
+_SYSTEMS_VIEWS = (
+    _SystemsView("predictions", schemas.PREDICTIONS),
+    _SystemsView("calls", schemas.CALLS, add_names=True),
+    _SystemsView("scores", schemas.SCORES),
 )
 _EXPLAIN = """
 CREATE MACRO explain(id) AS TABLE
@@ -126,29 +159,16 @@ ORDER BY j.claim_id, j.stage_order
 
 def views(data: Path, current: Current) -> list[str]:
     """The statements that create every view and the macro, in an order that works."""
-    created = [f"CREATE VIEW {view.name} AS {_select(view, data, current)}" for view in _VIEWS]
-    journey = f"CREATE VIEW journey AS {_journey()}"
-    of_runs = [*training_views(data), *evaluation_views(data, current.evaluated)]
-    return [*created, journey, _EXPLAIN, *of_runs]
-
-
-def _select(view: _View, data: Path, current: Current) -> str:
-    """The query behind a view; without a file, one that gives no row of the same types."""
-    typed = typed_nulls(view.table.columns)
-    patterns = view.patterns(data, current)
-    if not patterns:
-        return f"SELECT {typed}{', NULL::VARCHAR AS read_for' * view.read_for} WHERE false"
-    columns = named(view.table.columns)
-    side = f", {_READ_FOR} AS read_for" if view.read_for else ""
-    return (
-        f"SELECT {columns}{side} FROM ("  # noqa: S608 - constants of this module
-        f"FROM read_parquet([{listed(patterns)}], union_by_name = true, filename = true) "
-        f"UNION ALL BY NAME SELECT {typed} WHERE false)"
+    stages, systems = (
+        [f"CREATE VIEW {view.name} AS {view.select(data, current)}" for view in group]
+        for group in (_VIEWS, _SYSTEMS_VIEWS)
     )
+    journey = f"CREATE VIEW journey AS {_journey()}"
+    return [*stages, journey, _EXPLAIN, *training_views(data), *systems]
 
 
 def _journey() -> str:
-    """Every claim at every stage once: kept there, or dropped with its reason."""
+    """Every claim once at every stage: kept, or dropped with its reason."""
     head = "claim_id, source, label"
     nothing = (
         "'kept' AS outcome, '' AS step, '' AS reason, NULL::DOUBLE AS value, "

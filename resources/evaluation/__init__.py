@@ -1,1 +1,1 @@
-"""Evaluation in the world: whoever answers a method's calls, and what a run leaves on disk."""
+"""Running systems on test sets: callers, the runner, predictions, and files of the evaluation."""

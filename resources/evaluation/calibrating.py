@@ -1,11 +1,4 @@
-"""A calibration of a system's confidence, fitted on claims of a dev split and kept as a file.
-
-Takes predictions of labelled claims that no test set holds, gives the ``Calibration`` bound to
-their model and prompt, and how reliable confidences are without and with it. One that lies in the
-data folder and was fitted to something else is refused, with what to do about it.
-
-Left out deliberately: which claims these are (``evaluation.dev_split``), and asking about them.
-"""
+"""A system's calibration: fitted on a dev split and stored as a file of the data folder."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +10,11 @@ from pydantic import ValidationError
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import (
     Calibration,
-    Method,
+    CalibrationMethod,
     cross_fitted,
     fit_calibration,
+    reliability,
 )
-from decomposerl.evaluation.reliability import reliability
 from decomposerl.evaluation.scored_claims import SHARED_EVIDENCE
 from decomposerl.schemas import CALIBRATIONS
 from resources.store.temporary import replace_file
@@ -39,15 +32,16 @@ class Fit:
     reliability: pl.DataFrame
 
 
-def fitted(predictions: pl.DataFrame, claims: pl.DataFrame, method: Method, fitted_on: str) -> Fit:
-    """Fit ``PREDICTIONS`` against labelled ``claims``, where there is a confidence.
+def fit_on_predictions(
+    predictions: pl.DataFrame, claims: pl.DataFrame, method: CalibrationMethod, fitted_on: str
+) -> Fit:
+    """Fit a calibration to ``PREDICTIONS`` of labelled ``claims`` that have a confidence.
 
-    Verdicts on the same evidence are in one fold. The reliability is told of the confidences as
-    they are, and cross-fitted.
+    The reliability is that of the confidences before, and cross-fitted after; verdicts on the same
+    evidence are in one fold.
 
     Raises:
-        EvaluationError: too few verdicts have a confidence, or they are of several models or
-            prompts.
+        EvaluationError: too few confidences, or several models or prompts.
     """
     bound = predictions.select("system", "engine", "prompt_hash").unique()
     if bound.height != 1:
@@ -71,22 +65,21 @@ def fitted(predictions: pl.DataFrame, claims: pl.DataFrame, method: Method, fitt
         "normalised": confidences,
         "calibrated": cross_fitted(confidences, right, evidence, method),
     }
-    told = [
-        reliability(values, right).with_columns(
-            system=pl.lit(system), engine=pl.lit(engine), reading=pl.lit(name)
-        )
+    bins = [
+        reliability(values, right).with_columns(reading=pl.lit(name))
         for name, values in readings.items()
     ]
-    return Fit(calibration, CALIBRATIONS.conform(pl.concat(told)))
+    table = pl.concat(bins).with_columns(system=pl.lit(system), engine=pl.lit(engine))
+    return Fit(calibration, CALIBRATIONS.conform(table))
 
 
 def calibration_path(data: Path, system: str) -> Path:
-    """Where a system's calibration lies."""
+    """The path of a system's calibration."""
     return data / FOLDER / f"{system}.json"
 
 
 def write_calibration(data: Path, system: str, calibration: Calibration) -> Path:
-    """Keep it for the system's next predictions; its path."""
+    """Write it for the system's next predictions; returns its path."""
     path, text = calibration_path(data, system), calibration.model_dump_json(indent=2)
     replace_file(path, lambda aside: aside.write_text(text, "utf-8"))
     return path
@@ -96,7 +89,7 @@ def read_calibration(data: Path, system: str) -> Calibration | None:
     """The system's calibration; None where none was fitted.
 
     Raises:
-        EvaluationError: the file is none.
+        EvaluationError: the file is damaged.
     """
     path = calibration_path(data, system)
     if not path.is_file():
@@ -104,7 +97,7 @@ def read_calibration(data: Path, system: str) -> Calibration | None:
     try:
         return Calibration.model_validate_json(path.read_text("utf-8"))
     except (ValidationError, UnicodeDecodeError) as error:
-        raise EvaluationError(f"{path} is no calibration; {_remedy(path, system)}") from error
+        raise EvaluationError(f"{path} is not a calibration; {_remedy(path, system)}") from error
 
 
 def usable_calibration(
@@ -115,14 +108,14 @@ def usable_calibration(
     Raises:
         EvaluationError: it is damaged, or was fitted to another model or prompt; says what to do.
     """
-    found = read_calibration(data, system)
-    if found is not None:
+    calibration = read_calibration(data, system)
+    if calibration is not None:
         try:
-            found.refuse_others(model=model, prompt_hash=prompt_hash)
+            calibration.refuse_others(model=model, prompt_hash=prompt_hash)
         except EvaluationError as error:
             path = calibration_path(data, system)
             raise EvaluationError(f"{path}: {error}; {_remedy(path, system)}") from error
-    return found
+    return calibration
 
 
 def _remedy(path: Path, system: str) -> str:

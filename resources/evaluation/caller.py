@@ -1,11 +1,7 @@
-"""The port behind every method: calls go in, answers and what they cost come out.
+"""The port behind every method: calls in, one ``Reply`` a call out, in order.
 
-Takes the calls of one or many claims that may be asked at once, gives one ``Reply`` a call in
-order. A call that got no answer is an ``ModelReply`` with a ``failure``; only what no claim could
-get past (a wrong key, a ceiling in money) is raised.
-
-Left out deliberately: methods (``decomposerl.baselines``), which call comes next
-(``resources.evaluation.runner``), and the engines themselves.
+A call without an answer is an ``ModelReply`` with a ``failure``. Only what no claim can get past (a
+wrong key, a spending limit) is raised.
 """
 
 from collections.abc import Sequence
@@ -17,10 +13,10 @@ from decomposerl.baselines.method import ModelCall, ModelReply
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer and what it cost. Tokens are as the engine counted, 0 where it does not.
+    """An answer and its cost. Tokens are counted by the engine, 0 where it does not count.
 
-    ``latency_s`` is from request to reply, when it was asked; ``cached`` says that it was asked
-    earlier. ``dollars`` is None where no price is known.
+    ``latency_s`` is the time from request to reply when the call was made; ``cached``: it was made
+    by an earlier run. ``dollars`` is None where no price is known.
     """
 
     answer: ModelReply
@@ -34,25 +30,25 @@ class Reply:
 class MethodCaller(Protocol):
     """Answers the calls of methods.
 
-    ``concurrent`` tells how it is kept busy. Where it is true, up to ``claims_at_once`` threads
-    may call ``answer`` at the same time, each for one claim (an endpoint, which has its own
-    queue). Where it is false, one thread asks for up to ``claims_at_once`` claims in one
-    ``answer`` (an engine in this process, which makes batches of them).
+    If ``concurrent``, up to ``claims_at_once`` threads may call ``answer`` at the same time, each
+    for one claim (an endpoint, which has its own queue). Otherwise one thread passes the calls of
+    up to ``claims_at_once`` claims in one ``answer`` (an engine in this process, which batches
+    them).
     """
 
     @property
     def engine(self) -> str:
-        """Program and model that answer; written into every row."""
+        """Name of the program and model that answer; written into every row."""
         ...
 
     @property
     def concurrent(self) -> bool:
-        """Whether threads may ask at the same time."""
+        """Whether several threads may call ``answer`` at the same time."""
         ...
 
     @property
     def claims_at_once(self) -> int:
-        """How many claims in progress keep it busy."""
+        """Number of claims in progress that keeps it busy."""
         ...
 
     def prompt_hash(self, prompt: str) -> str:
@@ -67,7 +63,7 @@ class MethodCaller(Protocol):
         """One reply a call, in order. ``prompt`` names the method's prompt file.
 
         Raises:
-            ConfigError: the prompt file lacks a call's section, or a place of it.
-            EngineError: no claim can be answered; what was answered is kept.
+            ConfigError: the prompt file lacks a call's section or one of its variables.
+            EngineError: no claim can be answered; earlier answers are kept.
         """
         ...

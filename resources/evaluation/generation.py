@@ -1,13 +1,8 @@
 """The predictions of one system on one test set, and every call that they took.
 
-Takes a task (a procedure with the names of its system), claims and a caller, gives the frames
-``PREDICTIONS`` and ``CALLS``. Claims that were done by an earlier run are not asked again, and the
-frames are the same as if they had been.
-
-A confidence is there where the tokens of the verdict had alternatives, else null, which means
-unavailable. It is calibrated where a calibration was fitted to this very model and prompt.
-
-Left out deliberately: labels. Nothing here can see them, so that nothing here can depend on them.
+Gives the frames ``PREDICTIONS`` and ``CALLS``; a resumed run gives the same frames as a whole one.
+A confidence is null where the verdict's tokens have no top log probabilities; it is calibrated
+where a calibration fits the model and prompt. Labels are never used.
 """
 
 import hashlib
@@ -26,9 +21,9 @@ from decomposerl.evaluation.confidence import READING
 from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.policy_method import AGREEMENT
 from resources.evaluation.prediction_store import Finished, FinishedClaims
-from resources.evaluation.runner import Case, Limits, Progress, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, Progress, run_claims
+from resources.evaluation.trained_policy import AGREEMENT
 
 SUPPORT = "support_probability"
 """The note of a method that gives a support probability."""
@@ -36,12 +31,11 @@ SUPPORT = "support_probability"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is run, and under which names it is recorded.
+    """The procedure of a system, and the names it is recorded under.
 
-    ``prompt`` is the method's prompt file, ``revision`` the number of its code, ``settings`` what
-    decides its answers besides, as JSON;
-    ``decomposes`` says whether its cycles are kept as a trace; ``seed`` is of sampling. ``samples``
-    drawn beside the answer change no answer, so they are no part of the prompt's hash.
+    ``prompt`` is the method's prompt file, ``revision`` the number of its code, ``settings`` other
+    settings that decide its answers, as JSON. ``decomposes``: its cycles are kept as a trace.
+    ``seed`` is of sampling. ``samples`` change no answer and are not part of the prompt's hash.
     """
 
     system: str
@@ -57,15 +51,15 @@ class Task:
     revision: int = 1
 
     @property
-    def shelf(self) -> str:
-        """The name that its finished claims are kept under."""
+    def store_name(self) -> str:
+        """The name that its finished claims are stored under."""
         return f"{self.system} samples={self.samples}" if self.samples else self.system
 
     @property
     def names(self) -> dict[str, str | int]:
-        """The columns of ``PREDICTIONS`` that are the same for all its claims."""
-        named = ("system", "method", "model", "protocol", "seed")
-        return {name: getattr(self, name) for name in named}
+        """The columns of ``PREDICTIONS`` that are equal for all its claims."""
+        columns = ("system", "method", "model", "protocol", "seed")
+        return {name: getattr(self, name) for name in columns}
 
     def prompt_hash(self, caller: MethodCaller) -> str:
         """64 hex digits of SHA-256 over the prompt files, the code's revisions and all settings."""
@@ -76,93 +70,95 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """``PREDICTIONS`` in the claims' order, ``CALLS`` in the same; how many claims were asked."""
+    """``PREDICTIONS`` and ``CALLS`` in the order of the claims; ``asked`` counts new claims."""
 
     predictions: pl.DataFrame
     calls: pl.DataFrame
     asked: int
 
 
-def predict(  # noqa: PLR0913 - each is one thing that a run is told
+def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     task: Task,
     benchmark: str,
     claims: pl.DataFrame,
     caller: MethodCaller,
     shards: Path,
     *,
-    limits: Limits | None = None,
+    limits: FailureLimit | None = None,
     progress: Progress | None = None,
     calibration: Calibration | None = None,
 ) -> Generated:
-    """Ask ``task`` about each of ``claims`` (``BENCHMARK_CLAIMS``) that ``shards`` has not done.
+    """Predict ``claims`` (``BENCHMARK_CLAIMS``); those finished in ``shards`` cost no call.
 
     Raises:
-        EngineError: more claims failed than the limit allows, or nobody can be asked; what was
-            answered is kept in ``shards``.
+        EngineError: more claims failed than the limit allows, or no call can be answered; finished
+            claims are kept in ``shards``.
         EvaluationError: the calibration was fitted to another model or prompt.
     """
     prompt_hash = task.prompt_hash(caller)
-    if calibration is not None:  # before anything is spent
+    if calibration is not None:  # refuse a wrong one before any call is paid
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
-    cases = _cases(claims)
-    asked = {case.claim_id: _digest(case.question) for case in cases}
-    shelf = FinishedClaims(shards / benchmark, caller.engine, task.shelf, prompt_hash, asked)
-    known = len(shelf.read([case.claim_id for case in cases]))
-    done = run_claims(
-        task.procedure, task.prompt, cases, caller, shelf, limits=limits, progress=progress
+    every = _claims(claims)
+    questions = {one.claim_id: _digest(one.question) for one in every}
+    store = FinishedClaims(
+        shards / benchmark, caller.engine, task.store_name, prompt_hash, questions
+    )
+    known = len(store.read([one.claim_id for one in every]))
+    finished = run_claims(
+        task.procedure, task.prompt, every, caller, store, limits=limits, progress=progress
     )
     same = task.names | {
         "benchmark": benchmark,
         "engine": caller.engine,
         "prompt_hash": prompt_hash,
     }
-    rows = [same | _row(one, decomposes=task.decomposes) for one in done]
+    rows = [same | _row(one, decomposes=task.decomposes) for one in finished]
     predictions = PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(done), len(cases) - known)
+    return Generated(predictions, _calls(finished), len(every) - known)
 
 
-def _cases(claims: pl.DataFrame) -> list[Case]:
+def _claims(claims: pl.DataFrame) -> list[ClaimToVerify]:
     columns = claims.select("claim_id", "claim", "evidence", "passages")
     return [
-        Case(claim_id, ClaimInput(claim, evidence, tuple(passages)))
+        ClaimToVerify(claim_id, ClaimInput(claim, evidence, tuple(passages)))
         for claim_id, claim, evidence, passages in columns.iter_rows()
     ]
 
 
 def _digest(question: ClaimInput) -> str:
-    """Of all that a method sees of a claim; units of the same evidence may be cut anew."""
+    """SHA-256 of everything that a method sees of a claim, evidence and its passages included."""
     return hashlib.sha256(json.dumps(asdict(question)).encode()).hexdigest()
 
 
 def _row(one: Finished, *, decomposes: bool) -> dict[str, Any]:
-    found, confidence = one.verification, one.confidence
-    cycles = [asdict(cycle) for cycle in found.cycles]
-    trace = {"opening": found.opening, "cycles": cycles, "verdict": found.verdict}
+    verification, confidence = one.verification, one.confidence
+    cycles = [asdict(cycle) for cycle in verification.cycles]
+    trace = {"opening": verification.opening, "cycles": cycles, "verdict": verification.verdict}
     return {
         "claim_id": one.claim_id,
-        "verdict": found.verdict,
-        "parse_status": found.status,
-        "support_score": found.notes.get(SUPPORT),
+        "verdict": verification.verdict,
+        "parse_status": verification.status,
+        "support_score": verification.notes.get(SUPPORT),
         "confidence_raw": None if confidence is None else confidence.raw,
         "confidence_normalised": None if confidence is None else confidence.normalised,
         "confidence_bound": None if confidence is None else confidence.lower_bound,
         "confidence_calibrated": None,
-        "agreement": found.notes.get(AGREEMENT),
-        "questions": len(found.cycles),
-        "abstentions": sum(abstains(cycle.answer) for cycle in found.cycles),
+        "agreement": verification.notes.get(AGREEMENT),
+        "questions": len(verification.cycles),
+        "abstentions": sum(abstains(cycle.answer) for cycle in verification.cycles),
         "calls": len(one.calls),
         "trace": trace if decomposes else None,
-        "notes": json.dumps(dict(found.notes), sort_keys=True),
-        "reply": found.reply,
+        "notes": json.dumps(dict(verification.notes), sort_keys=True),
+        "reply": verification.reply,
     }
 
 
-def _calls(done: Sequence[Finished]) -> pl.DataFrame:
+def _calls(finished: Sequence[Finished]) -> pl.DataFrame:
     rows = [
         {"claim_id": one.claim_id, "call": number, **asdict(call)}
-        for one in done
+        for one in finished
         for number, call in enumerate(one.calls)
     ]
     return CALLS.conform(pl.DataFrame(rows, CALLS.schema))
@@ -172,5 +168,5 @@ def _calibrated(
     predictions: pl.DataFrame, calibration: Calibration, model: str, prompt_hash: str
 ) -> pl.DataFrame:
     raw = predictions["confidence_normalised"].fill_null(float("nan")).to_numpy()
-    found = calibration.apply(raw, model=model, prompt_hash=prompt_hash)
-    return predictions.with_columns(pl.Series("confidence_calibrated", found).fill_nan(None))
+    calibrated = calibration.apply(raw, model=model, prompt_hash=prompt_hash)
+    return predictions.with_columns(pl.Series("confidence_calibrated", calibrated).fill_nan(None))

@@ -1,16 +1,11 @@
-"""A language model in this process behind the methods: a trained policy, or any base model.
+"""A language model in this process as a ``MethodCaller``: a trained policy, or any base model.
 
-Takes weights, gives a ``MethodCaller``. Calls of one kind are sorted by length and generated in
-batches, padded on the left; a reply's tokens carry their log probability and the likeliest
-alternatives, taken from the very scores that the choice was made from. Prompts are rendered by the
-model's chat template; a transcript that is to be continued follows the prompt at once.
+Calls of one kind are sorted by length, padded on the left and generated in batches of a fixed size.
+Replies carry the log probability of each token and its top log probabilities, from the same scores
+that the token was chosen from. Prompts are rendered by the model's chat template.
 
-A prompt that does not fit beside its reply is never cut: it fails, and says how long it is.
-Samples are the same again where the same claims are asked again; a run that was interrupted draws
-the rest anew.
-
-Left out deliberately: loading (``resources.evaluation.weights``), and batches that are as large as
-the memory allows: their size is a setting.
+A prompt that does not fit beside its reply is never cut: the call fails with its length. Samples
+are reproducible for the same claims; a resumed run draws the remaining ones independently.
 """
 
 import time
@@ -23,38 +18,39 @@ from decomposerl.baselines.method import ModelCall, ModelReply
 from decomposerl.prompts.escape import escaped
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.top_logprobs import Likeliest
-from resources.evaluation.weights import Loaded, Weights
+from resources.evaluation.top_logprobs import StepLogprobs, TopLogprobs
+from resources.evaluation.weights import LoadedModel, Weights
 
 RULES = 1
-"""Raised whenever this file changes any answer."""
+"""Part of the prompt's hash; raise it whenever this file changes any answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """``size`` prompts are generated together, of ``claims_at_once`` claims in progress.
+    """How calls are batched and sampled.
 
-    The answers' ``likeliest`` alternatives are told for each token; samples are drawn from
-    ``seed`` and their own number.
+    ``size`` prompts are generated together, of ``claims_at_once`` claims in progress. Replies carry
+    the ``top_logprobs`` most likely tokens at each position; samples are drawn from ``seed`` and
+    their own number.
     """
 
     size: int = 16
     claims_at_once: int = 256
-    likeliest: int = 5
+    top_logprobs: int = 5
     seed: int = 42
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A call with its place among those asked, and its prompt's tokens."""
+    """A call with its index in the request, and the tokens of its prompt."""
 
-    place: int
+    index: int
     call: ModelCall
     ids: list[int]
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What calls of one batch have in common."""
+        """The settings that calls of one batch must share."""
         call = self.call
         return call.max_tokens, call.temperature, call.stop, call.sample
 
@@ -70,52 +66,52 @@ class LocalModel:
         prompts: MethodPrompts | None = None,
         batching: Batching | None = None,
     ) -> None:
-        """Nothing is loaded before the first answer."""
+        """Weights are loaded with the first call of ``answer``."""
         self._weights, self._prompts = weights, prompts or MethodPrompts()
         self._batching = batching or Batching()
         self.claims_at_once = self._batching.claims_at_once
 
     @property
     def engine(self) -> str:
-        """The weights, by what they hold."""
+        """The weights by their content."""
         return f"transformers:{self._weights.name}"
 
     def prompt_hash(self, prompt: str) -> str:
-        """Over the prompt file, the seed and how many alternatives are told."""
+        """Over the prompt file, the seed and the number of top log probabilities."""
         batching = self._batching
-        return self._prompts.hash(prompt, [RULES, batching.seed, batching.likeliest])
+        return self._prompts.hash(prompt, [RULES, batching.seed, batching.top_logprobs])
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
         """One reply a call, in order.
 
         Raises:
-            ConfigError: the prompt file lacks a call's section, or a place of it.
+            ConfigError: the prompt file lacks a call's section or one of its variables.
             OSError: there are no such weights.
         """
         jobs = [_Job(n, call, self._ids(prompt, call)) for n, call in enumerate(calls)]
-        found = {job.place: self._refused(job) for job in jobs if self._room(job) < 0}
-        fitting = [job for job in jobs if job.place not in found]
+        replies = {job.index: self._refused(job) for job in jobs if self._room(job) < 0}
+        fitting = [job for job in jobs if job.index not in replies]
         for batch in _batches(fitting, self._batching.size):
             started = time.monotonic()
-            replies = self._generated(batch)
+            answers = self._generated(batch)
             took_s = time.monotonic() - started
-            for job, (answer, written) in zip(batch, replies, strict=True):
-                found[job.place] = Reply(answer, len(job.ids), written, took_s)
-        return [found[place] for place in range(len(calls))]
+            for job, (answer, length) in zip(batch, answers, strict=True):
+                replies[job.index] = Reply(answer, len(job.ids), length, took_s)
+        return [replies[index] for index in range(len(calls))]
 
     @cached_property
-    def _loaded(self) -> Loaded:
+    def _loaded(self) -> LoadedModel:
         return self._weights.load()
 
     def _ids(self, prompt: str, call: ModelCall) -> list[int]:
-        """The tokens up to where the reply begins."""
+        """The tokens of the rendered prompt and of a transcript to continue."""
         tokenizer = self._loaded.tokenizer
         message = {"role": "user", "content": self._prompts.filled(prompt, call)}
         rendered = tokenizer.apply_chat_template(
             [message], add_generation_prompt=True, tokenize=True, return_dict=True
         )
-        begun = tokenizer(escaped(call.continues), add_special_tokens=False)["input_ids"]
-        return [*rendered["input_ids"], *begun]
+        transcript = tokenizer(escaped(call.continues), add_special_tokens=False)["input_ids"]
+        return [*rendered["input_ids"], *transcript]
 
     def _room(self, job: _Job) -> int:
         return self._loaded.context - job.call.max_tokens - len(job.ids)
@@ -126,12 +122,12 @@ class LocalModel:
         return Reply(ModelReply("", failure=text), len(job.ids))
 
     def _generated(self, batch: Sequence[_Job]) -> list[tuple[ModelReply, int]]:
-        """An answer a job, and how many tokens it has."""
+        """An answer a job, with its number of tokens."""
         import torch
 
         loaded, call = self._loaded, batch[0].call
         ids, mask = _padded(batch, loaded.padding, self._weights.device)
-        likeliest = Likeliest(self._batching.likeliest)
+        recorder = TopLogprobs(self._batching.top_logprobs)
         devices = [] if self._weights.device == "cpu" else [self._weights.device]
         with torch.inference_mode(), torch.random.fork_rng(devices):
             torch.manual_seed(self._batching.seed + call.sample)
@@ -139,30 +135,31 @@ class LocalModel:
                 input_ids=ids,
                 attention_mask=mask,
                 max_new_tokens=call.max_tokens,
-                logits_processor=[likeliest],
+                logits_processor=[recorder],
                 **_decoding(call, loaded),
             )
-        written = whole[:, ids.shape[1] :]
-        told = likeliest.told(written)
-        rows = written.tolist()
-        return [self._answer(call, row, told[n]) for n, row in enumerate(rows)]
+        generated = whole[:, ids.shape[1] :]
+        steps = recorder.steps(generated)
+        rows = generated.tolist()
+        return [self._answer(call, row, steps[n]) for n, row in enumerate(rows)]
 
     def _answer(
-        self, call: ModelCall, row: list[int], told: Sequence[Any]
+        self, call: ModelCall, row: list[int], steps: Sequence[StepLogprobs]
     ) -> tuple[ModelReply, int]:
-        """What one row says: up to its end token, or to where a stop string begins."""
+        """The answer of one row: up to its end token, or to where a stop string begins."""
         loaded = self._loaded
         length = next((n for n, one in enumerate(row) if one in loaded.ends), len(row))
         text = _text(loaded, row[:length])
-        cut = min((at for stop in call.stop if (at := text.find(stop)) >= 0), default=None)
+        cut = min((start for stop in call.stop if (start := text.find(stop)) >= 0), default=None)
         ended = length < len(row) or cut is not None
-        tokens = [one.token(row[n], loaded.tokenizer) for n, one in enumerate(told[:length])]
+        tokens = [one.token(row[n], loaded.tokenizer) for n, one in enumerate(steps[:length])]
         answer = ModelReply(text[:cut], truncated=not ended, tokens=tuple(tokens))
         return answer, min(length + 1, len(row))
 
 
 def _batches(jobs: Sequence[_Job], size: int) -> list[list[_Job]]:
-    """Jobs of one kind, longest first, so that what does not fit in memory shows at once."""
+    """Jobs in batches of one kind."""
+    # Longest first: a batch that does not fit in memory fails at once.
     kinds: dict[tuple[Any, ...], list[_Job]] = {}
     for job in sorted(jobs, key=lambda job: -len(job.ids)):
         kinds.setdefault(job.kind, []).append(job)
@@ -183,7 +180,7 @@ def _padded(batch: Sequence[_Job], padding: int, device: str) -> tuple[Any, Any]
     return torch.tensor(ids, device=device), torch.tensor(mask, device=device)
 
 
-def _decoding(call: ModelCall, loaded: Loaded) -> dict[str, Any]:
+def _decoding(call: ModelCall, loaded: LoadedModel) -> dict[str, Any]:
     sampled = call.temperature > 0
     chosen: dict[str, Any] = {"do_sample": sampled}
     if sampled:
@@ -193,8 +190,8 @@ def _decoding(call: ModelCall, loaded: Loaded) -> dict[str, Any]:
     return chosen
 
 
-def _text(loaded: Loaded, ids: Sequence[int]) -> str:
-    """What was written; the tags of a trace are no special tokens and stay."""
+def _text(loaded: LoadedModel, ids: Sequence[int]) -> str:
+    """The text of the tokens; tags of a trace are no special tokens and are kept."""
     text: str = loaded.tokenizer.decode(
         list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
     )

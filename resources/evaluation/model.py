@@ -1,19 +1,15 @@
-"""What stands behind each system of the evaluation, as a Dagster resource.
-
-Takes what a person may configure, gives for a system an ``OpenedSystem`` that predicts:
+"""The engines behind the systems of the evaluation, as a Dagster resource.
 
     rules       RuleChat over the profile's verifier
-    open        an open model, at an endpoint or on a server that is started
+    open        an open model, at an endpoint or on a server that the run starts
     openai      a model of api.openai.com
-    endpoint    a person's own endpoint
-    verifier    the profile's verifier, asked about claims as they are
+    endpoint    your own endpoint
+    verifier    the profile's verifier, on claims as they are
     policy      a trained adapter on its base, in this process or on the server of open models
 
-Opening loads no weights, starts no server and asks nothing; a run that finds every claim done does
-none of it either. A calibration that was fitted for a system lies in the data folder and is used
-where it fits the model and the prompt; one that does not is an error.
-
-Left out deliberately: which of these a profile has (``dagster_project``).
+Opening a system loads no weights, starts no server and makes no call; neither does a run whose
+claims are all stored. A calibration in the data folder is applied where it fits model and prompt;
+one that does not fit is an error.
 """
 
 import json
@@ -29,19 +25,24 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import Method, Protocol
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.calibration import Calibration
-from decomposerl.evaluation.checkpoint import Rule
+from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chosen_policy import chosen_policy
 from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.policy_method import PROMPT, REVISION, asking_of, policy_procedure
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import Limits
+from resources.evaluation.runner import FailureLimit
 from resources.evaluation.served_policy import ServedModels
+from resources.evaluation.trained_policy import (
+    PROMPT,
+    REVISION,
+    chosen_policy,
+    decoding_of,
+    policy_procedure,
+)
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.evaluation.weights import Weights
 from resources.store.parquet import DataFolder
@@ -51,13 +52,16 @@ from resources.training.run_inputs import base_of
 from resources.verifier.resource import VerifierResource
 
 SHARDS = "prediction_shards"
-_TOLD = 20  # times that a run says how far it is
+_REPORTS = 20  # progress messages of a run
 Details = Callable[[], Mapping[str, int | float | str]]
 
 
 @dataclass
 class OpenedSystem:
-    """A system that can be asked about test sets; ``calls`` and ``hits`` count claims."""
+    """A system ready to predict test sets.
+
+    ``calls`` counts claims that were predicted, ``hits`` claims that were stored already.
+    """
 
     task: Task
     caller: MethodCaller
@@ -68,7 +72,7 @@ class OpenedSystem:
 
     @property
     def engine(self) -> str:
-        """Program and model that answer."""
+        """Name of the program and model that answer."""
         return self.caller.engine
 
     def predict(
@@ -76,22 +80,22 @@ class OpenedSystem:
         benchmark: str,
         claims: pl.DataFrame,
         most_failed: float,
-        say: Callable[[str], None],
+        log: Callable[[str], None],
         *,
         calibrated: bool = True,
     ) -> Generated:
-        """Predictions of ``claims``; ``say`` is told now and then how far it is.
+        """Predictions of ``claims``; ``log`` receives progress messages.
 
-        ``calibrated``: by the system's calibration, where one was fitted.
+        ``calibrated``: apply the system's calibration, if one was fitted.
 
         Raises:
-            EngineError: too many claims failed, or nobody can be asked.
+            EngineError: too many claims failed, or no call can be answered.
             EvaluationError: the calibration was fitted to another model or prompt.
         """
 
         def progress(done: int, total: int) -> None:
-            if total and done * _TOLD // total != (done - 1) * _TOLD // total:
-                say(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
+            if total and done * _REPORTS // total != (done - 1) * _REPORTS // total:
+                log(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
 
         made = predict(
             self.task,
@@ -99,7 +103,7 @@ class OpenedSystem:
             claims,
             self.caller,
             self.folder / SHARDS,
-            limits=Limits(most_failed),
+            limits=FailureLimit(most_failed),
             progress=progress,
             calibration=self._calibration() if calibrated else None,
         )
@@ -115,12 +119,12 @@ class OpenedSystem:
 
 
 class EvaluationModelResource(StoredResource):
-    """Whatever answers the systems of a profile, but for its verifier, which is a resource too."""
+    """The engines behind the systems of a profile, except its verifier, a resource of its own."""
 
     open_models: ServedModels = Field(default=ServedModels(), description="open models")
     openai: ServedModels = Field(default=ServedModels(), description="api.openai.com")
-    endpoint: ServedModels = Field(default=ServedModels(), description="a person's own endpoint")
-    prompts_dir: str = Field(default="", description="folder of prompt files of one's own")
+    endpoint: ServedModels = Field(default=ServedModels(), description="your own endpoint")
+    prompts_dir: str = Field(default="", description="folder of your own prompt files")
     seed: int = Field(default=42, description="of sampling")
     policies: Literal["in_process", "served"] = Field(
         default="in_process", description="policies: here, or as adapters on open models' server"
@@ -128,7 +132,7 @@ class EvaluationModelResource(StoredResource):
     device: str = Field(default="cpu", description="policies in process: torch's name")
     batch_size: int = Field(default=16, ge=1, description="policies in process: traces at once")
     likeliest: int = Field(
-        default=5, ge=0, le=20, description="policies in process: alternatives told for a token"
+        default=5, ge=0, le=20, description="policies in process: top log-probabilities per token"
     )
 
     def opened(
@@ -136,13 +140,13 @@ class EvaluationModelResource(StoredResource):
         system: System,
         data: DataFolder,
         verifier: VerifierResource,
-        checkpoint: Rule = "final",
+        checkpoint: CheckpointRule = "final",
         samples: int = 0,
     ) -> OpenedSystem:
-        """The system, ready to be asked; ``checkpoint`` and ``samples`` are for policies.
+        """The system, ready to predict; ``checkpoint`` and ``samples`` are for policies.
 
         Raises:
-            ConfigError: the profile has nothing that answers it, or its policy is not there.
+            ConfigError: the profile has no engine for it, or its policy was not trained.
         """
         port = system.model.port
         if port == "policy":
@@ -172,9 +176,8 @@ class EvaluationModelResource(StoredResource):
         if system.model.port == "rules":
             stored = verifier.open()
             return task, RuleChat(stored, prompts), stored.details
-        places = {"open": self.open_models, "openai": self.openai, "endpoint": self.endpoint}
-        place = places[system.model.port]
-        caller, chat = place.caller(
+        served = {"open": self.open_models, "openai": self.openai, "endpoint": self.endpoint}
+        caller, chat = served[system.model.port].caller(
             system.model.requested,
             prompts,
             self.seed,
@@ -186,10 +189,10 @@ class EvaluationModelResource(StoredResource):
     def _verifier(
         self, system: System, verifier: VerifierResource
     ) -> tuple[Task, MethodCaller, Details]:
-        wanted = system.model.requested
-        if wanted != verifier.engine:
+        needed = system.model.requested
+        if needed != verifier.engine:
             raise ConfigError(
-                f"system '{system.key}' needs the verifier {wanted}; this profile has "
+                f"system '{system.key}' needs the verifier {needed}; this profile has "
                 f"{verifier.engine}"
             )
         task = Task(
@@ -207,12 +210,11 @@ class EvaluationModelResource(StoredResource):
         return task, VerifierCaller(stored), stored.details
 
     def _policy(
-        self, system: System, data: DataFolder, checkpoint: Rule, samples: int
+        self, system: System, data: DataFolder, checkpoint: CheckpointRule, samples: int
     ) -> tuple[Task, MethodCaller, Details]:
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)
         base = base_of(data, recipe)
-        asking = asking_of(recipe, samples)
         prompts = MethodPrompts(given={PROMPT: load_policy_prompt(base, self.prompts_dir)})
         revision = self.open_models.revision or "main"
         weights = Weights(base, str(chosen.adapter), revision, self.device, recipe.lora.dtype)
@@ -221,9 +223,9 @@ class EvaluationModelResource(StoredResource):
             system.method,
             system.model.key,
             system.protocol,
-            policy_procedure(asking),
+            policy_procedure(decoding_of(recipe, samples)),
             PROMPT,
-            settings=json.dumps([asdict(asking_of(recipe)), weights.name], sort_keys=True),
+            settings=json.dumps([asdict(decoding_of(recipe)), weights.name], sort_keys=True),
             seed=self.seed,
             samples=samples,
             revision=REVISION,
@@ -239,7 +241,7 @@ class EvaluationModelResource(StoredResource):
                 adapter=adapter,
             )
             return task, caller, chat.details
-        batching = Batching(size=self.batch_size, likeliest=self.likeliest, seed=self.seed)
+        batching = Batching(size=self.batch_size, top_logprobs=self.likeliest, seed=self.seed)
         return task, LocalModel(weights, prompts, batching), dict
 
 

@@ -1,12 +1,9 @@
-"""Files of predictions and labels, of this project or another, row by row.
+"""Reading files of predictions and labels, of this project or another, row by row.
 
-Takes a path, gives its records in order; the ending says what it holds: ``.jsonl`` (or
-``.ndjson``), ``.csv``, ``.tsv``, ``.parquet`` and ``.json``, each also with ``.gz``. A JSON file is
-a list of objects or values, an object from ids to objects or values, or JSON lines by another name.
-An entry of an object has its id in ``key`` and, where nothing else stands there, in ``id``; a value
-alone stands in ``value``.
-
-Left out deliberately: what the fields mean (``decomposerl.evaluation.matching``).
+The suffix decides the format: ``.jsonl`` (or ``.ndjson``), ``.csv``, ``.tsv``, ``.parquet`` and
+``.json``, each also with ``.gz``. A JSON file is a list of objects or values, an object from ids to
+objects or values, or JSON lines. The key of an entry becomes the fields ``key`` and, unless the
+object has one, ``id``; a bare value becomes the field ``value``.
 """
 
 import gzip
@@ -33,11 +30,11 @@ _SHOWN = 20
 
 
 def read_result_rows(path: Path, within: str = "") -> list[Record]:
-    """All rows of a file; ``within`` names the entry of a JSON object that holds them.
+    """All rows of a file; ``within`` names the entry of a JSON object that has them.
 
     Raises:
-        EvaluationError: the file cannot be read, a row is broken, or there is none. Rows are
-            named by file and number.
+        EvaluationError: the file cannot be read, has a broken row (named by file and number), or
+            has no row.
     """
     ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     if ending.lower() == JSON:
@@ -64,7 +61,7 @@ def _json_rows(path: Path, within: str) -> Iterator[Record | Reject]:
         text = data.decode("utf-8-sig")
         whole = json.loads(text, object_pairs_hook=_unrepeated)
     except _RepeatedKeyError as error:
-        raise EvaluationError(f"{path}: the key {error} stands twice in one object") from error
+        raise EvaluationError(f"{path}: the key {error} appears twice in one object") from error
     except UnicodeDecodeError as error:
         raise EvaluationError(f"{path}: not UTF-8 text") from error
     except (ValueError, RecursionError) as error:
@@ -98,16 +95,16 @@ def _content(path: Path) -> bytes:
 
 
 class _RepeatedKeyError(ValueError):
-    """A key stands twice in an object, so one of its values would be lost."""
+    """A key appears twice in an object, so one of its values would be lost."""
 
 
 def _unrepeated(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for key, value in pairs:
-        if key in found:
+        if key in fields:
             raise _RepeatedKeyError(repr(key))
-        found[key] = value
-    return found
+        fields[key] = value
+    return fields
 
 
 def _absent(path: Path) -> Reject:
@@ -115,6 +112,6 @@ def _absent(path: Path) -> Reject:
 
 
 def _sentence(row: Reject) -> str:
-    place = f", row {row.row}" if row.row else ""
-    place += f", field {row.field}" if row.field else ""
-    return f"{row.file}{place}: {row.reason.replace('_', ' ')}: {row.detail}"
+    where = f", row {row.row}" if row.row else ""
+    where += f", field {row.field}" if row.field else ""
+    return f"{row.file}{where}: {row.reason.replace('_', ' ')}: {row.detail}"

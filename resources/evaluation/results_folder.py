@@ -1,10 +1,6 @@
-"""What was evaluated, as it lies in the data folder; and the accepted leaderboard.
+"""The evaluation's files in the data folder, and ``accepted.json``.
 
-Takes the data folder and the names of the test sets, gives predictions, scores and their status by
-system. The leaderboard reads what is there, whichever run left it, so that systems may be run on
-different days and machines.
-
-Left out deliberately: writing (the IO manager's), except ``accepted.json``, which is a person's.
+Writing is the IO manager's task, except for ``accepted.json``, which belongs to the user.
 """
 
 import json
@@ -18,24 +14,24 @@ from decomposerl import schemas
 from decomposerl.errors import ConfigError, SchemaError
 from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED
-from decomposerl.evaluation.leaderboard import Runs
-from decomposerl.evaluation.regression import REMEDY, Cell, accepted_from, accepted_json
-from decomposerl.evaluation.subset import Examined
+from decomposerl.evaluation.leaderboard import RunCoverage
+from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
+from decomposerl.evaluation.subset import EvaluationSubset
 from resources.store.parquet import DataFolder
 from resources.store.temporary import replace_file
 
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
 ACCEPTED = "accepted.json"
-_RANK = "Build it with: dagster job execute -m dagster_project.definitions -j rank"
+_BUILD = "Build it with: dagster job execute -m dagster_project.definitions -j rank"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
 
-def needed(folder: DataFolder, key: str) -> pl.DataFrame:
+def read_required(folder: DataFolder, key: str) -> pl.DataFrame:
     """The frame of an asset.
 
     Raises:
-        ConfigError: it was not materialized yet; the message says the command.
+        ConfigError: it was not materialized yet; the message names the command.
     """
     if not folder.exists(key):
         raise ConfigError(
@@ -45,7 +41,7 @@ def needed(folder: DataFolder, key: str) -> pl.DataFrame:
     return folder.read(key)
 
 
-def test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
+def read_test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     """The claims of a test set, or of one that is derived from it.
 
     Raises:
@@ -53,19 +49,19 @@ def test_claims(folder: DataFolder, name: str) -> pl.DataFrame:
     """
     for one in DERIVED:
         if one.name == name and not folder.exists(f"benchmark/{name}"):
-            return one.claims(needed(folder, f"benchmark/{one.base}"))
-    return needed(folder, f"benchmark/{name}")
+            return one.claims(read_required(folder, f"benchmark/{one.base}"))
+    return read_required(folder, f"benchmark/{name}")
 
 
-def status_of(exam: Examined) -> str:
-    """How predicting these claims is recorded; a short run is no measure."""
-    if not exam.usable:
-        return NOTHING_TO_ASK if exam.left_out else NOT_AVAILABLE
-    return LIMITED if exam.limited else "ok"
+def subset_status(subset: EvaluationSubset) -> str:
+    """The status recorded with predictions of these claims."""
+    if not subset.usable:
+        return NOTHING_TO_ASK if subset.left_out else NOT_AVAILABLE
+    return LIMITED if subset.limited else "ok"
 
 
 def _selection(key: str) -> str:
-    """The words that select an asset by file; below predictions and scores the file is a part."""
+    """The selection of an asset by its file; predictions and scores are partitions of one asset."""
     parts = key.split("/")
     if parts[0] in {PREDICTIONS, SCORES}:
         return f"'key:\"{parts[0]}/{parts[1]}\"' --partition {parts[2]}"
@@ -73,47 +69,51 @@ def _selection(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """The evaluation's files; ``benchmarks`` and ``systems`` are the current ones."""
+class EvaluationFiles:
+    """The files of the evaluation, whichever run wrote them; restricted to current names.
+
+    Systems may thus be run on different days and machines.
+    """
 
     folder: DataFolder
     benchmarks: Sequence[str]
     systems: Sequence[str]
 
     def claims(self) -> dict[str, pl.DataFrame]:
-        """The test sets that were read, by name."""
+        """The materialized test sets by name."""
         keys = {name: f"benchmark/{name}" for name in self.benchmarks}
         return {
             name: self.folder.read(key) for name, key in keys.items() if self.folder.exists(key)
         }
 
     def scores(self) -> pl.DataFrame:
-        """Every score of a current system and test set, as ``SCORES``."""
+        """All scores of current systems and test sets, as ``SCORES``."""
         frames = [self.folder.read(key) for key, _, _ in self._files(SCORES)]
         return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *frames]))
 
     def predictions(self) -> Predictions:
-        """Who said what of which claim, by test set and system."""
-        found: dict[str, dict[str, pl.DataFrame]] = {}
+        """Claim, verdict and engine of all predictions, by test set and system."""
+        frames: dict[str, dict[str, pl.DataFrame]] = {}
         for key, benchmark, system in self._files(PREDICTIONS):
-            found.setdefault(benchmark, {})[system] = self.folder.read(key, _COMPARED)
-        return found
+            frames.setdefault(benchmark, {})[system] = self.folder.read(key, _COMPARED)
+        return frames
 
-    def runs(self) -> Runs:
-        """Which were predicted in part, and which had no claim to predict."""
-        return Runs(
-            self._having(SCORES, LIMITED), self._having(SCORES, NOT_AVAILABLE, NOTHING_TO_ASK)
+    def runs(self) -> RunCoverage:
+        """The limited runs, and those without a claim to predict."""
+        return RunCoverage(
+            self._with_status(SCORES, LIMITED),
+            self._with_status(SCORES, NOT_AVAILABLE, NOTHING_TO_ASK),
         )
 
     def limited(self) -> frozenset[tuple[str, str]]:
-        """Which predictions, as (system, test set), are of some of the claims only."""
-        return self._having(PREDICTIONS, LIMITED)
+        """The predictions of limited runs, as (system, test set)."""
+        return self._with_status(PREDICTIONS, LIMITED)
 
-    def _having(self, kind: str, *wanted: str) -> frozenset[tuple[str, str]]:
+    def _with_status(self, kind: str, *statuses: str) -> frozenset[tuple[str, str]]:
         return frozenset(
             (system, benchmark)
             for key, benchmark, system in self._files(kind)
-            if self.folder.run(key)["status"] in wanted
+            if self.folder.run(key)["status"] in statuses
         )
 
     def _files(self, kind: str) -> Iterator[tuple[str, str, str]]:
@@ -125,8 +125,8 @@ class Evaluated:
                     yield key, benchmark, system
 
 
-def read_accepted(data: Path) -> list[Cell] | None:
-    """The cells of ``accepted.json``; None where no leaderboard was accepted yet.
+def read_accepted(data: Path) -> list[AcceptedScore] | None:
+    """The scores of ``accepted.json``; None if no leaderboard was accepted yet.
 
     Raises:
         ConfigError: the file is not what ``decomposerl accept`` writes.
@@ -137,7 +137,7 @@ def read_accepted(data: Path) -> list[Cell] | None:
     try:
         return accepted_from(json.loads(path.read_text("utf-8")))
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{path} is no JSON ({error}); {REMEDY}") from error
+        raise ConfigError(f"{path} is not JSON ({error}); {REMEDY}") from error
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 
@@ -146,19 +146,19 @@ def read_leaderboard(data: Path) -> pl.DataFrame:
     """The leaderboard, ``LEADERBOARD``.
 
     Raises:
-        ConfigError: there is none, or the file is damaged; the message says how to build it.
+        ConfigError: it is missing or damaged; the message names the command that builds it.
     """
     path = data / f"{LEADERBOARD}.parquet"
     if not path.is_file():
-        raise ConfigError(f"there is no leaderboard in {data}. {_RANK}")
+        raise ConfigError(f"there is no leaderboard in {data}. {_BUILD}")
     try:
         return schemas.LEADERBOARD.conform(pl.read_parquet(path))
     except (pl.exceptions.PolarsError, SchemaError, OSError) as error:
-        raise ConfigError(f"{path} is no leaderboard: {error}. {_RANK}") from error
+        raise ConfigError(f"{path} is not a leaderboard: {error}. {_BUILD}") from error
 
 
-def write_accepted(data: Path, accepted: Sequence[Cell], at: str, note: str) -> Path:
-    """Write ``accepted.json``, whole or not at all; its path."""
+def write_accepted(data: Path, accepted: Sequence[AcceptedScore], at: str, note: str) -> Path:
+    """Write ``accepted.json`` atomically; returns its path."""
     text = json.dumps(accepted_json(accepted, at, note), indent=2) + "\n"
     path = data / ACCEPTED
     replace_file(path, lambda aside: aside.write_text(text, "utf-8"))

@@ -1,12 +1,7 @@
-"""Many claims through one method at once: asked, resumed, stored, and stopped where too many fail.
+"""Runs many claims through one method: concurrent, resumable, stopped when too many fail.
 
-Takes a method's procedure, a caller and claims, gives what came of each claim, in order. Claims
-that the shelf holds are not asked again; the others are stored as they end, so that a killed
-run loses those in progress and nothing else. There are no waves: as soon as a claim ends the
-next one takes its place, and no claim waits for another one's last answer.
-
-Left out deliberately: retries and limits of requests (``resources.chat``), and the tables
-(``resources.evaluation.generation``).
+Finished claims are stored as they end, so a killed run loses only the claims in progress. Retries
+and request limits are those of the caller.
 """
 
 import threading
@@ -15,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import islice
 
 from decomposerl.baselines.method import (
     CallFailedError,
@@ -35,163 +31,161 @@ from resources.evaluation.prediction_store import (
 )
 
 Progress = Callable[[int, int], None]
-"""Told how many claims are done, and how many there are."""
+"""Called with the number of finished claims and the number of all claims."""
 _STORE_ROWS, _STORE_S = 64, 5.0
-"""Claims that are stored together at most; seconds after which those that ended are stored with
-the next one that ends."""
+"""Finished claims are stored when there are this many, or when the next one finishes after this
+many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A claim to be verified."""
+class ClaimToVerify:
+    """A claim with the question that a method answers about it."""
 
     claim_id: str
     question: ClaimInput
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """When a run is not worth finishing: share of claims, 0..1, that may end as ``failed``."""
+class FailureLimit:
+    """Share of claims, 0..1, that may end as ``failed`` before the run is stopped."""
 
     most_failed: float = 0.02
 
 
-def run_claims(  # noqa: PLR0913 - each is one thing that a run is told
+def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     procedure: Procedure,
     prompt: str,
-    cases: Sequence[Case],
+    claims: Sequence[ClaimToVerify],
     caller: MethodCaller,
-    shelf: FinishedClaims,
+    store: FinishedClaims,
     *,
-    limits: Limits | None = None,
+    limits: FailureLimit | None = None,
     progress: Progress | None = None,
 ) -> list[Finished]:
-    """What came of each case, in order; what the shelf holds is asked no more.
+    """The result of each claim, in order; claims in ``store`` cost no call.
 
     Raises:
-        EngineError: more claims failed than the limit allows, or the caller says that no
-            claim can be answered; what ended before is stored.
+        EngineError: more claims failed than the limit allows, or the caller reports that no claim
+            can be answered; finished claims are stored.
     """
-    book = _Book(cases, shelf, limits or Limits(), progress)
-    rest = [case for case in cases if case.claim_id not in book.done]
+    results = _Results(claims, store, limits or FailureLimit(), progress)
+    rest = [claim for claim in claims if claim.claim_id not in results.done]
     drive = _concurrently if caller.concurrent else _together
     try:
-        with closing(drive(procedure, prompt, rest, caller)) as ended:
-            for one in ended:
-                book.note(one)
+        with closing(drive(procedure, prompt, rest, caller)) as finished:
+            for one in finished:
+                results.add(one)
     finally:
-        book.store()
-    shelf.compact()
-    return [book.done[case.claim_id] for case in cases]
+        results.flush()
+    store.compact()
+    return [results.done[claim.claim_id] for claim in claims]
 
 
-class _Book:
-    """What ended so far: stored in shards, counted, and held against the limit."""
+class _Results:
+    """Finished claims: stored in shards, counted, and checked against the limit."""
 
     def __init__(
         self,
-        cases: Sequence[Case],
-        shelf: FinishedClaims,
-        limits: Limits,
+        claims: Sequence[ClaimToVerify],
+        store: FinishedClaims,
+        limits: FailureLimit,
         progress: Progress | None,
     ) -> None:
-        self._shelf, self._limits, self._progress = shelf, limits, progress
-        self._total, self._failed = len(cases), 0
+        self._store, self._limits, self._progress = store, limits, progress
+        self._total, self._failed = len(claims), 0
         self._waiting: list[Finished] = []
         self._since = time.monotonic()
-        self.done = shelf.read([case.claim_id for case in cases])
-        self._tell()
+        self.done = store.read([claim.claim_id for claim in claims])
+        self._report()
 
-    def note(self, one: Finished) -> None:
-        """One more claim ended."""
+    def add(self, one: Finished) -> None:
+        """Take another finished claim."""
         self.done[one.claim_id] = one
         self._waiting.append(one)
         if len(self._waiting) >= _STORE_ROWS or time.monotonic() - self._since > _STORE_S:
-            self.store()
-        self._tell()
+            self.flush()
+        self._report()
         self._failed += one.failed
         if self._failed > self._limits.most_failed * self._total:
             raise EngineError(
                 f"{self._failed:,} of {self._total:,} claims failed, more than the share of "
                 f"{self._limits.most_failed:g} that is allowed; the last one: "
-                f"{one.verification.reply}. What was answered is kept, and the next run asks for "
-                "the rest alone"
+                f"{one.verification.reply}. Finished claims are kept; the next run continues with "
+                "the rest"
             )
 
-    def store(self) -> None:
-        """Write what waits."""
+    def flush(self) -> None:
+        """Write the claims that are not stored yet."""
         waiting, self._waiting, self._since = self._waiting, [], time.monotonic()
-        self._shelf.add(waiting)
+        self._store.add(waiting)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._progress is not None:
             self._progress(len(self.done), self._total)
 
 
 @dataclass(slots=True)
-class _Claim:
-    """A claim in progress: its generator, what it waits for, and what it asked so far."""
+class _ClaimInProgress:
+    """A claim in progress: its generator, the calls it waits for, and its calls so far."""
 
-    case: Case
+    claim: ClaimToVerify
     steps: Steps
-    wants: tuple[ModelCall, ...] = ()
+    pending: tuple[ModelCall, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
     finished: Finished | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Run up to the first calls."""
-        self._go(lambda: next(self.steps))
+        self._advance(lambda: next(self.steps))
 
-    def hand(self, replies: Sequence[Reply]) -> None:
-        """Hand in the answers to ``wants`` and run up to the next calls, or to the end."""
-        pairs = zip(self.wants, replies, strict=True)
+    def resume(self, replies: Sequence[Reply]) -> None:
+        """Pass in the replies to ``pending`` and run up to the next calls, or to the end."""
+        pairs = zip(self.pending, replies, strict=True)
         self.records += [record_of(call, reply) for call, reply in pairs]
         answers = tuple(reply.answer for reply in replies)
-        self._go(lambda: self.steps.send(answers))
+        self._advance(lambda: self.steps.send(answers))
 
-    def _go(self, on: Callable[[], tuple[ModelCall, ...]]) -> None:
+    def _advance(self, step: Callable[[], tuple[ModelCall, ...]]) -> None:
         try:
-            self.wants = on()
+            self.pending = step()
         except StopIteration as end:
-            self._end(end.value)
+            self._finish(end.value)
         except CallFailedError as failure:
-            self._end(Verification(None, "failed", str(failure)))
+            self._finish(Verification(None, "failed", str(failure)))
 
-    def _end(self, found: Verification) -> None:
-        self.wants = ()
-        self.finished = finish(self.case.claim_id, found, self.records)
+    def _finish(self, verification: Verification) -> None:
+        self.pending = ()
+        self.finished = finish(self.claim.claim_id, verification, self.records)
 
 
-def _begun(case: Case, procedure: Procedure) -> _Claim:
-    claim = _Claim(case, procedure(case.question))
-    claim.begin()
-    return claim
+def _started(claim: ClaimToVerify, procedure: Procedure) -> _ClaimInProgress:
+    started = _ClaimInProgress(claim, procedure(claim.question))
+    started.start()
+    return started
 
 
 def _concurrently(
-    procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
+    procedure: Procedure, prompt: str, claims: Sequence[ClaimToVerify], caller: MethodCaller
 ) -> Generator[Finished, None, None]:
-    """A thread a claim in progress; each asks for its own claim alone.
-
-    Where the run ends early, a claim in progress asks no further.
-    """
+    """One thread a claim in progress."""
     stopped = threading.Event()
 
-    def verified(case: Case) -> Finished:
-        claim = _begun(case, procedure)
-        while claim.finished is None:
-            if stopped.is_set():
+    def verified(claim: ClaimToVerify) -> Finished:
+        running = _started(claim, procedure)
+        while running.finished is None:
+            if stopped.is_set():  # the run failed: make no further call
                 raise EngineError("the run ended early")
-            claim.hand(caller.answer(prompt, claim.wants))
-        return claim.finished
+            running.resume(caller.answer(prompt, running.pending))
+        return running.finished
 
     pool = ThreadPoolExecutor(caller.claims_at_once, thread_name_prefix="claims")
-    rest = iter(cases)
+    rest = iter(claims)
     running: set[Future[Finished]] = set()
     try:
         while True:
-            for case in _next(rest, caller.claims_at_once - len(running)):
-                running.add(pool.submit(verified, case))
+            # No waves: the next claim starts as soon as one ends.
+            for claim in islice(rest, caller.claims_at_once - len(running)):
+                running.add(pool.submit(verified, claim))
             if not running:
                 return
             ended, running = wait(running, return_when=FIRST_COMPLETED)
@@ -202,7 +196,7 @@ def _concurrently(
 
 
 def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
-    """What ended well, then the first error, so that it costs no claim beside it."""
+    """The finished claims, then the first error: claims that ended with it are not lost."""
     errors = [future.exception() for future in ended]
     yield from (future.result() for future in ended if future.exception() is None)
     for error in errors:
@@ -211,29 +205,20 @@ def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
 
 
 def _together(
-    procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
+    procedure: Procedure, prompt: str, claims: Sequence[ClaimToVerify], caller: MethodCaller
 ) -> Generator[Finished, None, None]:
-    """All claims in progress ask in one batch; as each ends the next one takes its place."""
-    rest = iter(cases)
-    running: list[_Claim] = []
+    """The calls of all claims in progress in one batch; as one ends the next takes its place."""
+    rest = iter(claims)
+    running: list[_ClaimInProgress] = []
     while True:
         free = caller.claims_at_once - len(running)
-        running += [_begun(case, procedure) for case in _next(rest, free)]
+        running += [_started(claim, procedure) for claim in islice(rest, free)]
         if not running:
             return
-        wants = [call for claim in running for call in claim.wants]
-        replies = iter(caller.answer(prompt, wants) if wants else [])
+        calls = [call for claim in running for call in claim.pending]
+        replies = iter(caller.answer(prompt, calls) if calls else [])
         for claim in running:
             if claim.finished is None:
-                claim.hand([next(replies) for _ in claim.wants])
+                claim.resume(list(islice(replies, len(claim.pending))))
         yield from (claim.finished for claim in running if claim.finished is not None)
         running = [claim for claim in running if claim.finished is None]
-
-
-def _next(cases: Iterator[Case], count: int) -> Iterator[Case]:
-    """Up to ``count`` further cases; takes none that it does not give."""
-    for _ in range(count):
-        case = next(cases, None)
-        if case is None:
-            return
-        yield case

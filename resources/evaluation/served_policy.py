@@ -22,7 +22,7 @@ from resources.chat.lazy_client import CountedChat, LateChat
 from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings, Price
 from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.weights import digest_of
+from resources.evaluation.weights import weights_digest
 from resources.vllm.server import VllmServer
 
 Closers = list[Callable[[], None]]
@@ -117,8 +117,8 @@ class ServedModels(dg.Config):
         """
         if not adapter:
             return self.revision
-        under = digest_of(Path(base)) if Path(base).is_dir() else self.revision
-        return "+".join(one for one in (under, digest_of(Path(adapter))) if one)
+        under = weights_digest(Path(base)) if Path(base).is_dir() else self.revision
+        return "+".join(one for one in (under, weights_digest(Path(adapter))) if one)
 
     def _urls(self, server: VllmServer, closers: Closers) -> tuple[str, ...]:
         """The endpoints, or the server, which is started where there are none."""

@@ -1,10 +1,4 @@
-"""A claim verifier behind the runner: MiniCheck, or whichever the profile has.
-
-Takes a ``Verifier``, gives a ``MethodCaller`` that answers each pair of evidence and claim with
-its support probability, and the procedure that reads it. Calls per claim: 1.
-
-Left out deliberately: chunks of long evidence and stored scores; they are the verifier's own.
-"""
+"""The profile's claim verifier as a ``MethodCaller``, and its procedure. Calls per claim: 1."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,7 +10,7 @@ from resources.evaluation.caller import Reply
 
 
 class VerifierCaller:
-    """A ``MethodCaller`` that answers with probabilities, written so that they come back whole."""
+    """A ``MethodCaller`` that answers with support probabilities, written without rounding."""
 
     concurrent = False
     claims_at_once = 1_024
@@ -27,18 +21,18 @@ class VerifierCaller:
 
     @property
     def engine(self) -> str:
-        """The verifier's."""
+        """The verifier's engine."""
         return self._verifier.engine
 
     def prompt_hash(self, prompt: str) -> str:
-        """Over the threshold; a verifier's own prompt is part of its name."""
+        """Over the threshold; a verifier's own prompt is part of its engine's name."""
         return hashlib.sha256(f"{prompt} {THRESHOLD}".encode()).hexdigest()
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:  # noqa: ARG002 - the port's
         """One probability a call.
 
         Raises:
-            EngineError: the verifier cannot be asked.
+            EngineError: the verifier cannot answer.
         """
         pairs = [(call.variables["evidence"], call.variables["claim"]) for call in calls]
         scores = self._verifier.support_probability(pairs).tolist() if pairs else []
@@ -49,7 +43,7 @@ def scored(question: ClaimInput) -> Steps:
     """The procedure of a verifier: one score, cut at its threshold.
 
     Raises:
-        CallFailedError: the call got no answer, or one that is no probability.
+        CallFailedError: the call got no answer, or an answer that is no probability.
     """
     variables = {"claim": question.claim, "evidence": question.evidence}
     (answer,) = yield from ask(ModelCall("verify", "pair", variables))

@@ -1,10 +1,6 @@
-"""A causal model's weights and tokenizer from disk, ready to be asked.
+"""A causal model's weights and tokenizer from disk, with a name that identifies the weights.
 
-Takes a base (a folder or a hub name) and perhaps an adapter's folder, gives the model in
-evaluation mode with plain greedy defaults, its tokenizer, and a name that tells its weights from
-any others'.
-
-Left out deliberately: what is asked (``resources.evaluation.local_model``), and training.
+``Weights.load`` gives the model in evaluation mode with plain greedy defaults.
 """
 
 import hashlib
@@ -26,10 +22,10 @@ _SHOWN = 12
 
 @dataclass(frozen=True)
 class Weights:
-    """Which weights, where and in which numbers.
+    """A model's weights, their device and number type.
 
-    ``base`` is a model folder (merged weights, too) or a hub name with its ``revision``;
-    ``adapter`` a folder of LoRA weights on it, empty for none. ``device`` is torch's name.
+    ``base`` is a model folder (also of merged weights) or a hub name with its ``revision``;
+    ``adapter`` a folder of LoRA weights, empty for none. ``device`` is torch's name.
     """
 
     base: str
@@ -40,22 +36,24 @@ class Weights:
 
     @cached_property
     def name(self) -> str:
-        """Base, adapter and number type, with the digests of files that training may rewrite.
+        """Base, adapter and number type, with digests of files that training may rewrite.
 
         Raises:
-            EngineError: the adapter's folder holds no adapter.
+            EngineError: the adapter's folder has no adapter.
         """
         folder = Path(self.base)
         local = folder.is_dir()
-        parts = [f"{folder.name}:{digest_of(folder)}" if local else f"{self.base}@{self.revision}"]
+        parts = [
+            f"{folder.name}:{weights_digest(folder)}" if local else f"{self.base}@{self.revision}"
+        ]
         if self.adapter:
             if not (Path(self.adapter) / _ADAPTER).is_file():
                 raise EngineError(f"{self.adapter} holds no {_ADAPTER}; train the policy first")
-            parts.append(f"adapter:{digest_of(Path(self.adapter))}")
+            parts.append(f"adapter:{weights_digest(Path(self.adapter))}")
         return " ".join([*parts, self.dtype])
 
-    def load(self) -> "Loaded":
-        """Read them; takes as long as the weights are large.
+    def load(self) -> "LoadedModel":
+        """Read model and tokenizer.
 
         Raises:
             OSError: there is no such model.
@@ -71,7 +69,7 @@ class Weights:
         )
         ends = _ends(model.generation_config.eos_token_id, tokenizer.eos_token_id)
         padding = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
-        # Defaults that come with weights (a penalty, a temperature) are not greedy decoding.
+        # Defaults stored with weights (a penalty, a temperature) would not be greedy decoding.
         defaults: Any = transformers.GenerationConfig
         model.generation_config = defaults(eos_token_id=ends, pad_token_id=padding)
         if self.adapter:
@@ -79,14 +77,14 @@ class Weights:
 
             with quiet_about_checkpointing():
                 model = PeftModel.from_pretrained(model, self.adapter)
-            if f"adapter:{digest_of(Path(self.adapter))}" not in self.name:
+            if f"adapter:{weights_digest(Path(self.adapter))}" not in self.name:
                 raise EngineError(f"{self.adapter} was replaced while it was read: start again")
-        return Loaded(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
+        return LoadedModel(model.to(self.device).eval(), tokenizer, tuple(ends), padding)
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A model of transformers with its tokenizer; ``ends`` are the tokens that end a reply."""
+class LoadedModel:
+    """A transformers model with its tokenizer; ``ends`` are the tokens that end a reply."""
 
     model: Any
     tokenizer: Any
@@ -95,30 +93,26 @@ class Loaded:
 
     @property
     def context(self) -> int:
-        """Most tokens of prompt and reply together."""
+        """Maximum number of tokens of prompt and reply together."""
         return int(self.model.config.max_position_embeddings)
 
 
 @contextmanager
 def quiet_about_checkpointing() -> Iterator[None]:
-    """For peft, which asks transformers for a flag by its former name."""
+    """Silence a warning of peft, which reads a transformers flag by its former name."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
         yield
 
 
 def _ends(*ids: int | list[int] | None) -> list[int]:
-    """All token ids, each once, in order."""
-    flat = [one for each in ids if each is not None for one in _listed(each)]
-    return list(dict.fromkeys(flat))
+    """All token ids without repetition, in order."""
+    lists = [each if isinstance(each, list) else [each] for each in ids if each is not None]
+    return list(dict.fromkeys(token for each in lists for token in each))
 
 
-def _listed(ids: int | list[int]) -> list[int]:
-    return ids if isinstance(ids, list) else [ids]
-
-
-def digest_of(folder: Path) -> str:
-    """12 hex digits of SHA-256 over weights, settings, tokenizer and chat template."""
+def weights_digest(folder: Path) -> str:
+    """12 hex digits of SHA-256 over weights, config, tokenizer and chat template."""
     digest = hashlib.sha256()
     for path in sorted(one for one in folder.iterdir() if one.suffix in _READ):
         with path.open("rb") as handle:

@@ -22,8 +22,8 @@ from decomposerl.claims.claim_collector import unknown_labels
 from decomposerl.claims.load import LoadedClaims
 from decomposerl.printable import printable
 from decomposerl.reports import figures
-from decomposerl.reports.escape import markdown_table
 from decomposerl.reports.stage_page import StagePage, stage_page
+from decomposerl.reports.tables import markdown_table
 from decomposerl.schemas import DROPS
 from resources.store.parquet import StageOutput, StageRun
 

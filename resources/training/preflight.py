@@ -19,7 +19,7 @@ import polars as pl
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import Judge, JudgeCall
 from decomposerl.reports.cost import Price
-from decomposerl.reports.readiness import Finding
+from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.training_plan import DryRun, judging_cost
 from decomposerl.training.estimate import (
     Amounts,
@@ -64,12 +64,12 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
     facts = claim_facts(run.claims) or ClaimFacts(0, 0.0, 0.0, 0.0)
     found = amounts(run.experiment, facts, told.judge_tokens, told.seconds_per_step)
     lengths, shape = _lengths(run), _shape(run)
-    memory = None if isinstance(shape, Finding) else _memory(run, shape, told.processes)
+    memory = None if isinstance(shape, ReadinessCheck) else _memory(run, shape, told.processes)
     needed = _disk(run, found, shape)
     findings = (
         *_batches(run, facts, told.processes),
         *_prompts(run, lengths),
-        *([shape] if isinstance(shape, Finding) else []),
+        *([shape] if isinstance(shape, ReadinessCheck) else []),
         _judge(run, judge, facts),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
         *_gpu(run, memory),
@@ -81,22 +81,24 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
         judging=judging_cost(found, judge.engine, told.price, told.tokens_per_s),
         memory=memory,
         disk=needed,
-        lengths=None if isinstance(lengths, Finding) else lengths,
+        lengths=None if isinstance(lengths, ReadinessCheck) else lengths,
     )
 
 
-def _batches(run: TrainingRun, facts: ClaimFacts, processes: int) -> Iterator[Finding]:
+def _batches(run: TrainingRun, facts: ClaimFacts, processes: int) -> Iterator[ReadinessCheck]:
     grpo = run.experiment.grpo
     wrong = divisibility(grpo, processes)
     together = f"{grpo.global_batch} completions a step, groups of {grpo.group_size}"
     if wrong:
-        yield Finding("batches", together, "missing", "; ".join(wrong), "change the experiment")
+        yield ReadinessCheck(
+            "batches", together, "missing", "; ".join(wrong), "change the experiment"
+        )
     else:
-        yield Finding("batches", together, "ok", "they divide")
+        yield ReadinessCheck("batches", together, "ok", "they divide")
     a_step = grpo.global_batch // grpo.group_size
     if facts.claims < a_step:
         said = f"{facts.claims} claims, and one step takes {a_step}"
-        yield Finding("claims", run.claims.name, "missing", said, "materialize a larger set")
+        yield ReadinessCheck("claims", run.claims.name, "missing", said, "materialize a larger set")
 
 
 def _tokenizer(run: TrainingRun) -> Any:  # noqa: ANN401 - the library has no common type
@@ -105,7 +107,7 @@ def _tokenizer(run: TrainingRun) -> Any:  # noqa: ANN401 - the library has no co
     return AutoTokenizer.from_pretrained(run.base)
 
 
-def _lengths(run: TrainingRun) -> TokenReport | Finding:
+def _lengths(run: TrainingRun) -> TokenReport | ReadinessCheck:
     """The report on all prompts, also those that training will leave out."""
     try:
         tokenizer = _tokenizer(run)
@@ -118,22 +120,22 @@ def _lengths(run: TrainingRun) -> TokenReport | Finding:
     return token_report(frame, sampling.max_prompt_tokens)
 
 
-def _prompts(run: TrainingRun, lengths: TokenReport | Finding) -> Iterator[Finding]:
-    if isinstance(lengths, Finding):
+def _prompts(run: TrainingRun, lengths: TokenReport | ReadinessCheck) -> Iterator[ReadinessCheck]:
+    if isinstance(lengths, ReadinessCheck):
         yield lengths
         return
-    yield Finding("model", f"tokenizer of {run.base}", "ok", "loads")
+    yield ReadinessCheck("model", f"tokenizer of {run.base}", "ok", "loads")
     claims = sum(lengths.by_source.filter(pl.col("source") == ALL)["claims"])
     short = claims - lengths.too_long.height
     said = f"{short:,} of {claims:,} within {lengths.limit:,} tokens"
     if short == claims:
-        yield Finding("prompts", run.claims.name, "ok", said)
+        yield ReadinessCheck("prompts", run.claims.name, "ok", said)
         return
     mend = "the others are left out; raise max_prompt_tokens to train on them"
-    yield Finding("prompts", run.claims.name, "note" if short else "missing", said, mend)
+    yield ReadinessCheck("prompts", run.claims.name, "note" if short else "missing", said, mend)
 
 
-def _shape(run: TrainingRun) -> ModelShape | Finding:
+def _shape(run: TrainingRun) -> ModelShape | ReadinessCheck:
     from transformers import AutoConfig
 
     try:
@@ -143,37 +145,39 @@ def _shape(run: TrainingRun) -> ModelShape | Finding:
         return _absent("configuration", run.base, error)
     except KeyError as error:
         said = f"its memory cannot be reckoned: no {error} in its configuration"
-        return Finding("model", run.base, "note", said)
+        return ReadinessCheck("model", run.base, "note", said)
     sampling = run.experiment.sampling
     asked = sampling.max_prompt_tokens + sampling.max_completion_tokens
     most = config.get("max_position_embeddings") or asked
     if most < asked:
         said = f"reads {most:,} tokens; prompt and completion may have {asked:,}"
-        return Finding("model", run.base, "missing", said, "lower the experiment's limits")
+        return ReadinessCheck("model", run.base, "missing", said, "lower the experiment's limits")
     return shape
 
 
-def _absent(part: str, base: str, error: Exception) -> Finding:
+def _absent(part: str, base: str, error: Exception) -> ReadinessCheck:
     said = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return Finding("model", f"{part} of {base}", "missing", said, f"hf download {base}")
+    return ReadinessCheck("model", f"{part} of {base}", "missing", said, f"hf download {base}")
 
 
-def _judge(run: TrainingRun, judge: Judge, facts: ClaimFacts) -> Finding:
+def _judge(run: TrainingRun, judge: Judge, facts: ClaimFacts) -> ReadinessCheck:
     """One call that no stored ruling can answer, so that the judge itself does."""
     engine = judge.engine
     if not sum(calls_a_rollout(run.experiment, facts.questions).values()):
-        return Finding("judge", engine, "ok", "not asked: no reward of the experiment is judged")
+        return ReadinessCheck(
+            "judge", engine, "ok", "not asked: no reward of the experiment is judged"
+        )
     document = f"The note of the day is {uuid4().hex}."
     call = JudgeCall("answerability", document=document, question="What is the note of the day?")
     mend = "look at DECOMPOSERL_JUDGE_URL and at the server's log (docs/running-on-gpus.md)"
     try:
         (ruling,) = judge.judge([call])
     except EngineError as error:
-        return Finding("judge", engine, "missing", str(error), mend)
+        return ReadinessCheck("judge", engine, "missing", str(error), mend)
     if ruling.value is None:
         said = f"gave no ruling: {ruling.failure}"
-        return Finding("judge", engine, "missing", said, mend)
-    return Finding("judge", engine, "ok", "rules")
+        return ReadinessCheck("judge", engine, "missing", said, mend)
+    return ReadinessCheck("judge", engine, "ok", "rules")
 
 
 def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> Memory:
@@ -181,20 +185,20 @@ def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> Memory:
     return memory_of(shape, run.experiment, processes, checkpointing=on_gpu)
 
 
-def _disk(run: TrainingRun, found: Amounts, shape: ModelShape | Finding) -> dict[str, int]:
-    adapter = 0 if isinstance(shape, Finding) else shape.adapter(run.experiment.lora)
+def _disk(run: TrainingRun, found: Amounts, shape: ModelShape | ReadinessCheck) -> dict[str, int]:
+    adapter = 0 if isinstance(shape, ReadinessCheck) else shape.adapter(run.experiment.lora)
     longest = float(run.experiment.sampling.max_completion_tokens)
     return dict(disk_bytes(found, adapter, longest, run.limits.checkpoints_kept))
 
 
-def _gpu(run: TrainingRun, memory: Memory | None) -> Iterator[Finding]:
+def _gpu(run: TrainingRun, memory: Memory | None) -> Iterator[ReadinessCheck]:
     if not run.device.startswith("cuda"):
         return
     import torch
 
     if not torch.cuda.is_available():
         mend = "run on a machine with a GPU, or set DECOMPOSERL_DEVICE=cpu"
-        yield Finding("GPU", run.device, "missing", "torch finds no card", mend)
+        yield ReadinessCheck("GPU", run.device, "missing", "torch finds no card", mend)
         return
     free, whole = torch.cuda.mem_get_info(run.device)
     if run.generation.engine == "vllm_colocate":
@@ -203,6 +207,6 @@ def _gpu(run: TrainingRun, memory: Memory | None) -> Iterator[Finding]:
     said = f"{free / _GIB:,.1f} GiB for training, about {needed / _GIB:,.1f} needed"
     if free < needed:
         mend = "free the card, or shorten prompts and completions"
-        yield Finding("GPU", run.device, "missing", said, mend)
+        yield ReadinessCheck("GPU", run.device, "missing", said, mend)
     else:
-        yield Finding("GPU", run.device, "ok", said)
+        yield ReadinessCheck("GPU", run.device, "ok", said)

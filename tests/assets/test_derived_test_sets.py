@@ -9,13 +9,12 @@ import pytest
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from decomposerl.claims.catalogue import BENCHMARKS
-from decomposerl.evaluation.derived import DERIVED, derived_from
+from decomposerl.evaluation.derived import DERIVED, derived_from, states_rating
 from decomposerl.evaluation.published import COLUMNS, MEANS
-from decomposerl.evaluation.ratings import states_rating
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from evaluation_graph import SYSTEMS, claim_row, resources
 from resources.catalogue.database import build_catalogue, open_catalogue
-from resources.evaluation.results_folder import test_claims as claims_of
+from resources.evaluation.results_folder import read_test_claims as claims_of
 from resources.store.parquet import DataFolder, write_parquet
 
 BASE, NAME, SYSTEM = "claimdecomp", "claimdecomp_without_ratings", "minicheck-lexical"

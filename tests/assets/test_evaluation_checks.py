@@ -13,7 +13,7 @@ from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import profile_from_environment
-from decomposerl.evaluation.subset import examined
+from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.schemas import TRAINING_CLAIMS
 from evaluation_files import SYSTEMS, predictions
@@ -48,7 +48,7 @@ def record(data: Path, key: str, **said: str) -> None:
 
 def write_predictions(data: Path, *, unparsed: int = 0, left: int | None = None, **said: str):
     """What ``SYSTEM`` said of the first ``left`` claims, of which some could not be read."""
-    asked = examined(pl.read_parquet(data / "benchmark/fever.parquet")).claims
+    asked = evaluation_subset(pl.read_parquet(data / "benchmark/fever.parquet")).claims
     made = predictions(SYSTEMS[0], "fever", asked.head(asked.height if left is None else left))
     status = pl.Series("parse_status", ["unparsed"] * unparsed + ["parsed"] * made.height)
     frame = made.with_columns(status.head(made.height))

@@ -21,11 +21,11 @@ from dagster_project.cli import app
 from dagster_project.doctor import estimates_for, examine
 from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_choices
 from dagster_project.profiles import Profile, key_named
-from decomposerl.reports.cost import PAPER, Workload, estimate, total
+from decomposerl.reports.cost import PAPER, Workload, cost_totals, estimate
 from decomposerl.reports.readiness import (
-    Estimate,
-    Finding,
+    CostEstimate,
     Readiness,
+    ReadinessCheck,
     estimate_text,
     readiness_text,
 )
@@ -359,12 +359,12 @@ def test_the_gpu_page_prints_what_the_doctor_prints(name: ProfileName, tmp_path:
 
 def test_the_page_says_what_is_missing_in_the_last_line():
     """And keeps a finding's mend for when it is needed."""
-    fine = Finding("package", "numpy", "ok", "2.0", "pip install numpy")
-    lost = Finding("model", "m", "missing", "not here", "hf download m")
+    fine = ReadinessCheck("package", "numpy", "ok", "2.0", "pip install numpy")
+    lost = ReadinessCheck("model", "m", "missing", "not here", "hf download m")
 
-    def text(*findings: Finding) -> str:
+    def text(*findings: ReadinessCheck) -> str:
         lines: tuple[Any, ...] = tuple(estimate(PAPER, []))
-        basis = Estimate("nothing", PAPER, lines)
+        basis = CostEstimate("nothing", PAPER, lines)
         return readiness_text(Readiness("local", "/data", findings, (basis,), ("a source",)))
 
     assert text(fine).endswith("\nnothing required is missing")
@@ -372,4 +372,4 @@ def test_the_page_says_what_is_missing_in_the_last_line():
     assert text(fine, lost).endswith("\n1 required thing missing")
     assert "hf download m" in text(fine, lost)
     assert "- a source" in text(fine)
-    assert (0, 0, 0.0, 0.0) == total([])
+    assert (0, 0, 0.0, 0.0) == cost_totals([])

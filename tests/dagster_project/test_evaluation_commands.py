@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from dagster_project.cli import app
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.leaderboard import Runs, leaderboard
+from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.evaluation.published import TABLE_TITLES
 from decomposerl.reports.leaderboard_report import leaderboard_markdown, leaderboard_text
 from leaderboard_parts import SYSTEMS, score, scores
@@ -20,7 +20,7 @@ TINY, BASE = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
 RAN = (score(TINY, "fever", 70.0, engine="tiny"), score(BASE, "fever", 71.0, engine="qwen"))
 
 
-def board(*rows: dict[str, object], runs: Runs = Runs()) -> pl.DataFrame:  # noqa: B008 - frozen
+def board(*rows: dict[str, object], runs: RunCoverage = RunCoverage()) -> pl.DataFrame:  # noqa: B008 - frozen
     return leaderboard(scores(rows or RAN), SYSTEMS, ["fever"], runs)
 
 
@@ -88,7 +88,7 @@ def test_markdown_has_the_papers_figures_in_columns_of_their_own():
 
 def test_a_short_run_carries_a_star():
     """Nobody takes it for a measure."""
-    shown = leaderboard_text(board(runs=Runs(limited={(TINY, "fever")})), {})
+    shown = leaderboard_text(board(runs=RunCoverage(limited={(TINY, "fever")})), {})
     assert "DecomposeRL @ tiny *" in shown
     assert "Simple *" not in shown
 
@@ -119,7 +119,7 @@ def test_accepting_writes_the_file_that_later_runs_are_held_against(data: Path):
 def test_what_cannot_be_accepted_is_refused_in_one_line(data: Path, tmp_path: Path):
     """A system without a whole run, a leaderboard of short runs alone, and none at all."""
     assert "no whole run of nobody" in told(data, "accept", "--system", "nobody", code=2)
-    short = board(RAN[0], runs=Runs(limited={(TINY, "fever")}))
+    short = board(RAN[0], runs=RunCoverage(limited={(TINY, "fever")}))
     write_parquet(short, data / "leaderboard.parquet")
     assert "nothing to accept" in told(data, "accept", code=2)
     assert not (data / "accepted.json").exists()

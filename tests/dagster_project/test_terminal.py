@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from dagster_project.terminal import Terminal, note, say_columns, say_json, say_marked
-from decomposerl.evaluation.leaderboard import Runs, leaderboard
+from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.printable import printable, printable_json
 from fixture_data import FATES, build
 from leaderboard_parts import SYSTEMS, score, scores
@@ -128,7 +128,7 @@ def _doctor(folder: Path) -> Iterator[Result]:
 
 def _board(folder: Path) -> None:
     row = score("simple-qwen2.5-7b-faithful", "fever", 71.0, engine=f"qwen{EVIL}")
-    board = leaderboard(scores((row,)), SYSTEMS, ["fever"], Runs())
+    board = leaderboard(scores((row,)), SYSTEMS, ["fever"], RunCoverage())
     write_parquet(board, folder / "leaderboard.parquet")
 
 

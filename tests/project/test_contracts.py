@@ -83,10 +83,10 @@ SEEDS = {
         "def late():\n    import decomposerl.training.experiments\n",
         "Training in the domain",
     ),
-    "an exam that knows the coach": (
+    "an evaluation that knows the rewards": (
         "decomposerl/baselines/method.py",
         "def late():\n    import decomposerl.rewards.composite\n",
-        "The exam does not know",
+        "Evaluation does not import rewards",
     ),
     "a list of systems that knows the leaderboard": (
         "decomposerl/evaluation/systems.py",
@@ -146,7 +146,7 @@ SEEDS = {
     ),
     "an undeclared entity engine": ("resources/entities/odd.py", '"""Odd."""\n', "The entity port"),
     "a view that knows the database": (
-        "resources/catalogue/types.py",
+        "resources/catalogue/sql.py",
         "def late():\n    import resources.catalogue.database\n",
         "The catalogue",
     ),

@@ -5,9 +5,9 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl import schemas
-from decomposerl.evaluation.comparison import ComparisonSettings, compared
-from decomposerl.evaluation.leaderboard import Runs, leaderboard
-from decomposerl.evaluation.scores import ScoreSettings, score
+from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
+from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
+from decomposerl.evaluation.scores import ScoreSettings, score_predictions
 from decomposerl.evaluation.systems import CHAT_MODELS, Model, System
 from resources.store.parquet import write_parquet
 
@@ -68,14 +68,16 @@ def write_evaluation(data: Path, benchmark: str, claims: pl.DataFrame) -> None:
     """Everything that two systems leave for one test set, and the tables over it."""
     settings = ScoreSettings(draws=50, confidence_draws=50)
     made = {one: predictions(one, benchmark, claims) for one in SYSTEMS}
-    scores = [score(frame, claims, settings) for frame in made.values()]
+    scores = [score_predictions(frame, claims, settings) for frame in made.values()]
     for (system, frame), scored in zip(made.items(), scores, strict=True):
         name = f"{benchmark}/{system.key}.parquet"
         write_parquet(frame, data / "predictions" / name)
         write_parquet(scored, data / "scores" / name)
         write_parquet(calls(frame["claim_id"]), data / "calls" / name)
-    board = leaderboard(pl.concat(scores), SYSTEMS, [benchmark], Runs())
+    board = leaderboard(pl.concat(scores), SYSTEMS, [benchmark], RunCoverage())
     write_parquet(board, data / "leaderboard.parquet")
     by_system = {system.key: frame for system, frame in made.items()}
-    pairs = compared({benchmark: claims}, {benchmark: by_system}, ComparisonSettings(draws=100))
+    pairs = compare_systems(
+        {benchmark: claims}, {benchmark: by_system}, ComparisonSettings(draws=100)
+    )
     write_parquet(pairs, data / "comparison.parquet")

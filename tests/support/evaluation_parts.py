@@ -16,7 +16,7 @@ from decomposerl.baselines.method import (
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.prediction_store import FinishedClaims
-from resources.evaluation.runner import Case
+from resources.evaluation.runner import ClaimToVerify
 
 PROMPT_HASH = "a" * 64
 FILE = """<!-- section: first -->
@@ -35,9 +35,9 @@ def two_steps(question: ClaimInput) -> Steps:
     return Verification(verdict, "parsed", second.text, spoken=second)
 
 
-def cases(count: int) -> list[Case]:
+def cases(count: int) -> list[ClaimToVerify]:
     """Claims that differ in a number."""
-    return [Case(f"{n:016x}", ClaimInput(f"claim {n}", "evidence")) for n in range(count)]
+    return [ClaimToVerify(f"{n:016x}", ClaimInput(f"claim {n}", "evidence")) for n in range(count)]
 
 
 def shelf(folder: Path, prompt_hash: str = PROMPT_HASH) -> FinishedClaims:

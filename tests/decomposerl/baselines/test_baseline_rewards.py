@@ -14,7 +14,7 @@ from decomposerl.traces.rollout import Rollout
 from evaluation_parts import shelf
 from fakes import BagOfWordsEmbedder, ScriptedVerifier
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import Case, run_claims
+from resources.evaluation.runner import ClaimToVerify, run_claims
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.scoring import score_rollouts
 
@@ -40,7 +40,11 @@ def test_the_rewards_score_what_a_baseline_asked(
     question = ClaimInput(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))
     chat = RuleChat(ScriptedVerifier())
     (ended,) = run_claims(
-        method.procedures[protocol], method.prompt, [Case("a", question)], chat, shelf(tmp_path)
+        method.procedures[protocol],
+        method.prompt,
+        [ClaimToVerify("a", question)],
+        chat,
+        shelf(tmp_path),
     )
     found = ended.verification
     trace = parse_trace(write_trace(build_trace(found.opening, found.cycles, found.verdict)))

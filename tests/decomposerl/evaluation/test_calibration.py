@@ -15,13 +15,13 @@ from sklearn.linear_model import LogisticRegression
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.calibration import (
     Calibration,
-    Method,
+    CalibrationMethod,
     cross_fitted,
     fit_calibration,
     isotonic_curve,
+    reliability,
 )
 from decomposerl.evaluation.metrics import calibration_error
-from decomposerl.evaluation.reliability import reliability
 
 BOUND = {"model": "paper_7b", "prompt_hash": "ab" * 32}
 
@@ -34,7 +34,7 @@ def overconfident(rows: int) -> tuple[np.ndarray, np.ndarray]:
     return 1 / (1 + np.exp(-3 * odds)), right
 
 
-def fitted(method: Method, rows: int = 2_000) -> Calibration:
+def fitted(method: CalibrationMethod, rows: int = 2_000) -> Calibration:
     return fit_calibration(*overconfident(rows), method, **BOUND, fitted_on="wice dev")
 
 
@@ -63,7 +63,7 @@ def test_the_temperature_equals_the_reference():
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_it_calibrates_and_keeps_the_order(method: Method):
+def test_it_calibrates_and_keeps_the_order(method: CalibrationMethod):
     """The error falls, surer stays at least as sure, everything stays in 0..1, NaN stays."""
     found = fitted(method)
     assert found.error_after < found.error_before / 2
@@ -75,7 +75,7 @@ def test_it_calibrates_and_keeps_the_order(method: Method):
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: Method):
+def test_its_worth_is_told_by_verdicts_that_it_was_not_fitted_to(method: CalibrationMethod):
     """Errors after are those of each fold by the curve of the others, as if fitted by hand."""
     confidences, right = overconfident(700)
     evidence = np.arange(700) // 2
@@ -120,7 +120,7 @@ def test_reliability_tells_how_often_like_verdicts_were_right():
 
 
 @pytest.mark.parametrize("method", ["temperature", "isotonic"])
-def test_it_survives_json(method: Method):
+def test_it_survives_json(method: CalibrationMethod):
     """Written and read it is equal and gives the same numbers."""
     found = fitted(method)
     again = Calibration.model_validate_json(found.model_dump_json())

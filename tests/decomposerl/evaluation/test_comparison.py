@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.evaluation.comparison import ComparisonSettings, compared
+from decomposerl.evaluation.comparison import ComparisonSettings, compare_systems
 from decomposerl.evaluation.published import IN_DOMAIN
-from decomposerl.evaluation.subset import examined
+from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.reports.leaderboard_report import comparison_markdown
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from strategies import LAW
@@ -56,7 +56,7 @@ MIXED = said(TOY, [S, R] * 8 + [R, S] * 8 + [S, R] * 4)
 
 def test_a_better_system_is_shown_with_its_interval_and_tests():
     """All right against half right: 50 points, surely; engines and rows of both are named."""
-    (row,) = compared({"toy": TOY}, {"toy": {"b": HALF, "a": RIGHT}}, FAST).to_dicts()
+    (row,) = compare_systems({"toy": TOY}, {"toy": {"b": HALF, "a": RIGHT}}, FAST).to_dicts()
     assert ("a", "b", 40, 50.0) == tuple(row[n] for n in ("system", "other", "rows", "difference"))
     assert row["low"] <= 50.0 <= row["high"]
     assert row["p_mcnemar"] == pytest.approx(2 / 2**20)
@@ -67,7 +67,7 @@ def test_a_better_system_is_shown_with_its_interval_and_tests():
 def test_only_claims_that_both_have_count():
     """A short run is compared over its own claims; without a verdict a claim is wrong."""
     short = said(TOY, [None] * 10)
-    (row,) = compared({"toy": TOY}, {"toy": {"a": RIGHT, "b": short}}, FAST).to_dicts()
+    (row,) = compare_systems({"toy": TOY}, {"toy": {"a": RIGHT, "b": short}}, FAST).to_dicts()
     assert (10, 100.0) == (row["rows"], row["difference"])
 
 
@@ -76,13 +76,13 @@ def test_a_short_run_marks_its_rows_and_their_mean():
     sets = dict.fromkeys(IN_DOMAIN, TOY)
     found = {name: {"a": RIGHT, "b": HALF, "c": WRONG} for name in sets}
     short = {("a", IN_DOMAIN[0])}
-    frame = compared(sets, found, FAST, short)
+    frame = compare_systems(sets, found, FAST, short)
     marked = frame.filter("limited").select("system", "other", "benchmark").rows()
     places = (IN_DOMAIN[0], "mean_in_domain")
     assert {("a", other, place) for other in "bc" for place in places} == set(marked)
     shown = comparison_markdown(frame).splitlines()
     assert len(marked) == sum(line.endswith("\\* |") for line in shown)
-    assert not compared(sets, found, FAST)["limited"].any()
+    assert not compare_systems(sets, found, FAST)["limited"].any()
 
 
 def test_a_short_run_and_a_tiny_set_have_no_p_value():
@@ -90,7 +90,7 @@ def test_a_short_run_and_a_tiny_set_have_no_p_value():
     tiny = claims([S, R, S, R])
     found = {"a": said(tiny, [S, R, S, R]), "b": said(tiny, [R, S, R, S])}
     for limited, why in ((set(), "n = 2 of a label < 10"), ({("b", "toy")}, "limited run")):
-        frame = compared({"toy": tiny}, {"toy": found}, FAST, limited)
+        frame = compare_systems({"toy": tiny}, {"toy": found}, FAST, limited)
         (row,) = frame.to_dicts()
         assert (None, None, None, why) == tuple(
             row[name] for name in ("p_bootstrap", "p_mcnemar", "p_holm", "no_p")
@@ -104,7 +104,7 @@ def test_holm_corrects_over_the_tests_that_are_shown():
     """Eight whole test sets and a short one: the factor of the smallest p is eight."""
     sets = dict.fromkeys(IN_DOMAIN, TOY)
     found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
-    frame = compared(sets, found, FAST, {("a", IN_DOMAIN[0])})
+    frame = compare_systems(sets, found, FAST, {("a", IN_DOMAIN[0])})
     whole = frame.filter(~pl.col("limited"))
     assert frame.filter("limited")["p_holm"].null_count() == 2
     assert whole["p_holm"][0] == pytest.approx(8 * whole["p_bootstrap"][0])
@@ -114,16 +114,16 @@ def test_systems_that_hardly_differ_have_no_p_value():
     """Five claims apart say nothing at 5 %; six may."""
     for apart, why in ((5, "n = 5 differ < 6"), (6, None)):
         words = [S, S] * apart + [S, R] * (20 - apart)
-        frame = compared({"toy": TOY}, {"toy": {"a": RIGHT, "b": said(TOY, words)}}, FAST)
+        frame = compare_systems({"toy": TOY}, {"toy": {"a": RIGHT, "b": said(TOY, words)}}, FAST)
         assert [why] == frame["no_p"].to_list()
 
 
 def test_all_pairs_or_those_with_one():
     """Without a choice each pair stands once; with one every other system faces it."""
     found = {"toy": {"a": RIGHT, "b": HALF, "c": WRONG}}
-    every = compared({"toy": TOY}, found, FAST)
+    every = compare_systems({"toy": TOY}, found, FAST)
     assert [("a", "b"), ("a", "c"), ("b", "c")] == every.select("system", "other").rows()
-    chosen = compared({"toy": TOY}, found, ComparisonSettings(("b",), 500))
+    chosen = compare_systems({"toy": TOY}, found, ComparisonSettings(("b",), 500))
     assert [("a", "b"), ("c", "b")] == chosen.select("system", "other").rows()
     assert [50.0, -50.0] == chosen["difference"].to_list()
 
@@ -132,14 +132,14 @@ def test_a_mean_needs_all_its_parts_and_is_corrected_apart():
     """Nine test sets give nine rows and their mean; eight give eight."""
     sets = dict.fromkeys(IN_DOMAIN, TOY)
     found = {name: {"a": RIGHT, "b": HALF} for name in IN_DOMAIN}
-    whole = compared(sets, found, FAST)
+    whole = compare_systems(sets, found, FAST)
     assert [*IN_DOMAIN, "mean_in_domain"] == whole["benchmark"].to_list()
     last = whole.row(-1, named=True)
     assert (50.0, 360, None) == tuple(last[name] for name in ("difference", "rows", "p_mcnemar"))
     assert last["p_holm"] == last["p_bootstrap"]
     assert whole["p_holm"][0] == pytest.approx(9 * whole["p_bootstrap"][0])
     del found["wice"]
-    assert "mean_in_domain" not in compared(sets, found, FAST)["benchmark"]
+    assert "mean_in_domain" not in compare_systems(sets, found, FAST)["benchmark"]
 
 
 def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_named():
@@ -148,23 +148,23 @@ def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_nam
     named = TOY.with_columns(texts.str.replace("text", "page").alias("document_id"), texts)
     unnamed = named.with_columns(document_id=pl.lit(None, pl.String))
     found = {name: {"a": RIGHT, "b": MIXED} for name in ("toy", "named")}
-    by_text = compared({"toy": unnamed}, found, FAST)
-    assert by_text.equals(compared({"toy": named}, found, FAST))
+    by_text = compare_systems({"toy": unnamed}, found, FAST)
+    assert by_text.equals(compare_systems({"toy": named}, found, FAST))
     apart = TOY.with_columns(pl.Series("evidence", [str(n) for n in range(len(LABELS))]))
-    assert not by_text.equals(compared({"toy": apart}, found, FAST))
+    assert not by_text.equals(compare_systems({"toy": apart}, found, FAST))
 
 
 def test_one_label_alone_gives_no_row():
     """Nothing is said where a balanced accuracy is not defined."""
     one = claims([S] * 5)
     both = {"a": said(one, [S] * 5), "b": said(one, [R] * 5)}
-    assert 0 == compared({"toy": one}, {"toy": both}, FAST).height
+    assert 0 == compare_systems({"toy": one}, {"toy": both}, FAST).height
 
 
 def test_what_cannot_be_asked_is_counted_with_its_reason():
     """Without a label first, then without evidence; the rest is asked."""
     frame = pl.concat([claims([S, None]), claims([R, None], " "), claims([R], None)])
-    found = examined(frame)
+    found = evaluation_subset(frame)
     assert {"no_label": 2, "no_evidence": 2} == found.left_out
     assert (1, False) == (found.claims.height, found.limited)
 
@@ -176,7 +176,7 @@ def test_a_short_run_is_balanced_and_part_of_a_longer_one(
 ):
     """As many claims as asked for, of both labels alike, all of them in a longer run too."""
     frame = claims(labels)
-    short, longer = examined(frame, limit), examined(frame, limit + 2 * more)
+    short, longer = evaluation_subset(frame, limit), evaluation_subset(frame, limit + 2 * more)
     assert short.claims.height == min(limit, len(labels))
     assert short.limited == (limit < len(labels))
     counts = [short.claims.filter(label=label).height for label in (S, R)]

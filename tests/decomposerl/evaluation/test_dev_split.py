@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.dev_split import dev_split
+from decomposerl.evaluation.subset import dev_split
 from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.schemas import SILVER_DECOMPOSED
-from resources.evaluation.dev_claims import dev_claims
+from resources.evaluation.training_overlap import dev_claims
 from resources.store.parquet import DataFolder, write_parquet
 from strategies import LAW, example_row, frame_of
 

@@ -19,7 +19,7 @@ from decomposerl.evaluation.intervals import (
 )
 from decomposerl.evaluation.matching import Example
 from decomposerl.evaluation.metrics import COUNT_METRICS, NONE, outcome_table
-from decomposerl.reports.metrics_report import metrics_text
+from decomposerl.reports.system_report import metrics_text
 from strategies import LAW
 
 Row = tuple[int, int, int | None]

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.leaderboard import Runs, leaderboard, wide
+from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard, wide_leaderboard
 from decomposerl.evaluation.published import COLUMNS, IN_DOMAIN, MEANS, PUBLISHED
 from decomposerl.evaluation.scores import mean_scores
 from decomposerl.evaluation.systems import system_named, systems
@@ -13,8 +13,10 @@ from leaderboard_parts import ONE, SYSTEMS, method, score, scores
 OURS = "simple-qwen2.5-7b-faithful"
 
 
-def board(*rows: dict[str, object], benchmarks: tuple[str, ...] = (), runs: Runs = Runs()):  # noqa: B008 - frozen
-    return leaderboard(scores(rows), SYSTEMS, benchmarks, runs)
+def board(
+    *rows: dict[str, object], benchmarks: tuple[str, ...] = (), runs: RunCoverage | None = None
+):
+    return leaderboard(scores(rows), SYSTEMS, benchmarks, runs or RunCoverage())
 
 
 def cell(frame: pl.DataFrame, system: str, benchmark: str, table: int) -> dict[str, object]:
@@ -70,14 +72,14 @@ def test_systems_that_are_no_row_of_the_paper_follow_without_its_figures():
 
 def test_short_runs_and_missing_files_are_said():
     """A limited cell and every mean over it say so; without files a cell is not available."""
-    runs = Runs(limited={(OURS, "fever")}, not_available={(OURS, "wice")})
+    runs = RunCoverage(limited={(OURS, "fever")}, not_available={(OURS, "wice")})
     shown = board(
         score(OURS, "fever", 70.0, rows=5), score(OURS, "mean_in_domain", 70.0), runs=runs
     )
     told = {name: cell(shown, OURS, name, 1)["status"] for name in COLUMNS}
     assert ("limited", "limited") == (told["fever"], told["mean_in_domain"])
     assert ("not_available", "not_run") == (told["wice"], told["hover"])
-    assert wide(shown).filter(system=OURS)["limited"].all()
+    assert wide_leaderboard(shown).filter(system=OURS)["limited"].all()
 
 
 def test_other_metrics_and_slices_are_no_cells():
@@ -89,7 +91,7 @@ def test_other_metrics_and_slices_are_no_cells():
 
 def test_the_wide_form_has_the_tables_columns_in_order():
     """Head, then for each column of the paper ours, its bounds, and the paper's; own sets last."""
-    shown = wide(
+    shown = wide_leaderboard(
         board(score("decomposerl-tiny", "toy", 55.0, engine="b"), score("decomposerl-tiny", "fever",
               50.0, engine="a"), benchmarks=("fever", "toy"))
     )  # fmt: skip
@@ -113,7 +115,7 @@ def test_an_engine_is_named_once_also_where_a_mean_is_over_two():
     ]
     mean = mean_scores(scores(rows), MEANS).to_dicts()
     assert ["a / b"] == [row["engine"] for row in mean]
-    assert "a; b" == wide(board(*rows, *mean)).row(-1, named=True)["engine"]
+    assert "a; b" == wide_leaderboard(board(*rows, *mean)).row(-1, named=True)["engine"]
 
 
 def test_keys_keep_models_and_protocols_apart():

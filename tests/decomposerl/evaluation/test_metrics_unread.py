@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 from sklearn import metrics as reference
 
 from decomposerl.evaluation.bootstrap import clusters_of
-from decomposerl.evaluation.external import Draws, labels_of, score_examples
+from decomposerl.evaluation.external import DrawSettings, labels_of, score_examples
 from decomposerl.evaluation.intervals import metric_interval
 from decomposerl.evaluation.matching import Example
 from decomposerl.evaluation.metrics import Unread, codes_of
@@ -22,7 +22,7 @@ from decomposerl.traces.trace import Verdict
 from metrics_parts import metrics, refused, scores_of, write
 from strategies import LAW
 
-NO_DRAWS, ONE_DRAW = Draws(0, 0), Draws(1, 1)
+NO_DRAWS, ONE_DRAW = DrawSettings(0, 0), DrawSettings(1, 1)
 OTHER: dict[Verdict, Verdict] = {"Supported": "Refuted", "Refuted": "Supported"}
 LABELS = ["Supported", "Refuted"]
 verdicts: st.SearchStrategy[Verdict] = st.sampled_from(("Supported", "Refuted"))

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from decomposerl.evaluation.ratings import states_rating, without_ratings
+from decomposerl.evaluation.derived import states_rating, without_ratings
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from strategies import example_row
 

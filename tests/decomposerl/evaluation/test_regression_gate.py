@@ -8,13 +8,13 @@ import pytest
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.checkpoint import select_checkpoint
-from decomposerl.evaluation.leaderboard import Runs, leaderboard
+from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.evaluation.regression import (
+    acceptable_scores,
     accepted_from,
     accepted_json,
-    cells,
-    findings,
-    merged,
+    departures,
+    merge_accepted,
 )
 from decomposerl.schemas import CURVES
 from leaderboard_parts import SYSTEMS, score, scores
@@ -22,13 +22,13 @@ from leaderboard_parts import SYSTEMS, score, scores
 TINY, BASE = "decomposerl-tiny", "simple-qwen2.5-7b-faithful"
 
 
-def board(*rows: dict[str, object], runs: Runs = Runs()) -> pl.DataFrame:  # noqa: B008 - frozen
+def board(*rows: dict[str, object], runs: RunCoverage = RunCoverage()) -> pl.DataFrame:  # noqa: B008 - frozen
     return leaderboard(scores(rows), SYSTEMS, (), runs)
 
 
-def kinds(*rows: dict[str, object], runs: Runs = Runs()) -> list[str]:  # noqa: B008 - frozen
-    accepted = cells(board(score(TINY, "fever", 70.0)))
-    return [finding.kind for finding in findings(board(*rows, runs=runs), accepted)]
+def kinds(*rows: dict[str, object], runs: RunCoverage = RunCoverage()) -> list[str]:  # noqa: B008 - frozen
+    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
+    return [finding.kind for finding in departures(board(*rows, runs=runs), accepted)]
 
 
 @pytest.mark.parametrize(
@@ -49,29 +49,31 @@ def test_only_like_is_held_against_like():
 
 def test_a_finding_reads_as_a_sentence():
     """System, test set, both figures and the interval."""
-    accepted = cells(board(score(TINY, "fever", 70.0)))
-    (found,) = findings(board(score(TINY, "fever", 60.0)), accepted)
+    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
+    (found,) = departures(board(score(TINY, "fever", 60.0)), accepted)
     assert "decomposerl-tiny on fever: 60.0; the accepted 70.0 has 68.0 to 72.0" == found.sentence
 
 
 def test_short_runs_are_not_accepted_and_a_system_of_two_tables_once():
     """What a limit cut is no measure; the base policy stands in both tables and is one cell."""
-    limited = board(score(TINY, "fever", 70.0), runs=Runs(limited={(TINY, "fever")}))
-    assert [] == cells(limited)
-    assert [BASE] == [cell.system for cell in cells(board(score(BASE, "fever", 70.0)))]
+    limited = board(score(TINY, "fever", 70.0), runs=RunCoverage(limited={(TINY, "fever")}))
+    assert [] == acceptable_scores(limited)
+    assert [BASE] == [cell.system for cell in acceptable_scores(board(score(BASE, "fever", 70.0)))]
 
 
 def test_accepting_one_system_leaves_the_others():
     """New cells take the places of their own; the rest stays; the order is fixed."""
-    old = cells(board(score(TINY, "fever", 70.0), score(BASE, "fever", 50.0)))
-    both = merged(old, cells(board(score(TINY, "fever", 80.0), score(TINY, "wice", 5.0))))
+    old = acceptable_scores(board(score(TINY, "fever", 70.0), score(BASE, "fever", 50.0)))
+    both = merge_accepted(
+        old, acceptable_scores(board(score(TINY, "fever", 80.0), score(TINY, "wice", 5.0)))
+    )
     told = [(cell.system, cell.benchmark, cell.score) for cell in both]
     assert [(TINY, "fever", 80.0), (TINY, "wice", 5.0), (BASE, "fever", 50.0)] == told
 
 
 def test_the_file_comes_back_as_it_was_written():
     """Through JSON and back the cells are equal."""
-    accepted = cells(board(score(TINY, "fever", 70.0)))
+    accepted = acceptable_scores(board(score(TINY, "fever", 70.0)))
     text = json.dumps(accepted_json(accepted, "2030-01-01", "why"))
     assert accepted == accepted_from(json.loads(text))
 
@@ -93,7 +95,7 @@ def test_a_file_of_another_shape_is_refused(value: object):
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_numbers_without_an_end_are_refused(name: str, number: float):
     """JSON's NaN and Infinity would let every score pass, or none."""
-    page = accepted_json(cells(board(score(TINY, "fever", 70.0))), "2030-01-01", "why")
+    page = accepted_json(acceptable_scores(board(score(TINY, "fever", 70.0))), "2030-01-01", "why")
     page["cells"][0][name] = number
     with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
         accepted_from(json.loads(json.dumps(page)))

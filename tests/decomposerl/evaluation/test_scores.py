@@ -8,7 +8,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score, precision_score, 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.bootstrap import clusters_of, generator, interval, resampled_sums
 from decomposerl.evaluation.metrics import balanced_accuracy, indicators
-from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score
+from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
 from decomposerl.schemas import BENCHMARK_CLAIMS, PREDICTIONS, SCORES
 
 QUICK = ScoreSettings(draws=400, confidence_draws=100)
@@ -90,7 +90,7 @@ def test_scores_equal_the_reference():
     """Percent of scikit-learn's, over all claims; a missing verdict is wrong."""
     labelled = claims()
     found = predictions(labelled)
-    scores = score(found, labelled, QUICK)
+    scores = score_predictions(found, labelled, QUICK)
     verdicts = found["verdict"].fill_null("none").to_list()
     with pytest.warns(UserWarning, match="y_pred contains classes"):
         expected = balanced_accuracy_score(labelled["label"].to_list(), verdicts)
@@ -103,14 +103,14 @@ def test_scores_equal_the_reference():
     assert of(scores, "balanced_accuracy_as_refuted")["score"] == pytest.approx(100 * expected)
     parsed = of(scores, "parse_rate")["score"]
     assert parsed == pytest.approx(100 * found["verdict"].is_not_null().mean())
-    assert SCORES.conform(scores).equals(score(found, labelled, QUICK))
+    assert SCORES.conform(scores).equals(score_predictions(found, labelled, QUICK))
 
 
 def test_f1_and_precision_count_a_missing_verdict_as_the_other_label():
     """As scikit-learn gives them with such a verdict wrong, and no third class."""
     labelled = claims()
     found = predictions(labelled)
-    scores = score(found, labelled, QUICK)
+    scores = score_predictions(found, labelled, QUICK)
     labels = labelled["label"].to_list()
     other = {"Supported": "Refuted", "Refuted": "Supported"}
     read = [given or other[own] for given, own in zip(found["verdict"], labels, strict=True)]
@@ -129,7 +129,7 @@ def test_confidence_is_scored_where_there_is_one():
     """Over claims with a verdict and a confidence; a column without numbers gives no row."""
     labelled = claims()
     found = predictions(labelled)
-    scores = score(found, labelled, QUICK)
+    scores = score_predictions(found, labelled, QUICK)
     both = found.with_columns(right=pl.col("verdict") == labelled["label"]).drop_nulls(
         ["verdict", "confidence_normalised"]
     )
@@ -147,7 +147,9 @@ def test_confidence_is_scored_where_there_is_one():
 def test_slices_part_the_claims():
     """Rows of a slice's values sum to all claims that have a value; one value makes no slice."""
     labelled = claims()
-    scores = score(predictions(labelled), labelled, QUICK).filter(metric="balanced_accuracy")
+    scores = score_predictions(predictions(labelled), labelled, QUICK).filter(
+        metric="balanced_accuracy"
+    )
     rows = dict(scores.group_by("slice").agg(pl.col("rows").sum()).iter_rows())
     assert rows == {"all": ROWS, "subset": ROWS, "hops": ROWS * 9 // 10, "evidence_words": ROWS}
     values = scores.filter(slice="evidence_words")["value"].to_list()
@@ -160,7 +162,7 @@ def test_claimdecomp_is_reported_with_and_without_ratings():
     labelled = claims().with_columns(
         source=pl.lit("claimdecomp"), evidence=rated.otherwise(pl.lit("The rate fell."))
     )
-    scores = score(predictions(labelled), labelled, QUICK).filter(
+    scores = score_predictions(predictions(labelled), labelled, QUICK).filter(
         metric="accuracy", slice="states_rating"
     )
     assert {"yes": 180, "no": 60} == dict(scores.select("value", "rows").iter_rows())
@@ -169,20 +171,24 @@ def test_claimdecomp_is_reported_with_and_without_ratings():
 def test_the_mean_of_parts_is_uniform():
     """A small part weighs as much as a large one; its interval is of the mean."""
     labelled = claims()
-    scores = score(predictions(labelled), labelled, QUICK)
+    scores = score_predictions(predictions(labelled), labelled, QUICK)
     parts = [of(scores, "balanced_accuracy", "subset", part) for part in ("first", "second")]
     row = of(scores, "balanced_accuracy_mean_of_subsets")
     assert row["score"] == pytest.approx((parts[0]["score"] + parts[1]["score"]) / 2)
     assert row["low"] < row["score"] < row["high"]
     assert row["high"] - row["low"] < max(part["high"] - part["low"] for part in parts)
     whole = labelled.with_columns(subset=pl.lit(None, pl.String))
-    assert not score(predictions(whole), whole, QUICK)["metric"].str.contains("mean_of").any()
+    assert (
+        not score_predictions(predictions(whole), whole, QUICK)["metric"]
+        .str.contains("mean_of")
+        .any()
+    )
 
 
 def test_questions_are_counted_where_claims_were_decomposed():
     """Per claim and per question; a method that asks none has neither figure."""
     labelled = claims()
-    bare = score(predictions(labelled), labelled, QUICK)
+    bare = score_predictions(predictions(labelled), labelled, QUICK)
     assert not bare["metric"].is_in(["questions_per_claim", "abstention_rate"]).any()
     assert of(bare, "calls_per_claim")["score"] == 3
     trace = pl.struct(
@@ -190,7 +196,7 @@ def test_questions_are_counted_where_claims_were_decomposed():
         cycles=pl.lit([], PREDICTIONS.schema["trace"].fields[1].dtype),
         verdict=pl.lit(None, pl.String),
     )
-    asked = score(predictions(labelled, trace=trace), labelled, QUICK)
+    asked = score_predictions(predictions(labelled, trace=trace), labelled, QUICK)
     assert of(asked, "questions_per_claim")["score"] == pytest.approx(1.5)
     assert of(asked, "abstention_rate")["score"] == pytest.approx(100 * 2 / 6)
 
@@ -204,7 +210,7 @@ def test_no_interval_collapses():
         confidence_normalised=pl.lit(1.0),
         support_score=(labelled["label"] == "Supported").cast(pl.Float64),
     )
-    found = score(right, labelled, QUICK).filter(pl.col("score").is_not_null())
+    found = score_predictions(right, labelled, QUICK).filter(pl.col("score").is_not_null())
     for row in found.iter_rows(named=True):
         if row["low"] is None:
             assert row["metric"].startswith(("auroc", "ece", "brier", "calls"))
@@ -215,7 +221,7 @@ def test_no_interval_collapses():
 def test_one_label_alone_gives_no_balanced_accuracy():
     """What is not defined is null; the recall of the label that is there is not."""
     labelled = claims().filter(label="Supported")
-    scores = score(predictions(labelled), labelled, QUICK)
+    scores = score_predictions(predictions(labelled), labelled, QUICK)
     row = of(scores, "balanced_accuracy")
     assert (None, None, None) == (row["score"], row["low"], row["high"])
     assert of(scores, "recall_supported")["score"] is not None
@@ -228,10 +234,10 @@ def test_claims_without_a_label_do_not_count():
     half = labelled.with_columns(
         label=pl.when(pl.int_range(pl.len()) % 2 == 0).then("label").otherwise(None)
     )
-    assert ROWS // 2 == of(score(found, half, QUICK), "accuracy")["rows"]
+    assert ROWS // 2 == of(score_predictions(found, half, QUICK), "accuracy")["rows"]
     none = labelled.with_columns(label=pl.lit(None, pl.String))
-    assert score(found, none, QUICK).equals(SCORES.empty())
-    empty = score(PREDICTIONS.empty(), labelled.clear(), QUICK)
+    assert score_predictions(found, none, QUICK).equals(SCORES.empty())
+    empty = score_predictions(PREDICTIONS.empty(), labelled.clear(), QUICK)
     assert empty.equals(SCORES.empty())
 
 
@@ -240,14 +246,14 @@ def test_predictions_must_be_those_of_the_claims():
     labelled = claims(30)
     found = predictions(labelled)
     with pytest.raises(EvaluationError, match="2 claims have no prediction: 0000000000000000"):
-        score(found.tail(28), labelled, QUICK)
+        score_predictions(found.tail(28), labelled, QUICK)
     with pytest.raises(EvaluationError, match="1 predictions no claim"):
-        score(found, labelled.head(29), QUICK)
+        score_predictions(found, labelled.head(29), QUICK)
     mixed = found.with_columns(
         system=pl.when(pl.int_range(pl.len()) > 3).then(pl.lit("cot")).otherwise("system")
     )
     with pytest.raises(EvaluationError, match="several systems: cot, simple"):
-        score(mixed, labelled, QUICK)
+        score_predictions(mixed, labelled, QUICK)
 
 
 def test_means_over_benchmarks_have_the_interval_of_their_draws():

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.cells import Spellings, normal
 from decomposerl.evaluation.metrics import COUNT_METRICS, outcome_table
-from decomposerl.evaluation.spellings import Spellings, normal
 from decomposerl.evaluation.threshold import (
     Candidates,
-    Choice,
     Threshold,
+    ThresholdMetric,
     choose_threshold,
     combined,
 )
@@ -83,7 +83,11 @@ def test_a_spelling_has_one_meaning():
 
 
 @given(scored, st.sampled_from(["f1", "balanced_accuracy"]), st.booleans())
-def test_no_threshold_is_better(rows: list[tuple[float, int]], by: Choice, inclusive: bool):  # noqa: FBT001 - drawn
+def test_no_threshold_is_better(
+    rows: list[tuple[float, int]],
+    by: ThresholdMetric,
+    inclusive: bool,  # noqa: FBT001 - drawn
+):
     """Among midpoints is one as good as any number; the value is that of its verdicts."""
     scores, labels = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
     if np.isnan(scores).all() or len(set(labels.tolist())) < 2:

@@ -13,10 +13,10 @@ from decomposerl.funnel.settings import DedupSettings
 from decomposerl.kernels.matches import Pairs, exact_threshold, keep_first_of_pairs
 from decomposerl.kernels.text_scan import words
 from decomposerl.reports.rethreshold import (
-    Answer,
+    DedupDecision,
     DedupRun,
     Thresholds,
-    ask_again,
+    decide_again,
     disagreements,
     rethreshold_text,
     rethresholded,
@@ -38,7 +38,7 @@ def fresh(frame: pl.DataFrame, asked: Thresholds) -> pl.DataFrame:
     return drops.select("claim_id", "step", "value", "matched_claim_id")
 
 
-def told(frame: pl.DataFrame, answer: Answer) -> pl.DataFrame:
+def told(frame: pl.DataFrame, answer: DedupDecision) -> pl.DataFrame:
     """The replay's removals in the same form."""
     ids = frame["claim_id"]
     parts = [
@@ -90,7 +90,7 @@ def test_the_replay_is_the_stage_run_afresh(
         data.draw(st.sampled_from([t for t in higher if t not in cosines])),
         data.draw(st.sampled_from(higher)),
     )
-    assert_frame_equal(fresh(frame, asked), told(frame, ask_again(run, asked)))
+    assert_frame_equal(fresh(frame, asked), told(frame, decide_again(run, asked)))
 
 
 @LAW
@@ -142,7 +142,7 @@ def test_a_longer_decimal_means_the_fraction_that_the_search_reads():
     run = run_of(frame, 0.5, Thresholds(0.7, 0.9))
     for typed in (2 / 3, 0.6666667, 0.666667):
         asked = Thresholds(typed, 1.0)
-        assert_frame_equal(fresh(frame, asked), told(frame, ask_again(run, asked)))
+        assert_frame_equal(fresh(frame, asked), told(frame, decide_again(run, asked)))
 
 
 def test_the_table_counts_per_source_and_in_total():
@@ -184,7 +184,7 @@ def test_thresholds_that_the_pairs_cannot_answer_are_refused(kind: str, wrong: f
     run = run_of(known("a", "b"), 0.5, Thresholds(0.7, 0.7))
     asked = Thresholds(**{"lexical": 0.7, "semantic": 0.7} | {kind: wrong})
     with pytest.raises(ConfigError, match=rf"{kind} threshold.*(0\.5|at most 1)"):
-        ask_again(run, asked)
+        decide_again(run, asked)
 
 
 def test_the_embedder_is_asked_once_for_all_rows():

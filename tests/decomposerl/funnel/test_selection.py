@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from decomposerl.funnel.catalogue import select_diverse
 from decomposerl.funnel.selection import quotas
 from decomposerl.funnel.settings import SelectionSettings
-from decomposerl.reports.selection import cells_markdown, selection_totals
+from decomposerl.reports.stage_page import cells_markdown, selection_totals
 from decomposerl.schemas import DIVERSITY_SELECTED, SELECTION_CELLS, SILVER_DECOMPOSED
 from fakes import BagOfWordsEmbedder
 from strategies import FRAME_LAW, LAW, example_row, frame_of, frames

@@ -11,8 +11,8 @@ from decomposerl.reports.cost import (
     Price,
     Workload,
     cost_rows,
+    cost_totals,
     estimate,
-    total,
 )
 from strategies import LAW
 
@@ -57,10 +57,10 @@ def test_the_total_is_the_sum_of_the_lines(engines: list[EngineCost]):
     """And grows with the rows: twice the workload costs twice as much, to a rounded token."""
     lines = estimate(WORK, engines)
     double = Workload(2_000, 1_000, 400, 200, 20.0, 980.0, measured=True)
-    calls, tokens, dollars, hours = total(lines)
-    assert 2 * calls == total(estimate(double, engines))[0]
-    assert dollars * 2 == pytest.approx(total(estimate(double, engines))[2])
-    assert hours * 2 == pytest.approx(total(estimate(double, engines))[3])
+    calls, tokens, dollars, hours = cost_totals(lines)
+    assert 2 * calls == cost_totals(estimate(double, engines))[0]
+    assert dollars * 2 == pytest.approx(cost_totals(estimate(double, engines))[2])
+    assert hours * 2 == pytest.approx(cost_totals(estimate(double, engines))[3])
     assert tokens == sum(line.prompt_tokens + line.completion_tokens for line in lines)
     assert len(lines) + 1 == len(cost_rows(lines))
 

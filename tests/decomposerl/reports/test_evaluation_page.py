@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from decomposerl.reports.evaluation_page import calls_markdown, score_facts, scores_markdown
+from decomposerl.reports.system_report import calls_markdown, score_facts, scores_markdown
 from decomposerl.schemas import CALLS, SCORES
 
 RULES = {

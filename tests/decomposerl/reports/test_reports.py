@@ -19,9 +19,9 @@ from decomposerl.reports.attrition import (
     attrition_wide,
     drops_by_reason,
 )
-from decomposerl.reports.escape import markdown_table, markdown_text, one_line
-from decomposerl.reports.explain import Found, drop_words, life, life_text
+from decomposerl.reports.explain import ClaimRows, claim_journey, drop_words, journey_text
 from decomposerl.reports.stage_page import close_calls, stage_page
+from decomposerl.reports.tables import markdown_table, markdown_text, one_line
 from fixture_data import BENCHMARK, HOSTILE, LONG, SELECTED, SIZES, World, build
 
 TITLES = {"ex_fever": "Ex-FEVER", "hover": "HoVer", "scitab": "SciTab", "wice": "WiCE"}
@@ -283,7 +283,7 @@ def test_data_uri_holds_the_picture():
     assert b"bytes" == base64.b64decode(shown.split("base64,")[1].removesuffix(")"))
 
 
-def found(world: World, claim_id: str) -> Found:
+def found(world: World, claim_id: str) -> ClaimRows:
     from resources.catalogue.claim_lookup import find_claim
 
     return find_claim(world.data, claim_id)
@@ -291,10 +291,10 @@ def found(world: World, claim_id: str) -> Found:
 
 def test_life_of_a_selected_claim(world: World):
     """It passes every stage in order, with its numbers, and ends in the training set."""
-    story = life(found(world, world.with_fate(SELECTED)))
+    story = claim_journey(found(world, world.with_fate(SELECTED)))
     assert list(STAGES) == [event.stage for event in story.events]
     assert {"passed"} == {event.outcome for event in story.events}
-    text = life_text(story)
+    text = journey_text(story)
     for words in ("200 tokens", "overlap 0.4", "confidence in its label", "2 questions", "pick 1"):
         assert words in text
     assert "In the training set (selected)." == story.end
@@ -302,7 +302,7 @@ def test_life_of_a_selected_claim(world: World):
 
 def test_life_of_a_long_evidence_claim(world: World):
     """The selection passes it by, its long evidence brings it in."""
-    story = life(found(world, world.with_fate(LONG)))
+    story = claim_journey(found(world, world.with_fate(LONG)))
     assert list(STAGES) == [event.stage for event in story.events]
     assert "unpicked" == story.events[-2].outcome
     assert "In the training set (long evidence)." == story.end
@@ -310,7 +310,7 @@ def test_life_of_a_long_evidence_claim(world: World):
 
 def test_life_of_a_dropped_claim_says_the_numbers(world: World):
     """The last event is the drop: reason, value held against threshold, step."""
-    story = life(found(world, world.dropped("too_few_tokens")))
+    story = claim_journey(found(world, world.dropped("too_few_tokens")))
     last = story.events[-1]
     assert ("rule_filtered", "dropped") == (last.stage, last.outcome)
     words = "too few tokens: 120 is below 200 (step token_budget, engine words_x1.3)"
@@ -321,8 +321,8 @@ def test_life_of_a_dropped_claim_says_the_numbers(world: World):
 
 def test_life_of_a_duplicate_and_a_leak_shows_the_match(world: World):
     """A duplicate names a claim of a source, a leak one of a benchmark, both with text."""
-    duplicate = life(found(world, world.dropped("lexical_duplicate"))).matched
-    leak = life(found(world, world.dropped("semantic_match"))).matched
+    duplicate = claim_journey(found(world, world.dropped("lexical_duplicate"))).matched
+    leak = claim_journey(found(world, world.dropped("semantic_match"))).matched
     assert duplicate is not None
     assert leak is not None
     assert ("source", "hover") == (duplicate.where, duplicate.name)
@@ -332,11 +332,11 @@ def test_life_of_a_duplicate_and_a_leak_shows_the_match(world: World):
 
 def test_life_names_the_claims_that_left_for_it(world: World):
     """The kept twin of duplicates, and a test claim that was leaked, list who left."""
-    assert life(found(world, world.claims["claim_id"][0])).displaced
-    story = life(found(world, world.benchmark["claim_id"][0]))
+    assert claim_journey(found(world, world.claims["claim_id"][0])).displaced
+    story = claim_journey(found(world, world.benchmark["claim_id"][0]))
     assert "benchmark" == story.where
     assert story.displaced
-    assert "never enters training" in life_text(story)
+    assert "never enters training" in journey_text(story)
 
 
 def test_life_between_stages():
@@ -346,12 +346,12 @@ def test_life_between_stages():
     """
     row = {"source": "hover", "label": "Refuted", "claim": "x", "passages": ["a"]}
     rows = {"claims": row | {"native_id": "1", "split": "dev"}}
-    fresh = life(Found("00", "source", rows, frozenset({"claims"})))
+    fresh = claim_journey(ClaimRows("00", "source", rows, frozenset({"claims"})))
     assert "rule_filtered has not run" in fresh.end
-    stale = life(Found("00", "source", rows, frozenset({"claims", "rule_filtered"})))
+    stale = claim_journey(ClaimRows("00", "source", rows, frozenset({"claims", "rule_filtered"})))
     assert "materialize it again" in stale.end
     silver = rows | {"silver_decomposed": row | {"n_star": 2, "questions": ["a?", "b?"]}}
-    waiting = life(Found("00", "source", silver, frozenset(STAGES[:-1])))
+    waiting = claim_journey(ClaimRows("00", "source", silver, frozenset(STAGES[:-1])))
     assert "training_claims has not run" in waiting.end
 
 
@@ -380,6 +380,6 @@ def test_terminal_text_holds_no_escape_sequence():
     """A claim that carries terminal escapes is shown without them."""
     row = {"source": "hover", "label": None, "claim": HOSTILE, "passages": ["a"]}
     rows = {"claims": row | {"native_id": HOSTILE, "split": "dev"}}
-    text = life_text(life(Found("00", "source", rows, frozenset())))
+    text = journey_text(claim_journey(ClaimRows("00", "source", rows, frozenset())))
     assert "\x1b" not in text
     assert "\u202e" not in text

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 from decomposerl.judge.signals import Signals
-from decomposerl.reports.reward_report import mean_rewards, reward_markdown
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import score
 from decomposerl.rewards.reward import Case
@@ -15,6 +14,7 @@ from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
+from mean_rewards import mean_rewards, reward_markdown
 from planted_traces.planting import TRACE_KINDS, planted_traces
 from project import ROOT
 from resources.embedder.minilm import MiniLM

@@ -15,7 +15,7 @@ from decomposerl.reports.training_report import (
     changes_markdown,
     changes_text,
     duration,
-    number,
+    measure_text,
     seconds_markdown,
     step_line,
 )
@@ -155,7 +155,7 @@ def test_the_report_shows_before_after_and_change():
 )
 def test_numbers_have_digits_that_mean_something(value: float | None, shown: str):
     """Learning rates are not rounded to zero and large counts show no fraction."""
-    assert shown == number(value)
+    assert shown == measure_text(value)
 
 
 @pytest.mark.parametrize(

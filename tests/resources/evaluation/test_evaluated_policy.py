@@ -10,7 +10,7 @@ from decomposerl.evaluation.systems import system_named
 from decomposerl.schemas import CURVES
 from decomposerl.training.curves import Point, curve_rows
 from leaderboard_parts import SYSTEMS
-from resources.evaluation.chosen_policy import chosen_facts, chosen_policy
+from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.run import TrainingOutcome
 from resources.training.run_folder import RunFolder, write_outcome

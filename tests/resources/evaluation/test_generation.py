@@ -22,7 +22,7 @@ from decomposerl.schemas import BENCHMARK_CLAIMS, CALLS, PREDICTIONS
 from decomposerl.traces.trace import Cycle
 from evaluation_parts import ScriptedCaller, two_steps
 from fakes import ScriptedVerifier
-from resources.evaluation.calibrating import fitted, read_calibration, write_calibration
+from resources.evaluation.calibrating import fit_on_predictions, read_calibration, write_calibration
 from resources.evaluation.generation import Task, predict
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 
@@ -194,7 +194,7 @@ def test_a_verifier_gives_a_score(tmp_path: Path):
 def test_a_calibration_is_used_where_it_fits_and_refused_elsewhere(tmp_path: Path):
     """It comes from a dev split, is kept by system, and holds for one model and prompt."""
     dev = predict(task(), "dev", claims(40), ScriptedCaller(sure), tmp_path).predictions
-    calibration = fitted(dev, claims(40), "temperature", "dev split").calibration
+    calibration = fit_on_predictions(dev, claims(40), "temperature", "dev split").calibration
     write_calibration(tmp_path, "s-m-faithful", calibration)
     kept = read_calibration(tmp_path, "s-m-faithful")
     assert calibration == kept

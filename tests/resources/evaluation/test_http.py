@@ -24,7 +24,7 @@ from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
 from resources.evaluation.prediction_store import Finished
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import Case, Limits, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
 from resources.policy_tiny.folder import CHECKPOINT
 from tiny_server import TinyServer
 
@@ -35,8 +35,10 @@ PASSAGES = (
 )
 EVIDENCE = "\n".join(PASSAGES)
 CASES = [
-    Case("a", ClaimInput("Marta Oller was born in 1921 and made a film.", EVIDENCE, PASSAGES)),
-    Case("b", ClaimInput("Glass Harbour won the Vega Prize in 1960.", EVIDENCE, PASSAGES)),
+    ClaimToVerify(
+        "a", ClaimInput("Marta Oller was born in 1921 and made a film.", EVIDENCE, PASSAGES)
+    ),
+    ClaimToVerify("b", ClaimInput("Glass Harbour won the Vega Prize in 1960.", EVIDENCE, PASSAGES)),
 ]
 SELF_ASKED = (
     "Yes.\nFollow up: When was Marta Oller born?",
@@ -107,7 +109,7 @@ def _run(
     settings = ChatSettings(model=name, endpoints=(served.url,), needs_logprobs=False)
     with ChatClient(settings, None) as chat:
         caller = ChatCaller(chat, Asking(likeliest=0), claims_at_once=1)
-        limits = Limits(most_failed=0.0)
+        limits = FailureLimit(most_failed=0.0)
         return run_claims(procedure, prompt, CASES, caller, shelf(folder), limits=limits)
 
 

@@ -202,7 +202,7 @@ def test_dagster_opens_and_closes_it(tmp_path: Path):
     """
     with FaultServer(usual=replying("Refuted")) as served:
         command = [sys.executable, __file__, served.url, str(tmp_path)]
-        environment = {**os.environ, "TEST_ENDPOINT_KEY": "sk-secret", "PYTHONPATH": PYTHONPATH}
+        environment = {**os.environ, "PYTHONPATH": PYTHONPATH, "TEST_ENDPOINT_KEY": "sk-secret"}
         ran = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
         )

@@ -24,9 +24,9 @@ from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import Asking, ChatCaller
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.policy_method import PolicyAsking, asking_of, policy_procedure
 from resources.evaluation.prediction_store import Finished
-from resources.evaluation.runner import Case, Limits, run_claims
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
+from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import Weights
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.prompts import load_policy_prompt, load_prompt
@@ -40,10 +40,10 @@ MOST = 420
 
 
 @cache
-def fresh() -> list[Case]:
+def fresh() -> list[ClaimToVerify]:
     """Claims of a world that the tiny policy never saw, chosen so that its traces are whole."""
     made = islice(lessons(FRESH_SEED, VIEW), CLAIMS)
-    return [Case(f"c{n}", ClaimInput(one.claim, one.view)) for n, one in enumerate(made)]
+    return [ClaimToVerify(f"c{n}", ClaimInput(one.claim, one.view)) for n, one in enumerate(made)]
 
 
 def calls(max_tokens: int = MOST) -> list[ModelCall]:
@@ -104,13 +104,13 @@ def single_precision(tmp_path: Path) -> Path:
     return folder
 
 
-def verified(caller: MethodCaller, asking: PolicyAsking, folder: Path) -> list[Finished]:
+def verified(caller: MethodCaller, asking: PolicyDecoding, folder: Path) -> list[Finished]:
     return run_claims(policy_procedure(asking), "policy", fresh(), caller, shelf(folder))
 
 
 def test_a_trace_is_a_verdict_with_cycles_and_its_confidence(tmp_path: Path):
     """Every claim has one, read from the trace; the confidence is that of the verdict's token."""
-    found = verified(model(), PolicyAsking(VIEW, MOST), tmp_path)
+    found = verified(model(), PolicyDecoding(VIEW, MOST), tmp_path)
     for one, answer in zip(found, answers(), strict=True):
         assert ("parsed", 1) == (one.verification.status, len(one.calls))
         assert one.verification.cycles
@@ -122,12 +122,12 @@ def test_a_trace_is_a_verdict_with_cycles_and_its_confidence(tmp_path: Path):
 
 def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_path: Path):
     """Verdicts and confidence over HTTP are those of the same weights here."""
-    here = verified(model(), PolicyAsking(VIEW, MOST), tmp_path / "here")
+    here = verified(model(), PolicyDecoding(VIEW, MOST), tmp_path / "here")
     with TinyServer(single_precision) as served:
         settings = ChatSettings(model=served.name, endpoints=(served.url,), needs_logprobs=False)
         with ChatClient(settings, None) as chat:
             caller = ChatCaller(chat, Asking(), prompts=PROMPTS, claims_at_once=2)
-            there = verified(caller, PolicyAsking(VIEW, MOST), tmp_path / "there")
+            there = verified(caller, PolicyDecoding(VIEW, MOST), tmp_path / "there")
         assert CLAIMS == len(served.asked)
     for one, other in zip(here, there, strict=True):
         assert one.verification.reply == other.verification.reply
@@ -138,7 +138,7 @@ def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_p
         settings = ChatSettings(model=served.name, endpoints=(served.url,))
         with ChatClient(settings, None) as chat:
             silent = ChatCaller(chat, Asking(likeliest=0), prompts=PROMPTS, claims_at_once=1)
-            without = verified(silent, PolicyAsking(VIEW, MOST), tmp_path / "without")
+            without = verified(silent, PolicyDecoding(VIEW, MOST), tmp_path / "without")
     assert {None} == {one.confidence for one in without}  # unavailable, never 1
     assert [one.verification.verdict for one in here] == [
         one.verification.verdict for one in without
@@ -147,7 +147,7 @@ def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_p
 
 def test_samples_agree_or_not(tmp_path: Path):
     """Samples differ by their seed, are the same each time, and each costs a call."""
-    asking = PolicyAsking(VIEW, MOST, samples=2, temperature=0.7)
+    asking = PolicyDecoding(VIEW, MOST, samples=2, temperature=0.7)
     asked, one_claim = policy_procedure(asking), fresh()[:1]
     (found,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path / "a"))
     (again,) = run_claims(asked, "policy", one_claim, model(), shelf(tmp_path / "b"))
@@ -165,7 +165,7 @@ def test_samples_agree_or_not(tmp_path: Path):
 
 def test_the_limit_cuts_and_says_so(tmp_path: Path):
     """A trace that ends before its verdict is truncated, never guessed."""
-    found = verified(model(), PolicyAsking(VIEW, 20), tmp_path)
+    found = verified(model(), PolicyDecoding(VIEW, 20), tmp_path)
     assert {("truncated", None)} == {(o.verification.status, o.verification.verdict) for o in found}
     assert {20} == {one.calls[0].completion_tokens for one in found}
 
@@ -173,10 +173,14 @@ def test_the_limit_cuts_and_says_so(tmp_path: Path):
 def test_a_long_prompt_is_reported_and_never_cut(tmp_path: Path):
     """It fails with its length, beside claims that do not; nothing is generated for it."""
     evidence = " ".join(f"Sentence number {n} is here." for n in range(600))
-    cases = [*fresh()[:1], Case("long", ClaimInput("Sentence number 7 is here.", evidence))]
-    asked = policy_procedure(PolicyAsking(None, 50))
+    cases = [
+        *fresh()[:1],
+        ClaimToVerify("long", ClaimInput("Sentence number 7 is here.", evidence)),
+    ]
+    asked = policy_procedure(PolicyDecoding(None, 50))
     shelved = shelf(tmp_path)
-    found = run_claims(asked, "policy", cases, model(), shelved, limits=Limits(most_failed=0.5))
+    half = FailureLimit(most_failed=0.5)
+    found = run_claims(asked, "policy", cases, model(), shelved, limits=half)
     assert ["truncated", "failed"] == [one.verification.status for one in found]
     assert "too_long: the prompt has" in found[1].verification.reply
     assert ["c0"] == list(shelved.read(["c0", "long"]))
@@ -251,8 +255,8 @@ def test_whatever_changes_what_a_base_reads_changes_its_name(tmp_path: Path):
 
 def test_a_recipe_says_how_its_policy_is_asked():
     """The view and the limits of training hold at inference; the prompt is the base's own."""
-    assert PolicyAsking(VIEW, MOST, 0, 1.0) == asking_of(TINY)
-    assert PolicyAsking(None, 4_500, 5, 1.0) == asking_of(PAPER_7B, samples=5)
+    assert PolicyDecoding(VIEW, MOST, 0, 1.0) == decoding_of(TINY)
+    assert PolicyDecoding(None, 4_500, 5, 1.0) == decoding_of(PAPER_7B, samples=5)
     assert load_prompt("policy").digest != load_policy_prompt(str(CHECKPOINT)).digest
     assert load_prompt("policy") == load_policy_prompt("Qwen/Qwen2.5-7B-Instruct")
     other = MethodPrompts().hash("policy", [])

@@ -21,7 +21,7 @@ from evaluation_parts import shelf
 from fakes import ScriptedVerifier
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import Case, run_claims
+from resources.evaluation.runner import ClaimToVerify, run_claims
 
 EVIDENCE = (
     "Marta Oller was born in Vienna in 1921. She directed the film Glass Harbour. "
@@ -235,9 +235,11 @@ def test_rules_refuse_what_a_model_could_not_be_asked(chat: RuleChat):
 def test_every_method_runs_over_rules(method: Method, protocol: Protocol, tmp_path: Path):
     """Each baseline ends with a verdict on each claim, after as many calls as it says."""
     asked = [
-        Case("a", ClaimInput(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))),
-        Case("b", ClaimInput("The moon is made of cheese.", EVIDENCE, (EVIDENCE,))),
-        Case("c", ClaimInput("Marta Oller was not born in Vienna.", EVIDENCE, (EVIDENCE,))),
+        ClaimToVerify("a", ClaimInput(CLAIM, EVIDENCE, tuple(split_sentences(EVIDENCE)))),
+        ClaimToVerify("b", ClaimInput("The moon is made of cheese.", EVIDENCE, (EVIDENCE,))),
+        ClaimToVerify(
+            "c", ClaimInput("Marta Oller was not born in Vienna.", EVIDENCE, (EVIDENCE,))
+        ),
     ]
     chat = RuleChat(ScriptedVerifier())
     found = run_claims(method.procedures[protocol], method.prompt, asked, chat, shelf(tmp_path))

@@ -28,7 +28,7 @@ from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
 from resources.evaluation.chat_caller import Asking, ChatCaller
-from resources.evaluation.runner import Limits, run_claims
+from resources.evaluation.runner import FailureLimit, run_claims
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHONPATH}
 PATIENCE_S = 60
@@ -96,7 +96,7 @@ def test_failed_claims_are_counted_and_asked_again(tmp_path: Path):
         cases(10),
         ScriptedCaller(third_fails),
         shelf(tmp_path),
-        limits=Limits(most_failed=0.1),
+        limits=FailureLimit(most_failed=0.1),
     )
     failed = [one for one in found if one.failed]
     assert ["claim 3"] == [f"claim {int(one.claim_id, 16)}" for one in failed]
@@ -119,7 +119,12 @@ def test_too_many_failures_end_the_run(tmp_path: Path):
     caller = ScriptedCaller(late_ones_fail)
     with pytest.raises(EngineError, match="3 of 40 claims failed"):
         run_claims(
-            two_steps, "simple", cases(40), caller, shelf(tmp_path), limits=Limits(most_failed=0.05)
+            two_steps,
+            "simple",
+            cases(40),
+            caller,
+            shelf(tmp_path),
+            limits=FailureLimit(most_failed=0.05),
         )
     assert len(caller.asked) < 60
     kept = shelf(tmp_path).read([case.claim_id for case in cases(40)])

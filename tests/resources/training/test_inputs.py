@@ -11,7 +11,7 @@ from decomposerl.evaluation.systems import systems
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import experiment
-from resources.evaluation.dev_claims import dev_claims
+from resources.evaluation.training_overlap import dev_claims
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
 from resources.training.resource import Material, PolicyTrainerResource

@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.reports.reward_report import (
-    MEANS,
-    NOTE,
-    mean_rewards,
-    reward_markdown,
-    reward_text,
-)
+from mean_rewards import MEANS, NOTE, mean_rewards, reward_markdown
 
 REWARDS = ("format", "joint", "verification")
 SCHEMA = {"kind": pl.String(), "reward": pl.String(), "value": pl.Float64()}
@@ -96,22 +90,10 @@ def test_markdown():
     assert expected == reward_markdown(mean_rewards(TWO_KINDS, REWARDS))
 
 
-def test_text():
-    """Kinds to the left, numbers to the right."""
-    expected = (
-        "kind  traces  format         joint  verification\n"
-        "────────────────────────────────────────────────\n"
-        "good       2    0.75  1.00, 1 null     –, 2 null\n"
-        "bad        1    0.12          0.00             –\n" + NOTE
-    )
-    assert expected == reward_text(mean_rewards(TWO_KINDS, REWARDS))
-
-
 def test_names_cannot_break_the_table():
     """A kind's name is shown on one line, inside its cell."""
     means = mean_rewards(frame(("a|b\nc", "joint", 1.0)), ["joint"])
     assert "| a\\|b c | 1 | 1.00 |" in reward_markdown(means)
-    assert "a|b c       1   1.00" in reward_text(means)
 
 
 def test_no_trace():
@@ -119,7 +101,7 @@ def test_no_trace():
     means = mean_rewards(frame(), REWARDS)
     assert MEANS == means.schema
     assert 0 == means.height
-    assert reward_text(means).startswith("kind  traces")
+    assert reward_markdown(means).startswith("| kind | traces |")
 
 
 @given(

@@ -1,0 +1,146 @@
+"""A trained policy as a system: which of its weights are evaluated, and how it answers.
+
+DecomposeRL at inference writes one trace a claim, greedily (paper, section 3.1). No judge is
+called. Calls per claim: 1, and one for each further sample where agreement is measured. The verdict
+is the trace's; faults of the grammar are counted in a note and change nothing. A trace that the
+token limit cut before its verdict is truncated, one without a readable verdict is unparsed; no
+trace is repaired.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.baselines.method import (
+    ClaimInput,
+    ModelCall,
+    ModelReply,
+    Procedure,
+    Steps,
+    Verification,
+    ask,
+    status_of,
+)
+from decomposerl.errors import ConfigError
+from decomposerl.evaluation.checkpoint import CheckpointRule, SelectedCheckpoint, select_checkpoint
+from decomposerl.evaluation.systems import System
+from decomposerl.prompts.policy import NAME
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.trace import Verdict
+from decomposerl.training.evidence_view import evidence_view
+from decomposerl.training.experiment import EvidenceView, Experiment
+from resources.store.parquet import DataFolder
+from resources.training.run_folder import RunFolder, read_outcome
+
+PROMPT = NAME
+REVISION = 1
+"""Part of the prompt hash. Raise it with any change of this file, of the evidence view or of the
+grammar that may change a verdict, a trace or a call: stored answers are then not reused."""
+AGREEMENT = "agreement"
+"""The note with the share of samples whose verdict is that of the greedy trace."""
+_EVERY_CHECKPOINT = 1_000_000  # more than any run keeps
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenPolicy:
+    """The run's folder, the adapter to evaluate, and why it was chosen."""
+
+    folder: Path
+    adapter: Path
+    selected: SelectedCheckpoint
+
+
+def chosen_policy(
+    data: DataFolder, experiment: str, rule: CheckpointRule = "final"
+) -> ChosenPolicy:
+    """The adapter of a recipe to evaluate.
+
+    Raises:
+        ConfigError: the policy was not trained yet, or the rule finds no candidate.
+    """
+    run = RunFolder(data.path / "policy" / experiment)
+    if not run.outcome.is_file():
+        raise ConfigError(
+            f"{run.path} holds no trained policy. Train it first: dagster asset materialize "
+            f"-m dagster_project.definitions --select 'key:\"policy\"' --partition {experiment}"
+        )
+    outcome = read_outcome(run)
+    saved = {one.step: one.path for one in run.checkpoints(_EVERY_CHECKPOINT).all()}
+    selected = select_checkpoint(pl.read_parquet(run.curves), saved, outcome.steps, rule)
+    final = selected.step == outcome.steps
+    return ChosenPolicy(run.path, outcome.adapter if final else saved[selected.step], selected)
+
+
+def chosen_facts(
+    data: DataFolder, system: System, rule: CheckpointRule
+) -> dict[str, str | int | float]:
+    """Run metadata about the weights behind a policy's predictions; empty for other systems."""
+    if system.model.port != "policy":
+        return {}
+    chosen = chosen_policy(data, system.model.key, rule)
+    selected = chosen.selected
+    facts: dict[str, str | int | float] = {
+        "adapter": str(chosen.adapter),
+        "checkpoint": selected.step,
+        "checkpoint rule": selected.rule,
+        "checkpoints weighed": selected.candidates,
+    }
+    if selected.dev_score is not None:
+        facts["held-out balanced accuracy"] = selected.dev_score
+    return facts
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDecoding:
+    """What decides a policy's answers besides its weights.
+
+    ``view`` is the policy's view of the evidence, None for all of it. ``samples`` further traces
+    are drawn at ``temperature`` to measure agreement.
+    """
+
+    view: EvidenceView | None = None
+    max_tokens: int = 4_500
+    samples: int = 0
+    temperature: float = 1.0
+
+
+def decoding_of(experiment: Experiment, samples: int = 0) -> PolicyDecoding:
+    """As a recipe's policy was trained: its view, its token limit, its temperature."""
+    sampling = experiment.sampling
+    return PolicyDecoding(
+        experiment.evidence_view, sampling.max_completion_tokens, samples, sampling.temperature
+    )
+
+
+def policy_procedure(decoding: PolicyDecoding) -> Procedure:
+    """The procedure of a policy: one greedy trace, then the samples."""
+
+    def procedure(question: ClaimInput) -> Steps:
+        evidence = question.evidence
+        if decoding.view is not None:
+            evidence = evidence_view(question.claim, evidence, decoding.view)
+        variables = {"document": evidence, "claim": question.claim}
+        greedy = ModelCall("procedure", "prompt", variables, max_tokens=decoding.max_tokens)
+        warm = replace(greedy, temperature=decoding.temperature)
+        samples = [replace(warm, sample=number) for number in range(1, decoding.samples + 1)]
+        answer, *others = yield from ask(greedy, *samples)
+        return _read(answer, [parse_trace(other.text).verdict for other in others])
+
+    return procedure
+
+
+def _read(answer: ModelReply, sampled: list[Verdict | None]) -> Verification:
+    trace = parse_trace(answer.text)
+    notes: dict[str, str | int | float | bool] = {"faults": len(trace.faults)}
+    if sampled and trace.verdict is not None:
+        notes[AGREEMENT] = sum(one == trace.verdict for one in sampled) / len(sampled)
+    return Verification(
+        trace.verdict,
+        status_of(trace.verdict, answer),
+        answer.text,
+        trace.cycles,
+        trace.opening or "",
+        spoken=answer,
+        notes=notes,
+    )

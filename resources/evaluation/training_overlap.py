@@ -1,0 +1,82 @@
+"""Which claims of the data folder training has used: the leak check, and the unused dev split."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.subset import DevSplit, dev_split
+from decomposerl.evaluation.systems import System
+from decomposerl.funnel.catalogue import decontaminate
+from decomposerl.funnel.settings import DecontaminationSettings
+from decomposerl.ports import Embedder
+from decomposerl.schemas import DECONTAMINATED
+from decomposerl.training.experiments import experiment
+from resources.store.parquet import DataFolder
+from resources.training.run_inputs import inputs_of, notes_folder
+
+SILVER = "silver_decomposed"
+_TRAINING = ("training_claims", "training_claims_random")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """Training claims that match a test claim (``DROPS``), and how many test claims there are."""
+
+    drops: pl.DataFrame
+    tests: int
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Matches by reason."""
+        return dict(self.drops["reason"].value_counts(sort=True).rows())
+
+
+def leaks(data: DataFolder, training: str, benchmarks: Sequence[str], embedder: Embedder) -> Leaks:
+    """What the three prongs of decontamination (paper, section 2) still find in a training set.
+
+    ``training`` is its key. The thresholds are those of the funnel's last run.
+    """
+    claims = data.read(training, list(DECONTAMINATED.schema))
+    tests = pl.concat([data.read(f"benchmark/{name}") for name in benchmarks])
+    config = data.run("decontaminated")["config"]
+    thresholds = DecontaminationSettings.model_validate_json(config)
+    return Leaks(decontaminate(claims, tests, thresholds, embedder).drops, tests.height)
+
+
+def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSplit:
+    """At most ``count`` claims of the silver-decomposed pool that the system has not trained on.
+
+    They are in no training set. For a policy they are also neither among the claims that its run
+    copied nor among the held-out claims that its checkpoint may have been chosen by.
+
+    Raises:
+        EvaluationError: the pool was not materialized, or every claim of it is used.
+    """
+    if not data.exists(SILVER):
+        raise EvaluationError(
+            f"{data.path / SILVER}.parquet is not there: calibrations are fitted on claims of it. "
+            "Materialize it first: dagster job execute -m dagster_project.definitions -j funnel"
+        )
+    files = [data.path / f"{name}.parquet" for name in _TRAINING]
+    files += _policy_files(data, system) if system.model.port == "policy" else []
+    used: list[pl.Series] = [
+        pl.read_parquet(file, columns=["claim_id"])["claim_id"] for file in files if file.is_file()
+    ]
+    split = dev_split(data.read(SILVER), used, count, seed)
+    if split.claims.is_empty():
+        raise EvaluationError(
+            f"none of the {split.pool:,} claims of {SILVER} is outside the training sets: "
+            "there is nothing to calibrate on"
+        )
+    return split
+
+
+def _policy_files(data: DataFolder, system: System) -> list[Path]:
+    """Claims that the policy's run trained and was evaluated on."""
+    copies = inputs_of(data, experiment(system.model.key))
+    if copies is None:  # runs of earlier versions recorded their held-out claims only
+        return [notes_folder(data, system.model.key) / "held_out.parquet"]
+    return [copies.claims, *([copies.held_out] if copies.held_out else [])]
