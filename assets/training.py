@@ -1,11 +1,8 @@
-"""Policies trained with GRPO (paper, section 4): one asset, a partition a recipe.
+"""Policies trained with GRPO (paper, section 4): one asset, one partition per recipe.
 
-Takes the claims and base weights that a recipe names, has them trained in a process of its
-own, and gives an adapter with its learning curves in ``policy/<experiment>/``. The first steps
-are spent only where a look before finds that the run can be done.
-
-Left out deliberately: recipes (``decomposerl.training.experiments``), training and its process
-(``resources.training``).
+Reads the claims and base weights that a recipe names, runs training in its own process, and writes
+an adapter with its learning curves to ``policy/<experiment>/``. A dry run comes before the first
+step and stops a run that cannot succeed. A health check reads the curves afterwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,10 +12,14 @@ import dagster as dg
 from pydantic import Field
 
 from decomposerl.errors import ConfigError
+from decomposerl.reports.training_report import measures_markdown
+from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import Experiment
+from decomposerl.training.health import HealthSettings, check
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder
+from resources.store.partition_checks import partitioned_check
 from resources.store.run_lock import alone
 from resources.training.recording import policy_result
 from resources.training.resource import PolicyTrainerResource
@@ -130,3 +131,35 @@ def _recipe(found: Experiment | None) -> Experiment:
     if found is None:
         raise ConfigError("this partition's recipe is no longer in the list of experiments")
     return found
+
+
+def training_health_check(experiments: Sequence[Experiment]) -> dg.AssetChecksDefinition:
+    """The check of asset ``policy`` over these recipes."""
+    recipes = {one.name: one for one in experiments}
+    parts = dg.StaticPartitionsDefinition(list(recipes))
+
+    @partitioned_check(parts, asset=dg.AssetKey("policy"), name="training_health")
+    def training_health(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder
+    ) -> dg.AssetCheckResult:
+        """Groups that move nothing, truncation, the judge, one reward alone, drifting counts."""
+        name = context.partition_key
+        curves = data_folder.read(f"policy/{name}/curves")
+        masked = recipes[name].grpo.mask_truncated
+        settings = HealthSettings(mask_truncated=masked)
+        findings = check(history(curves), settings)
+        stop = any(finding.stop for finding in findings)
+        return dg.AssetCheckResult(
+            passed=not findings,
+            severity=dg.AssetCheckSeverity.ERROR if stop else dg.AssetCheckSeverity.WARN,
+            description="; ".join(finding.message for finding in findings) or "nothing is wrong",
+            metadata={
+                "findings": [finding.rule for finding in findings],
+                "steps": len(history(curves)),
+                f"means over the last {settings.window} steps": dg.MetadataValue.md(
+                    measures_markdown(ends(curves, settings.window)[1])
+                ),
+            },
+        )
+
+    return training_health

@@ -8,18 +8,15 @@ import sys
 
 import dagster as dg
 
-from assets.base_policy import base_policy
-from assets.benchmarks import benchmark_assets
 from assets.calibrations import calibrations_asset
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
+from assets.corpora import benchmark_assets, source_assets
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
-from assets.sources import source_assets
-from assets.training import policy_asset
-from assets.training_checks import training_health_check
-from assets.training_sets import training_claims_random
+from assets.training import policy_asset, training_health_check
+from assets.training_inputs import base_policy, training_claims_random
 from dagster_project import last_word
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
