@@ -18,12 +18,12 @@ from dagster_project.score_command import score
 from dagster_project.terminal import (
     Commands,
     Format,
-    in_red,
-    say,
-    say_columns,
-    say_json,
-    say_marked,
-    say_rows,
+    print_columns,
+    print_json,
+    print_marked,
+    print_rows,
+    print_text,
+    report_errors,
 )
 from decomposerl.errors import DecomposeRLError
 
@@ -50,7 +50,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 
 @app.command()
-@in_red
+@report_errors
 def explain(
     claim_id: Annotated[str, typer.Argument(help="A claim id, or its first 6 or more hex digits.")],
     data: DataOption = None,
@@ -62,13 +62,13 @@ def explain(
 
     story = life(find_claim(_data_folder(data), claim_id))
     if as_json:
-        say_json(asdict(story))
+        print_json(asdict(story))
         return
-    say_marked(life_text(story))
+    print_marked(life_text(story))
 
 
 @app.command()
-@in_red
+@report_errors
 def attrition(
     data: DataOption = None,
     by_reason: Annotated[
@@ -105,9 +105,9 @@ def attrition(
     if output in {Format.TEXT, Format.MARKDOWN}:
         tell = texts[0] if output is Format.TEXT else texts[1]
         engines = ", ".join(engines_of(folder)) or "none"
-        say(f"{tell(frame)}\n\nengine={engines}")
+        print_text(f"{tell(frame)}\n\nengine={engines}")
     else:
-        say_rows(frame, output)
+        print_rows(frame, output)
 
 
 def _ask_again(folder: Path, lexical: float | None, semantic: float | None, output: Format) -> None:
@@ -122,14 +122,14 @@ def _ask_again(folder: Path, lexical: float | None, semantic: float | None, outp
     frame = rethreshold.rethresholded(run, asked)
     if output in {Format.TEXT, Format.MARKDOWN}:
         markdown = output is Format.MARKDOWN
-        say(rethreshold.rethreshold_text(run, asked, frame, markdown=markdown))
-        say(f"\nengine={record['engine'] or 'none'}")
+        print_text(rethreshold.rethreshold_text(run, asked, frame, markdown=markdown))
+        print_text(f"\nengine={record['engine'] or 'none'}")
     else:
-        say_rows(frame, output)
+        print_rows(frame, output)
 
 
 @app.command()
-@in_red
+@report_errors
 def sources(as_json: JsonOption = False) -> None:
     """List the corpora: licence, terms, use, and what is on disk."""
     from dagster_project.profiles import (
@@ -144,19 +144,19 @@ def sources(as_json: JsonOption = False) -> None:
     folder = profile.corpora or profile.data / "sample"
     rows = corpora_status(FolderCorpora(folder), sources_for(profile), benchmarks_for(profile))
     if as_json:
-        say_json([asdict(row) for row in rows])
+        print_json([asdict(row) for row in rows])
         return
     cells = []
     for row in rows:
         files = f"{len(row.present)} of {len(row.present) + len(row.missing)} files"
         cells.append((row.name, row.use, files, row.license, row.terms))
-    say_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
+    print_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
     where = "corpora" if profile.corpora else "bundled sample"
-    say(f"{where}: {folder}")
+    print_text(f"{where}: {folder}")
 
 
 @app.command()
-@in_red
+@report_errors
 def fetch(
     source: Annotated[str, typer.Argument(help="Name of a corpus, as 'sources' lists it.")],
     revision: Annotated[
@@ -175,15 +175,15 @@ def fetch(
     found = _on_the_hub(source)
     folder = _corpora_folder(corpora)
     for corpus in found:
-        say(f"{corpus.title}: {corpus.license}. {corpus.terms}")
+        print_text(f"{corpus.title}: {corpus.license}. {corpus.terms}")
         if corpus.hub is not None:
             lock = folder / "corpora.lock.toml"
             for path in fetch_files(corpus.hub, folder, lock, revision=revision, endpoint=endpoint):
-                say(str(path))
+                print_text(str(path))
 
 
 @app.command()
-@in_red
+@report_errors
 def doctor(
     data: DataOption = None,
     experiment: Annotated[
@@ -204,9 +204,9 @@ def doctor(
         profile = replace(profile, data=data.resolve())
     page = examine(profile, key_named, experiment)
     if as_json:
-        say_json(readiness_json(page))
+        print_json(readiness_json(page))
     else:
-        say_marked(readiness_text(page))
+        print_marked(readiness_text(page))
     if page.missing:
         raise typer.Exit(1)
 

@@ -27,7 +27,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.selection import guarded, refuse_unmatched, typed_selection
-from dagster_project.terminal import ends_soon_from_terminal
+from dagster_project.terminal import guard_dagster_run
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems
 from decomposerl.training.experiments import EXPERIMENTS
@@ -69,7 +69,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
 
 if last_word.runs_the_graph(sys.argv):
     last_word.install()
-ends_soon_from_terminal()
+guard_dagster_run()
 defs = build_definitions(profile_from_environment())
 selection = typed_selection(sys.argv)
 if selection is not None:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from dagster_project.terminal import Format, in_red, say, say_rows
+from dagster_project.terminal import Format, print_rows, print_text, report_errors
 from decomposerl.errors import ConfigError
 
 _PATIENCE_S = 10.0
@@ -20,7 +20,7 @@ DataOption = Annotated[
 ]
 
 
-@in_red
+@report_errors
 def leaderboard(
     data: DataOption = None,
     *,
@@ -44,16 +44,16 @@ def leaderboard(
     if output in {Format.CSV, Format.JSON}:
         rows = wide(board)
         shown = rows if everything else rows.filter(rows["engine"].is_not_null())
-        say_rows(shown, output)
+        print_rows(shown, output)
         return
     tell = leaderboard_text if output is Format.TEXT else leaderboard_markdown
-    say(tell(board, _titles(), everything=everything))
+    print_text(tell(board, _titles(), everything=everything))
     accepted = read_accepted(folder)
     if accepted is not None:
-        say(f"\nagainst accepted.json: {findings_text(findings(board, accepted))}")
+        print_text(f"\nagainst accepted.json: {findings_text(findings(board, accepted))}")
 
 
-@in_red
+@report_errors
 def accept(
     data: DataOption = None,
     *,
@@ -93,7 +93,7 @@ def accept(
         earlier = [] if fresh else read_accepted(folder) or []
         path = write_accepted(folder, merged(earlier, found), now, note)
     systems = len({cell.system for cell in found})
-    say(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
+    print_text(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
 
 
 def _folder(data: Path | None) -> Path:

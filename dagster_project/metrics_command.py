@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import in_red, note, say, say_json
+from dagster_project.terminal import print_json, print_note, print_text, report_errors
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ Count = Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no interva
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-@in_red
+@report_errors
 def metrics(  # noqa: PLR0913 - each is one option
     predictions: Path_,
     labels: Path_,
@@ -212,8 +212,8 @@ def _tell(run: "MetricsRun", *, as_json: bool) -> None:
             "unread": run.unread,
             "metrics": run.frame.to_dicts(),
         }
-        say_json(page)
+        print_json(page)
         return
-    say(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame, run.unread)}")
+    print_text(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame, run.unread)}")
     for line in run.notes():
-        note(line)
+        print_note(line)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import Format, in_red, note, say, say_rows
+from dagster_project.terminal import Format, print_note, print_rows, print_text, report_errors
 
 if TYPE_CHECKING:
     from dagster_project.score import ScoreRun
@@ -34,7 +34,7 @@ Unreadable = Annotated[
 Recorded = Annotated[Path | None, typer.Option(help="A judge_calls table in place of the judge.")]
 
 
-@in_red
+@report_errors
 def score(  # noqa: PLR0913 - each is one option
     traces: Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-' is input.")],
     *,
@@ -87,10 +87,10 @@ def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
 
     scored, wide = run.scoring.scored, score_wide(run.scoring.scored)
     if output in {Format.CSV, Format.JSON}:
-        say_rows(wide, output)
+        print_rows(wide, output)
     else:
-        say(score_text(wide) if output is Format.TEXT else score_markdown(wide))
+        print_text(score_text(wide) if output is Format.TEXT else score_markdown(wide))
         if questions:
-            say(f"\n{question_pages(scored)}")
+            print_text(f"\n{question_pages(scored)}")
     for line in run.notes():
-        note(line)
+        print_note(line)

@@ -66,7 +66,7 @@ def _printably(act: Callable[..., Any], *args: Any, **options: Any) -> Any:  # n
         raise
 
 
-def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
+def report_errors(command: Callable[_Params, None]) -> Callable[_Params, None]:
     """Let the project's errors, and those of files, end a command with one red line and code 2.
 
     Ctrl-C and SIGTERM end it with a sentence (``resources.process.interrupt``).
@@ -95,7 +95,7 @@ def _said(error: DecomposeRLError | OSError) -> str:
     return str(error)
 
 
-def ends_soon_from_terminal() -> None:
+def guard_dagster_run() -> None:
     """Guard a run that somebody started in this very process with Dagster's own commands.
 
     Dagster keeps signals to itself while it loads, and ends an interrupted run with a traceback.
@@ -118,37 +118,37 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def say(text: str) -> None:
+def print_text(text: str) -> None:
     """Print lines on standard output."""
     typer.echo(printable(text))
 
 
-def note(line: str) -> None:
+def print_note(line: str) -> None:
     """Print one line on standard error, line breaks within it escaped."""
     typer.echo(printable(line, keep=""), err=True)
 
 
-def say_marked(text: str) -> None:
+def print_marked(text: str) -> None:
     """Print lines in the colour of the mark that they begin with."""
     terminal = Terminal()
     for line in text.split("\n"):
         terminal.print(line, style=_STYLES.get(line[:1], ""))
 
 
-def say_json(value: object) -> None:
+def print_json(value: object) -> None:
     """Print a value as JSON; its strings read back as they are."""
     typer.echo(printable_json(value))
 
 
-def say_rows(frame: "pl.DataFrame", output: Format) -> None:
+def print_rows(frame: "pl.DataFrame", output: Format) -> None:
     """Print a frame as JSON or CSV; in CSV what does not show is escaped."""
     if output is Format.CSV:
         typer.echo(printable(frame.write_csv()), nl=False)
     else:
-        say_json(frame.to_dicts())
+        print_json(frame.to_dicts())
 
 
-def say_columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a framed table that wraps its cells."""
     table = Table(*headers, show_lines=False)
     for row in rows:
