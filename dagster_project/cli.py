@@ -196,13 +196,13 @@ def doctor(
     Exits with 1 where something required is missing. Changes nothing and shows no key.
     """
     from dagster_project.doctor import examine
-    from dagster_project.profiles import key_named, profile_from_environment
+    from dagster_project.profiles import profile_from_environment, read_key
     from decomposerl.reports.readiness import readiness_json, readiness_text
 
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
-    page = examine(profile, key_named, experiment)
+    page = examine(profile, read_key, experiment)
     if as_json:
         print_json(readiness_json(page))
     else:

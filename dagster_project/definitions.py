@@ -17,7 +17,7 @@ from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy, training_claims_random
-from dagster_project import last_word
+from dagster_project import run_errors
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
     Profile,
@@ -67,8 +67,8 @@ def build_definitions(profile: Profile) -> dg.Definitions:
     return made
 
 
-if last_word.runs_the_graph(sys.argv):
-    last_word.install()
+if run_errors.is_graph_command(sys.argv):
+    run_errors.install()
 guard_dagster_run()
 defs = build_definitions(profile_from_environment())
 selection = typed_selection(sys.argv)

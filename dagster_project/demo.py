@@ -19,8 +19,8 @@ from collections.abc import Callable
 import dagster as dg
 import polars as pl
 
-from dagster_project.job_runs import JobRuns, config_named
-from dagster_project.profiles import Profile, fill_environment, profile_from_environment, titles_for
+from dagster_project.job_runs import JobRuns, read_config
+from dagster_project.profiles import Profile, load_env_file, profile_from_environment, titles_for
 from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import SOURCES
@@ -44,7 +44,7 @@ _Shown = tuple[str, str]  # a table, and what to say below it
 
 def main() -> int:
     """Run the demo on the sample; 0 on success."""
-    fill_environment()
+    load_env_file()
     profile = dataclasses.replace(profile_from_environment(), corpora=None)
     with dg.DagsterInstance.get() as instance:
         return show(profile, instance, Terminal())
@@ -77,15 +77,15 @@ def show(profile: Profile, instance: dg.DagsterInstance, console: Terminal) -> i
 
 def _curate(runs: JobRuns, folder: DataFolder, profile: str) -> _Shown | None:
     """The funnel's attrition."""
-    if not runs.done("funnel", config_named("demo.yaml")):
+    if not runs.run("funnel", read_config("demo.yaml")):
         return None
     return attrition_text(_attrition(folder)), f"profile={profile}"
 
 
 def _train(runs: JobRuns, folder: DataFolder) -> _Shown | None:
     """What training changed on held-out claims."""
-    config = config_named("demo_train.yaml")
-    if not (runs.done("training_inputs") and runs.done("train", config, _RECIPE)):
+    config = read_config("demo_train.yaml")
+    if not (runs.run("training_inputs") and runs.done("train", config, _RECIPE)):
         return None
     outcome = read_outcome(RunFolder(policy_folder(folder, _RECIPE)))
     judge = outcome.judge.get("engine", "")
@@ -105,10 +105,10 @@ def _evaluate(
     for number, (system, config) in enumerate(asked, 1):
         started = time.perf_counter()
         checks = number == len(asked)
-        if not runs.done("evaluate", config_named(config), system, "ERROR", checks=checks):
+        if not runs.run("evaluate", read_config(config), system, "ERROR", checks=checks):
             return None
         console.print(f"{number:>4}  {system:<40}{time.perf_counter() - started:>4.0f} s")
-    if not (runs.done("rank") and runs.done("catalogue")):
+    if not (runs.run("rank") and runs.done("catalogue")):
         return None
     board = leaderboard_text(folder.read("leaderboard"), titles_for(profile))
     return board, f"profile={profile.name}; {len(asked)} systems"

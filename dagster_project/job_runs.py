@@ -20,7 +20,7 @@ from dagster_project.profiles import Profile
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def config_named(file: str) -> dict[str, Any]:
+def read_config(file: str) -> dict[str, Any]:
     """What a file of ``configs`` says; nothing where no file is named."""
     found: dict[str, Any] = yaml.safe_load((CONFIGS / file).read_text("utf-8")) if file else {}
     return found
@@ -33,7 +33,7 @@ class JobRuns:
         """Runs are recorded on ``instance``."""
         self._profile, self._instance = profile, instance
 
-    def done(
+    def run(
         self,
         job: str,
         config: Mapping[str, Any] | None = None,

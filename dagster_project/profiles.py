@@ -5,7 +5,7 @@ plain values; ``resources_for`` turns a profile into Dagster resources. A profil
 choice of engines behind the same ports, nothing else changes.
 
 Left out deliberately: keys. A profile carries the *name* of a key's variable, which Dagster
-reads when a run starts, so no key ever stands in a configuration; ``key_named`` reads one
+reads when a run starts, so no key ever stands in a configuration; ``read_key`` reads one
 for ``decomposerl doctor`` alone.
 """
 
@@ -94,7 +94,7 @@ def _environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
-def fill_environment() -> None:
+def load_env_file() -> None:
     """Add what a ``.env`` file of the working directory says and the environment does not.
 
     The ``dagster`` commands do so themselves; a program that starts a run by itself calls
@@ -103,7 +103,7 @@ def fill_environment() -> None:
     load_dotenv(".env")
 
 
-def process_place(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
+def process_rank(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
     """Which of the processes that train together this one is, from 0, and how many there are.
 
     ``accelerate launch`` sets the two variables for each process; no person does.
@@ -112,7 +112,7 @@ def process_place(environment: Mapping[str, str] | None = None) -> tuple[int, in
     return int(env.get("RANK") or 0), int(env.get("WORLD_SIZE") or 1)
 
 
-def key_named(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:
+def read_key(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:
     """The key in a variable, empty where it is not set; kept in memory alone."""
     env = _environment() if environment is None else environment
     return SecretStr(env.get(variable, ""))

@@ -107,14 +107,14 @@ def _scored(
 ) -> tuple["Scoring", str, str]:
     """The scored rollouts, and the names of judge and embedder of the profile."""
     from dagster_project.profiles import (
-        fill_environment,
+        load_env_file,
         profile_from_environment,
         resources_for,
     )
     from resources.judge.replay import ReplayJudge
     from resources.judge.scoring import score_rollouts
 
-    fill_environment()
+    load_env_file()
     engines = resources_for(profile_from_environment())
     with ExitStack() as opened:
 

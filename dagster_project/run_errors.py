@@ -34,7 +34,7 @@ _NOISE = "Dependencies for step "  # and its name: the steps after one that fail
 _COMMANDS = {"asset", "job"}
 
 
-class Printable(logging.Formatter):
+class PrintableFormatter(logging.Formatter):
     """Another formatter's lines of records whose text is made printable."""
 
     def __init__(self, inner: logging.Formatter) -> None:
@@ -50,7 +50,7 @@ class Printable(logging.Formatter):
         return self._inner.format(shown)
 
 
-class LastWord(logging.Filter):
+class RunErrors(logging.Filter):
     """Keeps what went wrong until the process ends; a filter of the console that prints events."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class LastWord(logging.Filter):
         return ""
 
 
-def runs_the_graph(words: Sequence[str]) -> bool:
+def is_graph_command(words: Sequence[str]) -> bool:
     """Whether a command line is the demo, or a ``dagster`` that runs the graph in its process."""
     program = Path(words[0])
     if program.parts[-2:] == ("dagster_project", "__main__.py"):
@@ -115,7 +115,7 @@ def runs_the_graph(words: Sequence[str]) -> bool:
 
 def install() -> None:
     """From here on this process ends as said above."""
-    word = LastWord()
+    word = RunErrors()
 
     class Console(logging.Logger):
         """Dagster makes the console of a run of the process's class of loggers."""
@@ -124,7 +124,7 @@ def install() -> None:
             """As of any logger; what the console prints is filtered and printable."""
             if self.name == "dagster":
                 hdlr.addFilter(word)
-                hdlr.setFormatter(Printable(hdlr.formatter or logging.Formatter()))
+                hdlr.setFormatter(PrintableFormatter(hdlr.formatter or logging.Formatter()))
             super().addHandler(hdlr)
 
     for category in (dg.BetaWarning, dg.PreviewWarning, dg.SupersessionWarning):
