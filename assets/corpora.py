@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 
 from decomposerl.claims.catalogue import benchmark_of, source_of
-from decomposerl.claims.load import Loaded, load_benchmark, load_source
-from decomposerl.claims.source import Benchmark, Source
+from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.source import Benchmark, CorpusFiles, Source
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
@@ -39,7 +39,7 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
         source,
         partial(load_source, source, benchmark),
         key=["claims", source.name],
-        group_name="sources",
+        group="sources",
         description=f"Claims of {source.title} ({source.domain}), read from its native files.",
         metadata={
             "used for training": source.training_off or "yes",
@@ -55,23 +55,34 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
         benchmark,
         partial(load_benchmark, benchmark, source),
         key=["benchmark", benchmark.name],
-        group_name="benchmarks",
+        group="benchmarks",
         description=f"Test claims of {benchmark.title} ({benchmark.domain}, {domain}).",
         metadata={"notes": "; ".join(benchmark.notes) or "none"},
+        tags={},
     )
 
 
-def _corpus_asset(
+def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
     corpus: Source | Benchmark,
-    load: Callable[..., Loaded],
+    load: Callable[[CorpusFiles, LoadSettings], Loaded],
+    *,
+    key: Sequence[str],
+    group: str,
+    description: str,
     metadata: Mapping[str, Any],
-    **options: Any,  # noqa: ANN401 - options of dg.asset
+    tags: Mapping[str, str],
 ) -> dg.AssetsDefinition:
     terms = {"terms of use": corpus.terms, "license": corpus.license}
     homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
 
     @dg.asset(
-        config_schema={}, kinds={"parquet"}, metadata={**terms, **homepage, **metadata}, **options
+        key=key,
+        group_name=group,
+        config_schema={},
+        kinds={"parquet"},
+        description=description,
+        metadata={**terms, **homepage, **metadata},
+        tags=tags,
     )
     @alone
     def claims(

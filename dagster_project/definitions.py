@@ -1,7 +1,6 @@
 """The one ``Definitions``: assets, checks, jobs and resources of the chosen profile.
 
-Loads without torch, spaCy or any other engine package; engines import theirs when asked.
-Runs execute in one process: a process a step costs seconds each and loads engines anew.
+Loads without torch, spaCy or any other engine package; engines import theirs on first use.
 """
 
 import sys
@@ -26,7 +25,7 @@ from dagster_project.profiles import (
     resources_for,
     sources_for,
 )
-from dagster_project.selection import guarded, refuse_unmatched, typed_selection
+from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.terminal import guard_dagster_run
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems
@@ -40,8 +39,8 @@ def build_definitions(profile: Profile) -> dg.Definitions:
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems(METHODS, [experiment.name for experiment in EXPERIMENTS])
     resources = resources_for(profile)
-    resources["io_manager"] = guarded(resources["io_manager"], lambda: made)
-    made = dg.Definitions(
+    resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
+    definitions = dg.Definitions(
         assets=[
             *source_assets(sources, benchmarks),
             *benchmark_assets(benchmarks, sources),
@@ -62,9 +61,10 @@ def build_definitions(profile: Profile) -> dg.Definitions:
         ],
         jobs=JOBS,
         resources=resources,
+        # One process per step would cost seconds each and load the engines again.
         executor=dg.in_process_executor,
     )
-    return made
+    return definitions
 
 
 if run_errors.is_graph_command(sys.argv):

@@ -1,7 +1,4 @@
-"""The options of ``decomposerl metrics`` and what it prints.
-
-Left out deliberately: the work (``dagster_project.metrics_run``), imported when it is asked for.
-"""
+"""The options and the output of ``decomposerl metrics``; ``metrics_run`` does the work."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,54 +9,59 @@ from dagster_project.terminal import print_json, print_note, print_text, report_
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dagster_project.metrics_run import Choosing, Columns, Files, MetricsRun, Rules
+    from dagster_project.metrics_run import Choosing, Columns, MetricsRun, ResultFiles, Rules
 
-_RANKED = 1_000  # draws of AUROC, which cost a pass over the claims each
-Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv, .parquet, or with .gz.")]
-Id = Annotated[str, typer.Option("--id", help="Field of a claim's id; several: A,B.")]
-LabelId = Annotated[str, typer.Option(help="The same in LABELS, where it is another.")]
-ByOrder = Annotated[bool, typer.Option("--by-order", help="Row n belongs to row n.")]
+_RANKED = 1_000  # draws of AUROC: each costs a pass over the claims
+Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")]
+Id = Annotated[str, typer.Option("--id", help="Field of the claim id; several: A,B.")]
+LabelId = Annotated[str, typer.Option(help="The same in LABELS, if it differs.")]
+ByOrder = Annotated[bool, typer.Option("--by-order", help="Match rows by position.")]
 Label = Annotated[str, typer.Option(help="Field of the label.")]
 Verdict = Annotated[str, typer.Option(help="Field of the predicted label.")]
 Score = Annotated[str, typer.Option(help="Field of a score, higher for supported.")]
 Group = Annotated[
     list[str] | None,
-    typer.Option(help="Field of LABELS whose values are scored apart; several: A,B."),
+    typer.Option(help="Field of LABELS to score by value; several: A,B."),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(help="FIELD=VALUE or FIELD!=VALUE of LABELS; may be repeated."),
+    typer.Option(help="FIELD=VALUE or FIELD!=VALUE of LABELS; repeatable."),
 ]
 Unread = Annotated[
     Literal["opposite", "class", "leave-out"],
     typer.Option(
-        help="What a prediction counts as that cannot be read: the other label, a verdict "
-        "of its own, or no claim."
+        help="How an unreadable prediction counts: as the wrong label, as a class of its own, "
+        "or not at all."
     ),
 ]
-Document = Annotated[str, typer.Option(help="Field of LABELS: these claims are drawn together.")]
-Cut = Annotated[float | None, typer.Option(help="Supported is a score above; default 0.5.")]
-Inclusive = Annotated[bool, typer.Option("--inclusive", help="At the threshold too.")]
+Document = Annotated[str, typer.Option(help="Field of LABELS: its claims are resampled together.")]
+Cut = Annotated[float | None, typer.Option(help="Scores above it mean supported; default 0.5.")]
+Inclusive = Annotated[
+    bool, typer.Option("--inclusive", help="Scores at the threshold mean supported too.")
+]
 Choose = Annotated[
-    Literal["f1", "balanced_accuracy"] | None, typer.Option(help="Choose it on the dev files.")
+    Literal["f1", "balanced_accuracy"] | None,
+    typer.Option(help="Choose the threshold on the dev files."),
 ]
 Candidates = Annotated[
     Literal["midpoints", "scores", "hundredths"] | None,
-    typer.Option(help="What it is chosen from; default: midpoints."),
+    typer.Option(help="Candidate thresholds; default: midpoints."),
 ]
-Dev = Annotated[Path | None, typer.Option(help="To choose the threshold by.")]
+Dev = Annotated[Path | None, typer.Option(help="File for choosing the threshold.")]
 Several = Annotated[
-    Literal["max", "mean", "min"] | None, typer.Option(help="Make one of a claim's scores.")
+    Literal["max", "mean", "min"] | None, typer.Option(help="Combine several scores of a claim.")
 ]
-Words = Annotated[list[str] | None, typer.Option(help="A spelling; may be repeated.")]
-Others = Annotated[list[str] | None, typer.Option(help="The same; '*': all that is left.")]
-Drop = Annotated[list[str] | None, typer.Option(help="Labels to leave out.")]
+Words = Annotated[list[str] | None, typer.Option(help="A spelling; repeatable.")]
+Others = Annotated[list[str] | None, typer.Option(help="A spelling; repeatable; '*': all others.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Labels to skip.")]
 Missing = Annotated[
-    Literal["error", "wrong", "skip"], typer.Option(help="Labels without a prediction.")
+    Literal["error", "wrong", "skip"], typer.Option(help="How labels without a prediction count.")
 ]
-Extra = Annotated[Literal["error", "skip"], typer.Option(help="Predictions without a label.")]
-Records = Annotated[str, typer.Option(help="Entry of a JSON object that holds the rows.")]
-Count = Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")]
+Extra = Annotated[
+    Literal["error", "skip"], typer.Option(help="How predictions without a label count.")
+]
+Records = Annotated[str, typer.Option(help="Key of a JSON object whose value is the rows.")]
+Count = Annotated[int, typer.Option(min=0, help="Bootstrap draws; 0: no intervals.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
@@ -94,7 +96,7 @@ def metrics(  # noqa: PLR0913 - each is one option
     draws: Count = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Score anybody's predictions, with intervals; see docs/evaluation.md."""
+    """Score any predictions against labels, with intervals; see docs/evaluation.md."""
     run = _scored(
         (predictions, labels, records),
         _columns(_ids(id_, label_id, by_order), (label, verdict, score), group, document),
@@ -102,7 +104,7 @@ def metrics(  # noqa: PLR0913 - each is one option
         _choosing((threshold, inclusive, choose, candidates), dev_predictions, dev_labels, records),
         draws,
     )
-    _tell(run, as_json=as_json)
+    _print_run(run, as_json=as_json)
 
 
 def _scored(
@@ -112,10 +114,10 @@ def _scored(
     choosing: "Choosing",
     draws: int,
 ) -> "MetricsRun":
-    from dagster_project.metrics_run import Draws, Files, metrics_of
+    from dagster_project.metrics_run import Draws, ResultFiles, metrics_of
 
-    few = Draws(draws, min(draws, _RANKED))
-    return metrics_of(Files(*files), columns, rules, choosing, few)
+    counts = Draws(draws, min(draws, _RANKED))
+    return metrics_of(ResultFiles(*files), columns, rules, choosing, counts)
 
 
 def _columns(
@@ -124,11 +126,11 @@ def _columns(
     group: list[str] | None,
     document: str,
 ) -> "Columns":
-    """Label, verdict and score are ``cells``; each field of a group stands once."""
+    """``cells`` are the fields of label, verdict and score; repeated group fields count once."""
     from dagster_project.metrics_run import Columns
 
-    parts = tuple(dict.fromkeys(name for word in group or () for name in _names(word)))
-    return Columns(*ids, *cells, parts, document)
+    groups = tuple(dict.fromkeys(name for fields in group or () for name in _names(fields)))
+    return Columns(*ids, *cells, groups, document)
 
 
 def _rules(
@@ -141,7 +143,7 @@ def _rules(
     several: Literal["max", "mean", "min"] | None,
     where: list[str] | None,
 ) -> "Rules":
-    """Spellings of both sides and of what is dropped; ``partners``: missing, extra, unread."""
+    """``spelt``: positive, negative and dropped labels; ``partners``: missing, extra, unread."""
     from dagster_project.metrics_run import Rules
     from decomposerl.evaluation.conditions import Conditions
     from decomposerl.evaluation.spellings import Spellings
@@ -162,19 +164,19 @@ def _choosing(
     labels: Path | None,
     records: str,
 ) -> "Choosing":
-    """``chosen``: threshold, inclusive, by what and from what it is chosen on the dev files."""
+    """``chosen``: threshold, inclusive, metric and candidates of a choice on the dev files."""
     from dagster_project.metrics_run import Choosing
 
     threshold, inclusive, by, candidates = chosen
     return Choosing(threshold, inclusive, _dev(predictions, labels, records), by, candidates)
 
 
-def _dev(predictions: Path | None, labels: Path | None, records: str) -> "Files | None":
-    from dagster_project.metrics_run import Files
+def _dev(predictions: Path | None, labels: Path | None, records: str) -> "ResultFiles | None":
+    from dagster_project.metrics_run import ResultFiles
 
     if (predictions is None) != (labels is None):
         raise EvaluationError("--dev-predictions and --dev-labels go together")
-    return Files(predictions, labels, records) if predictions and labels else None
+    return ResultFiles(predictions, labels, records) if predictions and labels else None
 
 
 def _ids(
@@ -182,7 +184,7 @@ def _ids(
     label_words: str,
     by_order: bool,  # noqa: FBT001 - an option
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Fields of the id in either file; none where rows meet by their order."""
+    """Fields of the id in either file; none where rows match by position."""
     if by_order:
         return (), ()
     return _names(words), _names(label_words or words)
@@ -200,8 +202,8 @@ def _names(words: str) -> tuple[str, ...]:
     return names
 
 
-def _tell(run: "MetricsRun", *, as_json: bool) -> None:
-    """The table on standard output, what was left out on standard error."""
+def _print_run(run: "MetricsRun", *, as_json: bool) -> None:
+    """Print the table on standard output and the notes on standard error."""
     from decomposerl.reports.metrics_report import metrics_text, sizes_sentence
 
     if as_json:

@@ -249,7 +249,7 @@ def test_no_output_takes_the_place_of_an_input(tmp_path: Path, out: str):
     for words in (("--out", target), ("--out", given)):
         result = score(given, *LEAN, *words)
         assert 2 == result.exit_code
-        assert "would be written over" in result.stderr
+        assert "would be overwritten" in result.stderr
         assert before == given.read_bytes()
 
 
