@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_generic_source import bridge_corpus, materialize, page_lines, write_jsonl
 
+from bridge_corpus import bridge_corpus, materialize, page_lines, write_jsonl
 from dagster_project.run_errors import PrintableFormatter
 from decomposerl.printable import printable
 from project import ROOT

@@ -9,12 +9,12 @@ import dagster as dg
 import pytest
 from dagster._core.execution.backfill import PartitionBackfill
 from dagster._core.storage.tags import BACKFILL_ID_TAG
-from test_house import materialize_lines, option
 
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile
 from dagster_project.selection import refuse_unmatched, typed_selection
 from decomposerl.errors import ConfigError
+from documents import materialize_lines, option
 
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 MISSPELT = [

@@ -19,34 +19,16 @@ from dagster_project.engine_choices import ProfileName
 from dagster_project.profiles import profile_from_environment
 from decomposerl.claims.load import LoadSettings
 from decomposerl.funnel import settings as funnel_settings
+from documents import DOCUMENTS, materialize_lines, option, shell_lines
 from project import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 MAKE = shutil.which("make") or "make"
 TARGETS = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
 
 def read(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
-
-
-def shell_lines(document: Path) -> list[str]:
-    """Commands in a document's ``sh`` blocks, continuation lines joined, comments cut."""
-    blocks = re.findall(r"```(?:sh|bash|console)\n(.*?)```", document.read_text("utf-8"), re.DOTALL)
-    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
-    return [line.split("  #")[0].strip() for line in lines if line.strip()]
-
-
-def materialize_lines() -> list[str]:
-    everywhere = [line for document in DOCUMENTS for line in shell_lines(document)]
-    # A corpus of the reader's own is in no graph but his; test_generic_source runs those lines.
-    ours = [line for line in everywhere if "claims/bridge_notes" not in line]
-    return [line for line in ours if "asset materialize" in line]
-
-
-def option(words: list[str], *names: str) -> str:
-    return next(words[i + 1] for i, word in enumerate(words) if word in names)
 
 
 def settings_models() -> dict[str, type[BaseModel]]:

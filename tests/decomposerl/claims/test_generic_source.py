@@ -2,10 +2,6 @@
 
 import csv
 import json
-import re
-import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -13,14 +9,13 @@ from types import ModuleType
 import polars as pl
 import pytest
 
+from bridge_corpus import Rows, block, bridge_corpus, materialize, page_lines, write_jsonl
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.labels import LabelRule
 from decomposerl.claims.load import Loaded, LoadSettings, load_benchmark, load_source
 from decomposerl.errors import ConfigError
-from project import ROOT
 from resources.corpora.folder import FolderCorpora
 
-PAGE = (ROOT / "docs" / "adding-a-corpus.md").read_text(encoding="utf-8")
 LENIENT = LoadSettings(max_reject_share=1)
 BASE = """
 [source]
@@ -40,22 +35,10 @@ supported = [true]
 refuted = [0, "no"]
 middle = ["maybe"]
 """
-Rows = list[dict[str, object]]
-
-
-def block(language: str) -> str:
-    """The page's code block in one language."""
-    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-    assert found is not None
-    return found.group(1)
 
 
 def toml(file: str = "a.jsonl", evidence: str = '"text"', columns: str = "", how: str = "") -> str:
     return BASE.format(file=file, evidence=evidence, columns=columns, how=how)
-
-
-def write_jsonl(path: Path, rows: Rows) -> None:
-    path.write_text("\n".join(json.dumps(row) for row in rows))
 
 
 def write_json(path: Path, rows: Rows) -> None:
@@ -321,21 +304,6 @@ def test_a_wrong_label_list_or_key_is_named(text: str, message: str):
     assert str(caught.value).startswith("x.toml: ")
 
 
-def page_lines() -> list[str]:
-    """The commands that the page gives for a new corpus."""
-    return [line for line in block("sh").splitlines() if "asset materialize" in line]
-
-
-def bridge_corpus(folder: Path) -> None:
-    """The page's corpus with enough rows for the funnel to have something to drop."""
-    (folder / "bridge_notes").mkdir(parents=True)
-    (folder / "bridge_notes/source.toml").write_text(block("toml"), "utf-8")
-    row = json.loads(block("json"))
-    rows = [{**row, "note_id": i, "statement": f"Bridge {i} was repainted."} for i in range(22)]
-    rows += [{**row, "note_id": 30, "verdict": "duplicate"}, {**row, "note_id": 31, "verdict": "?"}]
-    write_jsonl(folder / "bridge_notes/train.jsonl", rows)
-
-
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_page_run_as_written(tmp_path: Path):
     """A corpus that exists as TOML alone is read, and the funnel runs over it."""
@@ -368,23 +336,3 @@ def test_a_corpus_of_unknown_labels_keeps_its_rejects_and_names_them(tmp_path: P
     assert "y" * 100 not in output.replace("y" * 900, "")
     kept = pl.read_parquet(tmp_path / "data/rejects/bridge_notes.parquet")
     assert [40, {"unknown_label"}] == [kept.height, set(kept["reason"])]
-
-
-def materialize(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run one line of the page on the folder's corpora and data."""
-    words = shlex.split(line)
-    return subprocess.run(
-        [sys.executable, "-m", "dagster", *words[1:]],
-        cwd=ROOT,
-        env={
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(folder),
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-            "DECOMPOSERL_CORPORA": str(folder / "corpora"),
-            "DECOMPOSERL_DATA": str(folder / "data"),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )

@@ -228,10 +228,11 @@ def test_an_executable_that_is_not_there_is_an_install_command(tmp_path: Path):
 # Dagster warns of itself wherever one resource stands in another.
 OWN_WARNING = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run")
 
+FOLDERS = [str(Path(__file__).parent), str(STAND_IN.parent)]
 STARTER = """
 import sys, time
 from pathlib import Path
-sys.path.insert(0, {tests!r})
+sys.path[:0] = {folders!r}
 from test_vllm_server import process
 server = process(Path({held!r}), {behaviour!r})
 print(server.base_url(), server._watchdog.pid, flush=True)
@@ -249,7 +250,7 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
     """
     if victim == "watchdog" and not sys.platform.startswith("linux"):
         pytest.skip("only Linux tells a process that its parent was killed")
-    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour=behaviour)
+    program = STARTER.format(folders=FOLDERS, held=str(held), behaviour=behaviour)
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as starter:
         assert starter.stdout is not None
         url, watchdog = starter.stdout.readline().decode().split()
@@ -263,7 +264,7 @@ def test_nothing_outlives_a_killed_starter(held: Path, behaviour: str, victim: s
 
 def test_keys_in_the_environment_are_not_the_childs(held: Path):
     """Keys of servers elsewhere stay with the starter; a token for the hub and the rest go on."""
-    program = STARTER.format(tests=str(STAND_IN.parent), held=str(held), behaviour="well")
+    program = STARTER.format(folders=FOLDERS, held=str(held), behaviour="well")
     keys = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY", "MY_OWN_KEY")
     with subprocess.Popen(
         [sys.executable, "-c", program],

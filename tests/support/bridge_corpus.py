@@ -1,0 +1,59 @@
+"""The corpus of docs/adding-a-corpus.md, and the commands that the page gives for it."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from project import ROOT
+
+PAGE = (ROOT / "docs" / "adding-a-corpus.md").read_text(encoding="utf-8")
+Rows = list[dict[str, object]]
+
+
+def block(language: str) -> str:
+    """The page's code block in one language."""
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def write_jsonl(path: Path, rows: Rows) -> None:
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+
+
+def page_lines() -> list[str]:
+    """The commands that the page gives for a new corpus."""
+    return [line for line in block("sh").splitlines() if "asset materialize" in line]
+
+
+def bridge_corpus(folder: Path) -> None:
+    """The page's corpus with enough rows for the funnel to have something to drop."""
+    (folder / "bridge_notes").mkdir(parents=True)
+    (folder / "bridge_notes/source.toml").write_text(block("toml"), "utf-8")
+    row = json.loads(block("json"))
+    rows = [{**row, "note_id": i, "statement": f"Bridge {i} was repainted."} for i in range(22)]
+    rows += [{**row, "note_id": 30, "verdict": "duplicate"}, {**row, "note_id": 31, "verdict": "?"}]
+    write_jsonl(folder / "bridge_notes/train.jsonl", rows)
+
+
+def materialize(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run one line of the page on the folder's corpora and data."""
+    words = shlex.split(line)
+    return subprocess.run(
+        [sys.executable, "-m", "dagster", *words[1:]],
+        cwd=ROOT,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(folder),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "DECOMPOSERL_CORPORA": str(folder / "corpora"),
+            "DECOMPOSERL_DATA": str(folder / "data"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
