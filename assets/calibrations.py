@@ -3,8 +3,6 @@
 The system is asked about a dev split: claims of the silver-decomposed pool that no training set
 holds. What is fitted lies beside the asset's table as ``<system>.json``, and predictions that are
 made afterwards carry ``confidence_calibrated``.
-
-Left out deliberately: fitting (``decomposerl.evaluation``), and asking (``resources.evaluation``).
 """
 
 from collections.abc import Sequence

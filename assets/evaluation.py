@@ -4,8 +4,6 @@
 is derived from another (``evaluation.derived``) has both, and a column of the leaderboard.
 Predicting and scoring are apart, so that to score again asks nobody. ``leaderboard`` and
 ``comparison`` take what lies on disk, whichever run left it.
-
-Left out deliberately: methods and metrics (``decomposerl``), and asking (``resources.evaluation``).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,6 @@
 """Asset checks of the evaluation: parse rate and completeness, label balance, leakage, regression.
 
 Checks read what lies on disk, not what a run says of itself.
-
-Left out deliberately: bounds on scores. What is low is told by the gate, against what a person
-accepted.
 """
 
 from collections.abc import Sequence

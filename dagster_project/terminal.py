@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 
 from decomposerl.errors import DecomposeRLError
 from decomposerl.printable import printable, printable_json
-from resources.process.interrupt import STAGES_KEPT, ends_soon, guarded
+from resources.process.interrupt import STAGES_KEPT, ends_soon, start_guard
 from resources.store.paths import local
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def guard_dagster_run() -> None:
 
     Otherwise Dagster ends an interrupted run with a traceback.
     """
-    if sys.argv[1:3] in _RUNS and (guard := guarded(STAGES_KEPT)) is not None:
+    if sys.argv[1:3] in _RUNS and (guard := start_guard(STAGES_KEPT)) is not None:
         atexit.register(guard.close)
         from dagster._utils.interrupts import pop_captured_interrupt
 

@@ -2,9 +2,6 @@
 
 Takes a seed, gives files and the ledger of what was planted. The same seed gives the same
 bytes (with one version of polars and of SQLite, which write two of the formats).
-
-Left out deliberately: disks (``resources/corpora/bundled_sample.py`` writes the files) and any
-engine: no planting rule imports the funnel, the kernels or an engine.
 """
 
 import random

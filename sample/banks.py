@@ -2,8 +2,6 @@
 
 Gives ``BANKS``: bank name to phrases, all usable without an article (plurals and mass
 nouns) unless the bank's name says otherwise.
-
-Left out deliberately: invented names; ``world.py`` builds them from syllables.
 """
 
 _TEXT = {

@@ -1,7 +1,4 @@
-"""What the generator planted, as one frame: the tests' answer sheet.
-
-Left out deliberately: any way into the corpora folder. No engine may read these marks.
-"""
+"""What the generator planted, as one frame: the tests' answer sheet."""
 
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ Takes statements and table claims one after another, says whether each is new en
 relations were rarely joined before, no relation states a thing it has stated before, and it
 shares few words with earlier claims of its relations. The demands fall as a search goes on,
 so that a search among used-up relations ends.
-
-Left out deliberately: any measure that an engine of the funnel uses on meaning.
 """
 
 from collections import Counter, defaultdict

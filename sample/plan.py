@@ -2,8 +2,6 @@
 
 Takes a planter, gives every case of the sample: training corpora sized by the square root
 of the paper's raw counts, test sets of about thirty claims each, and the planted kinds.
-
-Left out deliberately: how a case is written (``planting.py``) and native files.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 A ``Case`` is one claim with its evidence and what the generator knows about it. Every
 planting rule is a way of writing (copy a sentence, leave out names, change a number …),
 never a measurement by the engines that judge the sample later.
-
-Left out deliberately: how many of which kind go where (``plan.py``) and native files.
 """
 
 import hashlib

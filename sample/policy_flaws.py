@@ -2,8 +2,6 @@
 
 Takes the blocks of a clean trace, gives them with one flaw: a verdict by coin, a verdict or
 another block left out, left open or written twice.
-
-Left out deliberately: flaws in what an answer says; those the policy makes by itself.
 """
 
 import random

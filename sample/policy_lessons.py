@@ -10,9 +10,6 @@ A clean trace has the right verdict, but traces differ: of those with two parts 
 each once, half about one of them twice in other words; those with one part ask it twice, since
 fewer than two questions are a fault. Which pays is for the rewards to teach. A flawed trace
 (``policy_flaws``) gives the policy habits that training can undo.
-
-Left out deliberately: what a table's cells say, rewordings and reversals of a claim, and the
-training (``resources.policy_tiny.warm_start``).
 """
 
 import random

@@ -3,8 +3,6 @@
 A ``Scene`` is what one claim is checked against: pages about the claim's subjects and
 about bystanders. A ``Statement`` is a claim before wording; ``wording`` 0 and 1 word the
 same facts differently.
-
-Left out deliberately: which claims are planted for which filter (``planting.py``).
 """
 
 from collections.abc import Callable, Iterable, Sequence

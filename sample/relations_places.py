@@ -4,8 +4,6 @@ Gives ``TEXT``: one block a kind. A block opens with ``# kind | name pattern | n
 relation is one evidence sentence followed by ``=`` lines, claim predicates that say the
 same in other words (they follow the subject). ``{s}`` is the subject; every other brace is
 a slot filled from a bank, a name maker or a number range (``n3_40``).
-
-Left out deliberately: drawing values and building claims (``world.py``, ``prose.py``).
 """
 
 TEXT = """

@@ -1,8 +1,6 @@
 """Ways of writing that make a case a planted one: openings, frames, reversals, cuts.
 
 Takes facts, sentences and pages, gives text and pages.
-
-Left out deliberately: which case uses which (``planting.py``).
 """
 
 from sample.banks import listed

@@ -3,8 +3,6 @@
 A table has named rows (systems or towns), topical columns of whole numbers and a caption.
 A claim compares rows over one or two columns; a spoiled claim has its two rows exchanged,
 which turns each of the comparisons around.
-
-Left out deliberately: cell marks and the native shapes (``natives``).
 """
 
 from dataclasses import dataclass, replace

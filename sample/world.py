@@ -3,8 +3,6 @@
 Takes a seeded generator of random numbers; gives entities with facts. A fact knows the
 evidence sentence that states it and the claim predicates that repeat it in other words.
 The same seed gives the same world.
-
-Left out deliberately: how facts become claims and evidence (``prose.py``).
 """
 
 import random

@@ -5,9 +5,6 @@ several models (paper, appendix "NER Grounding": ``en_core_sci_lg`` and ``en_cor
 the ``local`` profile has ``en_core_sci_sm`` and ``en_core_web_sm``). A form counts once,
 whichever models found it; forms stand in the order in which they first appear in the text,
 so the order of the models changes nothing.
-
-Left out deliberately: entity types and linking, stored results (``resources.store.results``), and
-how a model is found (``resources.entities.spacy_models``).
 """
 
 import math

@@ -7,9 +7,6 @@ scispaCy's models load through spaCy alone, and that is the supported path: the 
 package (linker, abbreviations) is neither needed nor used. Their packages ask for a spaCy
 before 3.8, hence ``--no-deps``; spaCy 3.8 then warns that the model is older (W095). Their
 configurations hold quoted booleans, which spaCy 3.8 refuses; they are read as booleans here.
-
-Left out deliberately: downloading, and training. Code in a model package is not run: its data
-folder is loaded.
 """
 
 import json

@@ -1,8 +1,6 @@
 """Every native file of the sample, from its cases.
 
 Takes cases in a shuffled order, gives files and native ids.
-
-Left out deliberately: the fields of the corpora (the modules beside this one).
 """
 
 from collections.abc import Sequence

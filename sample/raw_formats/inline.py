@@ -2,9 +2,6 @@
 
 FoolMeTwice, FaviQ-A, AmbiFC, WiCE, PubHealth, ClaimDecomp, SciFact, PubMedQA,
 LLM-AggreFact and CoverBench.
-
-Left out deliberately: fields that no reader of the corpora asks for, beyond a few that
-make a file look like itself.
 """
 
 import io

@@ -1,7 +1,4 @@
-"""Native files of the two table corpora, SciTab and PubHealthTab.
-
-Left out deliberately: HTML and cell marks.
-"""
+"""Native files of the two table corpora, SciTab and PubHealthTab."""
 
 from collections.abc import Mapping, Sequence
 

@@ -2,8 +2,6 @@
 
 HoVer, Ex-FEVER, FEVEROUS and FEVER: rows name pages; small SQLite databases in the
 published layouts hold the text.
-
-Left out deliberately: HoVer's paragraph file and FEVEROUS tables; the database suffices.
 """
 
 import json

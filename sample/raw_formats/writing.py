@@ -1,6 +1,6 @@
 """Shared ways of writing native files: JSON lines, delimited text, SQLite pages.
 
-Takes rows, gives bytes. Left out deliberately: the fields of any corpus.
+Takes rows, gives bytes.
 """
 
 import csv

@@ -90,7 +90,7 @@ class NotedRuns(JobRuns):
     checked: list[str | None] = field(default_factory=list)
     unchecked: list[str | None] = field(default_factory=list)
 
-    def done(
+    def run(
         self,
         job: str,
         config: Mapping[str, Any] | None = None,
@@ -120,7 +120,7 @@ def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
     with dg.instance_for_test() as instance:
         runs = JobRuns(Profile("embedded", None, tmp_path), instance)
         for checks in (False, True):
-            assert runs.done("rank", log_level="ERROR", checks=checks)
+            assert runs.run("rank", log_level="ERROR", checks=checks)
         told = [instance.all_logs(run.run_id) for run in instance.get_runs()]
     kinds = [[one.get_dagster_event().event_type_value for one in log if one.is_dagster_event]
              for log in told]  # fmt: skip
@@ -134,7 +134,7 @@ def test_a_job_without_its_inputs_fails_and_says_so(
     """Nothing is trained where the funnel left nothing."""
     profile = Profile("embedded", None, tmp_path)
     with dg.instance_for_test() as instance:
-        done = JobRuns(profile, instance).done(
+        done = JobRuns(profile, instance).run(
             "train", read_config("demo_train.yaml"), demo._RECIPE
         )
     assert not done
@@ -169,7 +169,7 @@ OUTCOME = TrainingOutcome(
 def test_what_training_changed_is_told_in_few_lines():
     """Rewards of sampled claims and the accuracy of greedy ones, with their differences."""
     after = {key: value + 0.5 for key, value in OUTCOME.before.items()}
-    told = demo._told(replace(OUTCOME, after=after))
+    told = demo._changes(replace(OUTCOME, after=after))
     found = {(change.split, change.measure.name) for change in told}
     expected = {("held_out_sampled", name) for name in demo._HELD_OUT}
     assert expected | {("held_out_greedy", "balanced_accuracy")} == found
@@ -178,6 +178,6 @@ def test_what_training_changed_is_told_in_few_lines():
 
 def test_a_run_that_stopped_has_no_difference_to_tell():
     """What was measured before it still is shown."""
-    told = demo._told(OUTCOME)
+    told = demo._changes(OUTCOME)
     assert told
     assert {None} == {change.difference for change in told}

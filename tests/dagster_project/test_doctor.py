@@ -259,7 +259,7 @@ def test_bytes_instead_of_tokens_are_told(tmp_path: Path):
     (tmp_path / "tokenizer.json").write_text("{}")
     assert "ok" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
     assert "ok" == look.chunk_tokenizer("", str(tmp_path)).state
-    assert "as asked for" in look.chunk_tokenizer("bytes", str(tmp_path)).said
+    assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
     wrong = look.hub_model("/no such/name")
     assert ("missing", "neither a folder nor a name of the hub") == (wrong.state, wrong.said)
     env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}

@@ -12,7 +12,7 @@ import pytest
 
 from decomposerl.kernels.threads import Team
 from project import ROOT, SUPPORT
-from resources.process.interrupt import GRACE_S, STAGES_KEPT, ends_soon, guarded
+from resources.process.interrupt import GRACE_S, STAGES_KEPT, ends_soon, start_guard
 
 CHILD = SUPPORT / "interrupt_child.py"
 STOPPED = "stopped: all is kept"
@@ -103,7 +103,7 @@ def test_a_guard_gives_back_what_it_took():
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
     assert -1 == signal.set_wakeup_fd(-1)
     found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(guarded("all")))
+    thread = threading.Thread(target=lambda: found.append(start_guard("all")))
     thread.start()
     thread.join()
     assert [None] == found
@@ -115,8 +115,8 @@ def test_a_closed_output_is_no_error(closed: int):
     shell = f'exec "$@" {closed}>&-'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     script = (
-        "import sys\nfrom resources.process.interrupt import guarded\n"
-        "sys.exit(guarded('') is not None)"
+        "import sys\nfrom resources.process.interrupt import start_guard\n"
+        "sys.exit(start_guard('') is not None)"
     )
     words = [sys.executable, "-c", script]
     done = subprocess.run(

@@ -144,7 +144,7 @@ def test_a_server_that_ignores_sigterm_is_killed(held: Path):
         ("sick", 1.0, r"(?s)'org/tiny' was not healthy within 1 s.*stand-in starts with serve"),
         ("sick", 1.0, "health answers status 503"),
         ("other", PATIENCE_S, "serves another, not 'org/tiny'"),
-        ("locked", PATIENCE_S, "status 401: .*environment or the arguments .* ask for a key"),
+        ("locked", PATIENCE_S, "status 401: .*environment or the arguments .* require a key"),
     ],
 )
 def test_a_server_that_does_not_come_up_is_explained(
@@ -341,8 +341,8 @@ def test_attaching_explains_what_is_wrong(held: Path):
 @pytest.mark.parametrize(
     ("key", "said"),
     [
-        ("", "status 401: it wants a key in DECOMPOSERL_VERIFIER_KEY"),
-        ("sk-hidden-7391", "status 401: it refuses the key of DECOMPOSERL_VERIFIER_KEY"),
+        ("", "status 401: it requires a key in DECOMPOSERL_VERIFIER_KEY"),
+        ("sk-hidden-7391", "status 401: it rejects the key of DECOMPOSERL_VERIFIER_KEY"),
     ],
 )
 def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str, said: str):
