@@ -1,6 +1,6 @@
-"""What can be said about invented people, towns, breeds, ships and public affairs.
+"""Relations of invented people, towns, breeds, ships and public affairs.
 
-Gives ``TEXT`` in the notation that ``relations_places.py`` explains.
+``TEXT`` uses the notation of ``relations_places.py``.
 """
 
 TEXT = """

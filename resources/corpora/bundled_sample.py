@@ -4,7 +4,7 @@ Takes a folder, gives the corpora root below it, named by a fingerprint of the g
 a changed generator writes a new root and never touches the old one. The root appears by
 one rename, so that a reader sees all of it or nothing, and two writers do no harm.
 
-Left out deliberately: the ledger of what was planted. It never reaches a disk, because an
+Left out deliberately: the answer key of what was planted. It never reaches a disk, because an
 engine that could read it would grade its own exam.
 """
 

@@ -134,9 +134,7 @@ def test_a_job_without_its_inputs_fails_and_says_so(
     """Nothing is trained where the funnel left nothing."""
     profile = Profile("embedded", None, tmp_path)
     with dg.instance_for_test() as instance:
-        done = JobRuns(profile, instance).run(
-            "train", read_config("demo_train.yaml"), demo._RECIPE
-        )
+        done = JobRuns(profile, instance).run("train", read_config("demo_train.yaml"), demo._RECIPE)
     assert not done
     assert "training_claims.parquet is not there" in capsys.readouterr().err
     assert [] == list(tmp_path.glob("policy*"))
