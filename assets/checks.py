@@ -12,7 +12,7 @@ import polars as pl
 from decomposerl.funnel.catalogue import STAGES
 from decomposerl.funnel.conservation import broken_rules, conserved_counts
 from decomposerl.reports.attrition import frame_markdown
-from decomposerl.reports.stage_page import guard_share, struck_sources, source_counts
+from decomposerl.reports.stage_page import guard_share, source_counts, struck_sources
 from resources.embedder.resource import EmbedderResource
 from resources.evaluation.leakage import leaks
 from resources.store.parquet import DataFolder
