@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from resources.process import watchdog
 from resources.process.interrupt import more_time
@@ -22,32 +23,39 @@ from resources.process.interrupt import more_time
 _WATCHDOG_S = 10.0  # extra time for the watchdog, after which it is killed
 
 
-def run_watched(command: Sequence[str], log: Path, grace_s: float, title: str) -> int:
-    """Run ``command`` to its end; append its output to ``log`` under ``title``."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, watchdog.__file__, str(os.getpid()), str(grace_s), *command]
-    with log.open("ab") as stream:
-        stream.write(f"== {title}\n".encode())
-        stream.flush()
-        process = subprocess.Popen(  # noqa: S603 - the command is the user's setting
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        return process.wait()
-    except BaseException:
-        _end(process, grace_s)
-        raise
+def start_watched(
+    command: Sequence[str], output: BinaryIO, grace_s: float
+) -> "subprocess.Popen[bytes]":
+    """Start ``command`` under a watchdog, the returned process; all output goes to ``output``."""
+    return subprocess.Popen(  # noqa: S603 - the command is the user's setting
+        [sys.executable, watchdog.__file__, str(os.getpid()), str(grace_s), *command],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
 
 
-def _end(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
+def end_watched(process: "subprocess.Popen[bytes]", grace_s: float) -> None:
+    """End a watchdog and its command; return once both are gone."""
     process.terminate()
     try:
-        with more_time("the training process is saving a checkpoint"):
-            process.wait(grace_s + _WATCHDOG_S)
+        process.wait(grace_s + _WATCHDOG_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def run_watched(command: Sequence[str], log: Path, grace_s: float, title: str) -> int:
+    """Run ``command`` to its end; append its output to ``log`` under ``title``."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as stream:
+        stream.write(f"== {title}\n".encode())
+        stream.flush()
+        process = start_watched(command, stream, grace_s)
+    try:
+        return process.wait()
+    except BaseException:
+        with more_time("the training process is saving a checkpoint"):
+            end_watched(process, grace_s)
+        raise

@@ -16,11 +16,9 @@ its log.
 import contextlib
 import http.client
 import json
-import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -33,7 +31,7 @@ from typing import Self
 
 from decomposerl.errors import EngineError, EngineMissing
 from resources.chat.connection import fetched
-from resources.process import watchdog as watchdog_program
+from resources.process.child import end_watched, start_watched
 from resources.vllm.command import HOST, ServerCommand
 
 POLL_S = 0.2
@@ -85,14 +83,8 @@ class VllmProcess:
     def stop(self) -> None:
         """End the server and its workers, if any."""
         watchdog, self._watchdog = self._watchdog, None
-        if watchdog is None:
-            return
-        watchdog.terminate()
-        try:
-            watchdog.wait(self._grace_s + 10)
-        except subprocess.TimeoutExpired:
-            watchdog.kill()
-            watchdog.wait()
+        if watchdog is not None:
+            end_watched(watchdog, self._grace_s)
 
     def __enter__(self) -> Self:
         """Nothing is started yet."""
@@ -116,16 +108,10 @@ class VllmProcess:
             )
         port = self._port()
         self._root = f"http://{HOST}:{port}"
-        words = [sys.executable, watchdog_program.__file__, str(os.getpid()), str(self._grace_s)]
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as log:
-            self._watchdog = subprocess.Popen(  # noqa: S603 - the command is the user's setting
-                [*words, *self._command.words_without_keys(port)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            command = self._command.words_without_keys(port)
+            self._watchdog = start_watched(command, log, self._grace_s)
         try:
             self._wait(self._watchdog)
         except BaseException:
