@@ -102,6 +102,6 @@ def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
     if parsed.height and not parsed["confidence_normalised"].count():
         raise EvaluationError(
             f"system '{system.key}' has no confidence to calibrate: none of {parsed.height} "
-            "verdicts has token probabilities. Rules and verifiers have no tokens; an endpoint "
+            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
             "must return top log-probabilities; and some methods conclude without a model"
         )
