@@ -1,5 +1,6 @@
 """The options and the output of ``decomposerl metrics``; ``metrics_run`` does the work."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,9 +10,8 @@ from dagster_project.terminal import print_json, print_note, print_text, report_
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dagster_project.metrics_run import Choosing, Columns, MetricsRun, ResultFiles, Rules
+    from dagster_project.metrics_run import MetricsRun, ResultFiles
 
-_RANKED = 1_000  # draws of AUROC: each costs a pass over the claims
 Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")]
 Id = Annotated[str, typer.Option("--id", help="Field of the claim id; several: A,B.")]
 LabelId = Annotated[str, typer.Option(help="The same in LABELS, if it differs.")]
@@ -97,97 +97,42 @@ def metrics(  # noqa: PLR0913 - each is one option
     as_json: AsJson = False,
 ) -> None:
     """Score any predictions against labels, with intervals; see docs/evaluation.md."""
-    run = _scored(
-        (predictions, labels, records),
-        _columns(_ids(id_, label_id, by_order), (label, verdict, score), group, document),
-        _rules((positive, negative, drop), (missing, extra, unread), several, where),
-        _choosing((threshold, inclusive, choose, candidates), dev_predictions, dev_labels, records),
-        draws,
-    )
-    _print_run(run, as_json=as_json)
+    from dagster_project import metrics_run as work
+
+    ids, groups = _ids(id_, label_id, by_order=by_order), _groups(group or ())
+    spellings = work.Spellings.of(positive or (), negative or (), drop or ())
+    rules = work.Rules(spellings, several, missing, extra, work.Conditions.of(where or ()), unread)
+    files, dev = _files((predictions, labels), (dev_predictions, dev_labels), records)
+    choosing = work.Choosing(threshold, inclusive, dev, choose, candidates)
+    columns = work.Columns(*ids, label, verdict, score, groups, document)
+    _print_run(work.metrics_of(files, columns, rules, choosing, draws), as_json=as_json)
 
 
-def _scored(
-    files: tuple[Path, Path, str],
-    columns: "Columns",
-    rules: "Rules",
-    choosing: "Choosing",
-    draws: int,
-) -> "MetricsRun":
-    from dagster_project.metrics_run import Draws, ResultFiles, metrics_of
-
-    counts = Draws(draws, min(draws, _RANKED))
-    return metrics_of(ResultFiles(*files), columns, rules, choosing, counts)
-
-
-def _columns(
-    ids: tuple[tuple[str, ...], tuple[str, ...]],
-    cells: tuple[str, str, str],
-    group: list[str] | None,
-    document: str,
-) -> "Columns":
-    """``cells`` are the fields of label, verdict and score; repeated group fields count once."""
-    from dagster_project.metrics_run import Columns
-
-    groups = tuple(dict.fromkeys(name for fields in group or () for name in _names(fields)))
-    return Columns(*ids, *cells, groups, document)
-
-
-def _rules(
-    spelt: tuple[list[str] | None, ...],
-    partners: tuple[
-        Literal["error", "wrong", "skip"],
-        Literal["error", "skip"],
-        Literal["opposite", "class", "leave-out"],
-    ],
-    several: Literal["max", "mean", "min"] | None,
-    where: list[str] | None,
-) -> "Rules":
-    """``spelt``: positive, negative and dropped labels; ``partners``: missing, extra, unread."""
-    from dagster_project.metrics_run import Rules
-    from decomposerl.evaluation.conditions import Conditions
-    from decomposerl.evaluation.spellings import Spellings
-
-    missing, extra, unread = partners
-    spellings = Spellings.of(*(side or () for side in spelt))
-    return Rules(spellings, several, missing, extra, Conditions.of(where or ()), unread)
-
-
-def _choosing(
-    chosen: tuple[
-        float | None,
-        bool,
-        Literal["f1", "balanced_accuracy"] | None,
-        Literal["midpoints", "scores", "hundredths"] | None,
-    ],
-    predictions: Path | None,
-    labels: Path | None,
-    records: str,
-) -> "Choosing":
-    """``chosen``: threshold, inclusive, metric and candidates of a choice on the dev files."""
-    from dagster_project.metrics_run import Choosing
-
-    threshold, inclusive, by, candidates = chosen
-    return Choosing(threshold, inclusive, _dev(predictions, labels, records), by, candidates)
-
-
-def _dev(predictions: Path | None, labels: Path | None, records: str) -> "ResultFiles | None":
+def _files(
+    main: tuple[Path, Path], dev: tuple[Path | None, Path | None], records: str
+) -> tuple["ResultFiles", "ResultFiles | None"]:
+    """The files to score, and those to choose the threshold by."""
     from dagster_project.metrics_run import ResultFiles
 
+    predictions, labels = dev
     if (predictions is None) != (labels is None):
         raise EvaluationError("--dev-predictions and --dev-labels go together")
-    return ResultFiles(predictions, labels, records) if predictions and labels else None
+    chosen = ResultFiles(predictions, labels, records) if predictions and labels else None
+    return ResultFiles(*main, records), chosen
 
 
 def _ids(
-    words: str,
-    label_words: str,
-    by_order: bool,  # noqa: FBT001 - an option
+    words: str, label_words: str, *, by_order: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Fields of the id in either file; none where rows match by position."""
     if by_order:
         return (), ()
     return _names(words), _names(label_words or words)
+
+
+def _groups(fields: Sequence[str]) -> tuple[str, ...]:
+    """The fields of the groups; repeated ones count once."""
+    return tuple(dict.fromkeys(name for words in fields for name in _names(words)))
 
 
 def _names(words: str) -> tuple[str, ...]:

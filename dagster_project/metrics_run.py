@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING
 
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.cells import told
-from decomposerl.evaluation.conditions import EVERY_ROW
+from decomposerl.evaluation.conditions import EVERY_ROW, Conditions
 from decomposerl.evaluation.external import Draws, labels_of, score_examples, scores_of
 from decomposerl.evaluation.matching import Columns, Example, Matched, Rules, match
 from decomposerl.evaluation.metrics import Unread
+from decomposerl.evaluation.spellings import Spellings
 from decomposerl.evaluation.threshold import Candidates, Choice, Threshold, choose_threshold
 
 if TYPE_CHECKING:
     import polars as pl
 
 USUAL_THRESHOLD = 0.5
-__all__ = [  # the types that metrics_command builds
+_RANKED_DRAWS = 1_000  # of AUROC: each costs a pass over the claims
+__all__ = [  # what metrics_command uses
     "Choosing",
     "Columns",
-    "Draws",
+    "Conditions",
     "MetricsRun",
     "ResultFiles",
     "Rules",
+    "Spellings",
     "metrics_of",
 ]
 
@@ -76,7 +79,7 @@ def metrics_of(
     columns: Columns,
     rules: Rules,
     choosing: Choosing,
-    draws: Draws,
+    draws: int,
 ) -> MetricsRun:
     """Score one file of predictions.
 
@@ -95,7 +98,8 @@ def metrics_of(
     if not columns.verdict:
         threshold, chosen, dev_left_out = _threshold(columns, rules, choosing)
         left_out |= {f"{what} (dev files)": count for what, count in dev_left_out.items()}
-    frame = score_examples(matched.examples, threshold, draws, rules.unread)
+    counts = Draws(draws, min(draws, _RANKED_DRAWS))
+    frame = score_examples(matched.examples, threshold, counts, rules.unread)
     return MetricsRun(frame, threshold, chosen, tuple(left_out.items()), rules.unread)
 
 
