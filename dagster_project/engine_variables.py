@@ -160,7 +160,7 @@ def device(env: Env, variable: str) -> str:
     value = env.get(variable) or "cpu"
     if not _DEVICE.fullmatch(value):
         raise ConfigError(
-            f"{variable} is '{value}'; it must be cpu, mps, cuda, or cuda:N for card N"
+            f"{variable} is '{value}'; it must be cpu, mps, cuda, or cuda:N for GPU N"
         )
     return value
 

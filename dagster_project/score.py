@@ -86,7 +86,7 @@ def score_file(
 
     weights_of(settings)  # an unknown name fails before anything is spent
     if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
-        raise ConfigError(f"--labelled-share is {labelled_share}; it must lie between 0 and 1")
+        raise ConfigError(f"--labelled-share is {labelled_share}; it must be between 0 and 1")
     outputs = _Outputs.next_to(_target(traces, out))
     outputs.refuse_overwriting(traces)
     lines = _lines(traces)

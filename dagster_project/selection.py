@@ -65,7 +65,7 @@ def refuse_whole_graph(
     plain = tables.get_resource_definition()
     opened: Callable[..., dg.IOManager] = plain.resource_fn
 
-    # Every run opens its IO manager before the first step, whoever started it.
+    # Every run opens its IO manager before the first step, however it was started.
     def open_unless_whole(context: dg.InitResourceContext) -> dg.IOManager:
         if context.run is not None:
             _refuse_run(context.run, context.instance, definitions())

@@ -75,8 +75,8 @@ class _ClaimPart:
     def shown(self, claim: str, seen: str) -> bool:
         """Whether part and sentences are visible, and the part names what is wrong with it."""
         right = all(right for name, right in self.named if name in self.part)
-        stands = self.part.removeprefix("it ") in claim
-        return stands and self.holds == right and all(line in seen for line in self.lines)
+        verbatim = self.part.removeprefix("it ") in claim
+        return verbatim and self.holds == right and all(line in seen for line in self.lines)
 
     def checks(self) -> str:
         """The part, with a mark after each thing it names."""
@@ -216,13 +216,13 @@ def _part(stated: WorldFact, claim: str, wording: int, *, first: bool) -> str:
 
 def _numbered(claim: str, points: list[_ClaimPart]) -> str:
     """The claim with a number before each part; empty where one part contains another."""
-    told, rest = "", claim
+    numbered, rest = "", claim
     for number, point in enumerate(points, 1):
         before, found, after = rest.partition(point.part.removeprefix("it "))
         if not found:
             return ""
-        told, rest = f"{told}{before}({number}) {point.part}", after
-    return told + rest
+        numbered, rest = f"{numbered}{before}({number}) {point.part}", after
+    return numbered + rest
 
 
 def _blocks(rng: random.Random, points: list[_ClaimPart], label: Verdict) -> list[TraceBlock]:

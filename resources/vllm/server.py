@@ -39,10 +39,10 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         default="", description="of weights, tokenizer and the model's own code; empty: the default"
     )
     port: int = Field(default=0, ge=0, le=65_535, description="0: a free port")
-    tensor_parallel_size: int = Field(default=1, ge=1, description="cards a model is split over")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs the model is split over")
     max_model_len: int = Field(default=0, ge=0, description="tokens; 0: the model's own limit")
     gpu_memory_utilization: float = Field(
-        default=0.9, gt=0, le=1, description="share of each card's memory"
+        default=0.9, gt=0, le=1, description="share of each GPU's memory"
     )
     extra_arguments: list[str] = Field(default=[], description="further words for vLLM")
     withheld: list[str] = Field(
