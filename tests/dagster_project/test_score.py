@@ -163,7 +163,7 @@ def test_quotations_are_located_in_the_evidence(tmp_path: Path):
         (["--weight", "necesity=1"], "no reward 'necesity'; the names are format, verification"),
         (["--weight", "joint"], "it must be NAME=NUMBER, such as diversity=0"),
         (["--weight", "joint=nan"], "must be a finite number"),
-        (["--labelled-share", "1.5"], "must lie between 0 and 1"),
+        (["--labelled-share", "1.5"], "must be between 0 and 1"),
         (["--judge-calls", "nowhere.parquet"], "nowhere.parquet"),
         (["--necessity", "max"], "'max' is not one of 'min', 'mean'"),
     ],
