@@ -1,10 +1,8 @@
-"""``calibrations``: how far a system's confidence is to be believed, a partition a system.
+"""``calibrations``: the reliability of a system's confidence, one partition per system.
 
-The system is asked about a dev split: claims of the silver-decomposed pool that no training set
-holds. What is fitted lies beside the asset's table as ``<system>.json``, and predictions that are
-made afterwards carry ``confidence_calibrated``.
-
-Left out deliberately: fitting (``decomposerl.evaluation``), and asking (``resources.evaluation``).
+The system predicts a dev split: claims of the silver-decomposed pool that are in no training set.
+The fit is stored next to the asset's table as ``<system>.json``; later predictions have
+``confidence_calibrated``.
 """
 
 from collections.abc import Sequence
@@ -26,29 +24,29 @@ from resources.store.recording import StageRecorder
 from resources.store.run_lock import alone
 from resources.verifier.resource import VerifierResource
 
-_TRIED = 40
-"""Claims that are asked before the rest, to learn whether there is any confidence."""
-_SHELF = "calibrations"
+_TRIAL = 40
+"""Claims predicted first, to see whether the system has any confidence."""
+_RESULTS = "calibrations"
 
 
 class CalibrationConfig(dg.Config):
     """What may differ in one run."""
 
-    claims: int = Field(default=1_000, ge=20, description="most claims of the dev split")
+    claims: int = Field(default=1_000, ge=20, description="largest dev split")
     method: Literal["temperature", "isotonic"] = Field(
         default="temperature", description="isotonic needs 500 verdicts with a confidence"
     )
-    seed: int = Field(default=42, description="of the draw of the dev split")
+    seed: int = Field(default=42, description="seed of the dev split's draw")
     most_failed: float = Field(
-        default=0.02, ge=0, le=1, description="share of claims without an answer that fails it"
+        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
     )
     checkpoint: Literal["final", "best_on_dev"] = Field(
-        default="final", description="policies: which weights, as for the predictions"
+        default="final", description="policies: which weights, as for predictions"
     )
 
 
 def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.AssetsDefinition:
-    """The asset; ``pool`` where a system takes a device that others use."""
+    """The asset; ``pool`` if a system uses a shared device."""
 
     @dg.asset(
         partitions_def=dg.StaticPartitionsDefinition([one.key for one in systems]),
@@ -65,21 +63,21 @@ def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.Assets
         evaluation_model: EvaluationModelResource,
         verifier: VerifierResource,
     ) -> dg.MaterializeResult[StageOutput]:
-        """A calibration of the system's confidence, fitted on claims that nothing used."""
+        """A calibration of the system's confidence, fitted on claims that nothing else used."""
         system = system_named(context.partition_key, systems)
         split = dev_claims(data_folder, system, config.claims, config.seed)
         engine = evaluation_model.opened(system, data_folder, verifier, config.checkpoint)
         stage = StageRecorder(context, config, engine, part=system.key)
-        asked = partial(
+        predict = partial(
             engine.predict,
-            _SHELF,
+            _RESULTS,
             most_failed=config.most_failed,
             log=context.log.info,
             calibrated=False,
         )
-        _refuse_unsure(system, asked(claims=split.claims.head(_TRIED)).predictions)
-        made = asked(claims=split.claims)
-        fit = fit_on_predictions(made.predictions, split.claims, config.method, split.name)
+        _refuse_without_confidence(system, predict(claims=split.claims.head(_TRIAL)).predictions)
+        result = predict(claims=split.claims)
+        fit = fit_on_predictions(result.predictions, split.claims, config.method, split.name)
         path = write_calibration(data_folder.path, system.key, fit.calibration)
         return stage.evaluated(fit.reliability, split.claims.height, "ok", _page(fit, str(path)))
 
@@ -94,17 +92,16 @@ def _page(fit: Fit, path: str) -> dict[str, object]:
     }
 
 
-def _refuse_unsure(system: System, tried: pl.DataFrame) -> None:
-    """Pass where a verdict has a confidence, or none could be read yet.
+def _refuse_without_confidence(system: System, trial: pl.DataFrame) -> None:
+    """Refuse a system whose verdicts have no confidence; pass where none could be read yet.
 
     Raises:
-        EvaluationError: verdicts were read, and none of them has one.
+        EvaluationError: verdicts were read, and none has a confidence.
     """
-    parsed = tried.filter(parse_status="parsed")
+    parsed = trial.filter(parse_status="parsed")
     if parsed.height and not parsed["confidence_normalised"].count():
         raise EvaluationError(
             f"system '{system.key}' has no confidence to calibrate: none of {parsed.height} "
-            "verdicts came with the probabilities of its token. Rules and verifiers have no "
-            "tokens; an endpoint must return log probabilities with alternatives; and some "
-            "methods conclude without a word of a model"
+            "verdicts have token probabilities. Rules and verifiers have no tokens; an endpoint "
+            "must return top log-probabilities; and some methods conclude without a model"
         )

@@ -1,4 +1,4 @@
-"""The whole funnel as one table, what chat models replied, and the DuckDB catalogue."""
+"""The attrition table, the chat replies, and the DuckDB catalogue."""
 
 from collections.abc import Sequence
 
@@ -85,7 +85,7 @@ def _stages(folder: DataFolder) -> list[StageFrames]:
 def chat_replies(
     context: dg.AssetExecutionContext, chat_cache: ChatCacheFile
 ) -> dg.MaterializeResult[StageOutput]:
-    """Every reply that chat models gave so far, with what it cost; none where none was asked."""
+    """Every reply of chat models so far, with its tokens; empty where none was called."""
     recorder = StageRecorder(context)
     frame = chat_cache.replies()
     spent = frame.group_by("model", "template").agg(
@@ -99,7 +99,7 @@ def chat_replies(
 def catalog_asset(
     sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> dg.AssetsDefinition:
-    """The DuckDB catalogue over these sources, listed by title, and these benchmarks."""
+    """The DuckDB catalogue over these sources and benchmarks."""
 
     @dg.asset(
         deps=["attrition", "chat_replies"],
@@ -109,7 +109,7 @@ def catalog_asset(
     )
     @alone
     def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
-        """The DuckDB file over all Parquet, rebuilt beside the live one and swapped in."""
+        """The DuckDB file over all Parquet, rebuilt and swapped in atomically."""
         path = build_catalogue(data_folder.path, sources, benchmarks)
         return dg.MaterializeResult(
             metadata={

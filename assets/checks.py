@@ -1,6 +1,6 @@
-"""Asset checks: conservation and leakage (blocking), source guard and label balance.
+"""Checks of the funnel: conservation and leakage (blocking), source guard and label balance.
 
-Checks read what lies on disk, not what a stage says of itself.
+They read the tables on disk, not the metadata of a stage.
 """
 
 import itertools
@@ -21,7 +21,7 @@ _IDS = ["claim_id", "source"]
 
 
 def source_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
-    """Per source: every native row is a claim, a drop or a reject."""
+    """Per source: every native row became a claim, a drop or a reject."""
     return [_source_conservation(name) for name in source_names]
 
 
@@ -53,13 +53,13 @@ def stage_checks(source_names: Sequence[str]) -> list[dg.AssetChecksDefinition]:
 def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=dg.AssetKey(stage), name="conservation", blocking=True)
     def conservation(data_folder: DataFolder) -> dg.AssetCheckResult:
-        """Every row that came in was kept or dropped with a reason, once."""
+        """Every input row was kept, or dropped with a reason, exactly once."""
         rows_in = pl.concat([data_folder.read(key, _IDS) for key in upstream])
         kept = data_folder.read(stage, _IDS)
         if data_folder.exists(f"drops/{stage}"):
             drops = data_folder.read(f"drops/{stage}", _IDS)
         else:
-            # The selection itself drops nothing: its rest waits for the long-evidence rule.
+            # The selection drops nothing: unselected rows wait for the long-evidence rule.
             drops = rows_in.join(kept, on="claim_id", how="anti").select(_IDS)
         broken = conservation_errors(rows_in, kept, drops)
         counts = frame_markdown(conserved_counts(rows_in, kept, drops))
@@ -72,14 +72,14 @@ def _stage_conservation(stage: str, upstream: Sequence[str]) -> dg.AssetChecksDe
 
 
 def guard_checks() -> list[dg.AssetChecksDefinition]:
-    """Per stage whose removals no budget decides: no source lost most of its rows."""
+    """Per stage without a budget: no source lost most of its rows."""
     return [_source_guard(stage) for stage in STAGES if guard_share(stage) is not None]
 
 
 def _source_guard(stage: str) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=dg.AssetKey(stage), name="source_guard")
     def source_guard(data_folder: DataFolder) -> dg.AssetCheckResult:
-        """No source was nearly wiped out here (a warning, not a stop)."""
+        """No source lost nearly all rows here (only a warning)."""
         kept, drops = data_folder.read(stage, _IDS), data_folder.read(f"drops/{stage}", _IDS)
         counts = source_counts(pl.concat([kept, drops]), kept, drops)
         struck = struck_sources(stage, counts)
@@ -97,15 +97,15 @@ def _source_guard(stage: str) -> dg.AssetChecksDefinition:
 
 
 def leakage_check(benchmark_names: Sequence[str]) -> dg.AssetChecksDefinition:
-    """No test claim survives in the training set, tested afresh on the final table."""
+    """No test claim is in the training set, checked again on the final table."""
 
     @dg.asset_check(asset=dg.AssetKey("training_claims"), name="no_leakage", blocking=True)
     def no_leakage(data_folder: DataFolder, embedder: EmbedderResource) -> dg.AssetCheckResult:
-        """All three prongs, with the thresholds of the last run, find nothing to remove."""
-        found = leaks(data_folder, "training_claims", benchmark_names, embedder.open())
+        """All three decontamination prongs, at the last run's thresholds, find nothing."""
+        leaked = leaks(data_folder, "training_claims", benchmark_names, embedder.open())
         return dg.AssetCheckResult(
-            passed=found.drops.is_empty(),
-            metadata={**found.reasons, "test claims": found.tests},
+            passed=leaked.drops.is_empty(),
+            metadata={**leaked.reasons, "test claims": leaked.tests},
         )
 
     return no_leakage
@@ -113,11 +113,11 @@ def leakage_check(benchmark_names: Sequence[str]) -> dg.AssetChecksDefinition:
 
 @dg.asset_check(asset=dg.AssetKey("training_claims"), name="label_balance")
 def label_balance(data_folder: DataFolder) -> dg.AssetCheckResult:
-    """Neither label holds more than 60 % of the training set (a warning, not a stop)."""
+    """Neither label has more than 60 % of the training set (only a warning)."""
     labels = data_folder.read("training_claims", ["label"])["label"]
     share = int((labels == "Supported").sum()) / max(len(labels), 1)
     return dg.AssetCheckResult(
-        passed=0.4 <= share <= 0.6,  # noqa: PLR2004 - the bound stands in the docstring
+        passed=0.4 <= share <= 0.6,  # noqa: PLR2004 - the bound is in the docstring
         severity=dg.AssetCheckSeverity.WARN,
         metadata={"supported share": share, "rows": len(labels)},
     )

@@ -1,11 +1,8 @@
 """The evaluation (paper, section 4): predictions and scores of every system, the leaderboard.
 
-``predictions/<benchmark>`` and ``scores/<benchmark>`` have a partition a system. A test set that
-is derived from another (``evaluation.derived``) has both, and a column of the leaderboard.
-Predicting and scoring are apart, so that to score again asks nobody. ``leaderboard`` and
-``comparison`` take what lies on disk, whichever run left it.
-
-Left out deliberately: methods and metrics (``decomposerl``), and asking (``resources.evaluation``).
+``predictions/<benchmark>`` and ``scores/<benchmark>`` have one partition per system; scoring again
+makes no model calls. Derived test sets (``evaluation.derived``) have both, and a column of the
+leaderboard. ``leaderboard`` and ``comparison`` use everything on disk, from any run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,29 +51,29 @@ class PredictionConfig(dg.Config):
     limit: int | None = Field(
         default=None,
         ge=2,
-        description="most claims of the test set, half of either label; a short run is no measure, "
-        "and its status says so",
+        description="largest number of claims, half of either label; such a run has the status "
+        "limited and is not a measurement",
     )
     most_failed: float = Field(
-        default=0.02, ge=0, le=1, description="share of claims without an answer that fails it"
+        default=0.02, ge=0, le=1, description="largest share of claims without an answer"
     )
     samples: int = Field(
-        default=0, ge=0, description="policies: further traces a claim, for their agreement"
+        default=0, ge=0, description="policies: extra traces per claim, for their agreement"
     )
     checkpoint: Literal["final", "best_on_dev"] = Field(
-        default="final", description="policies: which weights; best_on_dev goes by held-out claims"
+        default="final", description="policies: which weights; best_on_dev: best on held-out claims"
     )
 
 
 class ScoreConfig(ScoreSettings, dg.Config):
-    """How intervals are taken, as Dagster configuration."""
+    """``ScoreSettings`` as Dagster configuration."""
 
 
 class ComparisonConfig(dg.Config):
     """Which systems are compared, and how."""
 
     against: list[str] = Field(
-        default=[], description="systems that every other one is compared with; empty: all pairs"
+        default=[], description="systems to compare every other one with; empty: all pairs"
     )
     draws: int = Field(default=10_000, ge=100, description="of the paired bootstrap")
     seed: int = Field(default=42, description="of the draws")
@@ -85,15 +82,15 @@ class ComparisonConfig(dg.Config):
 def evaluation_assets(
     benchmarks: Sequence[Benchmark], systems: Sequence[System], pool: str | None
 ) -> list[dg.AssetsDefinition]:
-    """All of it; ``pool`` where a system takes a device that others use."""
+    """All assets of the evaluation; ``pool`` if a system uses a shared device."""
     names = {one.name: one.title for one in benchmarks}
     parts = dg.StaticPartitionsDefinition([one.key for one in systems])
     derived = derived_from(names)
     bases = dict(zip(names, names, strict=True)) | {one.name: one.base for one in derived.values()}
-    shown = names | {one.name: one.title for one in derived.values()}
+    titles = names | {one.name: one.title for one in derived.values()}
     predicted = [_predictions(name, bases[name], systems, parts, pool) for name in bases]
     scored = [_scores(name, bases[name], parts) for name in bases]
-    return [*predicted, *scored, _leaderboard(shown, systems), _comparison(names, systems)]
+    return [*predicted, *scored, _leaderboard(titles, systems), _comparison(names, systems)]
 
 
 def _predictions(
@@ -110,7 +107,7 @@ def _predictions(
         group_name=_GROUP,
         kinds={"parquet"},
         pool=pool,
-        description="What a system says of each claim, with every call it took.",
+        description="A system's verdict on each claim, with every call it made.",
     )
     @alone
     def predictions(
@@ -121,19 +118,19 @@ def _predictions(
         verifier: VerifierResource,
     ) -> _Output:
         system = system_named(context.partition_key, systems)
-        exam = evaluation_subset(read_test_claims(data_folder, name), config.limit)
+        subset = evaluation_subset(read_test_claims(data_folder, name), config.limit)
         engine = evaluation_model.opened(
             system, data_folder, verifier, config.checkpoint, config.samples
         )
         stage = StageRecorder(context, config, engine, part=system.key)
-        made = engine.predict(name, exam.claims, config.most_failed, context.log.info)
+        result = engine.predict(name, subset.claims, config.most_failed, context.log.info)
         page = {
-            **prediction_facts(system, exam, made.predictions, made.calls),
+            **prediction_facts(system, subset, result.predictions, result.calls),
             **chosen_facts(data_folder, system, config.checkpoint),
-            "calls by operation": dg.MetadataValue.md(calls_markdown(made.calls)),
+            "calls by operation": dg.MetadataValue.md(calls_markdown(result.calls)),
         }
-        status = subset_status(exam)
-        return stage.evaluated(made.predictions, exam.usable, status, page, calls=made.calls)
+        status = subset_status(subset)
+        return stage.evaluated(result.predictions, subset.usable, status, page, calls=result.calls)
 
     return predictions
 
@@ -145,7 +142,7 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         deps=[dg.AssetKey(["predictions", name]), dg.AssetKey(["benchmark", base])],
         group_name=_GROUP,
         kinds={"parquet"},
-        description="Every metric of a system's predictions, with intervals, whole and by slice.",
+        description="Every metric of a system's predictions, with intervals, overall and by slice.",
     )
     @alone
     def scores(
@@ -158,9 +155,9 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         claims = evaluation_subset(read_test_claims(data_folder, name)).claims
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
-        found = score_predictions(predictions, claims, config)
-        page = {**score_facts(found), "scores": dg.MetadataValue.md(scores_markdown(found))}
-        return stage.evaluated(found, predictions.height, status, page)
+        frame = score_predictions(predictions, claims, config)
+        page = {**score_facts(frame), "scores": dg.MetadataValue.md(scores_markdown(frame))}
+        return stage.evaluated(frame, predictions.height, status, page)
 
     return scores
 
@@ -174,12 +171,12 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
     )
     @alone
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
-        """What was scored so far, laid out as the paper's tables, its figures beside ours."""
+        """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
-        found = _evaluated(data_folder, names, systems)
-        scores = found.scores()
+        evaluated = _evaluated(data_folder, names, systems)
+        scores = evaluated.scores()
         means = mean_scores(scores, MEANS)
-        board = arranged(pl.concat([scores, means]), systems, list(names), found.runs())
+        board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
         metadata = {
             "systems": scores["system"].n_unique(),
             "test sets": scores["benchmark"].n_unique(),
@@ -200,12 +197,14 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
     def comparison(
         context: dg.AssetExecutionContext, config: ComparisonConfig, data_folder: DataFolder
     ) -> _Output:
-        """Systems held against each other on the claims that both were asked."""
+        """Pairwise comparisons of systems on the claims that both predicted."""
         stage = StageRecorder(context, config)
-        found = _evaluated(data_folder, names, systems)
+        evaluated = _evaluated(data_folder, names, systems)
         against = tuple(system_named(key, systems).key for key in config.against)
         settings = ComparisonSettings(against, config.draws, config.seed)
-        frame = compare_systems(found.claims(), found.predictions(), settings, found.limited())
+        frame = compare_systems(
+            evaluated.claims(), evaluated.predictions(), settings, evaluated.limited()
+        )
         metadata = {"comparison": dg.MetadataValue.md(comparison_markdown(frame))}
         return stage.table(frame, metadata)
 

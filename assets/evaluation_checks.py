@@ -1,9 +1,7 @@
-"""Asset checks of the evaluation: parse rate and completeness, label balance, leakage, regression.
+"""Checks of the evaluation: parse rate, completeness, label balance, leakage, regression.
 
-Checks read what lies on disk, not what a run says of itself.
-
-Left out deliberately: bounds on scores. What is low is told by the gate, against what a person
-accepted.
+They read the tables on disk, not the metadata of a run. Scores have no lower bound; the regression
+gate compares them with accepted ones.
 """
 
 from collections.abc import Sequence
@@ -32,14 +30,14 @@ _WARN, _ERROR = dg.AssetCheckSeverity.WARN, dg.AssetCheckSeverity.ERROR
 def evaluation_checks(
     benchmarks: Sequence[str], systems: Sequence[System]
 ) -> list[dg.AssetChecksDefinition]:
-    """Every check of the evaluation; those of predictions and scores have a partition a system."""
+    """Every check of the evaluation; those of predictions and scores are partitioned by system."""
     parts = dg.StaticPartitionsDefinition([one.key for one in systems])
-    of_each = [
+    per_benchmark = [
         check(name, parts)
         for name in (*benchmarks, *derived_from(benchmarks))
         for check in (_parse_rate, _every_claim, _label_balance)
     ]
-    return [*of_each, _no_leakage(benchmarks), regression_gate]
+    return [*per_benchmark, _no_leakage(benchmarks), regression_gate]
 
 
 def _parse_rate(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChecksDefinition:
@@ -49,7 +47,7 @@ def _parse_rate(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChec
     def parse_rate(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
-        """A verdict was read from 95 % of the replies; below one half the system is not usable."""
+        """95 % of the replies have a readable verdict; below half, the check is an error."""
         path = f"predictions/{name}/{context.partition_key}"
         status = data_folder.read(path, ["parse_status"])["parse_status"]
         share = float((status == "parsed").mean() or 0.0) if len(status) else 1.0  # type: ignore[arg-type]
@@ -69,7 +67,7 @@ def _every_claim(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChe
     def every_claim_once(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
-        """Each claim with a label and evidence has its prediction, but for a limited run."""
+        """Each claim with label and evidence has one prediction, except in a limited run."""
         path = f"predictions/{name}/{context.partition_key}"
         predicted = data_folder.read(path, ["claim_id"])
         usable = evaluation_subset(read_test_claims(data_folder, name)).claims
@@ -91,7 +89,7 @@ def _label_balance(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetC
     def label_balance(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder, corpora: CorporaResource
     ) -> dg.AssetCheckResult:
-        """What was scored has the published size and share of Supported claims (a warning)."""
+        """The scored claims have the published number and share of Supported (a warning)."""
         path = f"scores/{name}/{context.partition_key}"
         whole = data_folder.read(path).filter(slice="all", metric="balanced_accuracy")
         rows, supported = (int(whole[column].sum()) for column in ("rows", "supported"))
@@ -99,7 +97,7 @@ def _label_balance(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetC
         if not rows or data_folder.run(path)["status"] == LIMITED:
             return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": "not at all"})
         if registered is None or not corpora.root:
-            why = "the bundled sample is no published set" if registered else "not registered"
+            why = "the bundled sample is not published" if registered else "not registered"
             return dg.AssetCheckResult(passed=True, metadata={**facts, "compared": why})
         share = registered.supported_share
         near = share is None or abs(supported / rows - share) <= SHARE_TOLERANCE
@@ -120,24 +118,24 @@ def _label_balance(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetC
 def _no_leakage(benchmarks: Sequence[str]) -> dg.AssetChecksDefinition:
     @dg.asset_check(asset=dg.AssetKey("leaderboard"), name="no_leakage")
     def no_leakage(data_folder: DataFolder, embedder: EmbedderResource) -> dg.AssetCheckResult:
-        """The three prongs, run anew, find no test claim in any training set on disk."""
+        """The three decontamination prongs find no test claim in any training set on disk."""
         read = [name for name in benchmarks if data_folder.exists(f"benchmark/{name}")]
-        found = {
+        leaked = {
             training: leaks(data_folder, training, read, embedder.open())
             for training in TRAINING_SETS
             if read and data_folder.exists(training)
         }
-        drops = [one.drops for one in found.values()]
+        drops = [leak.drops for leak in leaked.values()]
         by_set = pl.concat(drops)["matched_source"].value_counts(sort=True) if drops else None
         return dg.AssetCheckResult(
             passed=all(frame.is_empty() for frame in drops),
             metadata={
-                "training sets": list(found) or "none lies here: nothing was trained from it",
-                "test claims": max((one.tests for one in found.values()), default=0),
+                "training sets": list(leaked) or "none on disk",
+                "test claims": max((leak.tests for leak in leaked.values()), default=0),
                 **{
                     f"{name}: {why}": n
-                    for name, one in found.items()
-                    for why, n in one.reasons.items()
+                    for name, leak in leaked.items()
+                    for why, n in leak.reasons.items()
                 },
                 "by test set": {} if by_set is None else dict(by_set.iter_rows()),
             },
@@ -148,16 +146,19 @@ def _no_leakage(benchmarks: Sequence[str]) -> dg.AssetChecksDefinition:
 
 @dg.asset_check(asset=dg.AssetKey("leaderboard"), name="regression_gate")
 def regression_gate(data_folder: DataFolder) -> dg.AssetCheckResult:
-    """Each score lies in the interval of the leaderboard that a person accepted."""
+    """Each score is within the interval of the accepted leaderboard."""
     accepted = read_accepted(data_folder.path)
     if accepted is None:
-        told = "nothing was accepted yet; accept this leaderboard with: decomposerl accept"
-        return dg.AssetCheckResult(passed=True, description=told)
-    found = departures(data_folder.read("leaderboard"), accepted)
-    worse = any(finding.kind == "below" for finding in found)
+        description = "nothing is accepted yet; accept with: decomposerl accept"
+        return dg.AssetCheckResult(passed=True, description=description)
+    departing = departures(data_folder.read("leaderboard"), accepted)
+    worse = any(finding.kind == "below" for finding in departing)
     return dg.AssetCheckResult(
-        passed=not found,
+        passed=not departing,
         severity=_ERROR if worse else _WARN,
-        description=departures_text(found),
-        metadata={"accepted": len(accepted), "departing": [one.sentence for one in found]},
+        description=departures_text(departing),
+        metadata={
+            "accepted": len(accepted),
+            "departing": [finding.sentence for finding in departing],
+        },
     )

@@ -1,8 +1,8 @@
 """The data-curation funnel (paper, "Data Curation Funnel"): seven stages, one asset each.
 
-Every asset takes the frame of the stage before it, gives survivors with further columns,
-and writes one row to its drops for each claim that left. What a stage decides stands in
-``decomposerl/funnel``; here stand only names, settings and engines.
+Every asset takes the frame of the stage before, gives the remaining claims with further columns,
+and writes one row to its drops for each removed claim. The decisions are in ``decomposerl/funnel``;
+here are only names, settings and engines.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ class TrainingConfig(settings.TrainingSettings, dg.Config):
 
 
 def rule_filtered_asset(source_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:
-    """The first stage, which pools the claims of all sources in catalogue order."""
+    """The first stage, over the claims of all sources in catalogue order."""
     ins = {f"claims_{name}": dg.AssetIn(key=["claims", name]) for name in source_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
@@ -89,11 +89,11 @@ def difficulty_band(
     rule_filtered: pl.DataFrame,
     verifier: VerifierResource,
 ) -> Result:
-    """Claims that a verifier neither settles with ease nor contradicts with confidence."""
+    """Claims whose label a verifier neither finds easy nor confidently contradicts."""
     scorer = verifier.open()
     stage = StageRecorder(context, config, scorer)
     done = catalogue.difficulty_band(rule_filtered, config, scorer)
-    verifier.close()  # a server of its own leaves the card before the pool lets others in
+    verifier.close()  # its server frees the GPU before the pool admits another step
     return stage.result(rule_filtered, done.kept, done.drops, _close(done), done.engines)
 
 
@@ -103,7 +103,7 @@ def deduplicated(
     difficulty_band: pl.DataFrame,
     embedder: EmbedderResource,
 ) -> Result:
-    """First of each group of lexical, then semantic, duplicates among the pool's claims."""
+    """The first of each group of lexical, then semantic, duplicates."""
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
     done = catalogue.deduplicate(difficulty_band, config, vectors)
@@ -113,7 +113,7 @@ def deduplicated(
 
 
 def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg.AssetsDefinition:
-    """The stage that holds every claim against all benchmarks."""
+    """The stage that compares every claim with all benchmarks."""
     ins = {f"benchmark_{name}": dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
@@ -132,7 +132,7 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
         holdouts = pl.concat(tests.values())
         missing = [name for name, frame in tests.items() if frame.is_empty()]
         if missing:
-            context.log.warning(f"not checked against, because not on disk: {', '.join(missing)}")
+            context.log.warning(f"not checked against (not on disk): {', '.join(missing)}")
         done = catalogue.decontaminate(deduplicated, holdouts, config, vectors)
         extra = {
             "test claims checked against": holdouts.height,
@@ -166,8 +166,7 @@ def diversity_selected(
 ) -> Result:
     """A diverse, label-balanced subset under square-root source budgets.
 
-    Claims left unselected are dropped by ``training_claims``, which may still take them
-    for their long evidence.
+    ``training_claims`` drops the other claims, except those with long evidence.
     """
     vectors = embedder.open()
     stage = StageRecorder(context, config, vectors)
@@ -187,7 +186,7 @@ def training_claims(
     diversity_selected: pl.DataFrame,
     tokens: TokensResource,
 ) -> Result:
-    """The curated training set: the selection plus every further long-evidence claim."""
+    """The curated training set: the selection plus all other long-evidence claims."""
     stage = StageRecorder(context, config)
     counter = tokens.open()
     done = catalogue.assemble_training(silver_decomposed, diversity_selected, config, counter)
@@ -200,7 +199,7 @@ def training_claims(
 
 
 def _close(done: StageResult) -> dict[str, Any]:
-    """Per step how many rows another processor's rounding could have decided otherwise."""
+    """Per step, the rows that another processor's rounding could decide differently."""
     counts = dg.MetadataValue.json(dict(done.close))
     return {f"decisions within {ROUNDING:g} of a threshold": counts}
 
@@ -210,9 +209,9 @@ def funnel_assets(
     benchmark_names: Sequence[str],
     pools: Mapping[str, str] = _NO_POOLS,
 ) -> list[dg.AssetsDefinition]:
-    """All stages in order, pooled over the named sources, checked against the benchmarks.
+    """All stages in order, over the named sources and benchmarks.
 
-    ``pools`` names the pool of each stage whose engine shares a device with others.
+    ``pools`` has the pool of each stage whose engine shares a device.
     """
 
     def stage(function: Callable[..., Any]) -> dg.AssetsDefinition:

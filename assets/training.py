@@ -1,11 +1,8 @@
-"""Policies trained with GRPO (paper, section 4): one asset, a partition a recipe.
+"""Policies trained with GRPO (paper, section 4): one asset, one partition per recipe.
 
-Takes the claims and base weights that a recipe names, has them trained in a process of its
-own, and gives an adapter with its learning curves in ``policy/<experiment>/``. The first steps
-are spent only where a look before finds that the run can be done.
-
-Left out deliberately: recipes (``decomposerl.training.experiments``), training and its process
-(``resources.training``).
+Reads the claims and base weights that a recipe names, runs training in its own process, and writes
+an adapter with its learning curves to ``policy/<experiment>/``. A dry run comes before the first
+step and stops a run that cannot succeed. A health check reads the curves afterwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,17 +12,21 @@ import dagster as dg
 from pydantic import Field
 
 from decomposerl.errors import ConfigError
+from decomposerl.reports.training_report import measures_markdown
+from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import Experiment
+from decomposerl.training.health import HealthSettings, check
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder
+from resources.store.partition_checks import partitioned_check
 from resources.store.run_lock import alone
 from resources.training.recording import policy_result
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import gather, look_folder, news
 from resources.training.run_judge import judge_for
 
-_OF_TRAINER = (
+_TRAINER_FIELDS = (
     *("python", "launch", "paged", "memory_share"),
     *("checkpoint_every", "most_judge_failures"),
 )
@@ -33,25 +34,26 @@ _DEPS = ("training_claims", "training_claims_random", "silver_decomposed", "base
 
 
 class PolicyConfig(dg.Config):
-    """What may differ in one run, from the recipe and from how the profile trains.
+    """What may differ in one run from the recipe and from the profile's trainer."""
 
-    Fields of a resource are not for this: Dagster takes those of one run as all of them, and
-    what the profile had set is then lost.
-    """
-
+    # Not run configuration of the trainer resource: Dagster would discard the profile's fields.
     steps: int | None = Field(default=None, ge=1, description="optimizer steps; null: the recipe's")
-    seed: int | None = Field(default=None, ge=0, description="of sampling and order; as above")
+    seed: int | None = Field(
+        default=None, ge=0, description="of sampling and order; null: the recipe's"
+    )
     held_out_claims: int | None = Field(
-        default=None, ge=0, description="claims that tell the progress; 0: none; as above"
+        default=None,
+        ge=0,
+        description="held-out claims that are scored; 0: none; null: the recipe's",
     )
     stop_unhealthy: bool = Field(
-        default=True, description="health rules may end the run; otherwise they only warn"
+        default=True, description="let health rules end the run; otherwise they only warn"
     )
     dry_run_only: bool = Field(
-        default=False, description="look whether the run can be done, and what it takes"
+        default=False, description="only check whether the run is possible and what it needs"
     )
     start_anyway: bool = Field(
-        default=False, description="train also where that look finds a problem"
+        default=False, description="train even if the dry run finds a problem"
     )
     python: str | None = Field(default=None, description="interpreter; null: the profile's")
     launch: list[str] | None = Field(
@@ -61,15 +63,18 @@ class PolicyConfig(dg.Config):
     )
     paged: bool | None = Field(default=None, description="transformers: continuous batching")
     memory_share: float | None = Field(
-        default=None, gt=0, le=1, description="vllm_colocate: of the card's memory"
+        default=None, gt=0, le=1, description="vllm_colocate: share of the GPU's memory"
     )
     checkpoint_every: int | None = Field(default=None, ge=1, description="optimizer steps")
     most_judge_failures: float | None = Field(
-        default=None, ge=0, le=1, description="share of judged scores without a ruling; ends it"
+        default=None,
+        ge=0,
+        le=1,
+        description="share of judged scores without a verdict that ends the run",
     )
 
     def applied(self, experiment: Experiment) -> Experiment:
-        """The recipe with what differs."""
+        """The recipe with this run's changes."""
         optimization, held_out = experiment.optimization, experiment.held_out
         if self.steps is not None:
             optimization = replace(optimization, steps=self.steps)
@@ -79,13 +84,13 @@ class PolicyConfig(dg.Config):
         return replace(experiment, optimization=optimization, held_out=held_out, seed=seed)
 
     def applied_to_trainer(self, trainer: PolicyTrainerResource) -> PolicyTrainerResource:
-        """The profile's trainer with what differs."""
-        said = {name: getattr(self, name) for name in _OF_TRAINER}
-        return trainer.model_copy(update={k: v for k, v in said.items() if v is not None})
+        """The profile's trainer with this run's changes."""
+        fields = {name: getattr(self, name) for name in _TRAINER_FIELDS}
+        return trainer.model_copy(update={k: v for k, v in fields.items() if v is not None})
 
 
 def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.AssetsDefinition:
-    """The asset over these recipes; ``pool`` where training takes a device that others use."""
+    """The asset over these recipes; ``pool`` if training uses a shared device."""
     recipes = {one.name: one for one in experiments}
 
     @dg.asset(
@@ -105,8 +110,8 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         question_embedder: EmbedderResource,
         policy_trainer: PolicyTrainerResource,
     ) -> Iterator[dg.MaterializeResult[None]]:
-        """A LoRA adapter trained with the seven rewards, and how it learned."""
-        experiment = config.applied(_recipe(recipes.get(context.partition_key)))
+        """A LoRA adapter trained with the seven rewards, and its learning curves."""
+        experiment = config.applied(_existing(recipes.get(context.partition_key)))
         engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
         look = look_folder(data_folder, experiment.name) if config.dry_run_only else None
         material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
@@ -126,7 +131,39 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
     return policy
 
 
-def _recipe(found: Experiment | None) -> Experiment:
-    if found is None:
+def _existing(recipe: Experiment | None) -> Experiment:
+    if recipe is None:
         raise ConfigError("this partition's recipe is no longer in the list of experiments")
-    return found
+    return recipe
+
+
+def training_health_check(experiments: Sequence[Experiment]) -> dg.AssetChecksDefinition:
+    """The check of asset ``policy`` over these recipes."""
+    recipes = {one.name: one for one in experiments}
+    parts = dg.StaticPartitionsDefinition(list(recipes))
+
+    @partitioned_check(parts, asset=dg.AssetKey("policy"), name="training_health")
+    def training_health(
+        context: dg.AssetCheckExecutionContext, data_folder: DataFolder
+    ) -> dg.AssetCheckResult:
+        """Groups without signal, truncation, judge failures, a lone reward, drifting counts."""
+        name = context.partition_key
+        curves = data_folder.read(f"policy/{name}/curves")
+        masked = recipes[name].grpo.mask_truncated
+        settings = HealthSettings(mask_truncated=masked)
+        findings = check(history(curves), settings)
+        stop = any(finding.stop for finding in findings)
+        return dg.AssetCheckResult(
+            passed=not findings,
+            severity=dg.AssetCheckSeverity.ERROR if stop else dg.AssetCheckSeverity.WARN,
+            description="; ".join(finding.message for finding in findings) or "no problem",
+            metadata={
+                "findings": [finding.rule for finding in findings],
+                "steps": len(history(curves)),
+                f"means over the last {settings.window} steps": dg.MetadataValue.md(
+                    measures_markdown(ends(curves, settings.window)[1])
+                ),
+            },
+        )
+
+    return training_health

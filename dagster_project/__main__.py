@@ -1,7 +1,4 @@
-"""``python -m dagster_project`` is the demo, guarded against Ctrl-C while it still loads.
-
-Left out deliberately: everything else (``demo``).
-"""
+"""``python -m dagster_project`` runs the demo; Ctrl-C is handled from before the imports on."""
 
 import sys
 

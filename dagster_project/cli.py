@@ -1,8 +1,8 @@
-"""The ``decomposerl`` command: funnel and rewards seen from a terminal.
+"""The ``decomposerl`` command: look at the funnel, scores and rewards in a terminal.
 
-Takes the profile from the environment (or ``--data``) and prints; every error of this
-project is one red line and exit code 2. Only ``score``, which opens engines, imports Dagster,
-so the others start fast; running the graph is Dagster's own command.
+Reads the profile from the environment. Every error of this project is one red line and exit code 2.
+Only ``score``, which opens engines, imports Dagster, so the others start fast. To run the graph,
+use the ``dagster`` command.
 """
 
 from collections.abc import Callable
@@ -12,18 +12,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.evaluation_commands import accept, leaderboard
+from dagster_project.evaluation_commands import DataOption, accept, data_folder, leaderboard
 from dagster_project.metrics_command import metrics
+from dagster_project.profiles import (
+    benchmarks_for,
+    profile_from_environment,
+    read_key,
+    sources_for,
+)
 from dagster_project.score_command import score
 from dagster_project.terminal import (
     Commands,
     Format,
-    in_red,
-    say,
-    say_columns,
-    say_json,
-    say_marked,
-    say_rows,
+    FormatOption,
+    JsonOption,
+    print_columns,
+    print_json,
+    print_marked,
+    print_rows,
+    print_text,
+    report_errors,
 )
 from decomposerl.errors import DecomposeRLError
 
@@ -32,112 +40,99 @@ if TYPE_CHECKING:
 
     from decomposerl.claims.source import Benchmark, Source
 
-_Teller = Callable[["pl.DataFrame"], str]
-
-
 app = typer.Typer(
     cls=Commands,
-    help="Look at the claim-verification funnel, what stayed and what left, and score traces.",
+    help="Look at the claim-verification funnel and its results, and score traces.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-DataOption = Annotated[
-    Path | None,
-    typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @app.command()
-@in_red
+@report_errors
 def explain(
     claim_id: Annotated[str, typer.Argument(help="A claim id, or its first 6 or more hex digits.")],
     data: DataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell one claim's life: each stage, the numbers it was judged by, why it left."""
+    """Show one claim's way through the funnel: each stage, its values, why it was dropped."""
     from decomposerl.reports.explain import claim_journey, journey_text
     from resources.catalogue.claim_lookup import find_claim
 
-    story = claim_journey(find_claim(_data_folder(data), claim_id))
+    history = claim_journey(find_claim(_existing_data_folder(data), claim_id))
     if as_json:
-        say_json(asdict(story))
-        return
-    say_marked(journey_text(story))
+        print_json(asdict(history))
+    else:
+        print_marked(journey_text(history))
 
 
 @app.command()
-@in_red
+@report_errors
 def attrition(
     data: DataOption = None,
     by_reason: Annotated[
-        bool, typer.Option("--by-reason", help="Rows that left, by reason and source.")
+        bool, typer.Option("--by-reason", help="Dropped rows by reason and source.")
     ] = False,
     semantic_threshold: Annotated[
-        float | None, typer.Option(help="What stage 'deduplicated' would keep at this cosine.")
+        float | None, typer.Option(help="What deduplication would keep at this cosine.")
     ] = None,
     lexical_threshold: Annotated[
-        float | None, typer.Option(help="The same, at this Jaccard; both may be given.")
+        float | None, typer.Option(help="What it would keep at this Jaccard; combinable.")
     ] = None,
-    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show how many claims each stage kept, per source, from the DuckDB catalogue.
+    """Show how many claims each stage kept per source, from the DuckDB catalogue.
 
-    With a threshold: what deduplication would keep at it, exactly, from stored pairs.
+    With a threshold: what deduplication would keep at it, computed exactly from stored pairs.
     """
     from decomposerl.reports import attrition as report
     from decomposerl.reports import tables
     from resources.catalogue.database import engines_of, read_table
 
-    folder = _data_folder(data)
+    folder = _existing_data_folder(data)
     if (semantic_threshold, lexical_threshold) != (None, None):
         if by_reason:
-            raise DecomposeRLError("--by-reason tells of the run as it was: ask for one of the two")
-        _ask_again(folder, lexical_threshold, semantic_threshold, output)
+            raise DecomposeRLError("--by-reason shows the run as it was: drop it or the threshold")
+        _rethreshold(folder, lexical_threshold, semantic_threshold, output)
         return
-    texts: tuple[_Teller, _Teller]
+    pages: dict[Format, Callable[[pl.DataFrame], str]]
     if by_reason:
         frame = report.drops_by_reason(read_table(folder, "attrition"))
-        texts = tables.frame_text, tables.frame_markdown
+        pages = {Format.TEXT: tables.frame_text, Format.MARKDOWN: tables.frame_markdown}
     else:
         frame = read_table(folder, "attrition_wide")
-        texts = report.attrition_text, report.attrition_markdown
-    if output in {Format.TEXT, Format.MARKDOWN}:
-        tell = texts[0] if output is Format.TEXT else texts[1]
-        engines = ", ".join(engines_of(folder)) or "none"
-        say(f"{tell(frame)}\n\nengine={engines}")
-    else:
-        say_rows(frame, output)
+        pages = {Format.TEXT: report.attrition_text, Format.MARKDOWN: report.attrition_markdown}
+    if output.is_data:
+        print_rows(frame, output)
+        return
+    print_text(f"{pages[output](frame)}\n\nengine={', '.join(engines_of(folder)) or 'none'}")
 
 
-def _ask_again(folder: Path, lexical: float | None, semantic: float | None, output: Format) -> None:
+def _rethreshold(
+    folder: Path, lexical: float | None, semantic: float | None, output: Format
+) -> None:
     from decomposerl.reports import rethreshold
     from resources.catalogue.dedup_run import read_dedup_run
 
     run, record = read_dedup_run(folder)
-    asked = rethreshold.Thresholds(
+    thresholds = rethreshold.Thresholds(
         run.ran.lexical if lexical is None else lexical,
         run.ran.semantic if semantic is None else semantic,
     )
-    frame = rethreshold.rethresholded(run, asked)
-    if output in {Format.TEXT, Format.MARKDOWN}:
-        markdown = output is Format.MARKDOWN
-        say(rethreshold.rethreshold_text(run, asked, frame, markdown=markdown))
-        say(f"\nengine={record['engine'] or 'none'}")
-    else:
-        say_rows(frame, output)
+    frame = rethreshold.rethresholded(run, thresholds)
+    if output.is_data:
+        print_rows(frame, output)
+        return
+    markdown = output is Format.MARKDOWN
+    print_text(rethreshold.rethreshold_text(run, thresholds, frame, markdown=markdown))
+    print_text(f"\nengine={record['engine'] or 'none'}")
 
 
 @app.command()
-@in_red
+@report_errors
 def sources(as_json: JsonOption = False) -> None:
-    """List the corpora: licence, terms, use, and what is on disk."""
-    from dagster_project.profiles import (
-        benchmarks_for,
-        profile_from_environment,
-        sources_for,
-    )
+    """List the corpora: licence, terms, use, and files on disk."""
     from resources.corpora.folder import FolderCorpora
     from resources.corpora.status import corpora_status
 
@@ -145,74 +140,73 @@ def sources(as_json: JsonOption = False) -> None:
     folder = profile.corpora or profile.data / "sample"
     rows = corpora_status(FolderCorpora(folder), sources_for(profile), benchmarks_for(profile))
     if as_json:
-        say_json([asdict(row) for row in rows])
+        print_json([asdict(row) for row in rows])
         return
     cells = []
     for row in rows:
         files = f"{len(row.present)} of {len(row.present) + len(row.missing)} files"
         cells.append((row.name, row.use, files, row.license, row.terms))
-    say_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
+    print_columns(("corpus", "use", "on disk", "licence", "terms"), cells)
     where = "corpora" if profile.corpora else "bundled sample"
-    say(f"{where}: {folder}")
+    print_text(f"{where}: {folder}")
 
 
 @app.command()
-@in_red
+@report_errors
 def fetch(
     source: Annotated[str, typer.Argument(help="Name of a corpus, as 'sources' lists it.")],
     revision: Annotated[
-        str | None, typer.Option(help="Commit to pin; default: the locked one, else newest.")
+        str | None, typer.Option(help="Commit to pin; default: the locked one, else the newest.")
     ] = None,
     corpora: Annotated[
         Path | None, typer.Option(help="Folder to fetch into; default: DECOMPOSERL_CORPORA.")
     ] = None,
     endpoint: Annotated[
-        str | None, typer.Option(help="Another hub, or file:///folder laid out as one.")
+        str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
     ] = None,
 ) -> None:
     """Fetch a corpus from the Hugging Face hub at a pinned revision and check its hashes."""
     from resources.hub.download import fetch as fetch_files
 
-    found = _on_the_hub(source)
+    on_hub = _corpora_on_hub(source)
     folder = _corpora_folder(corpora)
-    for corpus in found:
-        say(f"{corpus.title}: {corpus.license}. {corpus.terms}")
+    for corpus in on_hub:
+        print_text(f"{corpus.title}: {corpus.license}. {corpus.terms}")
         if corpus.hub is not None:
             lock = folder / "corpora.lock.toml"
             for path in fetch_files(corpus.hub, folder, lock, revision=revision, endpoint=endpoint):
-                say(str(path))
+                print_text(str(path))
 
 
 @app.command()
-@in_red
+@report_errors
 def doctor(
     data: DataOption = None,
     experiment: Annotated[
-        str, typer.Option(help="Whose training is reckoned; default: paper_7b, embedded tiny.")
+        str, typer.Option(help="Experiment to estimate; default: paper_7b, embedded: tiny.")
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Say what the chosen profile lacks on this machine, and what a full run will cost.
+    """Show what the profile lacks on this machine and what a full run will cost.
 
-    Exits with 1 where something required is missing. Changes nothing and shows no key.
+    Exits with 1 if something required is missing. Changes nothing and shows no key.
     """
-    from dagster_project.doctor import examine
-    from dagster_project.profiles import key_named, profile_from_environment
+    from dagster_project.doctor import check_profile
     from decomposerl.reports.readiness import readiness_json, readiness_text
 
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
-    page = examine(profile, key_named, experiment)
+    page = check_profile(profile, read_key, experiment)
     if as_json:
-        say_json(readiness_json(page))
+        print_json(readiness_json(page))
     else:
-        say_marked(readiness_text(page))
+        print_marked(readiness_text(page))
     if page.missing:
         raise typer.Exit(1)
 
 
-def _on_the_hub(name: str) -> "list[Source | Benchmark]":
+def _corpora_on_hub(name: str) -> "list[Source | Benchmark]":
     from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 
     every: list[Source | Benchmark] = [*SOURCES, *BENCHMARKS]
@@ -223,30 +217,24 @@ def _on_the_hub(name: str) -> "list[Source | Benchmark]":
     homes = {corpus.hub: corpus for corpus in named if corpus.hub is not None}
     if not homes:
         raise DecomposeRLError(
-            f"{named[0].title} is not on the hub; get it from {named[0].homepage} and lay it "
-            "out as docs/funnel.md says"
+            f"{named[0].title} is not on the hub; get it from {named[0].homepage} and lay "
+            "it out as in docs/funnel.md"
         )
     return list(homes.values())
 
 
 def _corpora_folder(corpora: Path | None) -> Path:
     if corpora is None:
-        from dagster_project.profiles import profile_from_environment
-
         corpora = profile_from_environment().corpora
     if corpora is None:
-        raise DecomposeRLError("say where to: --corpora FOLDER, or set DECOMPOSERL_CORPORA")
+        raise DecomposeRLError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
     folder = corpora.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _data_folder(data: Path | None) -> Path:
-    if data is None:
-        from dagster_project.profiles import profile_from_environment
-
-        data = profile_from_environment().data
-    folder = data.resolve()
+def _existing_data_folder(data: Path | None) -> Path:
+    folder = data_folder(data)
     if not folder.is_dir():
         raise DecomposeRLError(
             f"the data folder {folder} does not exist; run 'make demo', or name another "
@@ -255,10 +243,8 @@ def _data_folder(data: Path | None) -> Path:
     return folder
 
 
-app.command()(score)
-app.command()(metrics)
-app.command()(leaderboard)
-app.command()(accept)
+for command in (score, metrics, leaderboard, accept):
+    app.command()(command)
 
 if __name__ == "__main__":
     app()

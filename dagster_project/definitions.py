@@ -1,26 +1,22 @@
 """The one ``Definitions``: assets, checks, jobs and resources of the chosen profile.
 
-Loads without torch, spaCy or any other engine package; engines import theirs when asked.
-Runs execute in one process: a process a step costs seconds each and loads engines anew.
+Loads without torch, spaCy or any other engine package; engines import theirs on first use.
 """
 
 import sys
 
 import dagster as dg
 
-from assets.base_policy import base_policy
-from assets.benchmarks import benchmark_assets
 from assets.calibrations import calibrations_asset
 from assets.catalog import attrition_asset, catalog_asset, chat_replies
 from assets.checks import all_checks
+from assets.corpora import benchmark_assets, source_assets
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
-from assets.sources import source_assets
-from assets.training import policy_asset
-from assets.training_checks import training_health_check
-from assets.training_sets import training_claims_random
-from dagster_project import last_word
+from assets.training import policy_asset, training_health_check
+from assets.training_inputs import base_policy, training_claims_random
+from dagster_project import run_errors
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import (
     Profile,
@@ -29,8 +25,8 @@ from dagster_project.profiles import (
     resources_for,
     sources_for,
 )
-from dagster_project.selection import guarded, refuse_unmatched, typed_selection
-from dagster_project.terminal import ends_soon_from_terminal
+from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
+from dagster_project.terminal import guard_dagster_run
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems
 from decomposerl.training.experiments import EXPERIMENTS
@@ -43,8 +39,8 @@ def build_definitions(profile: Profile) -> dg.Definitions:
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems(METHODS, [experiment.name for experiment in EXPERIMENTS])
     resources = resources_for(profile)
-    resources["io_manager"] = guarded(resources["io_manager"], lambda: made)
-    made = dg.Definitions(
+    resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
+    definitions = dg.Definitions(
         assets=[
             *source_assets(sources, benchmarks),
             *benchmark_assets(benchmarks, sources),
@@ -65,14 +61,15 @@ def build_definitions(profile: Profile) -> dg.Definitions:
         ],
         jobs=JOBS,
         resources=resources,
+        # One process per step would cost seconds each and load the engines again.
         executor=dg.in_process_executor,
     )
-    return made
+    return definitions
 
 
-if last_word.runs_the_graph(sys.argv):
-    last_word.install()
-ends_soon_from_terminal()
+if run_errors.is_graph_command(sys.argv):
+    run_errors.install()
+guard_dagster_run()
 defs = build_definitions(profile_from_environment())
 selection = typed_selection(sys.argv)
 if selection is not None:

@@ -1,15 +1,9 @@
-"""``make demo``: the whole graph on the bundled sample, then where to look.
+"""``make demo``: the whole graph on the bundled sample (``python -m dagster_project``).
 
-Takes the environment like every other command, but always the sample; runs the ``funnel`` job,
-trains the tiny policy in a short form, asks every baseline and that policy about the sample's test
-sets, each with a file of ``configs``, and builds the catalogue anew. Prints the attrition table,
-what the training changed on held-out claims, the leaderboard, the path of the DuckDB file and the
-line that opens the UI. Exits with 1 when a run fails.
-
-``python -m dagster_project`` starts it.
-
-Left out deliberately: everything that needs a GPU or a key, and the baselines written out in a
-single call (docs/evaluation.md).
+Runs the ``funnel`` job, trains the tiny policy for a few steps, evaluates every baseline as
+published and that policy on the sample's test sets, and rebuilds the catalogue; the run
+configurations are in ``configs``. Prints the attrition table, what training changed on held-out
+claims, the leaderboard, and where to look next. Needs no GPU and no key.
 """
 
 import dataclasses
@@ -19,12 +13,12 @@ from collections.abc import Callable
 import dagster as dg
 import polars as pl
 
-from dagster_project.job_runs import JobRuns, config_named
-from dagster_project.profiles import Profile, fill_environment, profile_from_environment, titles_for
+from dagster_project.job_runs import JobRuns, read_config
+from dagster_project.profiles import Profile, load_env_file, profile_from_environment, titles_for
 from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.claims.catalogue import SOURCES
-from decomposerl.evaluation.systems import systems
+from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.attrition import attrition_text, attrition_wide
 from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.reports.training_report import changes_text
@@ -37,34 +31,32 @@ from resources.training.run_inputs import policy_folder
 _RECIPE = "tiny"
 _ENGINES = {"rules", "lexical"}
 _HELD_OUT = ("format", "verification", "question_count", "necessity", "joint", "total")
-
-
-_Shown = tuple[str, str]  # a table, and what to say below it
+_Part = tuple[str, str]  # a table, and the facts printed below it
 
 
 def main() -> int:
     """Run the demo on the sample; 0 on success."""
-    fill_environment()
+    load_env_file()
     profile = dataclasses.replace(profile_from_environment(), corpora=None)
     with dg.DagsterInstance.get() as instance:
         return show(profile, instance, Terminal())
 
 
 def show(profile: Profile, instance: dg.DagsterInstance, console: Terminal) -> int:
-    """Run every job and print what came of it; 0 on success."""
+    """Run every job and print its results; 0 on success."""
     runs, folder = JobRuns(profile, instance), DataFolder(base_dir=str(profile.data))
-    parts: tuple[Callable[[], _Shown | None], ...] = (
+    parts: tuple[Callable[[], _Part | None], ...] = (
         lambda: _curate(runs, folder, profile.name),
         lambda: _train(runs, folder),
         lambda: _evaluate(runs, folder, profile, console),
     )
     for part in parts:
         started = time.perf_counter()
-        told = part()
-        if told is None:
+        result = part()
+        if result is None:
             console.print("the run failed; the last line says why", style="red")
             return 1
-        table, facts = told
+        table, facts = result
         _print(console, table)
         _print(console, f"{facts}; this took {time.perf_counter() - started:.0f} s")
     console.print(f"\nDuckDB    {folder.path / 'decomposerl.duckdb'}")
@@ -75,55 +67,60 @@ def show(profile: Profile, instance: dg.DagsterInstance, console: Terminal) -> i
     return 0
 
 
-def _curate(runs: JobRuns, folder: DataFolder, profile: str) -> _Shown | None:
+def _curate(runs: JobRuns, folder: DataFolder, profile: str) -> _Part | None:
     """The funnel's attrition."""
-    if not runs.done("funnel", config_named("demo.yaml")):
+    if not runs.run("funnel", read_config("demo.yaml")):
         return None
     return attrition_text(_attrition(folder)), f"profile={profile}"
 
 
-def _train(runs: JobRuns, folder: DataFolder) -> _Shown | None:
+def _train(runs: JobRuns, folder: DataFolder) -> _Part | None:
     """What training changed on held-out claims."""
-    config = config_named("demo_train.yaml")
-    if not (runs.done("training_inputs") and runs.done("train", config, _RECIPE)):
+    config = read_config("demo_train.yaml")
+    if not (runs.run("training_inputs") and runs.run("train", config, _RECIPE)):
         return None
     outcome = read_outcome(RunFolder(policy_folder(folder, _RECIPE)))
     judge = outcome.judge.get("engine", "")
-    return changes_text(_told(outcome)), f"recipe={_RECIPE}; engine={judge}; {outcome.steps} steps"
+    return changes_text(
+        _changes(outcome)
+    ), f"recipe={_RECIPE}; engine={judge}; {outcome.steps} steps"
 
 
 def _evaluate(
     runs: JobRuns, folder: DataFolder, profile: Profile, console: Terminal
-) -> _Shown | None:
+) -> _Part | None:
     """The leaderboard of every baseline and the policy.
 
-    Checks keep a result for each system, but each is a step (36 a system, and evaluating by rules
-    takes 1.7 times as long with them), so here the last system alone runs them.
+    Only the last system runs the asset checks: each is a step, 36 per system, and with them
+    evaluation by rules takes 1.7 times as long.
     """
-    asked = [(key, "") for key in baselines()] + [(policy(), "demo_evaluate.yaml")]
-    console.print(f"\nevaluating {len(asked)} systems on the test sets of the sample")
-    for number, (system, config) in enumerate(asked, 1):
+    systems = [(key, "") for key in baselines()] + [(policy(), "demo_evaluate.yaml")]
+    console.print(f"\nevaluating {len(systems)} systems on the test sets of the sample")
+    for number, (system, config) in enumerate(systems, 1):
         started = time.perf_counter()
-        checks = number == len(asked)
-        if not runs.done("evaluate", config_named(config), system, "ERROR", checks=checks):
+        checks = number == len(systems)
+        if not runs.run("evaluate", read_config(config), system, "ERROR", checks=checks):
             return None
         console.print(f"{number:>4}  {system:<40}{time.perf_counter() - started:>4.0f} s")
-    if not (runs.done("rank") and runs.done("catalogue")):
+    if not (runs.run("rank") and runs.run("catalogue")):
         return None
     board = leaderboard_text(folder.read("leaderboard"), titles_for(profile))
-    return board, f"profile={profile.name}; {len(asked)} systems"
+    return board, f"profile={profile.name}; {len(systems)} systems"
 
 
 def baselines() -> list[str]:
-    """Each baseline as published, answered by rules on words: no model is needed."""
-    found = systems(METHODS, [])
-    return [one.key for one in found if one.model.key in _ENGINES and one.protocol == "faithful"]
+    """Each baseline in its published protocol, answered by rules; no model is needed."""
+    return [
+        system.key
+        for system in all_systems(METHODS, [])
+        if system.model.key in _ENGINES and system.protocol == "faithful"
+    ]
 
 
 def policy() -> str:
     """The policy that the demo trains."""
-    (found,) = systems([], [_RECIPE])
-    return found.key
+    (system,) = all_systems([], [_RECIPE])
+    return system.key
 
 
 def _attrition(folder: DataFolder) -> pl.DataFrame:
@@ -131,14 +128,14 @@ def _attrition(folder: DataFolder) -> pl.DataFrame:
     return attrition_wide(folder.read("attrition"), raw, {s.name: s.title for s in SOURCES})
 
 
-def _told(outcome: TrainingOutcome) -> list[Change]:
-    """What the training changed on held-out claims, the measures that a reader looks for."""
+def _changes(outcome: TrainingOutcome) -> list[Change]:
+    """What training changed on held-out claims, in the measures of ``_HELD_OUT``."""
     wanted = {f"held_out_sampled/{name}" for name in _HELD_OUT} | {
         "held_out_greedy/balanced_accuracy"
     }
     before, after = (
-        {key: value for key, value in found.items() if key in wanted}
-        for found in (outcome.before, outcome.after)
+        {key: value for key, value in measures.items() if key in wanted}
+        for measures in (outcome.before, outcome.after)
     )
     return changes(before, after)
 

@@ -1,10 +1,6 @@
-"""``decomposerl doctor``: what the chosen profile needs, what of it is here, what it costs.
+"""``decomposerl doctor``: what the profile needs, what is missing, what a full run costs.
 
-Takes a profile and a way to read a key, gives a ``Readiness``. Every check looks at what
-``engine_choices`` decided, the very values that the run will use.
-
-Left out deliberately: looking (``resources.preflight.probes``) and the page
-(``decomposerl.reports.readiness``).
+Every check uses the same ``EngineChoices`` as the run.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,12 +13,12 @@ from dagster_project.profiles import Profile
 from dagster_project.training_estimate import training_estimate
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
-from resources.preflight import probes as look
+from resources.preflight import probes
 from resources.preflight.workload import measured_workload
 from resources.vllm.command import program_of
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
-"""Claims, stages and stored results of the paper's pool, or of the sample, with room to spare."""
+"""Disk for claims, stages and stored results of the paper's pool and of the sample, rounded up."""
 _EXTRAS = {
     "openai": "pip install openai",
     "spacy": "pip install 'decomposerl[science]'",
@@ -35,13 +31,13 @@ _EXTRAS = {
     "huggingface_hub": "pip install 'decomposerl[hub]'",
     "cupy": "pip install cupy-cuda12x",
 }
-Keys = Callable[[str], SecretStr]
+KeyReader = Callable[[str], SecretStr]
 
 
-def examine(profile: Profile, key_named: Keys, experiment: str = "") -> Readiness:
-    """Look at everything; endpoints are asked once, for at most three seconds each.
+def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -> Readiness:
+    """Check everything; each endpoint gets one request of at most three seconds.
 
-    ``experiment`` is whose training is reckoned; empty: the one that the profile is for.
+    ``experiment`` is the training to estimate; empty: the profile's default one.
 
     Raises:
         ConfigError: there is no such experiment.
@@ -49,14 +45,14 @@ def examine(profile: Profile, key_named: Keys, experiment: str = "") -> Readines
     training = training_estimate(profile.engines, profile.data, experiment)
     engines = profile.engines
     findings = [
-        *(look.package(name, _EXTRAS[name]) for name in _packages(engines)),
-        *(look.spacy_model(name) for name in engines.spacy_models),
+        *(probes.package(name, _EXTRAS[name]) for name in _packages(engines)),
+        *(probes.spacy_model(name) for name in engines.spacy_models),
         *_models(engines),
-        *_servers(engines, key_named),
-        *_evaluating(engines, key_named),
-        *look.gpus(required=engines.on_gpu or _starts_a_server(engines)),
-        look.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
-        look.compiled_loops(),
+        *_servers(engines, read_key),
+        *_evaluating(engines, read_key),
+        *probes.gpus(required=engines.on_gpu or _starts_a_server(engines)),
+        probes.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
+        probes.compiled_loops(),
     ]
     sources = tuple(_sources(engines))
     estimates = (*estimates_for(profile), training)
@@ -85,73 +81,71 @@ def _packages(engines: EngineChoices) -> Iterator[str]:
 
 def _models(engines: EngineChoices) -> Iterator[ReadinessCheck]:
     if engines.tokenizer:
-        yield look.hub_model(engines.tokenizer, "tokenizer.json")
+        yield probes.hub_model(engines.tokenizer, "tokenizer.json")
     if engines.verifier == "minicheck_local":
-        yield look.hub_model("lytang/MiniCheck-Flan-T5-Large")
+        yield probes.hub_model("lytang/MiniCheck-Flan-T5-Large")
     if engines.sentence_model:
-        yield look.hub_model(engines.sentence_model)
+        yield probes.hub_model(engines.sentence_model)
     if engines.verifier_server is not None and _starts_a_server(engines):
-        # a note: vLLM fetches its model itself, and may keep it in a place of its own
-        yield look.hub_model(engines.verifier_server.model, required=False)
+        # only a note: vLLM downloads its model itself and may store it elsewhere
+        yield probes.hub_model(engines.verifier_server.model, required=False)
     if engines.verifier_server is not None:
-        yield look.chunk_tokenizer(engines.verifier_tokenizer, engines.verifier_server.model)
+        yield probes.chunk_tokenizer(engines.verifier_tokenizer, engines.verifier_server.model)
 
 
 def _starts_a_server(engines: EngineChoices) -> bool:
     return engines.verifier_server is not None and not engines.verifier_server.urls
 
 
-def _servers(engines: EngineChoices, key_named: Keys) -> Iterator[ReadinessCheck]:
-    own = engines.endpoint_server  # required, since somebody named it
-    asked = [server for server in (*engines.servers, *[own] * bool(own)) if server and server.urls]
-    for variable in dict.fromkeys(server.key_variable for server in asked):
-        needed = any(server.needs_key for server in asked if server.key_variable == variable)
-        yield look.key(variable, key_named(variable), required=needed)
-    places = {(url, server.model): server for server in asked for url in server.urls}
-    for (url, model), server in places.items():
-        yield look.endpoint(url, model, key_named(server.key_variable), _endpoint_mend(server))
+def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessCheck]:
+    own = engines.endpoint_server  # required, because the user named it
+    named = [server for server in (*engines.servers, *[own] * bool(own)) if server and server.urls]
+    for variable in dict.fromkeys(server.key_variable for server in named):
+        needed = any(server.needs_key for server in named if server.key_variable == variable)
+        yield probes.key(variable, read_key(variable), required=needed)
+    endpoints = {(url, server.model): server for server in named for url in server.urls}
+    for (url, model), server in endpoints.items():
+        yield probes.endpoint(url, model, read_key(server.key_variable), _endpoint_fix(server))
     if _starts_a_server(engines):
-        yield look.program(
+        yield probes.program(
             program_of(engines.vllm),
             "pip install vllm, name it in DECOMPOSERL_VLLM, or name a running server in "
             "DECOMPOSERL_VERIFIER_URL",
         )
 
 
-def _evaluating(engines: EngineChoices, key_named: Keys) -> Iterator[ReadinessCheck]:
-    """The endpoint of open models, which only an evaluation needs; systems name their models.
-
-    OpenAI's own is not asked: few evaluate with it, and it answers nobody without a key.
-    """
-    opened = engines.evaluation_server
-    if opened is not None:
-        value = key_named(opened.key_variable)
-        for url in opened.urls:
-            yield look.endpoint(url, "", value, _endpoint_mend(opened), required=False)
+def _evaluating(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessCheck]:
+    """The endpoint of open models, which only evaluation needs; systems name their models."""
+    # OpenAI's own is not checked: few evaluate with it, and it rejects requests without a key.
+    server = engines.evaluation_server
+    if server is not None:
+        value = read_key(server.key_variable)
+        for url in server.urls:
+            yield probes.endpoint(url, "", value, _endpoint_fix(server), required=False)
 
 
-def _endpoint_mend(server: Server) -> str:
+def _endpoint_fix(server: Server) -> str:
     if server.needs_key:
         return f"check network and {server.key_variable}, or name another in {server.variable}"
     return f"start it (docs/running-on-gpus.md), or name another in {server.variable}"
 
 
 def estimates_for(profile: Profile) -> tuple[CostEstimate, ...]:
-    """What a run costs over the claims in the data folder, if any, and over the paper's pool."""
+    """What a run costs for the claims in the data folder, if any, and for the paper's pool."""
     here = measured_workload(profile.data)
-    found = []
+    workloads = []
     if here is not None:
         basis = f"the {here.entities:,} claims in the data folder (rows and lengths measured)"
-        found.append((basis, here))
+        workloads.append((basis, here))
     basis = (
         f"the paper's {PAPER.entities:,} claims (rows from the paper; {BENCHMARK_CLAIMS:,} test "
         f"claims, {PAPER.evidence_tokens:,.0f} tokens of evidence and {PAPER.claim_tokens:.0f} of "
         "claim assumed)"
     )
-    found.append((basis, PAPER))
+    workloads.append((basis, PAPER))
     return tuple(
         CostEstimate(basis, work, tuple(estimate(work, _costs(profile.engines, work))))
-        for basis, work in found
+        for basis, work in workloads
     )
 
 
@@ -199,10 +193,11 @@ def _chat_cost(server: Server) -> EngineCost:
 
 def _sources(engines: EngineChoices) -> Iterator[str]:
     if any(server.price for server in engines.servers):
-        yield f"prices: {figures.PRICES_SOURCE}; DECOMPOSERL_*_PRICE overrules them"
+        yield f"prices: {figures.PRICES_SOURCE}; DECOMPOSERL_*_PRICE overrides them"
     if engines.verifier_server is not None:
         speed = figures.MINICHECK_DOCUMENTS_A_MINUTE
-        yield f"verifier, {speed.amount:,.0f} documents a minute: {speed.source}; not measured here"
+        rate = f"{speed.amount:,.0f} documents per minute"
+        yield f"verifier, {rate}: {speed.source}; not measured here"
     chat, judge = engines.chat_server, engines.judge_server
     for port, server in (("silver", chat), ("judge", judge)):
         if server is not None and server.model == "Qwen/Qwen3-32B":
@@ -212,5 +207,5 @@ def _sources(engines: EngineChoices) -> Iterator[str]:
         yield f"judge, tokens: {figures.JUDGE_TOKENS_SOURCE}"
         yield f"training itself: {figures.TRAINING_HOURS_SOURCE}"
     if chat is not None and chat.reasons:
-        yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning a reply are assumed"
-    yield "a blank amount: no money is due, or no public figure was found"
+        yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning per reply are assumed"
+    yield "a blank amount: free, or no public figure is known"

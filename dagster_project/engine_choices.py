@@ -1,12 +1,8 @@
-"""Which engine stands behind each port in each profile, as plain values.
+"""The engine behind each port in each profile, as plain values.
 
-Takes a profile's name and what a person may choose besides (endpoints, models, a device);
-gives an ``EngineChoices``. Dagster's resources and ``decomposerl doctor`` both start from
-it, so what is checked is what runs.
-
-Left out deliberately: the environment (``profiles``), what a variable may hold
-(``engine_variables``), and keys: a ``Server`` carries the name of a variable and whether it is
-set.
+Takes a profile's name and the variables that choose endpoints, models and a device; gives an
+``EngineChoices``. Dagster's resources and ``decomposerl doctor`` both use it, so what is checked is
+what runs. A ``Server`` has no key, only the name of its variable and whether that is set.
 """
 
 import re
@@ -42,7 +38,7 @@ MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
 JUDGE = "Qwen/Qwen3-32B"
 OPENAI_MODEL = "gpt-4.1-mini"
 QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8002/v1"
-EVALUATED_URL = "http://127.0.0.1:8004/v1"
+EVALUATION_URL = "http://127.0.0.1:8004/v1"
 _OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS", "EVALUATION", "ENDPOINT"})  # not OpenAI's
 
 
@@ -50,9 +46,9 @@ _OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS", "EVALUATION", "ENDPOINT"
 class Server:
     """A model behind an OpenAI-compatible endpoint.
 
-    ``urls`` end in ``/v1``; none means that a vLLM server is started. ``variable`` is what
-    names them, ``key_variable`` what holds their key. ``price`` is None where none is known.
-    ``continues``: it goes on from an assistant's turn, as vLLM does.
+    ``urls`` end in ``/v1``; without one, a vLLM server is started. ``variable`` is the variable of
+    the URLs, ``key_variable`` that of their key. ``price`` is None where unknown. With
+    ``continues``, the server can continue an assistant's message, as vLLM does.
     """
 
     model: str
@@ -65,29 +61,29 @@ class Server:
 
     @property
     def needs_key(self) -> bool:
-        """Whether the endpoint is OpenAI's own, which never answers without a key."""
+        """Whether the endpoint is OpenAI's, which always requires a key."""
         return any(urlsplit(url).hostname == urlsplit(OPENAI).hostname for url in self.urls)
 
     @property
     def reasons(self) -> bool:
-        """Whether it is one of OpenAI's reasoning models, by its name."""
+        """Whether the model is an OpenAI reasoning model, by its name."""
         return re.match(r"(gpt-5|o\d)", self.model) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoices:
-    """Empty and None mean the embedded engine. ``device`` is torch's name.
+    """The choices of a profile; empty and None mean the embedded engine.
 
-    ``prompts`` is a folder of a person's own prompt files. ``judge_server`` rules on traces
-    and ``question_server`` embeds their questions.
+    Models: ``judge_server`` judges traces, ``question_server`` embeds their questions, and
     ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
-    ``vllm`` is the first words of the command that starts a server over ``cards`` cards, and
-    ``withheld`` the variables of keys that it does not get; ``dollars`` the ceiling of one
-    silver run, 0 for none. ``generation`` samples a policy that is trained, at
-    ``generation_url`` where that is a server of its own.
-    Baselines are asked at ``evaluation_server`` where the model is open (a system names it; no
-    URL: a server is started), at ``openai_server``, or at a person's own ``endpoint_server``;
-    ``policies`` are asked in this process, or as adapters at ``evaluation_server``.
+    Baselines run at ``evaluation_server`` where the system names an open model (no URL: a server is
+    started), at ``openai_server``, or at the user's ``endpoint_server``; trained ``policies`` run
+    in this process, or as adapters at ``evaluation_server``. ``generation`` is the engine that
+    samples during training, at ``generation_url`` where it is a separate server.
+
+    Machine: ``device`` is a torch device; ``vllm`` are the first words of the command that starts a
+    server on ``cards`` GPUs, without the key variables ``withheld``. ``prompts`` is a folder of
+    custom prompt files; ``dollars`` the ceiling of one silver run, 0 for none.
     """
 
     tokenizer: str = ""
@@ -115,12 +111,12 @@ class EngineChoices:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether models in this process stand on a GPU."""
+        """Whether models in this process run on a GPU."""
         return self.device.startswith("cuda")
 
     @property
     def servers(self) -> tuple[Server, ...]:
-        """The endpoints that funnel and training ask."""
+        """The endpoints that funnel and training use."""
         every = (
             *(self.verifier_server, self.embedder_server, self.chat_server),
             *(self.judge_server, self.question_server),
@@ -129,7 +125,7 @@ class EngineChoices:
 
     @property
     def pools(self) -> dict[str, str]:
-        """The pool of each asset that uses a GPU of this machine, or of a server for it."""
+        """The pool of each asset that uses a GPU, here or through a server started for it."""
         stages = {"difficulty_band"} if self.verifier == "minicheck_hosted" else set()
         if self.evaluation_server is not None and not self.evaluation_server.urls:
             stages |= {"predictions"}
@@ -147,15 +143,15 @@ def engine_choices(name: ProfileName, env: Mapping[str, str]) -> EngineChoices:
     """The engines of a profile; ``env`` holds the variables that ``.env.example`` documents.
 
     Raises:
-        ConfigError: a variable holds what it cannot mean; the message names it.
+        ConfigError: a variable has an invalid value; the message names it.
     """
     if name == "embedded":
         return EngineChoices()
     chosen = _local(env) if name == "local" else _paper(env)
     if chosen.dollars and chosen.chat_server and chosen.chat_server.price is None:
         raise ConfigError(
-            "DECOMPOSERL_CHAT_DOLLARS is a ceiling in money: it needs DECOMPOSERL_CHAT_PRICE "
-            f"for '{chosen.chat_server.model}'"
+            "DECOMPOSERL_CHAT_DOLLARS is a ceiling on costs: it needs DECOMPOSERL_CHAT_PRICE for "
+            f"'{chosen.chat_server.model}'"
         )
     return chosen
 
@@ -173,7 +169,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_generation(env),
-        **_evaluated(env, EVALUATED_URL),
+        **_evaluation(env, EVALUATION_URL),
     )
 
 
@@ -195,12 +191,12 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         withheld=names_of_keys(env),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_generation(env),
-        **_evaluated(env, ""),
+        **_evaluation(env, ""),
     )
 
 
 def _generation(env: Mapping[str, str]) -> dict[str, Any]:
-    """What samples a policy that is trained."""
+    """The engine that samples the policy in training."""
     engine = one_of(env, "DECOMPOSERL_GENERATION", GENERATION_ENGINES)
     urls = endpoint_urls(env, "DECOMPOSERL_GENERATION_URL", "", most=1)
     if engine == "vllm_server" and not urls:
@@ -211,54 +207,56 @@ def _generation(env: Mapping[str, str]) -> dict[str, Any]:
     return {"generation": engine, "generation_url": urls[0] if urls else ""}
 
 
-def _evaluated(env: Mapping[str, str], url: str) -> dict[str, Any]:
-    """Where baselines find their models; none of one's own where no URL names one."""
-    own = _continuing(env, "ENDPOINT", _server(env, "ENDPOINT", "", ""), usual=False)
+def _evaluation(env: Mapping[str, str], url: str) -> dict[str, Any]:
+    """The servers of baselines and policies; no endpoint of the user's own without its URL."""
+    own = _with_continues(env, "ENDPOINT", _server(env, "ENDPOINT", "", ""), default=False)
     if own.urls and not own.model:
         raise ConfigError(
-            "DECOMPOSERL_ENDPOINT_URL names an endpoint; DECOMPOSERL_ENDPOINT_MODEL must say what "
-            "the model is called there"
+            "DECOMPOSERL_ENDPOINT_URL names an endpoint; DECOMPOSERL_ENDPOINT_MODEL must name "
+            "its model"
         )
     hosted = Server(OPENAI_MODEL, (OPENAI,), "", OPENAI_KEY, bool(env.get(OPENAI_KEY)))
-    opened = _at(env, "EVALUATION", "", url)
-    started = not opened.urls
+    open_models = _server_at(env, "EVALUATION", "", url)
+    started = not open_models.urls
     return {
-        "evaluation_server": _continuing(env, "EVALUATION", opened, usual=not opened.needs_key),
+        "evaluation_server": _with_continues(
+            env, "EVALUATION", open_models, default=not open_models.needs_key
+        ),
         "openai_server": replace(hosted, price=PRICES[OPENAI_MODEL]),
         "endpoint_server": own if own.urls else None,
         "policies": _policies(env, served=started or bool(env.get("DECOMPOSERL_EVALUATION_URL"))),
     }
 
 
-def _continuing(env: Mapping[str, str], role: str, server: Server, *, usual: bool) -> Server:
-    words = ("yes", "no") if usual else ("no", "yes")
-    said = one_of(env, f"DECOMPOSERL_{role}_CONTINUES", words)
-    return replace(server, continues=said == "yes")
+def _with_continues(env: Mapping[str, str], role: str, server: Server, *, default: bool) -> Server:
+    words = ("yes", "no") if default else ("no", "yes")
+    value = one_of(env, f"DECOMPOSERL_{role}_CONTINUES", words)
+    return replace(server, continues=value == "yes")
 
 
 def _policies(env: Mapping[str, str], *, served: bool) -> PoliciesAt:
-    """Where a person says; else on the server that is named or started for open models."""
+    """The variable's choice; by default served where there is a server for open models."""
     words = ("served", "in_process") if served else ("in_process", "served")
-    said = one_of(env, "DECOMPOSERL_EVALUATION_POLICIES", words)
-    return "served" if said == "served" else "in_process"
+    value = one_of(env, "DECOMPOSERL_EVALUATION_POLICIES", words)
+    return "served" if value == "served" else "in_process"
 
 
 def _server(env: Mapping[str, str], role: str, model: str, url: str, *, most: int = 0) -> Server:
-    """``most`` is how many URLs the engine behind it asks, 0 for any number."""
-    return _at(env, role, env.get(f"DECOMPOSERL_{role}_MODEL") or model, url, most=most)
+    """``most`` is the number of URLs that the engine can use, 0 for any number."""
+    return _server_at(env, role, env.get(f"DECOMPOSERL_{role}_MODEL") or model, url, most=most)
 
 
-def _at(env: Mapping[str, str], role: str, named: str, url: str, *, most: int = 0) -> Server:
+def _server_at(env: Mapping[str, str], role: str, model: str, url: str, *, most: int = 0) -> Server:
     variable = f"DECOMPOSERL_{role}_URL"
     urls = endpoint_urls(env, variable, url, most=most)
     key_variable = f"DECOMPOSERL_{role}_KEY" if role in _OWN_KEY else OPENAI_KEY
     if any(urlsplit(one).hostname == urlsplit(OPENAI).hostname for one in urls):
         key_variable = OPENAI_KEY
     return Server(
-        model=named,
+        model=model,
         urls=urls,
         variable=variable,
         key_variable=key_variable,
         has_key=bool(env.get(key_variable)),
-        price=price(env, f"DECOMPOSERL_{role}_PRICE") or PRICES.get(named),
+        price=price(env, f"DECOMPOSERL_{role}_PRICE") or PRICES.get(model),
     )

@@ -1,10 +1,7 @@
-"""A profile's engines as Dagster resources.
+"""The engines of a profile as Dagster resources.
 
-Takes ``EngineChoices`` and the folder of stored results, gives the resources by name.
-Keys go in as ``dg.EnvVar``: Dagster reads the variable when a run starts, and stores and
-shows its name alone.
-
-Left out deliberately: the choice (``engine_choices``) and the engines (``resources``).
+Keys are passed as ``dg.EnvVar``: Dagster reads the variable when a run starts, and stores and shows
+only its name.
 """
 
 from typing import Any
@@ -23,13 +20,13 @@ from resources.tokens.resource import TokensResource
 from resources.training.resource import PolicyTrainerResource
 from resources.verifier.resource import VerifierResource
 
-_HOSTED_BATCH = 8_192  # a batch ends with its slowest question; replies are cached as they come
-_PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # most tokens; reasoning counts as reply
+_HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
+_PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts as reply
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
 def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
-    """The funnel's five resources, the rewards' two, the one that trains, and who is evaluated."""
+    """The resources by name: five of the funnel, two of rewards, trainer and evaluated model."""
     tokens = TokensResource()
     if choices.tokenizer:
         tokens = TokensResource(engine="tokenizer", model=choices.tokenizer)
@@ -150,7 +147,7 @@ def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
 
 
 def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelResource:
-    """Whom methods ask; a server is started where no URL names one."""
+    """The models that are evaluated; a server is started where no URL names one."""
     started = choices.evaluation_server is not None and not choices.evaluation_server.urls
     return EvaluationModelResource(
         results_dir=results,
@@ -191,12 +188,12 @@ def _prices(server: Server) -> dict[str, Any]:
 
 
 def _prompted(choices: EngineChoices, server: Server) -> dict[str, Any]:
-    """What engines that put prompts to a server share."""
+    """Settings shared by the engines that prompt a chat model."""
     return {
         "model": server.model,
         "endpoints": list(server.urls),
         "prompts_dir": choices.prompts,
-        "structured": server.needs_key,  # OpenAI's own; tags are understood everywhere
+        "structured": server.needs_key,  # OpenAI's own; other servers may only know the tags
         "thinking_style": _thinking_style(server),
         **_prices(server),
         **_key(server),
@@ -210,7 +207,7 @@ def _thinking_style(server: Server) -> ThinkingStyle:
 
 
 def _key(server: Server) -> dict[str, Any]:
-    """The key's variable where it is set, and its name where there is no answer without one."""
+    """The key where its variable is set, and the variable's name where a key is required."""
     return {
         "api_key": dg.EnvVar(server.key_variable) if server.has_key else "",
         "key_variable": server.key_variable if server.needs_key else "",

@@ -1,8 +1,4 @@
-"""The commands on what was evaluated: ``decomposerl leaderboard`` and ``decomposerl accept``.
-
-Left out deliberately: running systems (Dagster's own command), and scoring a person's own
-predictions (``decomposerl metrics``).
-"""
+"""The commands on evaluation results: ``decomposerl leaderboard`` and ``decomposerl accept``."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from dagster_project.terminal import Format, in_red, say, say_rows
+from dagster_project.profiles import profile_from_environment, titles_for
+from dagster_project.terminal import (
+    Format,
+    FormatOption,
+    print_rows,
+    print_text,
+    report_errors,
+)
 from decomposerl.errors import ConfigError
 
 _PATIENCE_S = 10.0
@@ -20,16 +23,16 @@ DataOption = Annotated[
 ]
 
 
-@in_red
+@report_errors
 def leaderboard(
     data: DataOption = None,
     *,
     everything: Annotated[
-        bool, typer.Option("--all", help="Rows of the paper's tables that were not run, too.")
+        bool, typer.Option("--all", help="Include rows of the paper's tables that were not run.")
     ] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    output: FormatOption = Format.TEXT,
 ) -> None:
-    """Show what was scored, in the layout of the paper's tables, the paper's figures beside it."""
+    """Show the scores in the layout of the paper's tables, next to the paper's figures."""
     from decomposerl.evaluation.leaderboard import wide_leaderboard
     from decomposerl.evaluation.regression import departures
     from decomposerl.reports.leaderboard_report import (
@@ -39,36 +42,35 @@ def leaderboard(
     )
     from resources.evaluation.results_folder import read_accepted, read_leaderboard
 
-    folder = _folder(data)
+    folder = data_folder(data)
     board = read_leaderboard(folder)
-    if output in {Format.CSV, Format.JSON}:
+    if output.is_data:
         rows = wide_leaderboard(board)
-        shown = rows if everything else rows.filter(rows["engine"].is_not_null())
-        say_rows(shown, output)
+        print_rows(rows if everything else rows.filter(rows["engine"].is_not_null()), output)
         return
-    tell = leaderboard_text if output is Format.TEXT else leaderboard_markdown
-    say(tell(board, _titles(), everything=everything))
+    page = leaderboard_text if output is Format.TEXT else leaderboard_markdown
+    print_text(page(board, titles_for(profile_from_environment()), everything=everything))
     accepted = read_accepted(folder)
     if accepted is not None:
-        say(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")
+        print_text(f"\nagainst accepted.json: {departures_text(departures(board, accepted))}")
 
 
-@in_red
+@report_errors
 def accept(
     data: DataOption = None,
     *,
     system: Annotated[
-        list[str] | None, typer.Option(help="Accept this system's scores alone; may be repeated.")
+        list[str] | None, typer.Option(help="Accept only this system's scores; repeatable.")
     ] = None,
-    note: Annotated[str, typer.Option(help="Why, for whoever reads the file later.")] = "",
+    note: Annotated[str, typer.Option(help="Why, for later readers of the file.")] = "",
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Begin anew: forget all that was accepted before.")
+        bool, typer.Option("--fresh", help="Start over: drop all earlier accepted scores.")
     ] = False,
 ) -> None:
-    """Accept today's scores: later ones must lie within their intervals.
+    """Accept today's scores: later scores must fall within their intervals.
 
-    Writes accepted.json in the data folder. Short runs are never accepted. Cells of systems that
-    are gone, and a damaged file, leave with --fresh.
+    Writes accepted.json in the data folder. Short runs are never accepted. --fresh removes
+    cells of systems that no longer exist, and replaces a damaged file.
     """
     from decomposerl.evaluation.regression import acceptable_scores, merge_accepted
     from resources.evaluation.results_folder import (
@@ -79,30 +81,23 @@ def accept(
     )
     from resources.store.run_lock import alone_in, lock_path
 
-    folder = _folder(data)
-    found = acceptable_scores(read_leaderboard(folder))
+    folder = data_folder(data)
+    accepted = acceptable_scores(read_leaderboard(folder))
     if system:
-        unknown = sorted(set(system) - {cell.system for cell in found})
+        unknown = sorted(set(system) - {cell.system for cell in accepted})
         if unknown:
             raise ConfigError(f"the leaderboard has no whole run of {', '.join(unknown)}")
-        found = [cell for cell in found if cell.system in system]
-    if not found:
-        raise ConfigError("there is nothing to accept: no test set was scored as a whole")
+        accepted = [cell for cell in accepted if cell.system in system]
+    if not accepted:
+        raise ConfigError("there is nothing to accept: no test set was scored completely")
     now = datetime.now(UTC).isoformat(timespec="seconds")
     with alone_in(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
         earlier = [] if fresh else read_accepted(folder) or []
-        path = write_accepted(folder, merge_accepted(earlier, found), now, note)
-    systems = len({cell.system for cell in found})
-    say(f"accepted {len(found):,} scores of {systems:,} systems: {path}")
+        path = write_accepted(folder, merge_accepted(earlier, accepted), now, note)
+    systems = len({cell.system for cell in accepted})
+    print_text(f"accepted {len(accepted):,} scores of {systems:,} systems: {path}")
 
 
-def _folder(data: Path | None) -> Path:
-    from dagster_project.profiles import profile_from_environment
-
+def data_folder(data: Path | None) -> Path:
+    """The folder named by ``--data``, else the profile's."""
     return (profile_from_environment().data if data is None else data).resolve()
-
-
-def _titles() -> dict[str, str]:
-    from dagster_project.profiles import profile_from_environment, titles_for
-
-    return titles_for(profile_from_environment())

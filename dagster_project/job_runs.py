@@ -1,9 +1,6 @@
-"""Jobs of a profile, run one after the other in this process.
+"""Run jobs of a profile one after the other in this process.
 
-Takes a profile and a Dagster instance, runs jobs by name with a configuration and a partition. The
-graph is built once, so that a further run costs its steps alone.
-
-Left out deliberately: which jobs, and in what order (``demo``, and the studies of ``perf``).
+The graph is built once, so each further run costs only its steps.
 """
 
 from collections.abc import Mapping
@@ -20,20 +17,20 @@ from dagster_project.profiles import Profile
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
 
-def config_named(file: str) -> dict[str, Any]:
-    """What a file of ``configs`` says; nothing where no file is named."""
-    found: dict[str, Any] = yaml.safe_load((CONFIGS / file).read_text("utf-8")) if file else {}
-    return found
+def read_config(file: str) -> dict[str, Any]:
+    """The run configuration in a file of ``configs``; empty where ``file`` is empty."""
+    config: dict[str, Any] = yaml.safe_load((CONFIGS / file).read_text("utf-8")) if file else {}
+    return config
 
 
 class JobRuns:
-    """Runs jobs of a profile; nothing is built before the first."""
+    """Runs jobs of a profile; the graph is built at the first run."""
 
     def __init__(self, profile: Profile, instance: dg.DagsterInstance) -> None:
         """Runs are recorded on ``instance``."""
         self._profile, self._instance = profile, instance
 
-    def done(
+    def run(
         self,
         job: str,
         config: Mapping[str, Any] | None = None,
@@ -42,16 +39,16 @@ class JobRuns:
         *,
         checks: bool = True,
     ) -> bool:
-        """Run a job; whether it succeeded. ``log_level`` is of the log on the terminal.
+        """Run a job and return whether it succeeded.
 
-        ``checks``: with the checks of its assets, each of which is a step.
+        ``log_level`` is that of the terminal; ``checks`` also runs the asset checks, each a step.
         """
         console = {"console": {"config": {"log_level": log_level}}}
-        steps = self._graph.resolve_job_def(job)
+        definition = self._graph.resolve_job_def(job)
         if not checks:
-            made = set(steps.asset_layer.selected_asset_keys)
-            steps = steps.get_subset(asset_selection=made, asset_check_selection=set())
-        result = steps.execute_in_process(
+            keys = set(definition.asset_layer.selected_asset_keys)
+            definition = definition.get_subset(asset_selection=keys, asset_check_selection=set())
+        result = definition.execute_in_process(
             run_config={**(config or {}), "loggers": console},
             instance=self._instance,
             raise_on_error=False,

@@ -1,69 +1,71 @@
-"""The options of ``decomposerl metrics`` and what it prints.
+"""The options and the output of ``decomposerl metrics``; ``metrics_run`` does the work."""
 
-Left out deliberately: the work (``dagster_project.metrics_run``), imported when it is asked for.
-"""
-
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import in_red, note, say, say_json
+from dagster_project.terminal import print_json, print_note, print_text, report_errors
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dagster_project.metrics_run import Choosing, FieldNames, Files, MatchingRules, MetricsRun
+    from dagster_project.metrics_run import MetricsRun, ResultFiles
 
-_RANKED = 1_000  # draws of AUROC, which cost a pass over the claims each
-Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv, .parquet, or with .gz.")]
-Id = Annotated[str, typer.Option("--id", help="Field of a claim's id; several: A,B.")]
-LabelId = Annotated[str, typer.Option(help="The same in LABELS, where it is another.")]
-ByOrder = Annotated[bool, typer.Option("--by-order", help="Row n belongs to row n.")]
+Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")]
+Id = Annotated[str, typer.Option("--id", help="Field of the claim id; several: A,B.")]
+LabelId = Annotated[str, typer.Option(help="The same in LABELS, if it differs.")]
+ByOrder = Annotated[bool, typer.Option("--by-order", help="Match rows by position.")]
 Label = Annotated[str, typer.Option(help="Field of the label.")]
 Verdict = Annotated[str, typer.Option(help="Field of the predicted label.")]
 Score = Annotated[str, typer.Option(help="Field of a score, higher for supported.")]
 Group = Annotated[
     list[str] | None,
-    typer.Option(help="Field of LABELS whose values are scored apart; several: A,B."),
+    typer.Option(help="Field of LABELS to score by value; several: A,B."),
 ]
 Where = Annotated[
     list[str] | None,
-    typer.Option(help="FIELD=VALUE or FIELD!=VALUE of LABELS; may be repeated."),
+    typer.Option(help="FIELD=VALUE or FIELD!=VALUE of LABELS; repeatable."),
 ]
 Unread = Annotated[
     Literal["opposite", "class", "leave-out"],
     typer.Option(
-        help="What a prediction counts as that cannot be read: the other label, a verdict "
-        "of its own, or no claim."
+        help="How an unreadable prediction counts: as the wrong label, as a class of its own, "
+        "or not at all."
     ),
 ]
-Document = Annotated[str, typer.Option(help="Field of LABELS: these claims are drawn together.")]
-Cut = Annotated[float | None, typer.Option(help="Supported is a score above; default 0.5.")]
-Inclusive = Annotated[bool, typer.Option("--inclusive", help="At the threshold too.")]
+Document = Annotated[str, typer.Option(help="Field of LABELS: its claims are resampled together.")]
+Cut = Annotated[float | None, typer.Option(help="Scores above it mean supported; default 0.5.")]
+Inclusive = Annotated[
+    bool, typer.Option("--inclusive", help="Scores at the threshold mean supported too.")
+]
 Choose = Annotated[
-    Literal["f1", "balanced_accuracy"] | None, typer.Option(help="Choose it on the dev files.")
+    Literal["f1", "balanced_accuracy"] | None,
+    typer.Option(help="Choose the threshold on the dev files."),
 ]
 Candidates = Annotated[
     Literal["midpoints", "scores", "hundredths"] | None,
-    typer.Option(help="What it is chosen from; default: midpoints."),
+    typer.Option(help="Candidate thresholds; default: midpoints."),
 ]
-Dev = Annotated[Path | None, typer.Option(help="To choose the threshold by.")]
+Dev = Annotated[Path | None, typer.Option(help="File for choosing the threshold.")]
 Several = Annotated[
-    Literal["max", "mean", "min"] | None, typer.Option(help="Make one of a claim's scores.")
+    Literal["max", "mean", "min"] | None, typer.Option(help="Combine several scores of a claim.")
 ]
-Words = Annotated[list[str] | None, typer.Option(help="A spelling; may be repeated.")]
-Others = Annotated[list[str] | None, typer.Option(help="The same; '*': all that is left.")]
-Drop = Annotated[list[str] | None, typer.Option(help="Labels to leave out.")]
+Words = Annotated[list[str] | None, typer.Option(help="A spelling; repeatable.")]
+Others = Annotated[list[str] | None, typer.Option(help="A spelling; repeatable; '*': all others.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Labels to skip.")]
 Missing = Annotated[
-    Literal["error", "wrong", "skip"], typer.Option(help="Labels without a prediction.")
+    Literal["error", "wrong", "skip"], typer.Option(help="How labels without a prediction count.")
 ]
-Extra = Annotated[Literal["error", "skip"], typer.Option(help="Predictions without a label.")]
-Records = Annotated[str, typer.Option(help="Entry of a JSON object that holds the rows.")]
-Count = Annotated[int, typer.Option(min=0, help="Of the bootstrap; 0: no intervals.")]
+Extra = Annotated[
+    Literal["error", "skip"], typer.Option(help="How predictions without a label count.")
+]
+Records = Annotated[str, typer.Option(help="Key of a JSON object whose value is the rows.")]
+Count = Annotated[int, typer.Option(min=0, help="Bootstrap draws; 0: no intervals.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
-@in_red
+@report_errors
 def metrics(  # noqa: PLR0913 - each is one option
     predictions: Path_,
     labels: Path_,
@@ -94,98 +96,45 @@ def metrics(  # noqa: PLR0913 - each is one option
     draws: Count = 10_000,
     as_json: AsJson = False,
 ) -> None:
-    """Score anybody's predictions, with intervals; see docs/evaluation.md."""
-    run = _scored(
-        (predictions, labels, records),
-        _columns(_ids(id_, label_id, by_order), (label, verdict, score), group, document),
-        _rules((positive, negative, drop), (missing, extra, unread), several, where),
-        _choosing((threshold, inclusive, choose, candidates), dev_predictions, dev_labels, records),
-        draws,
+    """Score any predictions against labels, with intervals; see docs/evaluation.md."""
+    from dagster_project import metrics_run as work
+
+    ids, groups = _ids(id_, label_id, by_order=by_order), _groups(group or ())
+    spellings = work.Spellings.of(positive or (), negative or (), drop or ())
+    rules = work.MatchingRules(
+        spellings, several, missing, extra, work.Conditions.of(where or ()), unread
     )
-    _tell(run, as_json=as_json)
+    files, dev = _files((predictions, labels), (dev_predictions, dev_labels), records)
+    choosing = work.Choosing(threshold, inclusive, dev, choose, candidates)
+    columns = work.FieldNames(*ids, label, verdict, score, groups, document)
+    _print_run(work.metrics_of(files, columns, rules, choosing, draws), as_json=as_json)
 
 
-def _scored(
-    files: tuple[Path, Path, str],
-    columns: "FieldNames",
-    rules: "MatchingRules",
-    choosing: "Choosing",
-    draws: int,
-) -> "MetricsRun":
-    from dagster_project.metrics_run import DrawSettings, Files, metrics_of
+def _files(
+    main: tuple[Path, Path], dev: tuple[Path | None, Path | None], records: str
+) -> tuple["ResultFiles", "ResultFiles | None"]:
+    """The files to score, and those to choose the threshold by."""
+    from dagster_project.metrics_run import ResultFiles
 
-    few = DrawSettings(draws, min(draws, _RANKED))
-    return metrics_of(Files(*files), columns, rules, choosing, few)
-
-
-def _columns(
-    ids: tuple[tuple[str, ...], tuple[str, ...]],
-    cells: tuple[str, str, str],
-    group: list[str] | None,
-    document: str,
-) -> "FieldNames":
-    """Label, verdict and score are ``cells``; each field of a group stands once."""
-    from dagster_project.metrics_run import FieldNames
-
-    parts = tuple(dict.fromkeys(name for word in group or () for name in _names(word)))
-    return FieldNames(*ids, *cells, parts, document)
-
-
-def _rules(
-    spelt: tuple[list[str] | None, ...],
-    partners: tuple[
-        Literal["error", "wrong", "skip"],
-        Literal["error", "skip"],
-        Literal["opposite", "class", "leave-out"],
-    ],
-    several: Literal["max", "mean", "min"] | None,
-    where: list[str] | None,
-) -> "MatchingRules":
-    """Spellings of both sides and of what is dropped; ``partners``: missing, extra, unread."""
-    from dagster_project.metrics_run import MatchingRules
-    from decomposerl.evaluation.cells import Spellings
-    from decomposerl.evaluation.conditions import Conditions
-
-    missing, extra, unread = partners
-    spellings = Spellings.of(*(side or () for side in spelt))
-    return MatchingRules(spellings, several, missing, extra, Conditions.of(where or ()), unread)
-
-
-def _choosing(
-    chosen: tuple[
-        float | None,
-        bool,
-        Literal["f1", "balanced_accuracy"] | None,
-        Literal["midpoints", "scores", "hundredths"] | None,
-    ],
-    predictions: Path | None,
-    labels: Path | None,
-    records: str,
-) -> "Choosing":
-    """``chosen``: threshold, inclusive, by what and from what it is chosen on the dev files."""
-    from dagster_project.metrics_run import Choosing
-
-    threshold, inclusive, by, candidates = chosen
-    return Choosing(threshold, inclusive, _dev(predictions, labels, records), by, candidates)
-
-
-def _dev(predictions: Path | None, labels: Path | None, records: str) -> "Files | None":
-    from dagster_project.metrics_run import Files
-
+    predictions, labels = dev
     if (predictions is None) != (labels is None):
         raise EvaluationError("--dev-predictions and --dev-labels go together")
-    return Files(predictions, labels, records) if predictions and labels else None
+    chosen = ResultFiles(predictions, labels, records) if predictions and labels else None
+    return ResultFiles(*main, records), chosen
 
 
 def _ids(
-    words: str,
-    label_words: str,
-    by_order: bool,  # noqa: FBT001 - an option
+    words: str, label_words: str, *, by_order: bool
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Fields of the id in either file; none where rows meet by their order."""
+    """Fields of the id in either file; none where rows match by position."""
     if by_order:
         return (), ()
     return _names(words), _names(label_words or words)
+
+
+def _groups(fields: Sequence[str]) -> tuple[str, ...]:
+    """The fields of the groups; repeated ones count once."""
+    return tuple(dict.fromkeys(name for words in fields for name in _names(words)))
 
 
 def _names(words: str) -> tuple[str, ...]:
@@ -200,8 +149,8 @@ def _names(words: str) -> tuple[str, ...]:
     return names
 
 
-def _tell(run: "MetricsRun", *, as_json: bool) -> None:
-    """The table on standard output, what was left out on standard error."""
+def _print_run(run: "MetricsRun", *, as_json: bool) -> None:
+    """Print the table on standard output and the notes on standard error."""
     from decomposerl.reports.system_report import metrics_text, sizes_sentence
 
     if as_json:
@@ -212,8 +161,8 @@ def _tell(run: "MetricsRun", *, as_json: bool) -> None:
             "unread": run.unread,
             "metrics": run.frame.to_dicts(),
         }
-        say_json(page)
+        print_json(page)
         return
-    say(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame, run.unread)}")
+    print_text(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame, run.unread)}")
     for line in run.notes():
-        note(line)
+        print_note(line)

@@ -1,10 +1,7 @@
-"""``decomposerl metrics``: anybody's predictions held against labels.
+"""``decomposerl metrics``: score any predictions against labels.
 
-Takes two files and what their fields mean, gives every metric with its interval; with two further
-files it chooses the threshold there.
-
-Left out deliberately: reading files (``resources.evaluation.result_files``), matching and metrics
-(``decomposerl.evaluation``), options and printing (``metrics_command``).
+Takes two files and the meaning of their fields, gives every metric with its interval. Two dev files
+may serve to choose the threshold.
 """
 
 import math
@@ -14,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.cells import format_errors
-from decomposerl.evaluation.conditions import EVERY_ROW
+from decomposerl.evaluation.cells import Spellings, format_errors
+from decomposerl.evaluation.conditions import EVERY_ROW, Conditions
 from decomposerl.evaluation.external import DrawSettings, labels_of, score_examples, scores_of
 from decomposerl.evaluation.matching import (
     Example,
@@ -36,20 +33,22 @@ if TYPE_CHECKING:
     import polars as pl
 
 USUAL_THRESHOLD = 0.5
-__all__ = [  # what the command fills in, from one place
+_RANKED_DRAWS = 1_000  # of AUROC: each costs a pass over the claims
+__all__ = [  # what metrics_command uses
     "Choosing",
-    "DrawSettings",
+    "Conditions",
     "FieldNames",
-    "Files",
     "MatchingRules",
     "MetricsRun",
+    "ResultFiles",
+    "Spellings",
     "metrics_of",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Predictions and labels; ``within`` names the entry of a JSON object that holds the rows."""
+class ResultFiles:
+    """Predictions and labels; ``within`` is the key of a JSON object whose value is the rows."""
 
     predictions: Path
     labels: Path
@@ -58,18 +57,18 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
-    """How scores become verdicts: a given threshold, or one chosen on a dev set by a metric."""
+    """How scores become verdicts: by a given threshold, or by the best one on a dev set."""
 
     threshold: float | None = None
     inclusive: bool = False
-    dev: Files | None = None
+    dev: ResultFiles | None = None
     by: ThresholdMetric | None = None
     candidates: Candidates | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsRun:
-    """What one run of the command came to."""
+    """The result of one run of the command."""
 
     frame: "pl.DataFrame"
     threshold: Threshold | None
@@ -78,7 +77,7 @@ class MetricsRun:
     unread: Unread = "opposite"
 
     def notes(self) -> Iterator[str]:
-        """What a reader must know beside the table, line by line."""
+        """The notes below the table, line by line."""
         if self.threshold is not None:
             sign = ">=" if self.threshold.inclusive else ">"
             yield f"supported is a score {sign} {self.threshold.value!r}{self.chosen}"
@@ -86,50 +85,53 @@ class MetricsRun:
 
 
 def metrics_of(
-    files: Files,
+    files: ResultFiles,
     columns: FieldNames,
     rules: MatchingRules,
     choosing: Choosing,
-    draws: DrawSettings,
+    draws: int,
 ) -> MetricsRun:
     """Score one file of predictions.
 
     Raises:
-        EvaluationError: options contradict each other, a file cannot be read, or rows do not fit;
-            they are named by file, row and field.
+        EvaluationError: options contradict each other, a file cannot be read, or rows do not
+            match; the message names file, row and field.
     """
     _check(columns, choosing)
     if rules.unread == "leave-out" and rules.missing == "wrong":
-        raise EvaluationError("--missing wrong counts what --unread leave-out leaves out: skip it")
+        raise EvaluationError(
+            "--missing wrong counts the claims that --unread leave-out skips: use --missing skip"
+        )
     matched = _matched(files, columns, rules)
     _check_verdicts(matched.examples, columns)
     threshold, chosen, left_out = None, "", matched.left_out
     if not columns.verdict:
-        threshold, chosen, elsewhere = _threshold(columns, rules, choosing)
-        left_out |= {f"{what} (dev files)": count for what, count in elsewhere.items()}
-    frame = score_examples(matched.examples, threshold, draws, rules.unread)
+        threshold, chosen, dev_left_out = _threshold(columns, rules, choosing)
+        left_out |= {f"{what} (dev files)": count for what, count in dev_left_out.items()}
+    counts = DrawSettings(draws, min(draws, _RANKED_DRAWS))
+    frame = score_examples(matched.examples, threshold, counts, rules.unread)
     return MetricsRun(frame, threshold, chosen, tuple(left_out.items()), rules.unread)
 
 
 def _check(columns: FieldNames, choosing: Choosing) -> None:
     if choosing.threshold is not None and not math.isfinite(choosing.threshold):
         raise EvaluationError(f"--threshold is {choosing.threshold}; it must be a finite number")
-    asks = choosing.threshold is not None or choosing.dev is not None or choosing.inclusive
-    if columns.verdict and asks:
-        raise EvaluationError("a threshold is for --score alone: --verdict has verdicts already")
+    with_threshold = (
+        choosing.threshold is not None or choosing.dev is not None or choosing.inclusive
+    )
+    if columns.verdict and with_threshold:
+        raise EvaluationError("a threshold needs --score; --verdict already has verdicts")
     if not columns.verdict and not columns.score:
-        raise EvaluationError("say which field holds the prediction: --verdict or --score")
+        raise EvaluationError("name the field of the prediction: --verdict or --score")
     if (choosing.dev is None) != (choosing.by is None):
-        raise EvaluationError("--choose needs --dev-predictions and --dev-labels, and they need it")
+        raise EvaluationError("--choose and --dev-predictions with --dev-labels need each other")
     if choosing.candidates is not None and choosing.by is None:
-        raise EvaluationError(
-            "--candidates is what --choose chooses from, and --choose is not there"
-        )
+        raise EvaluationError("--candidates needs --choose")
     if choosing.dev is not None and choosing.threshold is not None:
-        raise EvaluationError("a threshold is given with --threshold or chosen, not both")
+        raise EvaluationError("give --threshold or --choose, not both")
 
 
-def _matched(files: Files, columns: FieldNames, rules: MatchingRules) -> Matched:
+def _matched(files: ResultFiles, columns: FieldNames, rules: MatchingRules) -> Matched:
     from resources.evaluation.result_files import read_result_rows
 
     predictions = read_result_rows(files.predictions, files.within)
@@ -137,19 +139,19 @@ def _matched(files: Files, columns: FieldNames, rules: MatchingRules) -> Matched
     labels = predictions if same else read_result_rows(files.labels, files.within)
     if not columns.prediction_id and len(predictions) != len(labels):
         raise EvaluationError(
-            f"rows cannot be matched by their order: {files.predictions} has {len(predictions):,}, "
+            f"rows cannot be matched by position: {files.predictions} has {len(predictions):,}, "
             f"{files.labels} has {len(labels):,}"
         )
     matched = match_predictions(predictions, labels, columns, rules)
     if matched.errors:
         raise EvaluationError("\n".join(format_errors(matched.errors)))
     if not matched.examples:
-        raise EvaluationError(f"{files.labels}: no label is left to hold predictions against")
+        raise EvaluationError(f"{files.labels}: no label is left to score predictions against")
     return matched
 
 
 def _check_verdicts(examples: Sequence[Example], columns: FieldNames) -> None:
-    """A file without a single verdict has another spelling or another field, not bad luck."""
+    """Refuse a file without a single readable value: the spelling or the field is wrong."""
     if columns.verdict:
         read = any(one.verdict for one in examples)
     else:
@@ -162,7 +164,7 @@ def _check_verdicts(examples: Sequence[Example], columns: FieldNames) -> None:
 def _threshold(
     columns: FieldNames, rules: MatchingRules, choosing: Choosing
 ) -> tuple[Threshold, str, Mapping[str, int]]:
-    """The threshold, a word on how it was chosen, and what the dev files left out."""
+    """The threshold, how it was chosen, and rows skipped in the dev files."""
     if choosing.dev is None or choosing.by is None:
         given = USUAL_THRESHOLD if choosing.threshold is None else choosing.threshold
         return Threshold(given, choosing.inclusive), "", {}
@@ -176,5 +178,5 @@ def _threshold(
         inclusive=choosing.inclusive,
     )
     measure = choosing.by.replace("_", " ").replace("f1", "F1")
-    told = f", chosen on {len(examples):,} others where {measure} is {value:.2%}"
-    return threshold, told, matched.left_out
+    origin = f", chosen on {len(examples):,} others where {measure} is {value:.2%}"
+    return threshold, origin, matched.left_out

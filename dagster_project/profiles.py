@@ -1,12 +1,8 @@
-"""Profile to resources: the only module that reads the environment.
+"""Environment to ``Profile`` to Dagster resources: the only module that reads the environment.
 
-Takes the environment variables documented in ``.env.example`` and gives a ``Profile`` of
-plain values; ``resources_for`` turns a profile into Dagster resources. A profile is a
-choice of engines behind the same ports, nothing else changes.
-
-Left out deliberately: keys. A profile carries the *name* of a key's variable, which Dagster
-reads when a run starts, so no key ever stands in a configuration; ``key_named`` reads one
-for ``decomposerl doctor`` alone.
+``.env.example`` documents the variables. A profile is a choice of engines behind the same ports;
+nothing else changes. It has only the *names* of key variables, which Dagster reads when a run
+starts, so a key is never part of a configuration; ``read_key`` is for ``decomposerl doctor``.
 """
 
 import os
@@ -19,7 +15,7 @@ from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
 
 from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
-from dagster_project.engine_variables import AskedVariables, refuse_unknown
+from dagster_project.engine_variables import RecordingEnvironment, refuse_unknown
 from decomposerl.claims.catalogue import BENCHMARKS, SOURCES
 from decomposerl.claims.generic import parse_benchmark_toml, parse_source_toml
 from decomposerl.claims.source import Benchmark, Source
@@ -32,7 +28,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Where data lies and which engines run.
+    """Where data is stored and which engines run.
 
     ``corpora`` is the folder of raw corpora, None for the bundled sample. ``data`` is the
     folder for Parquet, DuckDB and stored engine results.
@@ -45,14 +41,14 @@ class Profile:
 
 
 def profile_from_environment(environment: Mapping[str, str] | None = None) -> Profile:
-    """Read the profile; relative folders are taken from the working directory.
+    """Read the profile; relative folders are relative to the working directory.
 
-    Without an argument, a ``.env`` file of the working directory fills in what the
-    environment does not say, as it does for the ``dagster`` commands.
+    Without an argument, a ``.env`` file of the working directory adds variables that the
+    environment lacks, as for the ``dagster`` commands.
 
     Raises:
-        ConfigError: a variable named like ours is none of them, the profile is unknown, the
-            corpora folder does not exist, or another variable holds what it cannot mean.
+        ConfigError: a variable or the profile is unknown, the corpora folder does not exist, or
+            a variable has an invalid value.
     """
     env = _environment() if environment is None else environment
     refuse_unknown(env, known_variables())
@@ -63,9 +59,9 @@ def known_variables() -> frozenset[str]:
     """Every variable that some profile reads; ``.env.example`` documents these."""
     every: set[str] = set()
     for name in get_args(ProfileName):
-        asked = AskedVariables({"DECOMPOSERL_PROFILE": name})
-        _profile(asked)
-        every |= asked.names
+        environment = RecordingEnvironment({"DECOMPOSERL_PROFILE": name})
+        _profile(environment)
+        every |= environment.names
     return frozenset(every)
 
 
@@ -85,8 +81,8 @@ def _profile(env: Mapping[str, str]) -> Profile:
 
 
 def _folder(env: Mapping[str, str], variable: str) -> Path | None:
-    said = env.get(variable)
-    return Path(local(said, variable)).resolve() if said else None
+    value = env.get(variable)
+    return Path(local(value, variable)).resolve() if value else None
 
 
 def _environment() -> dict[str, str]:
@@ -94,32 +90,32 @@ def _environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
-def fill_environment() -> None:
-    """Add what a ``.env`` file of the working directory says and the environment does not.
+def load_env_file() -> None:
+    """Add variables of the working directory's ``.env`` file that the environment lacks.
 
-    The ``dagster`` commands do so themselves; a program that starts a run by itself calls
-    this first, so that keys are found where Dagster looks for them.
+    The ``dagster`` commands do so themselves. A program that starts a run calls this first, so
+    that Dagster finds the keys.
     """
     load_dotenv(".env")
 
 
-def process_place(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
-    """Which of the processes that train together this one is, from 0, and how many there are.
+def process_rank(environment: Mapping[str, str] | None = None) -> tuple[int, int]:
+    """This process's rank, from 0, and the number of processes that train together.
 
-    ``accelerate launch`` sets the two variables for each process; no person does.
+    ``accelerate launch`` sets both variables for each process.
     """
     env = os.environ if environment is None else environment
     return int(env.get("RANK") or 0), int(env.get("WORLD_SIZE") or 1)
 
 
-def key_named(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:
-    """The key in a variable, empty where it is not set; kept in memory alone."""
+def read_key(variable: str, environment: Mapping[str, str] | None = None) -> SecretStr:
+    """The key in a variable, empty where it is not set; kept in memory only."""
     env = _environment() if environment is None else environment
     return SecretStr(env.get(variable, ""))
 
 
 def resources_for(profile: Profile) -> dict[str, Any]:
-    """The Dagster resources of a profile, by the names that assets ask for."""
+    """The Dagster resources of a profile, by the names that assets use."""
     from dagster_project.engine_resources import engine_resources
     from resources.chat.cache_file import ChatCacheFile
     from resources.corpora.resource import CorporaResource
@@ -161,7 +157,7 @@ def benchmarks_for(profile: Profile) -> tuple[Benchmark, ...]:
 
 
 def titles_for(profile: Profile) -> dict[str, str]:
-    """What readers call each test set, those that are derived from others too.
+    """The display title of each test set, derived ones included.
 
     Raises:
         ConfigError: as for ``benchmarks_for``.

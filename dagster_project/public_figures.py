@@ -1,9 +1,7 @@
-"""Prices and speeds that others published, from which runs are reckoned beforehand.
+"""Published prices and speeds that cost estimates use, each with its source.
 
-Takes nothing, gives constants, each with where it was read. None was measured here: check
-before you rely on it. A price is overruled by a variable (``.env.example``).
-
-Left out deliberately: any figure that we could not find in public.
+None was measured here: check before you rely on one. A variable overrides a price
+(``.env.example``).
 """
 
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from decomposerl.reports.cost import Price
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What one card does; ``source`` says where it was read."""
+    """Throughput of one GPU and where it was published."""
 
     amount: float
     source: str
@@ -24,7 +22,7 @@ PRICES = {
     "gpt-5-mini": Price(0.25, 2.0),
     "text-embedding-3-large": Price(0.13),
 }
-"""US dollars a million tokens, by model."""
+"""US dollars per million tokens, by model."""
 PRICES_SOURCE = "list prices of api.openai.com as quoted in 2026: check before you rely on them"
 
 MINICHECK_DOCUMENTS_A_MINUTE = Speed(500.0, "model card of Bespoke-MiniCheck-7B, 'more than'")
@@ -35,19 +33,19 @@ QWEN3_32B_TOKENS_A_SECOND = Speed(
 )
 
 SILVER_PROMPT_TOKENS = 300.0
-"""Around the document and the claim: words of the longer form of ``silver.md`` times 1.3, up to
-the next ten. A test counts them."""
+"""Prompt tokens besides document and claim: words of the longer form of ``silver.md`` times 1.3,
+rounded up to ten. A test counts them."""
 SILVER_REPLY_TOKENS = 150.0
 """Assumed: about seven questions of twenty tokens."""
 REASONING_TOKENS = 1_000.0
-"""Assumed, a reply, where a model reasons by default and charges for it."""
+"""Assumed per reply where a model reasons by default and bills it."""
 JUDGE_TOKENS_SOURCE = (
-    "4n + 1 calls a rollout at most; questions of 20, answers of 40 and replies of 1,000 tokens "
+    "at most 4n + 1 calls per rollout; questions of 20, answers of 40 and replies of 1,000 tokens "
     "with thinking are assumed"
 )
 TRAINING_HOURS_SOURCE = (
-    "the paper took 120 hours on two H100, one of them the judge's, and 48 on one with its tiny "
+    "the paper took 120 hours on two H100, one for the judge, and 48 on one with its tiny "
     "judge; not measured here"
 )
 MINICHECK_PROMPT_TOKENS = 100.0
-"""Around document and claim: ``minicheck.md``, counted in the same way."""
+"""Prompt tokens of ``minicheck.md`` besides document and claim, counted the same way."""

@@ -1,10 +1,7 @@
-"""``decomposerl score``: the reward ensemble over any traces, of this policy or another.
+"""``decomposerl score``: the reward ensemble over traces of any policy.
 
-Takes a JSONL file of traces with their claims, prints the reward table and writes it beside
-the file with the judge's rulings.
-
-Left out deliberately: reading (``decomposerl.traces.records``), scoring
-(``resources.judge.scoring``) and layout (``decomposerl.reports.reward_report``).
+Reads a JSONL file of traces with their claims and writes the reward table and the judge's verdicts
+next to it.
 """
 
 import json
@@ -33,7 +30,7 @@ _LONG = 50
 
 @dataclass(frozen=True, slots=True)
 class ScoreRun:
-    """What one run of the command came to."""
+    """The result of one run of the command."""
 
     scoring: "Scoring"
     judge: str
@@ -43,18 +40,18 @@ class ScoreRun:
 
     @property
     def unreadable(self) -> int:
-        """Lines that were not scored."""
+        """Number of lines that were not scored."""
         return len({problem.line for problem in self.problems if problem.dropped})
 
     def notes(self) -> Iterator[str]:
-        """What a reader must know beside the table, line by line."""
+        """The notes below the table, line by line."""
         yield from map(str, self.problems[:_SHOWN])
         if len(self.problems) > _SHOWN:
             yield f"and {len(self.problems) - _SHOWN:,} further problems"
         scored = self.scoring.scored
         if self.unreadable:
-            whole = len(scored.rollouts) + self.unreadable
-            yield f"scored {len(scored.rollouts):,} of {whole:,} lines"
+            total = len(scored.rollouts) + self.unreadable
+            yield f"scored {len(scored.rollouts):,} of {total:,} lines"
         longest = max(len(rollout.trace.cycles) for rollout in scored.rollouts)
         if longest > _LONG:
             yield f"the longest trace has {longest:,} cycles: up to {4 * longest + 1:,} judge calls"
@@ -63,7 +60,7 @@ class ScoreRun:
         for name in scored.scores:
             rate = scored.failure_rate(name)
             if rate:
-                yield f"{name}: {rate:.1%} of the traces have no value, as a judge call failed"
+                yield f"{name}: {rate:.1%} of the traces have no value, because a judge call failed"
         yield from (f"wrote {path}" for path in self.written)
 
 
@@ -76,10 +73,10 @@ def score_file(
 ) -> ScoreRun:
     """Score a file of traces and write its tables.
 
-    ``labelled_share`` takes the label from the other claims, as a semi-supervised run does;
-    ``recorded`` is a ``judge_calls`` table that stands in for the judge; ``out`` is where the
-    reward table goes, by default beside the traces. Lines that cannot be read are written
-    beside the table, with what is wrong with them.
+    ``labelled_share`` is the share of claims that keep their label, as in a semi-supervised run;
+    ``recorded`` is a ``judge_calls`` table to use instead of the judge; ``out`` is the path of the
+    reward table, by default next to the traces. Lines that cannot be read are written next to the
+    table, with their problems.
 
     Raises:
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
@@ -87,17 +84,17 @@ def score_file(
     """
     from decomposerl.rewards.composite import weights_of
 
-    weights_of(settings)  # a wrong name costs nothing
+    weights_of(settings)  # an unknown name fails before anything is spent
     if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
-        raise ConfigError(f"--labelled-share is {labelled_share}; it must lie between 0 and 1")
-    outputs = _Outputs.beside(_target(traces, out))
-    outputs.keep_apart_from(traces)
+        raise ConfigError(f"--labelled-share is {labelled_share}; it must be between 0 and 1")
+    outputs = _Outputs.next_to(_target(traces, out))
+    outputs.refuse_overwriting(traces)
     lines = _lines(traces)
     records, problems = _records(lines, _name(traces))
     rollouts = [_relabelled(record, labelled_share).rollout() for record in records]
     scoring, judge, embedder = _scored(rollouts, settings, recorded)
-    outputs.keep_apart_from(*([] if recorded is None else [recorded]))
-    written = _write(scoring, outputs, with_rulings=recorded is None)
+    outputs.refuse_overwriting(*([] if recorded is None else [recorded]))
+    written = _write(scoring, outputs, with_verdicts=recorded is None)
     written += _write_rejects(problems, lines, outputs.rejects)
     return ScoreRun(scoring, judge, embedder, tuple(problems), written)
 
@@ -105,16 +102,12 @@ def score_file(
 def _scored(
     rollouts: Sequence[Rollout], settings: RewardSettings, recorded: Path | None
 ) -> tuple["Scoring", str, str]:
-    """The scored rollouts, and the names of judge and embedder of the profile."""
-    from dagster_project.profiles import (
-        fill_environment,
-        profile_from_environment,
-        resources_for,
-    )
+    """The scored rollouts, and the engine names of judge and embedder."""
+    from dagster_project.profiles import load_env_file, profile_from_environment, resources_for
     from resources.judge.replay import ReplayJudge
     from resources.judge.scoring import score_rollouts
 
-    fill_environment()
+    load_env_file()
     engines = resources_for(profile_from_environment())
     with ExitStack() as opened:
 
@@ -151,12 +144,12 @@ def _name(traces: Path) -> str:
 
 
 def _lines(traces: Path) -> list[str]:
-    """The lines of a file or of standard input; bytes that are no UTF-8 stay as surrogates."""
+    """The lines of a file or standard input; bytes that are not UTF-8 become surrogates."""
     try:
-        whole = sys.stdin.buffer.read() if str(traces) == STANDARD_INPUT else traces.read_bytes()
+        content = sys.stdin.buffer.read() if str(traces) == STANDARD_INPUT else traces.read_bytes()
     except OSError as error:
         raise SourceFileError(f"{_name(traces)} cannot be read: {error.strerror}") from error
-    return whole.decode("utf-8", "surrogateescape").split("\n")
+    return content.decode("utf-8", "surrogateescape").split("\n")
 
 
 def _records(lines: Sequence[str], name: str) -> tuple[list[TraceRecord], list[Problem]]:
@@ -184,33 +177,33 @@ def _target(traces: Path, out: Path | None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Outputs:
-    """Where the tables go: all beside each other, with one stem."""
+    """Paths of the tables: all in one folder, with one stem."""
 
     rewards: Path
     judge_calls: Path
     rejects: Path
 
     @classmethod
-    def beside(cls, rewards: Path) -> Self:
+    def next_to(cls, rewards: Path) -> Self:
         stem = rewards.name.removesuffix(".parquet").removesuffix(".rewards")
         names = (f"{stem}.judge_calls.parquet", f"{stem}.rejects.jsonl")
         return cls(rewards, *(rewards.with_name(name) for name in names))
 
-    def keep_apart_from(self, *inputs: Path) -> None:
-        """Refuse to write over what is read; recorded rulings are read and not written."""
+    def refuse_overwriting(self, *inputs: Path) -> None:
+        """Refuse to overwrite an input; recorded verdicts are read and not written."""
         taken = {Path(os.path.realpath(path)): path for path in (self.rewards, self.rejects)}
         for path in inputs:
             if Path(os.path.realpath(path)) in taken:
-                raise ConfigError(f"{path} would be written over: choose another --out")
+                raise ConfigError(f"{path} would be overwritten: choose another --out")
 
 
-def _write(scoring: "Scoring", outputs: _Outputs, *, with_rulings: bool) -> tuple[Path, ...]:
-    """Recorded rulings stay where they are: what is written of them would say less."""
+def _write(scoring: "Scoring", outputs: _Outputs, *, with_verdicts: bool) -> tuple[Path, ...]:
+    """Write the tables; recorded verdicts are not written again, as that would lose columns."""
     from decomposerl.rewards.table import rewards_frame
     from resources.store.parquet import write_parquet
 
     frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.scored)}
-    if with_rulings:
+    if with_verdicts:
         frames[outputs.judge_calls] = scoring.judge_calls
     for path, frame in frames.items():
         try:
@@ -223,9 +216,9 @@ def _write(scoring: "Scoring", outputs: _Outputs, *, with_rulings: bool) -> tupl
 def _write_rejects(
     problems: Sequence[Problem], lines: Sequence[str], path: Path
 ) -> tuple[Path, ...]:
-    """Each line that was not scored, as it stood, with its problems; none: no file.
+    """Write each line that was not scored, unchanged, with its problems; no such line, no file.
 
-    The list of an earlier run goes: it would speak of lines that are scored now.
+    The file of an earlier run is removed, because its lines may be scored now.
     """
     from resources.store.temporary import replace_file
 
@@ -235,8 +228,8 @@ def _write_rejects(
             entry = {"field": problem.field, "reason": problem.reason}
             wrong.setdefault(problem.line, []).append(entry)
     rows = [
-        json.dumps({"line": line, "problems": found, "text": lines[line - 1]})
-        for line, found in wrong.items()
+        json.dumps({"line": line, "problems": entries, "text": lines[line - 1]})
+        for line, entries in wrong.items()
     ]
     try:
         if rows:

@@ -1,63 +1,74 @@
-"""The options of ``decomposerl score`` and what it prints.
-
-Left out deliberately: the work (``dagster_project.score``), imported when it is asked for.
-"""
+"""The options and the output of ``decomposerl score``; ``score`` does the work."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dagster_project.terminal import Format, in_red, note, say, say_rows
+from dagster_project.terminal import (
+    Format,
+    FormatOption,
+    print_note,
+    print_rows,
+    print_text,
+    report_errors,
+)
 
 if TYPE_CHECKING:
     from dagster_project.score import ScoreRun
 
 
 UNREADABLE = 3
-"""Exit code: what could be read was scored, some lines could not be read."""
+"""Exit code: some lines could not be read, the others were scored."""
 Weights = Annotated[
-    list[str] | None, typer.Option(help="NAME=NUMBER, may be repeated; 0 switches off.")
+    list[str] | None, typer.Option(help="NAME=NUMBER; repeatable; 0 switches a reward off.")
 ]
 Abstention = Annotated[
-    Literal["honest", "literal"], typer.Option(help="Whether dodging pays, as printed.")
+    Literal["honest", "literal"],
+    typer.Option(help="literal: as the paper's formula, where dodging pays."),
 ]
 Atomicity = Annotated[Literal["fraction", "strict"], typer.Option(help="k/5, or all five.")]
 Failures = Annotated[
     Literal["drop_group", "drop_rollout", "zero", "raise"],
-    typer.Option(help="What a missing ruling does to the sum."),
+    typer.Option(help="How a missing judge verdict counts."),
 ]
-Share = Annotated[float | None, typer.Option(help="Take the label from the other claims, 0..1.")]
+Share = Annotated[float | None, typer.Option(help="Share of claims that keep their label, 0..1.")]
 Unreadable = Annotated[
-    bool, typer.Option("--allow-unreadable", help="Exit 0 also where lines were left out.")
+    bool, typer.Option("--allow-unreadable", help="Exit with 0 even if lines were skipped.")
 ]
-Recorded = Annotated[Path | None, typer.Option(help="A judge_calls table in place of the judge.")]
+Recorded = Annotated[
+    Path | None, typer.Option(help="A judge_calls table to use instead of the judge.")
+]
 
 
-@in_red
+@report_errors
 def score(  # noqa: PLR0913 - each is one option
-    traces: Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-' is input.")],
+    traces: Annotated[
+        Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")
+    ],
     *,
-    out: Annotated[Path | None, typer.Option(help="Reward table; default: beside TRACES.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Reward table; default: next to TRACES.")] = None,
     weight: Weights = None,
-    necessity: Annotated[Literal["min", "mean"], typer.Option(help="Over questions.")] = "min",
+    necessity: Annotated[
+        Literal["min", "mean"], typer.Option(help="Over the questions of a trace.")
+    ] = "min",
     abstention: Abstention = "honest",
     atomicity: Atomicity = "fraction",
     votes: Annotated[
-        Literal["judge", "policy"], typer.Option(help="Whose verdicts stand in for a label.")
+        Literal["judge", "policy"], typer.Option(help="Whose majority replaces a missing label.")
     ] = "judge",
     failures: Failures = "drop_group",
     labelled_share: Share = None,
     judge_calls: Recorded = None,
     allow_unreadable: Unreadable = False,
-    questions: Annotated[bool, typer.Option(help="Print each question's values too.")] = False,
-    output: Annotated[Format, typer.Option("--format", help="How to print it.")] = Format.TEXT,
+    questions: Annotated[bool, typer.Option(help="Also print each question's values.")] = False,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Score traces with the reward ensemble; print the table and write it as Parquet.
 
-    TRACES holds one JSON object a line: claim, evidence and trace, and where there are any
-    label, n_star or questions, group, rollout, truncated. See docs/rewards.md. Exits with 3
-    where a line could not be read; the others are scored, and it is kept in the rejects file.
+    TRACES has one JSON object per line: claim, evidence and trace; optionally label, n_star or
+    questions, group, rollout, truncated. See docs/rewards.md. Lines that cannot be read go to the
+    rejects file, the others are scored, and the exit code is 3.
     """
     from dagster_project.score import parse_weights, score_file
     from decomposerl.rewards.settings import RewardSettings
@@ -71,12 +82,12 @@ def score(  # noqa: PLR0913 - each is one option
         failures=failures,
     )
     run = score_file(traces, settings, labelled_share, judge_calls, out)
-    _tell_scores(run, output, questions=questions)
+    _print_scores(run, output, questions=questions)
     if run.unreadable and not allow_unreadable:
         raise typer.Exit(UNREADABLE)
 
 
-def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
+def _print_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
     """The table on standard output; engines, problems and files on standard error."""
     from decomposerl.reports.reward_report import (
         question_pages,
@@ -86,11 +97,11 @@ def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
     )
 
     scored, wide = run.scoring.scored, reward_frame(run.scoring.scored)
-    if output in {Format.CSV, Format.JSON}:
-        say_rows(wide, output)
+    if output.is_data:
+        print_rows(wide, output)
     else:
-        say(reward_text(wide) if output is Format.TEXT else reward_markdown(wide))
+        print_text(reward_text(wide) if output is Format.TEXT else reward_markdown(wide))
         if questions:
-            say(f"\n{question_pages(scored)}")
+            print_text(f"\n{question_pages(scored)}")
     for line in run.notes():
-        note(line)
+        print_note(line)

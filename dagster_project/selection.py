@@ -1,10 +1,8 @@
-"""What a run may select: some of the graph, and only what exists.
+"""Refuse selections of nothing and of the whole graph.
 
-Dagster starts every asset where a selection matches nothing. Here a run of the whole graph is
-refused before its first step: partitioned and unpartitioned assets never meet in one that a person
-means. On the command line each term of ``--select`` must match something, also beside others.
-
-Left out deliberately: the syntax of selections, which Dagster checks.
+Dagster starts every asset where a selection matches nothing, and a run of the whole graph mixes
+partitioned and unpartitioned assets, so it is never intended: it is refused before its first step.
+On the command line each single term of ``--select`` must match an asset.
 """
 
 import re
@@ -24,16 +22,16 @@ if TYPE_CHECKING:
 
 _TERM = re.compile(r'(\w+):(?:"([^"]*)"|([^\s(),"=]+))(?:="[^"]*"|=[^\s(),"]+)?')  # tag:k="v"
 _ALIKE = 0.55
-_IMPLICIT = "__ASSET_JOB"  # Dagster's own job, of which every selection of assets is a part
+_IMPLICIT = "__ASSET_JOB"  # Dagster's job behind every asset selection
 
 
 def typed_selection(words: Sequence[str]) -> str | None:
     """The ``--select`` of a ``dagster asset materialize`` command line; None for any other."""
     if list(words[1:3]) != ["asset", "materialize"]:
         return None
-    after = [after for word, after in pairwise(words) if word == "--select"]
+    separate = [value for word, value in pairwise(words) if word == "--select"]
     joined = [word.partition("=")[2] for word in words if word.startswith("--select=")]
-    return next(reversed([*joined, *after]), None)
+    return next(reversed([*joined, *separate]), None)
 
 
 def refuse_unmatched(selection: str, definitions: dg.Definitions) -> None:
@@ -43,52 +41,53 @@ def refuse_unmatched(selection: str, definitions: dg.Definitions) -> None:
         ConfigError: the message has the nearest terms.
     """
     graph = definitions.resolve_asset_graph()
-    for found in _TERM.finditer(selection):
-        if not _chosen([found[0]], graph):
-            near = " or ".join(_nearest(found[2] or found[3] or "", definitions))
-            raise ConfigError(f"--select: {found[0]} matches no asset; the nearest is {near}")
-    chosen = _chosen(selection.split(","), graph)
+    for term in _TERM.finditer(selection):
+        if not _resolve([term[0]], graph):
+            near = " or ".join(_nearest(term[2] or term[3] or "", definitions))
+            raise ConfigError(f"--select: {term[0]} matches no asset; the nearest is {near}")
+    chosen = _resolve(selection.split(","), graph)
     if not chosen:
         raise ConfigError(f"--select: {selection} matches no asset; {_choices(definitions)}")
     if graph.materializable_asset_keys <= set(chosen):
         raise ConfigError(f"--select: {selection} is the whole graph; {_choices(definitions)}")
 
 
-def _chosen(terms: list[str], graph: "AssetGraph") -> Collection[dg.AssetKey]:
-    with warnings.catch_warnings():  # Dagster warns of its own parameter
+def _resolve(terms: list[str], graph: "AssetGraph") -> Collection[dg.AssetKey]:
+    with warnings.catch_warnings():  # Dagster warns about its own parameter
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.AssetSelection.from_coercible(terms).resolve(graph)
 
 
-def guarded(
+def refuse_whole_graph(
     tables: dg.ConfigurableIOManager, definitions: Callable[[], dg.Definitions]
 ) -> dg.IOManagerDefinition:
-    """The IO manager, which every run opens before its first step, and not for the whole graph."""
+    """The same IO manager, which refuses a run of the whole graph."""
     plain = tables.get_resource_definition()
     opened: Callable[..., dg.IOManager] = plain.resource_fn
 
-    def open_for_some(context: dg.InitResourceContext) -> dg.IOManager:
+    # Every run opens its IO manager before the first step, however it was started.
+    def open_unless_whole(context: dg.InitResourceContext) -> dg.IOManager:
         if context.run is not None:
-            _refuse_whole(context.run, context.instance, definitions())
+            _refuse_run(context.run, context.instance, definitions())
         return opened(context)
 
-    return dg.IOManagerDefinition(open_for_some, plain.config_schema, tables.__doc__)
+    return dg.IOManagerDefinition(open_unless_whole, plain.config_schema, tables.__doc__)
 
 
-def _refuse_whole(
+def _refuse_run(
     run: dg.DagsterRun, instance: dg.DagsterInstance | None, definitions: dg.Definitions
 ) -> None:
     if run.job_name != _IMPLICIT:
         return
-    some = run.asset_selection or run.asset_check_selection or run.resolved_op_selection
+    selected = run.asset_selection or run.asset_check_selection or run.resolved_op_selection
     every = definitions.resolve_asset_graph().materializable_asset_keys
-    asked = set(run.asset_selection or ()) | _of_backfill(run, instance)
-    if not some or asked >= every:
+    keys = set(run.asset_selection or ()) | _backfill_keys(run, instance)
+    if not selected or keys >= every:
         raise ConfigError(f"this run selects the whole graph; {_choices(definitions)}")
 
 
-def _of_backfill(run: dg.DagsterRun, instance: dg.DagsterInstance | None) -> set[dg.AssetKey]:
-    """What the backfill that a run is part of selects: Dagster cuts one of everything into runs."""
+def _backfill_keys(run: dg.DagsterRun, instance: dg.DagsterInstance | None) -> set[dg.AssetKey]:
+    """The selection of the run's backfill: Dagster splits one of the whole graph into runs."""
     name = run.tags.get(BACKFILL_ID_TAG)
     backfill = instance.get_backfill(name) if instance is not None and name else None
     return set((backfill.asset_selection if backfill else None) or ())
@@ -99,16 +98,16 @@ def _choices(definitions: dg.Definitions) -> str:
     return f'select some of it: {", ".join(groups)}, or a key such as key:"claims/hover"'
 
 
-def _nearest(said: str, definitions: dg.Definitions) -> list[str]:
-    """The terms whose value is most like this one."""
+def _nearest(value: str, definitions: dg.Definitions) -> list[str]:
+    """The terms whose value is most similar."""
     terms = list(_terms(definitions))
     values = sorted({value for value, _ in terms})
-    near = get_close_matches(said, values, 3, _ALIKE) or get_close_matches(said, values, 1, 0)
-    return [term for value in near for other, term in terms if other == value]
+    near = get_close_matches(value, values, 3, _ALIKE) or get_close_matches(value, values, 1, 0)
+    return [term for match in near for other, term in terms if other == match]
 
 
 def _terms(definitions: dg.Definitions) -> Iterator[tuple[str, str]]:
-    """Each key, folder of keys, group and kind, with the term that selects it."""
+    """Each key, key prefix, group and kind, with the term that selects it."""
     graph = definitions.resolve_asset_graph()
     nodes = [graph.get(key) for key in sorted(graph.materializable_asset_keys)]
     for value in dict.fromkeys(node.key.to_user_string() for node in nodes):

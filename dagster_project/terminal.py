@@ -1,10 +1,8 @@
-"""What every command of ``decomposerl`` shares: output forms and the way errors end.
+"""What every ``decomposerl`` command shares: output forms, common options, error handling.
 
-All that a command prints passes through here, where text from outside becomes printable:
-no claim, label, file name or message can move the cursor, set the clipboard or turn a line
-around. Nothing else in this package prints (``tests/dagster_project/test_terminal.py``).
-
-Left out deliberately: any command (``cli``).
+Everything a command prints passes through here and is made printable, so no claim, label, file name
+or message can move the cursor, set the clipboard or reverse a line. Nothing else in this package
+prints (``tests/dagster_project/test_terminal.py``).
 """
 
 import atexit
@@ -15,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 from rich.console import Console
@@ -25,7 +23,7 @@ from typer.core import TyperGroup
 
 from decomposerl.errors import DecomposeRLError
 from decomposerl.printable import printable, printable_json
-from resources.process.interrupt import STAGES_KEPT, ends_soon, guarded
+from resources.process.interrupt import STAGES_KEPT, ends_soon, start_guard
 from resources.store.paths import local
 
 if TYPE_CHECKING:
@@ -38,38 +36,38 @@ _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
 
 
 class Terminal(Console):
-    """A console that prints strings as they are: no markup, no colours of its own, no wrapping."""
+    """A console that prints strings verbatim: no markup, no highlighting, no wrapping."""
 
     def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - as rich has it
         """Print; strings are made printable."""
-        shown = [Text(printable(one)) if isinstance(one, str) else one for one in objects]
+        shown = [Text(printable(item)) if isinstance(item, str) else item for item in objects]
         super().print(*shown, **{"soft_wrap": True, **options})
 
 
 class Commands(TyperGroup):
-    """Commands whose usage errors are printable too: they repeat what was typed."""
+    """Commands whose usage errors, which repeat the user's input, are printable too."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - as typer has it
-        """Read the words before the command."""
+        """Parse the arguments before the command."""
         return _printably(super().make_context, *args, **options)
 
     def invoke(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - the same
-        """Read the command's words and run it."""
+        """Parse the command's arguments and run it."""
         return _printably(super().invoke, *args, **options)
 
 
-def _printably(act: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on
+def _printably(call: Callable[..., Any], *args: Any, **options: Any) -> Any:  # noqa: ANN401 - passed on
     try:
-        return act(*args, **options)
+        return call(*args, **options)
     except _USAGE_ERROR as error:
         vars(error)["message"] = printable(str(vars(error)["message"]))
         raise
 
 
-def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
-    """Let the project's errors, and those of files, end a command with one red line and code 2.
+def report_errors(command: Callable[_Params, None]) -> Callable[_Params, None]:
+    """End a command with one red line and exit code 2 on a project or file error.
 
-    Ctrl-C and SIGTERM end it with a sentence (``resources.process.interrupt``).
+    Ctrl-C and SIGTERM also end it with one sentence (``resources.process.interrupt``).
     """
 
     @functools.wraps(command)
@@ -83,28 +81,28 @@ def in_red(command: Callable[_Params, None]) -> Callable[_Params, None]:
         except BrokenPipeError:
             raise
         except (DecomposeRLError, OSError) as error:
-            Terminal(stderr=True).print(_said(error), style="red")
+            Terminal(stderr=True).print(_message(error), style="red")
             raise typer.Exit(2) from error
 
     return guarded
 
 
-def _said(error: DecomposeRLError | OSError) -> str:
+def _message(error: DecomposeRLError | OSError) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
-def ends_soon_from_terminal() -> None:
-    """Guard a run that somebody started in this very process with Dagster's own commands.
+def guard_dagster_run() -> None:
+    """Handle interrupts of a run that a ``dagster`` command started in this process.
 
-    Dagster keeps signals to itself while it loads, and ends an interrupted run with a traceback.
-    One that came before this guard is sent to it again.
+    Otherwise Dagster ends an interrupted run with a traceback.
     """
-    if sys.argv[1:3] in _RUNS and (guard := guarded(STAGES_KEPT)) is not None:
+    if sys.argv[1:3] in _RUNS and (guard := start_guard(STAGES_KEPT)) is not None:
         atexit.register(guard.close)
         from dagster._utils.interrupts import pop_captured_interrupt
 
+        # Dagster holds signals back while it loads: send one that came before this guard again.
         if pop_captured_interrupt():
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -117,39 +115,48 @@ class Format(StrEnum):
     CSV = "csv"
     JSON = "json"
 
+    @property
+    def is_data(self) -> bool:
+        """Whether rows are printed for programs, not a page for people."""
+        return self in {Format.CSV, Format.JSON}
 
-def say(text: str) -> None:
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print it.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def print_text(text: str) -> None:
     """Print lines on standard output."""
     typer.echo(printable(text))
 
 
-def note(line: str) -> None:
-    """Print one line on standard error, line breaks within it escaped."""
+def print_note(line: str) -> None:
+    """Print one line on standard error, with line breaks escaped."""
     typer.echo(printable(line, keep=""), err=True)
 
 
-def say_marked(text: str) -> None:
-    """Print lines in the colour of the mark that they begin with."""
+def print_marked(text: str) -> None:
+    """Print each line in the colour of its leading mark."""
     terminal = Terminal()
     for line in text.split("\n"):
         terminal.print(line, style=_STYLES.get(line[:1], ""))
 
 
-def say_json(value: object) -> None:
-    """Print a value as JSON; its strings read back as they are."""
+def print_json(value: object) -> None:
+    """Print a value as JSON; its strings read back unchanged."""
     typer.echo(printable_json(value))
 
 
-def say_rows(frame: "pl.DataFrame", output: Format) -> None:
-    """Print a frame as JSON or CSV; in CSV what does not show is escaped."""
+def print_rows(frame: "pl.DataFrame", output: Format) -> None:
+    """Print a frame as JSON or CSV; in CSV, unprintable characters are escaped."""
     if output is Format.CSV:
         typer.echo(printable(frame.write_csv()), nl=False)
     else:
-        say_json(frame.to_dicts())
+        print_json(frame.to_dicts())
 
 
-def say_columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a framed table that wraps its cells."""
+def print_columns(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table with a frame and wrapped cells."""
     table = Table(*headers, show_lines=False)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from dagster_project.profiles import (
     Profile,
-    fill_environment,
-    process_place,
+    load_env_file,
+    process_rank,
     profile_from_environment,
     resources_for,
 )
@@ -52,8 +52,8 @@ class Options:
 def main(words: Sequence[str] | None = None) -> int:
     """Train the run that the command line names; the exit status."""
     options = _options(words)
-    fill_environment()
-    rank, _ = process_place()
+    load_env_file()
+    rank, _ = process_rank()
     with opened_output(silent=rank > 0) as output:
         try:
             run = _read(options.run)
@@ -120,7 +120,7 @@ def _look(
 
     server = profile.engines.judge_server
     price = None if server is None else server.price
-    found = dry_run(run, judge, Known(price=price, processes=process_place()[1]))
+    found = dry_run(run, judge, Known(price=price, processes=process_rank()[1]))
     output.dry_run(dry_run_plain(found))
     problems = problem_lines(found)
     if problems and not options.start_anyway:

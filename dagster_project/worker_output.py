@@ -20,7 +20,7 @@ from dagster_pipes import (
 )
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from dagster_project.terminal import Terminal, note
+from dagster_project.terminal import Terminal, print_note
 from decomposerl.reports.training_report import changes_text, duration, step_line
 from decomposerl.training.curves import changes
 from resources.training.messages import dry_run_message, outcome_message, step_message
@@ -129,7 +129,7 @@ class SilentOutput:
 
 def _print_error(text: str, level: int) -> None:
     if level >= logging.ERROR:
-        note(text)
+        print_note(text)
 
 
 @contextmanager

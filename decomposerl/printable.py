@@ -2,7 +2,7 @@ r"""Makes text from outside printable: characters that a terminal would obey bec
 
 Escape sequences, control, format (bidirectional, zero-width) and line-separating characters and
 halves of surrogate pairs are written as Python writes them (``\x1b``, ``\u202e``). All other text
-is unchanged. Markdown and HTML are escaped in ``decomposerl.reports.escape``.
+is unchanged. Markdown and HTML are escaped in ``decomposerl.reports.tables``.
 """
 
 import json

@@ -1,9 +1,7 @@
-"""Words the invented world is furnished with: everyday nouns, never names of real people.
+"""The vocabulary of the invented world: everyday nouns, never names of real people.
 
-Gives ``BANKS``: bank name to phrases, all usable without an article (plurals and mass
-nouns) unless the bank's name says otherwise.
-
-Left out deliberately: invented names; ``world.py`` builds them from syllables.
+``BANKS`` maps a bank's name to phrases. All can be used without an article (plurals and mass
+nouns) unless the name says otherwise.
 """
 
 _TEXT = {
@@ -135,7 +133,7 @@ _TEXT = {
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """The words of a text, for lists that read better as one."""
+    """The words of a text; a compact way to write a list."""
     return tuple(text.split())
 
 

@@ -1,36 +1,35 @@
-"""What was claimed so far, so that no two ordinary claims look alike.
+"""Earlier claims, so that no two ordinary claims are alike.
 
-Takes statements and table claims one after another, says whether each is new enough: its
-relations were rarely joined before, no relation states a thing it has stated before, and it
-shares few words with earlier claims of its relations. The demands fall as a search goes on,
-so that a search among used-up relations ends.
-
-Left out deliberately: any measure that an engine of the funnel uses on meaning.
+A claim is new enough if its relations were rarely combined before, none of them states a thing
+twice, and it shares few words with earlier claims of its relations. The limits relax as a search
+goes on, so that it ends even among used-up relations.
 """
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from sample.banks import BANKS
-from sample.prose import Statement
+from sample.prose import ClaimDraft
 from sample.world import bank_of
 
-_ALIKE = 0.5  # least share of common words that makes two claims alike
-_LENIENCE = 300  # tries after which that share has grown by one
-_PATIENCE = 6  # scenes to look through before relations are joined once more
-_INSISTENCE = 20  # scenes to look through before a thing may be repeated
+_ALIKE = 0.5  # share of common words from which two claims are alike
+_LENIENCE = 300  # tries until that share has grown by one
+_PATIENCE = 6  # scenes to try before relations are combined again
+_INSISTENCE = 20  # scenes to try before a thing may repeat
 
 
 @dataclass(slots=True)
-class Memory:
-    """Joined relations, stated things and words of the claims that were admitted."""
+class ClaimMemory:
+    """Combined relations, stated things and words of the admitted claims."""
 
     joined: Counter[frozenset[str]] = field(default_factory=Counter)
     stated: set[tuple[str, str]] = field(default_factory=set)
-    said: defaultdict[str, list[frozenset[str]]] = field(default_factory=lambda: defaultdict(list))
+    wording: defaultdict[str, list[frozenset[str]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
-    def admits(self, statement: Statement, tries: int) -> bool:
-        """Whether a statement is new enough at this point of a search; if so, remember it."""
+    def admits(self, statement: ClaimDraft, tries: int) -> bool:
+        """Whether a claim is new enough after this many tries; if so, record it."""
         relations = frozenset(fact.relation.key for fact in statement.facts)
         things = _things(statement)
         worn = self.joined[relations] > tries // _PATIENCE
@@ -42,19 +41,19 @@ class Memory:
         return True
 
     def admits_words(self, text: str, topics: list[str], tries: int) -> bool:
-        """Whether a claim shares few words with earlier ones on its topics; if so, remember."""
-        said = frozenset(text.lower().split())
-        most = _ALIKE + tries / _LENIENCE
-        earlier = [other for topic in topics for other in self.said[topic]]
-        if any(len(said & other) >= most * len(said | other) for other in earlier):
+        """Whether a claim shares few words with earlier ones on its topics; if so, record it."""
+        words = frozenset(text.lower().split())
+        limit = _ALIKE + tries / _LENIENCE
+        earlier = [other for topic in topics for other in self.wording[topic]]
+        if any(len(words & other) >= limit * len(words | other) for other in earlier):
             return False
         for topic in topics:
-            self.said[topic].append(said)
+            self.wording[topic].append(words)
         return True
 
 
-def _things(statement: Statement) -> set[tuple[str, str]]:
-    """Everyday things that the statement's facts state, each with its relation."""
+def _things(statement: ClaimDraft) -> set[tuple[str, str]]:
+    """The everyday things that the facts state, each with its relation."""
     return {
         (fact.relation.key, fact.values[slot])
         for fact in statement.facts

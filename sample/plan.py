@@ -1,18 +1,16 @@
-"""How many cases of which kind go to which corpus.
+"""How many claims of which kind go to which corpus.
 
-Takes a planter, gives every case of the sample: training corpora sized by the square root
-of the paper's raw counts, test sets of about thirty claims each, and the planted kinds.
-
-Left out deliberately: how a case is written (``planting.py``) and native files.
+Training corpora are sized by the square root of the paper's raw counts; test sets have about thirty
+claims each.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sample.planting import TABLE_SOURCES, Case, Planter
+from sample.planting import TABLE_SOURCES, Planter, SampleClaim
 
 SIZES = {
-    "llm_aggrefact": 50,  # off by its terms: present, so that the refusal can be seen
+    "llm_aggrefact": 50,  # off by its terms; present to show the refusal
     "ex_fever": 390,
     "feverous": 334,
     "hover": 276,
@@ -27,7 +25,7 @@ SIZES = {
     "claimdecomp": 50,
     "pubmedclaim": 44,
 }
-"""Training rows of each corpus, copies and unusable rows included."""
+"""Training rows of each corpus, including copies and unusable rows."""
 
 BENCHMARKS = {
     "fever": 32,
@@ -43,7 +41,7 @@ BENCHMARKS = {
     "llm_aggrefact": 44,
 }
 CLAIM_LISTS = {"hover_test": 16, "fever_dev": 16, "ex_fever_mini": 12, "fever_symmetric": 12}
-"""Claims of the lists without usable evidence; ``fever_symmetric`` holds one sentence each."""
+"""Claims of the lists without usable evidence; those of ``fever_symmetric`` have one sentence."""
 
 _SENTENCES = ("foolmetwice", "pubhealth", "ambifc", "wice", "scifact", "faviq_a")
 _TEXT = tuple(name for name in SIZES if name not in {*TABLE_SOURCES, "llm_aggrefact"})
@@ -89,8 +87,8 @@ FAULTS = (
 LABELS = ("Supported", "Refuted")
 
 
-def cases(planter: Planter) -> list[Case]:
-    """Every case; ``source`` of a test-set case is ``benchmark/<name>`` or ``list/<name>``."""
+def cases(planter: Planter) -> list[SampleClaim]:
+    """Every claim; the ``source`` of a test claim is ``benchmark/<name>`` or ``list/<name>``."""
     tests = _tests(planter)
     planted = _planted(planter)
     ordinary = _ordinary(planter, planted)
@@ -99,7 +97,7 @@ def cases(planter: Planter) -> list[Case]:
     return [*(_with_split(planter, case) for case in train), *tests]
 
 
-def _planted(planter: Planter) -> list[Case]:
+def _planted(planter: Planter) -> list[SampleClaim]:
     makers = {
         "few_sentences": planter.few_sentences,
         "few_tokens": planter.few_tokens,
@@ -125,15 +123,15 @@ def _planted(planter: Planter) -> list[Case]:
     return made
 
 
-def _ordinary(planter: Planter, planted: Sequence[Case]) -> list[Case]:
-    made: list[Case] = []
+def _ordinary(planter: Planter, planted: Sequence[SampleClaim]) -> list[SampleClaim]:
+    made: list[SampleClaim] = []
     for source, size in SIZES.items():
         room = size - sum(case.source == source for case in planted)
         made += [planter.ordinary(source, LABELS[index % 2]) for index in range(room)]
     return made
 
 
-def _copies(planter: Planter, ordinary: Sequence[Case]) -> list[Case]:
+def _copies(planter: Planter, ordinary: Sequence[SampleClaim]) -> list[SampleClaim]:
     originals = [c for c in ordinary if c.source in _TEXT and c.source != "pubmedclaim"]
     picked = iter(planter.world.rng.sample(originals, sum(COPIES.values())))
     return [
@@ -143,7 +141,7 @@ def _copies(planter: Planter, ordinary: Sequence[Case]) -> list[Case]:
     ]
 
 
-def _leaks(planter: Planter, tests: Sequence[Case]) -> list[Case]:
+def _leaks(planter: Planter, tests: Sequence[SampleClaim]) -> list[SampleClaim]:
     leakable = [case for case in tests if case.source in _LEAKY]
     picked = iter(planter.world.rng.sample(leakable, sum(LEAKS.values())))
     return [
@@ -156,7 +154,7 @@ def _leaks(planter: Planter, tests: Sequence[Case]) -> list[Case]:
 _LEAKY = {f"benchmark/{name}" for name in BENCHMARKS if name != "pubmedclaim"}
 
 
-def _wording(planter: Planter, kind: str) -> Callable[[Case], str]:
+def _wording(planter: Planter, kind: str) -> Callable[[SampleClaim], str]:
     return {
         "duplicate_exact": planter.exact,
         "duplicate_near": planter.near,
@@ -171,9 +169,9 @@ def _copy_source(planter: Planter) -> str:
     return planter.world.rng.choices(_WIKI, [SIZES[name] for name in _WIKI])[0]
 
 
-def _trimmed(ordinary: Sequence[Case], copies: Sequence[Case]) -> list[Case]:
-    """Ordinary cases without as many per corpus as copies take, originals kept."""
-    kept: list[Case] = []
+def _trimmed(ordinary: Sequence[SampleClaim], copies: Sequence[SampleClaim]) -> list[SampleClaim]:
+    """Ordinary claims, minus one per copy in each corpus; originals are kept."""
+    kept: list[SampleClaim] = []
     surplus = {name: sum(copy.source == name for copy in copies) for name in SIZES}
     originals = {copy.group for copy in copies}
     for case in ordinary:
@@ -184,8 +182,8 @@ def _trimmed(ordinary: Sequence[Case], copies: Sequence[Case]) -> list[Case]:
     return kept
 
 
-def _tests(planter: Planter) -> list[Case]:
-    made: list[Case] = []
+def _tests(planter: Planter) -> list[SampleClaim]:
+    made: list[SampleClaim] = []
     for name, count in BENCHMARKS.items():
         for index in range(count):
             case = planter.ordinary(name, LABELS[index % 2], "benchmark")
@@ -214,7 +212,7 @@ _DEV = {"ex_fever", "foolmetwice", "faviq_a", "pubhealth", "pubhealthtab", "ambi
 _DEV |= {"scifact", "claimdecomp"}
 
 
-def _with_split(planter: Planter, case: Case) -> Case:
-    """About one row in eight goes to the corpus's own dev file, where it has one."""
+def _with_split(planter: Planter, case: SampleClaim) -> SampleClaim:
+    """Put about one row in eight into the corpus's dev file, where it has one."""
     to_dev = case.source in _DEV and not case.fault and planter.world.rng.random() < _DEV_SHARE
     return replace(case, split="dev" if to_dev else "train")

@@ -1,10 +1,7 @@
-"""The cases of the sample: ordinary claims and claims planted for each filter.
+"""The claims of the sample: ordinary ones and those planted for each filter.
 
-A ``Case`` is one claim with its evidence and what the generator knows about it. Every
-planting rule is a way of writing (copy a sentence, leave out names, change a number …),
-never a measurement by the engines that judge the sample later.
-
-Left out deliberately: how many of which kind go where (``plan.py``) and native files.
+Every planting rule is a way of writing (copy a sentence, omit names, change a number), never a
+measurement by the engines that process the sample later.
 """
 
 import hashlib
@@ -14,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 from sample import tables
 from sample.banks import BANKS, listed
-from sample.memory import Memory
+from sample.memory import ClaimMemory
 from sample.prose import (
+    ClaimDraft,
     Page,
     Scene,
-    Statement,
     core,
     generic,
     padded,
@@ -37,8 +34,8 @@ from sample.rewording import (
     reverse,
     within,
 )
-from sample.tables import Table
-from sample.world import NAME_SLOTS, Fact, World, bank_of
+from sample.tables import InventedTable
+from sample.world import NAME_SLOTS, World, WorldFact, bank_of
 
 WIKI = listed(
     "bridge film museum university company team lake festival railway novel garden tower "
@@ -74,12 +71,12 @@ TABLE_SOURCES = {"scitab": tables.science, "pubhealthtab": tables.health}
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """One claim, its evidence, and the generator's knowledge of it.
+class SampleClaim:
+    """A claim, its evidence, and what the generator knows about it.
 
     ``label`` is Supported, Refuted or middle. ``statement`` and ``wording`` allow a
-    paraphrase; ``group`` ties copies to their original's ``uid``; ``fault`` names the way
-    its native row is broken.
+    paraphrase; ``group`` is the ``uid`` of a copy's original; ``fault`` is the defect of its native
+    row.
     """
 
     uid: str
@@ -88,8 +85,8 @@ class Case:
     claim: str
     label: str
     pages: tuple[Page, ...] = ()
-    table: Table | None = None
-    statement: Statement | None = field(default=None, compare=False)
+    table: InventedTable | None = None
+    statement: ClaimDraft | None = field(default=None, compare=False)
     wording: int = 0
     group: str = ""
     split: str = "train"
@@ -98,38 +95,40 @@ class Case:
 
 @dataclass(slots=True)
 class Planter:
-    """Writes cases over one world; remembers what was claimed, to keep claims unlike."""
+    """Writes claims over one world; remembers them, to keep claims dissimilar."""
 
     world: World
-    memory: Memory = field(default_factory=Memory)
+    memory: ClaimMemory = field(default_factory=ClaimMemory)
     count: int = 0
 
     def uid(self) -> str:
-        """An id that tells nothing: a hash of a running number."""
+        """An uninformative id: a hash of a running number."""
         self.count += 1
         return hashlib.sha256(f"{self.world.rng.random()}:{self.count}".encode()).hexdigest()[:20]
 
-    def ordinary(self, source: str, label: str, kind: str = "ordinary", least: int = 0) -> Case:
-        """Two facts or a contrast, worded unlike the evidence; wrong where refuted."""
+    def ordinary(
+        self, source: str, label: str, kind: str = "ordinary", least: int = 0
+    ) -> SampleClaim:
+        """Two facts or a contrast, worded unlike the evidence; false where refuted."""
         if source in TABLE_SOURCES:
             return self._tabular(source, label, kind)
         (form,) = self.world.rng.choices([*FORMS_ORDINARY], [*FORMS_ORDINARY.values()])
         return self._stated(source, label, kind, form, least)
 
-    def single(self, source: str, label: str) -> Case:
+    def single(self, source: str, label: str) -> SampleClaim:
         """One atomic fact between two names: one question settles it."""
         return self._stated(source, label, "one_question", "single", 0)
 
-    def _tabular(self, source: str, label: str, kind: str) -> Case:
+    def _tabular(self, source: str, label: str, kind: str) -> SampleClaim:
         tries = 0
         while True:
             tries += 1
             rows, true = self.world.rng.randint(12, 16), label != "Refuted"
             made = TABLE_SOURCES[source](self.world, rows, true=true)
             if self.memory.admits_words(made.claim, [source], tries):
-                return Case(self.uid(), source, kind, made.claim, label, table=made.table)
+                return SampleClaim(self.uid(), source, kind, made.claim, label, table=made.table)
 
-    def _stated(self, source: str, label: str, kind: str, form: str, least: int) -> Case:
+    def _stated(self, source: str, label: str, kind: str, form: str, least: int) -> SampleClaim:
         statement = self._new_statement(source, form)
         scene = self._padded(source, statement.scene, least)
         statement = replace(statement, scene=scene)
@@ -143,10 +142,10 @@ class Planter:
             _, echo = self.world.rng.choice(OPENINGS)
             text = f"{OPENINGS[0][0]}{within(text)}"
             pages = echoed(pages, statement.scene.main.name, echo)
-        return Case(self.uid(), source, kind, text, label, pages, None, statement, wording)
+        return SampleClaim(self.uid(), source, kind, text, label, pages, None, statement, wording)
 
-    def _spoiled(self, statement: Statement, wording: int) -> Statement:
-        """The statement made wrong, still with two names."""
+    def _spoiled(self, statement: ClaimDraft, wording: int) -> ClaimDraft:
+        """The statement made false, still with two names."""
         while names(wrong := spoil(self.world, statement, wording), wording) < _LEAST_NAMES:
             pass
         return wrong
@@ -158,7 +157,7 @@ class Planter:
         least = least or self.world.rng.randint(178, 330)
         return padded(self.world, scene, KINDS_OF.get(source, WIKI), least)
 
-    def _new_statement(self, source: str, form: str) -> Statement:
+    def _new_statement(self, source: str, form: str) -> ClaimDraft:
         """A statement with two names, unlike the claims before it."""
         self.world.keep_names()
         tries = 0
@@ -169,7 +168,7 @@ class Planter:
                 return statement
             self.world.release_names()
 
-    def _is_fit(self, statement: Statement) -> bool:
+    def _is_fit(self, statement: ClaimDraft) -> bool:
         if statement.form == "single" and not _is_atomic(statement):
             return False
         return min(names(statement, wording) for wording in (0, 1)) >= _LEAST_NAMES
@@ -179,7 +178,7 @@ class Planter:
 
     # --- rules -----------------------------------------------------------------------
 
-    def few_sentences(self, source: str, label: str) -> Case:
+    def few_sentences(self, source: str, label: str) -> SampleClaim:
         """Evidence of two very long sentences."""
         case = self.ordinary(source, label, "few_sentences")
         half = len(case.pages) // 2
@@ -187,31 +186,31 @@ class Planter:
         joined = tuple(Page(part[0].title, (one_sentence(part),)) for part in parts)
         return replace(case, pages=joined)
 
-    def few_tokens(self, source: str, label: str) -> Case:
+    def few_tokens(self, source: str, label: str) -> SampleClaim:
         """Evidence of a handful of sentences, far below the least length."""
         case = self.ordinary(source, label, "few_tokens")
         if case.table is not None:
             return replace(case, table=replace(case.table, rows=case.table.rows[:3]))
         return replace(case, pages=cut_pages(case.pages, 95))
 
-    def many_tokens(self, source: str, label: str) -> Case:
+    def many_tokens(self, source: str, label: str) -> SampleClaim:
         """Evidence far above the greatest length."""
         return self.ordinary(source, label, "many_tokens", least=8_200)
 
-    def long_evidence(self, source: str, label: str) -> Case:
+    def long_evidence(self, source: str, label: str) -> SampleClaim:
         """Evidence long enough for the long-evidence share, below the greatest length."""
         return self.ordinary(
             source, label, "long_evidence", least=self.world.rng.randint(2_500, 4_200)
         )
 
-    def verbatim(self, source: str, label: str) -> Case:
+    def verbatim(self, source: str, label: str) -> SampleClaim:
         """The claim is one evidence sentence, at most without its full stop."""
         scene, fact = self._plain_fact(source)
         text = fact.sentence()
         text = self.world.rng.choice((text, text.removesuffix(".")))
         return self._of(source, "overlap", text, label, scene)
 
-    def nameless(self, source: str, label: str) -> Case:
+    def nameless(self, source: str, label: str) -> SampleClaim:
         """A claim without a name, a number or a capital after its first letter."""
         while True:
             scene = core(self.world, PLAIN)
@@ -221,24 +220,24 @@ class Planter:
 
     # --- difficulty ------------------------------------------------------------------
 
-    def easy(self, source: str, label: str) -> Case:
-        """A sentence of the evidence restated plainly, or with its number or sense reversed."""
+    def easy(self, source: str, label: str) -> SampleClaim:
+        """A sentence of the evidence restated, or with its number or sense reversed."""
         return self._obvious(source, label, label, "easy")
 
-    def mislabelled(self, source: str, label: str) -> Case:
+    def mislabelled(self, source: str, label: str) -> SampleClaim:
         """An obvious claim under the wrong label."""
         truth = "Refuted" if label == "Supported" else "Supported"
         return self._obvious(source, truth, label, "mislabelled")
 
-    def _obvious(self, source: str, truth: str, label: str, kind: str) -> Case:
+    def _obvious(self, source: str, truth: str, label: str, kind: str) -> SampleClaim:
         scene, fact = self._plain_fact(source, numbered=truth == "Refuted")
         text = reverse(self.world, fact) if truth == "Refuted" else fact.sentence()
         opening, echo = opening_words(text, spare=truth == "Supported")
         case = self._of(source, kind, f"{opening}{within(text) if opening else text}", label, scene)
         return replace(case, pages=echoed(case.pages, scene.main.name, echo))
 
-    def _plain_fact(self, source: str, *, numbered: bool = False) -> tuple[Scene, Fact]:
-        """A scene and a fact whose sentence names its subject and someone else."""
+    def _plain_fact(self, source: str, *, numbered: bool = False) -> tuple[Scene, WorldFact]:
+        """A scene and a fact whose sentence names its subject and another entity."""
         while True:
             scene = self._core(source)
             fact = self.world.rng.choice(scene.main.facts)
@@ -247,14 +246,16 @@ class Planter:
             if named and plain and (numbered <= bool(number_slots(fact))):
                 return self._padded(source, scene), fact
 
-    def _of(self, source: str, kind: str, text: str, label: str, scene: Scene) -> Case:
+    def _of(self, source: str, kind: str, text: str, label: str, scene: Scene) -> SampleClaim:
         pages = self._shuffled(scene.pages())
-        return Case(self.uid(), source, kind, text, label, pages)
+        return SampleClaim(self.uid(), source, kind, text, label, pages)
 
     # --- copies ----------------------------------------------------------------------
 
-    def copy(self, original: Case, source: str, kind: str, reword: Callable[[Case], str]) -> Case:
-        """A second claim about the same evidence, tied to its original by ``group``."""
+    def copy(
+        self, original: SampleClaim, source: str, kind: str, reword: Callable[[SampleClaim], str]
+    ) -> SampleClaim:
+        """A second claim about the same evidence; ``group`` links it to its original."""
         return replace(
             original,
             uid=self.uid(),
@@ -266,32 +267,32 @@ class Planter:
             split="train",
         )
 
-    def exact(self, original: Case) -> str:
-        """The claim in other type: no full stop, or an exclamation mark, or two spaces."""
+    def exact(self, original: SampleClaim) -> str:
+        """The claim with other punctuation: no full stop, an exclamation mark, or two spaces."""
         bare = original.claim.rstrip(".")
         return self.world.rng.choice((bare, f"{bare}!", f"{bare} .", bare.replace(" ", "  ", 2)))
 
-    def near(self, original: Case) -> str:
-        """The claim with one or two words put in."""
+    def near(self, original: SampleClaim) -> str:
+        """The claim with one or two words inserted."""
         head, _, tail = original.claim.rpartition(" ")
         adverb = self.world.rng.choice(("reportedly", "indeed", "in fact", "apparently"))
         return f"{head} {tail.rstrip('.')}, {adverb}."
 
-    def reworded(self, original: Case) -> str:
+    def reworded(self, original: SampleClaim) -> str:
         """The same facts in the other wording and order."""
         if original.statement is None:
             raise ValueError(f"case '{original.uid}' has no statement to reword")
         return original.statement.text(original.wording + 1)
 
-    def wrapped(self, original: Case) -> str:
-        """The claim inside a frame of other words, so that few words are shared by count."""
+    def wrapped(self, original: SampleClaim) -> str:
+        """The claim inside a frame of other words, which lowers the share of common words."""
         bare = original.claim.rstrip(".")
         frame = self.world.rng.choice(FRAMES)
         return frame.format(within(bare))
 
 
-def _is_atomic(statement: Statement) -> bool:
-    """Whether one question settles the claim and a thing in it tells it from others."""
+def _is_atomic(statement: ClaimDraft) -> bool:
+    """Whether one question settles the claim and something in it identifies it."""
     texts = [statement.text(wording) for wording in (0, 1)]
     things = [slot for slot in statement.facts[0].slots(0) if bank_of(slot) in BANKS]
     return bool(things) and not any(_COMPOUND.search(text) for text in texts)

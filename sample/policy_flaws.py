@@ -1,9 +1,7 @@
-"""Flaws that the warm start of the tiny policy plants, so that training has some to undo.
+"""Flaws that the tiny policy's warm start plants, so that training has something to improve.
 
-Takes the blocks of a clean trace, gives them with one flaw: a verdict by coin, a verdict or
-another block left out, left open or written twice.
-
-Left out deliberately: flaws in what an answer says; those the policy makes by itself.
+Takes the blocks of a clean trace, gives them with one flaw: a random verdict, or a block that is
+missing, unclosed or repeated.
 """
 
 import random
@@ -13,8 +11,8 @@ from decomposerl.traces.trace import BlockKind
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A block to be written; ``closed`` says whether its closing tag is there."""
+class TraceBlock:
+    """A block of a trace; ``closed``: with its closing tag."""
 
     kind: BlockKind
     text: str
@@ -22,15 +20,15 @@ class Block:
 
     @property
     def end(self) -> str:
-        """The closing tag, or nothing."""
+        """The closing tag, or an empty string."""
         return f"</{self.kind}>" if self.closed else ""
 
 
 _WEIGHTS = {"coin": 2, "unsaid": 4, "malformed": 1}
 
 
-def flawed(rng: random.Random, blocks: list[Block]) -> tuple[str, list[Block]]:
-    """The kind of flaw and the blocks with it; kinds by weight."""
+def flawed(rng: random.Random, blocks: list[TraceBlock]) -> tuple[str, list[TraceBlock]]:
+    """A flaw drawn by weight, and the blocks with it."""
     (kind,) = rng.choices([*_WEIGHTS], [*_WEIGHTS.values()])
     *before, verdict = blocks
     if kind == "coin":
@@ -41,7 +39,7 @@ def flawed(rng: random.Random, blocks: list[Block]) -> tuple[str, list[Block]]:
     return kind, [*blocks[:place], *_spoilt(rng, blocks[place]), *blocks[place + 1 :]]
 
 
-def _spoilt(rng: random.Random, block: Block) -> list[Block]:
-    """A block left out, left open or written twice."""
-    kept: tuple[list[Block], ...] = ([], [replace(block, closed=False)], [block, block])
+def _spoilt(rng: random.Random, block: TraceBlock) -> list[TraceBlock]:
+    """A block missing, unclosed or repeated."""
+    kept: tuple[list[TraceBlock], ...] = ([], [replace(block, closed=False)], [block, block])
     return rng.choice(kept)

@@ -1,10 +1,7 @@
-"""Facts into text: evidence pages, statements about them, and statements made wrong.
+"""Facts as text: evidence pages, statements about them, and false statements.
 
-A ``Scene`` is what one claim is checked against: pages about the claim's subjects and
-about bystanders. A ``Statement`` is a claim before wording; ``wording`` 0 and 1 word the
-same facts differently.
-
-Left out deliberately: which claims are planted for which filter (``planting.py``).
+A ``Scene`` has the pages for one claim, about its subjects and bystanders. ``wording`` 0 and 1 word
+the same facts differently.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,8 +12,8 @@ from sample.world import (
     NAME_SLOTS,
     NUMBER,
     Entity,
-    Fact,
     World,
+    WorldFact,
     bank_of,
     capital,
 )
@@ -37,17 +34,17 @@ class Scene:
     """The entities behind one claim: ``main``, one that ``main`` names, one rival, others."""
 
     main: Entity
-    bridge: Fact
+    bridge: WorldFact
     linked: Entity
     rival: Entity
     others: tuple[Entity, ...]
 
     def entities(self) -> tuple[Entity, ...]:
-        """All of them, the ones a claim is about first."""
+        """All of them, a claim's subjects first."""
         return (self.main, self.linked, self.rival, *self.others)
 
     def pages(self) -> tuple[Page, ...]:
-        """One page an entity, every fact stated once."""
+        """One page per entity, with every fact once."""
         return tuple(
             Page(entity.name, tuple(fact.sentence() for fact in entity.facts))
             for entity in self.entities()
@@ -55,12 +52,12 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class ClaimDraft:
     """A claim before wording: its form and the facts it states, in order."""
 
     form: str
     scene: Scene
-    facts: tuple[Fact, ...]
+    facts: tuple[WorldFact, ...]
 
     def text(self, wording: int) -> str:
         """The claim, worded in one of two ways."""
@@ -93,8 +90,8 @@ def padded(world: World, scene: Scene, kinds: Sequence[str], least_words: int) -
     return replace(scene, others=(*scene.others, *others))
 
 
-def link_slot(fact: Fact) -> str | None:
-    """The slot at the end of both predicates that names a thing with facts of its own."""
+def link_slot(fact: WorldFact) -> str | None:
+    """The slot at the end of both predicates that names an entity with its own facts."""
     for slot in fact.values:
         ending = "{" + slot + "}"
         if bank_of(slot) in LINKED_KINDS and fact.relation.preds[0].endswith(ending):
@@ -102,7 +99,7 @@ def link_slot(fact: Fact) -> str | None:
     return None
 
 
-def state(world: World, scene: Scene, form: str) -> Statement:
+def state(world: World, scene: Scene, form: str) -> ClaimDraft:
     """A true statement of the given form about a scene."""
     first, second = world.rng.sample([f for f in scene.main.facts if f != scene.bridge], 2)
     linked = world.rng.choice(scene.linked.facts)
@@ -118,14 +115,14 @@ def state(world: World, scene: Scene, form: str) -> Statement:
         "nameless": (first, second),
         "single": (first,),
     }
-    return Statement(form, scene, facts[form])
+    return ClaimDraft(form, scene, facts[form])
 
 
-def spoil(world: World, statement: Statement, wording: int) -> Statement:
+def spoil(world: World, statement: ClaimDraft, wording: int) -> ClaimDraft:
     """The statement with one value replaced, so that the evidence contradicts it.
 
-    The new value is taken from the same scene where there is one of that kind, so that it
-    does stand in the evidence, about something else.
+    The new value comes from the same scene if possible, so that the evidence contains it, but
+    about something else.
     """
     if statement.form == "unlike":
         swapped = replace(statement.scene, main=statement.scene.rival, rival=statement.scene.main)
@@ -135,7 +132,7 @@ def spoil(world: World, statement: Statement, wording: int) -> Statement:
     named = link_slot(fact) if statement.form == "hidden" else None
     slots = [slot for slot in fact.slots(wording) if slot in fact.slots(wording + 1)]
     slots = [slot for slot in slots if slot != named] or fact.slots(wording)
-    # A wrong number is seen at once; a wrong name or thing has to be looked up.
+    # A wrong number is easy to spot; a wrong name or thing must be looked up.
     slots = [slot for slot in slots if not NUMBER.match(slot)] or slots
     slot = world.rng.choice(slots)
     wrong = fact.with_value(slot, _other(world, statement.scene, slot, fact.values[slot]))
@@ -162,8 +159,8 @@ def _other(world: World, scene: Scene, slot: str, value: str) -> str:
     return drawn
 
 
-def generic(statement: Statement, wording: int) -> str:
-    """The statement without a single name: indefinite nouns in place of each."""
+def generic(statement: ClaimDraft, wording: int) -> str:
+    """The statement with indefinite nouns instead of names."""
     plain = {
         "person": "a newcomer",
         "city": "a nearby town",
@@ -189,63 +186,63 @@ def _who(entity: Entity) -> str:
     return "who" if entity.kind.key in ("person", "senator") else "which"
 
 
-def _both(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _both(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"{scene.main.name} {facts[0].pred(n)} and {facts[1].pred(n)}."
 
 
-def _relative(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _relative(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     who = _who(scene.main)
     return f"{scene.main.name}, {who} {facts[1].pred(n)}, {facts[0].pred(n)}."
 
 
-def _link(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _link(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"{scene.main.name} {facts[0].pred(0)}, {_who(scene.linked)} {facts[1].pred(n)}."
 
 
-def _link_first(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _link_first(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"{scene.linked.name} {facts[1].pred(n)}, and {scene.main.name} {facts[0].pred(n)}."
 
 
-def _hidden(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _hidden(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     slot = link_slot(facts[0]) or ""
     veil = f"{_INDEFINITE[scene.linked.kind.key]} {facts[1].pred(n)}"
     return f"{scene.main.name} {facts[0].with_value(slot, veil).pred(0)}."
 
 
-def _contrast(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _contrast(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"{scene.main.name} {facts[0].pred(n)}, while {scene.rival.name} {facts[1].pred(n)}."
 
 
-def _contrast_turned(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _contrast_turned(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"{scene.rival.name} {facts[1].pred(n)}, whereas {scene.main.name} {facts[0].pred(n)}."
 
 
-def _joined(facts: tuple[Fact, ...], n: int) -> str:
+def _joined(facts: tuple[WorldFact, ...], n: int) -> str:
     return f"{facts[0].pred(n)} and {facts[1].pred(n)}"
 
 
-def _unlike(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _unlike(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"It was {scene.main.name}, not {scene.rival.name}, that {_joined(facts, n)}."
 
 
-def _unlike_turned(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _unlike_turned(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"Unlike {scene.rival.name}, {scene.main.name} {_joined(facts, n)}."
 
 
-def _nameless(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _nameless(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     noun = scene.main.kind.noun.split(" ", 1)[1]
     return f"The {noun} that {facts[0].pred(n)} also {facts[1].pred(n)}."
 
 
-def _nameless_turned(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _nameless_turned(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"There is {scene.main.kind.noun} that {facts[1].pred(n)} and {facts[0].pred(n)}."
 
 
-def _single(scene: Scene, facts: tuple[Fact, ...], n: int) -> str:
+def _single(scene: Scene, facts: tuple[WorldFact, ...], n: int) -> str:
     return f"{scene.main.name} {facts[0].pred(n)}."
 
 
-_Form = Callable[[Scene, tuple[Fact, ...], int], str]
+_Form = Callable[[Scene, tuple[WorldFact, ...], int], str]
 FORMS: dict[str, tuple[_Form, _Form]] = {
     "both": (_both, _relative),
     "aside": (_relative, _both),

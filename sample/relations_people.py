@@ -1,8 +1,6 @@
-"""What can be said about invented people, towns, breeds, ships and public affairs.
+"""Relations of invented people, towns, breeds, ships and public affairs.
 
-Gives ``TEXT`` in the notation that ``relations_places.py`` explains.
-
-Left out deliberately: medicine and the laboratory (``relations_science.py``).
+``TEXT`` uses the notation of ``relations_places.py``.
 """
 
 TEXT = """

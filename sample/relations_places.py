@@ -1,11 +1,9 @@
-"""What can be said about invented places, works and organisations.
+"""Relations of invented places, works and organisations.
 
-Gives ``TEXT``: one block a kind. A block opens with ``# kind | name pattern | noun``; each
+``TEXT`` has one block per kind. A block opens with ``# kind | name pattern | noun``; each
 relation is one evidence sentence followed by ``=`` lines, claim predicates that say the
-same in other words (they follow the subject). ``{s}`` is the subject; every other brace is
-a slot filled from a bank, a name maker or a number range (``n3_40``).
-
-Left out deliberately: drawing values and building claims (``world.py``, ``prose.py``).
+same in other words (they follow the subject). ``{s}`` is the subject; other braces are slots,
+filled from a bank, a name maker or a number range (``n3_40``).
 """
 
 TEXT = """

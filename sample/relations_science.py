@@ -1,8 +1,6 @@
-"""What can be said about invented medicines, trials, genes, hospitals and outbreaks.
+"""Relations of invented medicines, trials, genes, hospitals and outbreaks.
 
-Gives ``TEXT`` in the notation that ``relations_places.py`` explains.
-
-Left out deliberately: tables (``tables.py``).
+``TEXT`` uses the notation of ``relations_places.py``.
 """
 
 TEXT = """

@@ -1,13 +1,8 @@
-"""Ways of writing that make a case a planted one: openings, frames, reversals, cuts.
-
-Takes facts, sentences and pages, gives text and pages.
-
-Left out deliberately: which case uses which (``planting.py``).
-"""
+"""The ways of writing of planted claims: openings, frames, reversals, cuts."""
 
 from sample.banks import listed
-from sample.prose import Page, Statement, words
-from sample.world import NAME_SLOTS, NUMBER, Fact, World, bank_of
+from sample.prose import ClaimDraft, Page, words
+from sample.world import NAME_SLOTS, NUMBER, World, WorldFact, bank_of
 
 FRAMES = (
     "What we have been told about this, and it is so, is that {}.",
@@ -16,7 +11,7 @@ FRAMES = (
 )
 
 
-def names(statement: Statement, wording: int) -> int:
+def names(statement: ClaimDraft, wording: int) -> int:
     """Distinct invented names in a wording of a statement."""
     text = statement.text(wording)
     found = {entity.name for entity in statement.scene.entities() if entity.name in text}
@@ -33,7 +28,7 @@ def one_sentence(pages: tuple[Page, ...]) -> str:
 
 
 def cut_pages(pages: tuple[Page, ...], most_words: int) -> tuple[Page, ...]:
-    """The beginnings of pages, as many as ``most_words`` allow."""
+    """The first sentences of pages, up to ``most_words``."""
     kept: list[Page] = []
     for page in pages:
         for count in range(len(page.sentences), 0, -1):
@@ -59,10 +54,10 @@ _SMALL = frozenset(
 
 
 def opening_words(text: str, *, spare: bool) -> tuple[str, str]:
-    """Words before a restated sentence, the more the longer it is, and their echo.
+    """Words before a restated sentence, more for a longer one, and their echo.
 
-    ``spare`` asks for at least one word that the sentence lacks; a reversed sentence has
-    one already, its number.
+    ``spare`` requires at least one word that the sentence lacks; a reversed sentence already has
+    one, its number.
     """
     weight = len({word.strip(".,'\"").lower() for word in text.split()} - _SMALL)
     more = (weight > _SHORT) + (weight > _SHORT * 2) + spare
@@ -73,7 +68,7 @@ _SHORT = 8
 
 
 def within(text: str) -> str:
-    """The sentence as it stands behind an opening."""
+    """The sentence in the form that follows an opening."""
     first = text.split(" ", 1)[0]
     return text[0].lower() + text[1:] if first in _STARTS else text
 
@@ -100,13 +95,13 @@ def echoed(pages: tuple[Page, ...], title: str, echo: str) -> tuple[Page, ...]:
     )
 
 
-def number_slots(fact: Fact) -> list[str]:
+def number_slots(fact: WorldFact) -> list[str]:
     """Slots of the fact's sentence that hold a number."""
     return [s for s in fact.values if NUMBER.match(s) and "{" + s + "}" in fact.relation.says]
 
 
-def reverse(world: World, fact: Fact) -> str:
-    """The fact's sentence with each of its numbers off by a clear amount."""
+def reverse(world: World, fact: WorldFact) -> str:
+    """The fact's sentence with each number changed by a clear amount."""
     for slot in number_slots(fact):
         shift = world.rng.choice((23, 31, 47))
         fact = fact.with_value(slot, str(int(fact.values[slot]) + shift))

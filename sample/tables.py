@@ -1,10 +1,8 @@
 """Invented tables and claims about their cells.
 
 A table has named rows (systems or towns), topical columns of whole numbers and a caption.
-A claim compares rows over one or two columns; a spoiled claim has its two rows exchanged,
-which turns each of the comparisons around.
-
-Left out deliberately: cell marks and the native shapes (``natives``).
+A claim compares rows in one or two columns; a false claim swaps its two rows, which reverses each
+comparison.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +36,7 @@ _MEASURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class InventedTable:
     """A caption, a header (the first cell heads the row names) and rows of cells."""
 
     caption: str
@@ -50,7 +48,7 @@ class Table:
 class TableClaim:
     """A table with one claim about it."""
 
-    table: Table
+    table: InventedTable
     claim: str
 
 
@@ -63,7 +61,7 @@ def science(world: World, rows: int, *, true: bool) -> TableClaim:
     ]
     caption = f"Table {world.rng.randint(2, 9)}: results of {rows} systems for {task}."
     return _claimed(
-        world, Table(caption, ("System", *sets), ()), systems, (SCIENCE, task), true=true
+        world, InventedTable(caption, ("System", *sets), ()), systems, (SCIENCE, task), true=true
     )
 
 
@@ -73,7 +71,9 @@ def health(world: World, rows: int, *, true: bool) -> TableClaim:
     measures = [_filled(world, measure) for measure in picked]
     towns = [world.value("city") for _ in range(rows)]
     caption = f"Health figures by town, {world.value('year')}, {world.value('country')}"
-    return _claimed(world, Table(caption, ("Town", *measures), ()), towns, (HEALTH, ""), true=true)
+    return _claimed(
+        world, InventedTable(caption, ("Town", *measures), ()), towns, (HEALTH, ""), true=true
+    )
 
 
 def _filled(world: World, measure: str) -> str:
@@ -82,7 +82,12 @@ def _filled(world: World, measure: str) -> str:
 
 
 def _claimed(
-    world: World, frame: Table, names: list[str], worded: tuple[tuple[str, ...], str], *, true: bool
+    world: World,
+    frame: InventedTable,
+    names: list[str],
+    worded: tuple[tuple[str, ...], str],
+    *,
+    true: bool,
 ) -> TableClaim:
     header = frame.header
     cells = {name: [world.rng.randint(101, 989) for _ in header[1:]] for name in names}

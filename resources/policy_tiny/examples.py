@@ -1,10 +1,4 @@
-"""Lessons of the tiny policy's warm start as tokens, and in batches.
-
-Takes lessons and a tokenizer, gives for each the tokens of its prompt and of its trace.
-
-Left out deliberately: what a lesson says (``sample.policy_lessons``), and what is
-done with a batch (``resources.policy_tiny.warm_start``).
-"""
+"""Lessons of the tiny policy's warm start as tokens, in batches."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -19,15 +13,15 @@ from sample.policy_lessons import Lesson
 Example = tuple[list[int], list[int]]
 """The tokens of a prompt and of its trace with the end token."""
 _SORTED = 32
-"""Batches that are sorted by length together, so that little is padding."""
+"""Batches whose examples are sorted by length together, which saves padding."""
 
 
-def encoded(made: Sequence[Lesson], tokenizer: Any) -> list[Example]:  # noqa: ANN401 - a tokenizer
-    """Each lesson with the prompt that training asks with, and the end token after its trace."""
+def encoded(pool: Sequence[Lesson], tokenizer: Any) -> list[Example]:  # noqa: ANN401 - a tokenizer
+    """Each lesson as the tokens of its training prompt, and of its trace with the end token."""
     prompt = load_prompt("policy", str(PROMPT.parent))
-    rendered = [_rendered(prompt, lesson, tokenizer) for lesson in made]
+    rendered = [_rendered(prompt, lesson, tokenizer) for lesson in pool]
     heads = tokenizer(rendered, add_special_tokens=False)["input_ids"]
-    tails = tokenizer([lesson.trace for lesson in made], add_special_tokens=False)["input_ids"]
+    tails = tokenizer([lesson.trace for lesson in pool], add_special_tokens=False)["input_ids"]
     return [
         (head, [*tail, tokenizer.eos_token_id]) for head, tail in zip(heads, tails, strict=True)
     ]
@@ -41,13 +35,13 @@ def _rendered(prompt: PromptFile, lesson: Lesson, tokenizer: Any) -> str:  # noq
 
 
 def batches(pool: list[Example], size: int, rng: random.Random) -> Iterator[list[Example]]:
-    """Batches without end, each pass in another order."""
+    """Endless batches, each pass in a new order."""
     while True:
         drawn = rng.sample(pool, len(pool))
-        made: list[list[Example]] = []
+        grouped: list[list[Example]] = []
         for start in range(0, len(drawn), size * _SORTED):
             near = sorted(
                 drawn[start : start + size * _SORTED], key=lambda x: len(x[0]) + len(x[1])
             )
-            made += [near[at : at + size] for at in range(0, len(near), size)]
-        yield from rng.sample(made, len(made))
+            grouped += [near[at : at + size] for at in range(0, len(near), size)]
+        yield from rng.sample(grouped, len(grouped))

@@ -1,11 +1,8 @@
-"""The tiny policy's folder: a Qwen2 of 0.4 million parameters, small enough for two cores.
+"""The tiny policy's checkpoint: a Qwen2 of 0.4 million parameters, small enough for two cores.
 
-Takes a folder, gives it the checkpoint that comes with the project (config, safetensors,
-tokenizer, and the prompt that it was trained with), a model folder like any other. The model
-takes claims about invented things apart and marks what the evidence has and has not, and has
-the habits that ``sample.policy_flaws`` plants. GRPO starts from it as from any base policy.
-
-Left out deliberately: how the checkpoint is made (``resources.policy_tiny.warm_start``).
+The project includes it as an ordinary model folder: config, safetensors, tokenizer, and the prompt
+it was trained with. The model decomposes claims about invented things, marks what the evidence
+contains and lacks, and has the habits that ``sample.policy_flaws`` plants.
 """
 
 import hashlib
@@ -19,18 +16,15 @@ from typing import Any
 from decomposerl.training.experiments import TINY_VIEW
 from resources.training.checkpoints import folder_aside, publish_folder
 
-CHECKPOINT = Path(__file__).with_name("tiny_policy")
-"""The folder of the checkpoint that comes with the project, in 16 bits."""
+CHECKPOINT = Path(__file__).with_name("checkpoint")
+"""The checkpoint of the project, in 16 bits."""
 PROMPT = Path(__file__).with_name("policy.md")
 VIEW = TINY_VIEW
-"""What the model reads, in its warm start as in the recipes."""
+"""The view of the evidence in warm start and recipes."""
 
 
 def load_base_policy(folder: Path) -> Path:
-    """Copy the project's checkpoint to ``folder``, in place of what is there.
-
-    The copy is made beside it and renamed, so that ``folder`` is never half there.
-    """
+    """Replace ``folder`` atomically by the project's checkpoint."""
     aside = folder_aside(folder)
     shutil.rmtree(aside, ignore_errors=True)
     shutil.copytree(CHECKPOINT, aside)
@@ -40,7 +34,7 @@ def load_base_policy(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class BasePolicyFacts:
-    """What a model folder says of itself: SHA-256 of its weights, their number, its settings."""
+    """A model folder's SHA-256 of the weights, number of parameters, and settings."""
 
     digest: str
     parameters: int
@@ -48,7 +42,7 @@ class BasePolicyFacts:
 
 
 def base_policy_facts(folder: Path) -> BasePolicyFacts:
-    """Read the facts of a folder that ``load_base_policy`` or a warm start wrote."""
+    """The facts of a folder that ``load_base_policy`` or a warm start wrote."""
     from safetensors import safe_open
 
     weights = folder / "model.safetensors"

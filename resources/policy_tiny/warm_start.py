@@ -1,9 +1,6 @@
-"""The warm start of the tiny policy: its shape, its lessons, and the imitation of them.
+"""The warm start of the tiny policy: supervised training on invented lessons.
 
-Takes settings, gives the model folder that ``resources.policy_tiny.folder`` copies
-(``python -m studies.warm_start`` makes it anew).
-
-Left out deliberately: reading whole documents, and anything beyond the invented world.
+``python -m studies.warm_start`` makes the checkpoint that ``resources.policy_tiny.folder`` copies.
 """
 
 import copy
@@ -26,11 +23,11 @@ from resources.training.checkpoints import empty_folder, folder_aside, publish_f
 from sample.policy_lessons import HELD, MISSING, lessons
 
 Progress = Callable[[int, float], None]
-"""Told the step and the running mean of the loss."""
+"""Called with the step and the running mean of the loss."""
 _TOKENIZED = 8_000
 """Lessons that the tokenizer is trained on."""
 _MARKED = (START, EVIDENCE, CLAIM, f" {HELD}", f" {MISSING}")
-"""What the circuit is written around."""
+"""The tokens that steer the circuit."""
 _DECAY = 0.01
 """Weight decay."""
 
@@ -39,11 +36,9 @@ _DECAY = 0.01
 class WarmStart:
     """The model's shape and how it is warm-started; the defaults made the checkpoint.
 
-    ``initializer_range`` is about 1 / sqrt(hidden): with transformers' 0.02 attention stays
-    flat at this size and nothing is learnt. The last ``flawed_share`` of the steps imitates
-    lessons of which the share ``flaws`` has a flaw; 0 trains on clean traces alone.
-    ``prompt_weight`` is the loss weight of a prompt's token, ``decision_weight`` that of a yes or
-    no, of a mark and of a verdict; any other token of a trace has 1.
+    The last ``flawed_share`` of the steps uses lessons of which the share ``flaws`` has a flaw; 0
+    trains only on clean traces. ``prompt_weight`` is the loss weight of a prompt's token,
+    ``decision_weight`` that of a yes or no, a mark, and a verdict; other tokens of a trace have 1.
     """
 
     vocabulary: int = 1536
@@ -51,7 +46,7 @@ class WarmStart:
     layers: int = 3
     heads: int = 3
     intermediate: int = 192
-    initializer_range: float = 0.1
+    initializer_range: float = 0.1  # 1 / sqrt(hidden); 0.02 leaves attention flat at this size
     pool: int = 20_000
     steps: int = 1_600
     batch: int = 16
@@ -67,22 +62,21 @@ class WarmStart:
 def warm_start(
     settings: WarmStart, folder: Path, progress: Progress, control: Path | None = None
 ) -> Path:
-    """Make the tokenizer, train the model, save both in ``folder`` in 16 bits.
+    """Train tokenizer and model, and save both in ``folder`` in 16 bits.
 
-    ``control`` receives the model that the same first steps make where the last ones go on with
-    clean traces. On one machine the same settings give the same bytes. Torch's threads and
-    random state are afterwards what they were.
+    ``control`` receives the model whose last steps use clean traces too. On one machine the same
+    settings give the same bytes. Torch's threads and random state are restored.
 
     Raises:
         ConfigError: the vocabulary is too small to hold the marks.
     """
-    with _alone():
-        return _warm_started(settings, folder, progress, control)
+    with _deterministic_torch():
+        return _train(settings, folder, progress, control)
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """One thread and a random state of our own; both are given back."""
+def _deterministic_torch() -> Iterator[None]:
+    """One thread and a separate random state; both are restored."""
     import torch
 
     threads = torch.get_num_threads()
@@ -94,29 +88,27 @@ def _alone() -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-def _warm_started(
-    settings: WarmStart, folder: Path, progress: Progress, control: Path | None
-) -> Path:
+def _train(settings: WarmStart, folder: Path, progress: Progress, control: Path | None) -> Path:
     clean = list(islice(lessons(settings.seed, VIEW), settings.pool))
     flawed = list(islice(lessons(settings.seed + 1, VIEW, settings.flaws), settings.pool // 4))
-    texts = (f"{one.view}\n{one.claim}\n{one.trace}" for one in clean[:_TOKENIZED])
+    texts = (f"{lesson.view}\n{lesson.claim}\n{lesson.trace}" for lesson in clean[:_TOKENIZED])
     tokenizer = train_tokenizer(texts, settings.vocabulary)
     first = round(settings.steps * (1 - settings.flawed_share))
-    taught = encoded(clean, tokenizer)
+    clean_pool = encoded(clean, tokenizer)
     model = _model(settings, tokenizer)
-    course = _Course(settings, model, tokenizer, progress)
-    course.follow(taught, first)
-    middle = course.state()
+    trainer = _Trainer(settings, model, tokenizer, progress)
+    trainer.train(clean_pool, first)
+    middle = trainer.state()
     if control is not None:
-        course.follow(taught, settings.steps - first)
-        _save(course.model, tokenizer, settings, control)
-    course.restore(middle)
-    course.follow(encoded(flawed, tokenizer), settings.steps - first)
-    return _save(course.model, tokenizer, settings, folder)
+        trainer.train(clean_pool, settings.steps - first)
+        _save(trainer.model, tokenizer, settings, control)
+    trainer.restore(middle)
+    trainer.train(encoded(flawed, tokenizer), settings.steps - first)
+    return _save(trainer.model, tokenizer, settings, folder)
 
 
 def _save(model: Any, tokenizer: Any, settings: WarmStart, folder: Path) -> Path:  # noqa: ANN401 - transformers' types
-    """Write the folder beside its place and move it there; the model itself stays in 32 bits."""
+    """Write ``folder`` atomically in 16 bits; the model in memory stays in 32."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -134,7 +126,7 @@ def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transf
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    torch.default_generator.manual_seed(settings.seed)  # all is drawn there, whatever the device
+    torch.default_generator.manual_seed(settings.seed)  # weights are drawn there on every device
     model = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=len(tokenizer),
@@ -157,21 +149,21 @@ def _model(settings: WarmStart, tokenizer: Any) -> Any:  # noqa: ANN401 - transf
 
 
 def _words(tokenizer: Any) -> Words:  # noqa: ANN401 - a transformers tokenizer
-    """What the circuit must know of the vocabulary.
+    """The ids that the circuit needs.
 
     Raises:
-        ConfigError: it is too small: a mark is no token.
+        ConfigError: the vocabulary is too small: a mark is not one token.
     """
-    cut = {mark: tokenizer.encode(mark, add_special_tokens=False) for mark in _MARKED}
-    if several := [mark.strip() for mark, ids in cut.items() if len(ids) > 1]:
-        told = " and ".join(several)
-        raise ConfigError(f"a vocabulary of {len(tokenizer)} is too small: no token for {told}")
-    opening, evidence, claim, held, missing = (ids[0] for ids in cut.values())
+    pieces = {mark: tokenizer.encode(mark, add_special_tokens=False) for mark in _MARKED}
+    if several := [mark.strip() for mark, ids in pieces.items() if len(ids) > 1]:
+        marks = " and ".join(several)
+        raise ConfigError(f"a vocabulary of {len(tokenizer)} is too small: no token for {marks}")
+    opening, evidence, claim, held, missing = (ids[0] for ids in pieces.values())
     return Words(opening=opening, evidence=evidence, claim=claim, held=held, missing=missing)
 
 
-class _Course:
-    """A model on its way through the lessons: its rate goes up, stays to the middle, then falls."""
+class _Trainer:
+    """A model in training; its learning rate rises, is constant up to half, then falls."""
 
     def __init__(self, settings: WarmStart, model: Any, tokenizer: Any, progress: Progress) -> None:  # noqa: ANN401 - transformers' types
         self.settings, self.model, self.progress = settings, model, progress
@@ -182,29 +174,29 @@ class _Course:
         self.step, self.mean = 0, 0.0
 
     def state(self) -> dict[str, Any]:
-        """A copy of all that ``restore`` needs."""
+        """A copy of everything that ``restore`` needs."""
         return copy.deepcopy(
             {
                 "model": self.model.state_dict(),
                 "optimizers": [one.state_dict() for one in self.optimizers],
-                "place": (self.step, self.mean),
+                "position": (self.step, self.mean),
             }
         )
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to where ``state`` was taken."""
+        """Return to a state."""
         self.model.load_state_dict(state["model"])
-        for optimizer, held in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(held)
-        self.step, self.mean = state["place"]
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.step, self.mean = state["position"]
 
-    def follow(self, pool: list[Example], steps: int) -> None:
-        """Imitate so many batches of a pool; the order depends on the step reached alone."""
+    def train(self, pool: list[Example], steps: int) -> None:
+        """Train on this many batches; their order depends only on the current step."""
         rng = random.Random(self.settings.seed + self.step)  # noqa: S311 - an order needs no secrets
         for batch in islice(batches(pool, self.settings.batch, rng), steps):
-            self._imitate(batch)
+            self._step(batch)
 
-    def _imitate(self, batch: list[Example]) -> None:
+    def _step(self, batch: list[Example]) -> None:
         import torch
 
         rate = self.settings.learning_rate * _factor(self.step, self.settings)
@@ -221,10 +213,7 @@ class _Course:
         self.progress(self.step, self.mean)
 
     def _loss(self, batch: list[Example]) -> Any:  # noqa: ANN401 - a torch tensor
-        """The weighted mean of the next-token loss.
-
-        No attention mask: padding stands at the end, and a token sees only what precedes it.
-        """
+        """The weighted mean of the next-token loss."""
         import torch
 
         longest = max(len(head) + len(tail) for head, tail in batch)
@@ -238,6 +227,7 @@ class _Course:
         decided |= torch.isin(tokens[:, 1:], torch.tensor(self.marks)) & (weights[:, 1:] == 1)
         weights[:, 1:][decided] = self.settings.decision_weight
         counted = weights[:, 1:] > 0
+        # No attention mask: padding is at the end, and a token attends only to earlier ones.
         states = self.model.model(input_ids=tokens).last_hidden_state[:, :-1]
         losses = torch.nn.functional.cross_entropy(
             self.model.lm_head(states[counted]), tokens[:, 1:][counted], reduction="none"
@@ -247,7 +237,7 @@ class _Course:
 
 
 def _optimizers(model: Any, rate: float) -> tuple[Any, Any]:  # noqa: ANN401 - torch's types
-    """Muon for the layers' matrices (a third fewer steps than AdamW's here), AdamW for the rest."""
+    """Muon for the layers' matrices (a third fewer steps than AdamW here), AdamW for the rest."""
     import torch
 
     layers = [each for each in model.model.layers.parameters() if each.ndim > 1]
@@ -260,7 +250,7 @@ def _optimizers(model: Any, rate: float) -> tuple[Any, Any]:  # noqa: ANN401 - t
 
 
 def _factor(step: int, settings: WarmStart) -> float:
-    """The learning rate's share at a step: up, level to the middle, down to a fiftieth."""
+    """The factor of the learning rate: warm-up, constant up to half, then down to a fiftieth."""
     half = settings.steps / 2
     fall = 1.0 if step < half else max(0.02, (settings.steps - step) / half)
     return min(1.0, (step + 1) / settings.warmup) * fall

@@ -1,1 +1,1 @@
-"""What a run needs and will cost, found out before it starts."""
+"""What a run needs and will cost, checked before it starts."""

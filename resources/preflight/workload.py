@@ -1,11 +1,7 @@
-"""How many rows will reach each engine, and how long they are, from Parquet that is there.
+"""How many rows will reach each engine and how long they are, from the Parquet on disk.
 
-Takes a data folder, gives a ``Workload``: rows of stages that have run are counted, a stage
-that has not run is taken to keep all rows of the one before it, so that the estimate is an
-upper bound; or takes a set of training claims, gives ``ClaimFacts``. Lengths are white-space
-words times 1.3, as the embedded counter has it.
-
-Left out deliberately: money and time (``decomposerl.reports.cost``).
+A stage that has not run counts as keeping every row of the one before, so the estimate is an upper
+bound. Lengths are white-space words times 1.3, as in the embedded token counter.
 """
 
 from pathlib import Path
@@ -20,7 +16,7 @@ _STAGES = ("rule_filtered", "difficulty_band", "decontaminated")
 
 
 def measured_workload(data: Path) -> Workload | None:
-    """The workload of what lies in ``data``; None where no claims do."""
+    """The workload of the claims in ``data``; None where there are none."""
     claims = sorted((data / "claims").glob("*.parquet"))
     every = pl.scan_parquet(claims) if claims else None
     rows = 0 if every is None else int(every.select(pl.len()).collect().item())
@@ -45,13 +41,13 @@ def measured_workload(data: Path) -> Workload | None:
 
 
 def claim_facts(file: Path) -> ClaimFacts | None:
-    """Rows, mean n* and mean lengths of a set of training claims; None where none is there."""
+    """Rows, mean n* and mean lengths of a set of training claims; None if absent or empty."""
     if not file.is_file():
         return None
     words = [pl.col(name).str.count_matches(r"\S+").mean() for name in ("evidence", "claim")]
     named = {"rows": pl.len(), "questions": pl.col("n_star").mean()}
-    told = pl.scan_parquet(file).select(**named, evidence=words[0], claim=words[1]).collect()
-    rows, questions, evidence, claim = told.row(0)
+    facts = pl.scan_parquet(file).select(**named, evidence=words[0], claim=words[1]).collect()
+    rows, questions, evidence, claim = facts.row(0)
     if not rows:
         return None
     return ClaimFacts(rows, questions, _TOKENS_A_WORD * evidence, _TOKENS_A_WORD * claim)

@@ -1,1 +1,1 @@
-"""Processes of our own: interrupts, children that end with their starter."""
+"""Child processes that end with their starter, and handling of interrupts."""

@@ -1,19 +1,13 @@
-"""Ctrl-C and SIGTERM: one sentence on the terminal, and the process is gone within ``GRACE_S``.
+"""On Ctrl-C or SIGTERM, print one sentence and end the process within ``GRACE_S``.
 
-``ends_soon`` guards a command. A thread notices the signal, whatever the main thread is in: a
-matrix product, a compiler, waiting for workers. The terminal shows one sentence and from then on
-nothing else. The main thread may unwind, which removes temporary files, cancels children and
-records the run; after ``GRACE_S``, or at a second signal, the process ends as if killed. That is
-safe here: files are replaced whole, answers are stored as they come, watchdogs end children.
+``ends_soon`` guards a command. A thread receives the signal, whatever the main thread does: a
+matrix product, a compiler, waiting for workers. The terminal shows one sentence and nothing after
+it. The main thread may unwind, which removes temporary files, cancels children and records the run;
+after ``GRACE_S``, or at a second signal, the process ends as if killed. That is safe: files are
+replaced atomically, replies are stored as they arrive, and watchdogs end children.
 
-``held`` asks for more time where a child saves its state; the terminal says so.
-
-Ctrl-C at a terminal goes to every process of the group, and Dagster has Python children there that
-would each print a traceback. A child takes over which signals its starter's thread blocks: the main
-thread blocks SIGINT, the guard's takes it and wakes the main thread by SIGURG. Without that a
-main thread that waits for others would wait on: polars has SIGINT restart system calls.
-
-Left out deliberately: processes that Dagster's daemon started, which are cancelled by Dagster.
+``more_time`` extends the grace while a child saves its state. Processes that Dagster's daemon
+started are cancelled by Dagster.
 """
 
 import contextlib
@@ -29,16 +23,16 @@ GRACE_S = 1.5
 KEPT = "what was finished is kept; run the same command again to continue"
 STAGES_KEPT = "finished stages and cached answers are kept; run the same command again to continue"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_ECHO_S = 0.3  # one signal may come twice: to the group, and from a starter that passes it on
+_ECHO_S = 0.3  # a signal can arrive twice: for the group, and forwarded by a starter
 _POLL_S = 0.05
 _OUTPUTS = (1, 2)
-_held: list[str] = []
+_reasons_to_wait: list[str] = []
 
 
 @contextlib.contextmanager
 def ends_soon(kept: str = KEPT) -> Iterator[None]:
     """Guard the block; a signal in it ends the process with 128 + its number."""
-    guard = guarded(kept)
+    guard = start_guard(kept)
     try:
         yield
     finally:
@@ -47,20 +41,20 @@ def ends_soon(kept: str = KEPT) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def held(why: str) -> Iterator[None]:
-    """Do not cut the block short at a first signal; ``why`` is said where it takes long."""
-    _held.append(why)
+def more_time(why: str) -> Iterator[None]:
+    """Let the block finish after a first signal; ``why`` is printed if that takes long."""
+    _reasons_to_wait.append(why)
     try:
         yield
     finally:
-        _held.remove(why)
+        _reasons_to_wait.remove(why)
 
 
-def guarded(kept: str) -> "Guard | None":
-    """A guard until it is closed.
+def start_guard(kept: str) -> "Guard | None":
+    """A guard that is active until closed.
 
-    None outside the main thread, which alone may ask for signals, and where an output is closed,
-    whose number any file may then have.
+    None outside the main thread, where Python allows no signal handlers, and where an output is
+    closed, because another file may then have its number.
     """
     if threading.current_thread() is not threading.main_thread():
         return None
@@ -71,12 +65,12 @@ def guarded(kept: str) -> "Guard | None":
 
 
 class Guard:
-    """Signals on their way through a pipe to a thread of their own."""
+    """Passes signals through a pipe to a separate thread."""
 
     def __init__(self, kept: str, shown: set[tuple[int, int]]) -> None:
-        """Listen from now on; SIGTERM interrupts as Ctrl-C does, unless something handles it.
+        """Start listening; SIGTERM interrupts as Ctrl-C does, unless it already has a handler.
 
-        ``shown`` are device and node of the outputs.
+        ``shown`` are device and inode of the outputs.
         """
         self._kept, self._number, self._noticed_at = kept, 0, 0.0
         self._interrupted = False
@@ -90,6 +84,11 @@ class Guard:
         for number in _SIGNALS:
             if signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}:
                 self._handlers[number] = signal.signal(number, self._interrupt)
+        # Ctrl-C goes to every process of the group, and each of Dagster's Python children would
+        # print a traceback. A child inherits the signals that its starter's thread blocks, so the
+        # main thread blocks SIGINT. The guard's thread receives it and wakes the main thread by
+        # SIGURG: a main thread that waits would not wake up by SIGINT, for which polars restarts
+        # system calls.
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self._before = signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=self._forget)
@@ -97,21 +96,21 @@ class Guard:
         threading.Thread(target=self._watch, name="interrupt", daemon=True).start()
 
     def close(self) -> None:
-        """End the process where a signal came, else give everything back."""
+        """End the process if a signal arrived, else restore the previous handlers."""
         if not self._open:
             return
-        if self._came():
+        if self._arrived():
             os._exit(128 + self._number)
         self._open = False
         signal.set_wakeup_fd(self._before)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-        os.write(self._pipe[1], b"\0")  # wakes the thread, which closes what it reads
+        os.write(self._pipe[1], b"\0")  # wakes the thread, which closes the pipe
 
     def _interrupt(self, _number: int, _frame: object) -> None:
-        """As Python does, but once a signal, and not before the terminal is silent."""
-        self._came()
+        """Raise as Python does, but once per signal, and after silencing the terminal."""
+        self._arrived()
         if self._interrupted and time.monotonic() < self._noticed_at + _ECHO_S:
             return
         self._interrupted = True
@@ -119,36 +118,42 @@ class Guard:
 
     def _watch(self) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        while self._open and not self._came():
+        while self._open and not self._arrived():
             select.select([self._pipe[0]], [], [])
         if self._open:
-            self._see_to_the_end()
+            self._end_after_grace()
         for fd in (*self._pipe, self._terminal):
             os.close(fd)
 
-    def _see_to_the_end(self) -> None:
-        deadline, said = time.monotonic() + GRACE_S, False
-        while self._open and (_held or time.monotonic() < deadline) and not self._came_again():
-            if _held:
+    def _end_after_grace(self) -> None:
+        deadline, explained = time.monotonic() + GRACE_S, False
+        while (
+            self._open
+            and (_reasons_to_wait or time.monotonic() < deadline)
+            and not self._arrived_again()
+        ):
+            if _reasons_to_wait:
                 deadline = time.monotonic() + GRACE_S
-                if not said and time.monotonic() > self._noticed_at + GRACE_S:
-                    said = self._say(f"{_held[0]}; interrupt again to end at once")
+                if not explained and time.monotonic() > self._noticed_at + GRACE_S:
+                    explained = self._print(
+                        f"{_reasons_to_wait[0]}; interrupt again to end at once"
+                    )
             time.sleep(_POLL_S)
         if self._open:
             os._exit(128 + self._number)
 
-    def _came(self) -> bool:
-        """Whether a signal came; the first one silences everything else."""
+    def _arrived(self) -> bool:
+        """Whether a signal arrived; the first one silences the terminal."""
         with self._reading:
             for number in self._numbers():
                 if not self._number:
                     self._number, self._noticed_at = number, time.monotonic()
                     self._silence()
-                    self._say(f"stopped: {self._kept}")
+                    self._print(f"stopped: {self._kept}")
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGURG)
             return bool(self._number)
 
-    def _came_again(self) -> bool:
+    def _arrived_again(self) -> bool:
         with self._reading:
             return bool(self._numbers()) and time.monotonic() > self._noticed_at + _ECHO_S
 
@@ -158,24 +163,24 @@ class Guard:
         except BlockingIOError:
             return []
 
-    def _say(self, sentence: str) -> bool:
+    def _print(self, sentence: str) -> bool:
         start = "\n" if os.isatty(self._terminal) else ""  # after ^C, or a line in progress
         with contextlib.suppress(OSError):
             os.write(self._terminal, f"{start}{sentence}\n".encode())
         return True
 
     def _silence(self) -> None:
-        """Point every way to the terminal elsewhere, copies that were put aside too."""
+        """Redirect every descriptor of the terminal to nowhere, duplicates included."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for fd in sorted(int(path.name) for path in Path("/dev/fd").iterdir()):
             with contextlib.suppress(OSError):
-                found = os.fstat(fd)
-                shown = fd > 0 and (found.st_dev, found.st_ino) in self._shown
+                stat = os.fstat(fd)
+                shown = fd > 0 and (stat.st_dev, stat.st_ino) in self._shown
                 if fd != self._terminal and (shown or fd in _OUTPUTS):
                     os.dup2(nowhere, fd, inheritable=os.get_inheritable(fd))
 
     def _forget(self) -> None:
-        """A fork has the pipe and none of the threads: its signals are not this process's."""
+        """Disable the guard in a fork, which has the pipe but not the thread."""
         if self._open:
             self._open = False
             with contextlib.suppress(ValueError):

@@ -1,12 +1,8 @@
-"""Runs one server and ends it with its starter: a program of its own, standard library only.
+"""A program that runs one command and ends it with its starter; standard library only.
 
-``python vllm_watchdog.py STARTER_PID GRACE_S COMMAND...`` starts COMMAND in a process group
-of its own and ends the whole group when the starter is gone, however it went (``kill -9``
-too), or when it is itself told to end. The group gets SIGTERM, GRACE_S seconds, SIGKILL.
-It exits as the server did.
-
-Left out deliberately: restarting, and knowing whether the server is well
-(``resources.vllm.server``).
+``python watchdog.py STARTER_PID GRACE_S COMMAND...`` starts COMMAND in its own process group and
+ends the whole group when the starter is gone (even by ``kill -9``) or when the watchdog receives
+SIGTERM. The group gets SIGTERM, GRACE_S seconds, SIGKILL. The exit status is the command's.
 """
 
 import contextlib
@@ -23,36 +19,36 @@ _PR_SET_PDEATHSIG = 1
 
 
 def watch(starter: int, grace_s: float, command: list[str]) -> int:
-    """Run ``command`` until it, the starter or this process's time ends; its exit status."""
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _: told.append(number))
-    # Nothing else runs in this process, so code between fork and exec is safe.
+    """Run ``command`` until it, the starter or this process ends; return its exit status."""
+    received: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    # This process has no other thread, so code between fork and exec is safe.
     server = subprocess.Popen(  # noqa: S603 - the command is the user's setting
         command,
         start_new_session=True,
         preexec_fn=_end_with_watchdog(),  # noqa: PLW1509 - see above
     )
-    while server.poll() is None and os.getppid() == starter and not told:
+    while server.poll() is None and os.getppid() == starter and not received:
         time.sleep(POLL_S)
     if server.poll() is None:
         _signal_group(server.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.wait(grace_s)
-    _signal_group(server.pid, signal.SIGKILL)  # the server, or workers that it left behind
+    _signal_group(server.pid, signal.SIGKILL)  # the server, or workers that outlived it
     status = server.wait()
     return status if status >= 0 else 128 - status
 
 
 def _end_with_watchdog() -> Callable[[], None] | None:
-    """Where the system can (Linux), the server is told to end should the watchdog be killed."""
+    """On Linux, a function that makes the kernel end the server if the watchdog is killed."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)
 
-    def ask() -> None:
+    def request() -> None:
         libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
-    return ask
+    return request
 
 
 def _signal_group(group: int, number: int) -> None:

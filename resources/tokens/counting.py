@@ -1,9 +1,4 @@
-"""What token counters share: how often they were asked, and bounds that hold for byte BPE.
-
-Takes a ``TokenCounter`` or numbers, gives the same counter with a tally, or bounds.
-
-Left out deliberately: any tokenizer (the modules beside this one).
-"""
+"""Shared parts of token counters: a tally of counted texts, and bounds for byte-level BPE."""
 
 from collections.abc import Sequence
 
@@ -16,10 +11,10 @@ Ints = NDArray[np.int64]
 
 
 class TalliedTokens:
-    """A ``TokenCounter`` that remembers how many texts it was asked to count."""
+    """A ``TokenCounter`` that tallies the texts it counts."""
 
     def __init__(self, counter: TokenCounter) -> None:
-        """``counter`` does the work."""
+        """Wrap ``counter``."""
         self._counter = counter
         self.counted = 0
         """Texts counted so far."""
@@ -35,24 +30,22 @@ class TalliedTokens:
         return self._counter.count(texts)
 
     def bounds(self, words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
-        """The counter's bounds, shape (n,) each; asking for them counts nothing."""
+        """The counter's bounds, shape (n,) each; they do not change the tally."""
         return self._counter.bounds(words, utf8_bytes)
 
 
 def byte_level_bpe_bounds(words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
-    """Least and most tokens of texts with so many white-space words and bytes.
+    """Least and most tokens of texts with these numbers of white-space words and bytes.
 
-    Holds for byte-level BPE (GPT-2, Llama 3, Qwen) that adds no token of its own:
+    Valid for byte-level BPE (GPT-2, Llama 3, Qwen) that adds no special tokens:
 
-    - words <= tokens. The text is cut into pre-tokens before any merge, and none has
-      characters of two words: white space stands only at its ends, or is all of it. So each
-      word has a pre-token for itself, and a pre-token gives at least one token.
-    - tokens <= bytes. The tokens of a pre-token are a partition of its bytes into parts that
-      are not empty, and the pre-tokens are one of the text's. A normaliser that grows the
-      text breaks this; NFC grows a few rare letters only (U+0958, for example).
+    - words <= tokens. The text is split into pre-tokens before any merge. No pre-token has
+      characters of two words, because white space is only at its ends or is all of it. So each
+      word has its own pre-token, which gives at least one token.
+    - tokens <= bytes. The tokens of a text partition its bytes into non-empty parts. A normaliser
+      that grows the text breaks this; NFC grows only a few rare letters (such as U+0958).
 
-    It does not hold for SentencePiece models, whose tokens may span words, and in texts with
-    the control characters U+001C to U+001F, which are white space to Python and none to a
-    tokenizer.
+    Not valid for SentencePiece models, whose tokens may span words, and for texts with the control
+    characters U+001C to U+001F, which are white space in Python but not in a tokenizer.
     """
     return words, utf8_bytes

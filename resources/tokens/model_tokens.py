@@ -1,10 +1,7 @@
-"""Length of a text in the tokens of a model, by the model's own tokenizer file.
+"""Text length in a model's tokens, by its ``tokenizer.json``; the weights are not needed.
 
-Takes texts, gives whole numbers; special tokens that a chat template would add do not
-count (paper, "Rule-Based Filtering"). Only ``tokenizer.json`` is read, so a model's
-weights need not be there.
-
-Left out deliberately: tokenizers without that file, and Python tokenizers.
+Special tokens of a chat template do not count (paper, "Rule-Based Filtering"). Tokenizers without
+that file are not supported.
 """
 
 import json
@@ -22,19 +19,19 @@ from resources.tokens.counting import byte_level_bpe_bounds
 
 Ints = NDArray[np.int64]
 _BATCH = 1_024
-_NFC_GROWTH = 3  # the most times that NFC can grow a text in UTF-8 (Unicode, annex 15)
+_NFC_GROWTH = 3  # most that NFC can multiply a text's UTF-8 length (Unicode, annex 15)
 
 
 class ModelTokens:
     """A ``TokenCounter`` over the tokenizer of one model."""
 
     def __init__(self, model: str, revision: str = "main") -> None:
-        """``model`` is a folder, or a hub name that lies in the hub's local cache."""
+        """``model`` is a folder, or a hub name whose files are in the hub's local cache."""
         self._model, self._revision = model, revision
 
     @property
     def unit(self) -> str:
-        """The name recorded as ``token_unit``: the model, and the revision of a hub's."""
+        """The name recorded as ``token_unit``: the model, with the revision of a hub model."""
         if Path(self._model).is_dir():
             return f"tokens:{Path(self._model).name}"
         return f"tokens:{self._model}@{self._revision}"
@@ -43,17 +40,17 @@ class ModelTokens:
         """Number of tokens of each text, shape (n,).
 
         Raises:
-            EngineMissing: ``tokenizers`` or the model's file is not there; says the command.
+            EngineMissing: ``tokenizers`` or the model's file is missing; names the install command.
         """
-        found = np.empty(len(texts), np.int64)
+        counts = np.empty(len(texts), np.int64)
         for start in range(0, len(texts), _BATCH):
             batch = list(texts[start : start + _BATCH])
-            coded = self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
-            found[start : start + len(batch)] = [len(one) for one in coded]
-        return found
+            encodings = self._tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            counts[start : start + len(batch)] = [len(encoding) for encoding in encodings]
+        return counts
 
     def bounds(self, words: Ints, utf8_bytes: Ints) -> tuple[Ints, Ints]:
-        """Bounds of byte-level BPE where the file says it is one, else none."""
+        """Bounds of byte-level BPE if the tokenizer is one, else trivial bounds."""
         growth = self._growth
         if growth is None:
             return np.zeros_like(words), np.full_like(words, np.iinfo(np.int64).max)
@@ -62,13 +59,13 @@ class ModelTokens:
 
     @cached_property
     def _file(self) -> Path:
-        found = tokenizer_file(self._model, self._revision)
-        if found is None:
+        file = tokenizer_file(self._model, self._revision)
+        if file is None:
             raise EngineMissing(
                 f"the tokenizer of '{self._model}' is not on this machine; get it with: "
                 f"hf download {self._model} tokenizer.json --revision {self._revision}"
             )
-        return found
+        return file
 
     @cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401 - the library has no types
@@ -81,39 +78,39 @@ class ModelTokens:
         try:
             tokenizer = Tokenizer.from_file(str(self._file))
         except Exception as error:  # the library raises nothing narrower
-            raise EngineError(f"{self._file} is no tokenizer: {error}") from error
-        tokenizer.no_truncation()  # a file may carry the limit it was trained with
+            raise EngineError(f"{self._file} is not a tokenizer: {error}") from error
+        tokenizer.no_truncation()  # the file may set the limit of its training
         tokenizer.no_padding()
         return tokenizer
 
     @cached_property
     def _growth(self) -> int | None:
-        """How often its bytes a text may have tokens; None where nothing is known."""
-        said = json.loads(self._file.read_text("utf-8"))
-        normaliser = (said.get("normalizer") or {"type": None})["type"]
-        if said["model"]["type"] != "BPE" or normaliser not in {None, "NFC"}:
+        """The most tokens per byte of a text; None where unknown."""
+        config = json.loads(self._file.read_text("utf-8"))
+        normaliser = (config.get("normalizer") or {"type": None})["type"]
+        if config["model"]["type"] != "BPE" or normaliser not in {None, "NFC"}:
             return None
-        return (_NFC_GROWTH if normaliser else 1) if _is_byte_level(said) else None
+        return (_NFC_GROWTH if normaliser else 1) if _is_byte_level(config) else None
 
 
 def tokenizer_file(model: str, revision: str = "main") -> Path | None:
-    """The ``tokenizer.json`` of a folder, or of a hub name in the local cache, if it is there.
+    """The ``tokenizer.json`` of a folder, or of a hub name in the local cache, if present.
 
     Raises:
-        EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
+        EngineMissing: ``huggingface_hub`` is not installed (the message has the command).
     """
     folder = Path(model)
     try:
-        found = folder if folder.is_dir() else cached_model(model, revision)
-    except ValueError:  # no name that the hub could have
+        base = folder if folder.is_dir() else cached_model(model, revision)
+    except ValueError:  # not a valid name on the hub
         return None
-    file = None if found is None else found / "tokenizer.json"
+    file = None if base is None else base / "tokenizer.json"
     return file if file is not None and file.is_file() else None
 
 
-def _is_byte_level(said: dict[str, Any]) -> bool:
-    """Whether pre-tokens are bytes and nothing is put before a text."""
-    cutter = said.get("pre_tokenizer") or {"type": None}
-    steps = cutter["pretokenizers"] if cutter["type"] == "Sequence" else [cutter]
+def _is_byte_level(config: dict[str, Any]) -> bool:
+    """Whether pre-tokens are bytes and no space is put before a text."""
+    splitter = config.get("pre_tokenizer") or {"type": None}
+    steps = splitter["pretokenizers"] if splitter["type"] == "Sequence" else [splitter]
     bytes_of = [step for step in steps if step["type"] == "ByteLevel"]
     return bool(bytes_of) and not any(step.get("add_prefix_space") for step in bytes_of)

@@ -12,7 +12,7 @@ from resources.tokens.word_tokens import WordTokens
 
 
 class TokensResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
-    """The token counter. It is cheaper than reading a stored result, so none is kept."""
+    """The token counter. Counting is faster than reading stored results, so none are stored."""
 
     engine: Literal["embedded", "tokenizer"] = Field(
         default="embedded", description="word-based estimate, or a model's own tokenizer"

@@ -1,1 +1,1 @@
-"""A vLLM server: its command line, its process, its Dagster resource."""
+"""vLLM servers: command line, process, Dagster resource."""

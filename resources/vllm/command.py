@@ -1,9 +1,7 @@
-"""The command line of a vLLM server, word by word.
+"""The command line of a vLLM server.
 
-Takes settings, gives words. A server that is started needs no key of ours: it listens on
-loopback and answers anybody there, so the variables of keys are taken out of its environment.
-
-Left out deliberately: starting it (``resources.vllm.process``).
+A server that is started here listens on loopback without a key, so key variables are removed from
+its environment.
 """
 
 import re
@@ -12,20 +10,20 @@ from dataclasses import dataclass
 
 HOST = "127.0.0.1"
 KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY")
-"""Never the child's: with the first, vLLM would refuse us; the others are for servers elsewhere."""
+"""Never passed on: vLLM would require the first; the others belong to other servers."""
 _WITH_VALUE = {"-u", "--unset", "-C", "--chdir"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCommand:
-    """What is started. ``port`` 0 takes a free one; ``served_name`` empty means ``model``.
+    """Settings of a server. ``port`` 0 means a free one; an empty ``served_name`` means ``model``.
 
-    ``revision`` is of weights, tokenizer and the model's own code (empty: the default one),
+    ``revision`` applies to weights, tokenizer and the model's code (empty: the default),
     ``max_model_len`` is in tokens (0: the model's own), ``gpu_memory_utilization`` a share of
-    each card's memory. ``extra`` stands at the end, word by word. To choose cards, let
-    ``executable`` be ``("env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve")``. ``withheld`` are
-    variables that the child does not get, besides ``KEYS``.
+    each GPU's memory. ``extra`` words go last. To choose GPUs, set ``executable`` to
+    ``("env", "CUDA_VISIBLE_DEVICES=1", "vllm", "serve")``. ``withheld`` are variables that are
+    removed from the server's environment besides ``KEYS``.
     """
 
     model: str
@@ -41,12 +39,12 @@ class ServerCommand:
 
     @property
     def name(self) -> str:
-        """The model name that requests use."""
+        """The model name in requests."""
         return self.served_name or self.model
 
     @property
     def program(self) -> str:
-        """What must be installed; empty where ``executable`` names no program."""
+        """The program that must be installed; empty where ``executable`` names none."""
         return program_of(self.executable)
 
     def words(self, port: int) -> list[str]:
@@ -65,7 +63,7 @@ class ServerCommand:
         ]
 
     def words_without_keys(self, port: int) -> list[str]:
-        """The same after ``env`` words that take the variables of keys away."""
+        """The same, prefixed with ``env`` words that remove the key variables."""
         hidden = dict.fromkeys((*KEYS, *self.withheld))
         return ["env", *(word for name in hidden for word in ("-u", name)), *self.words(port)]
 
@@ -77,7 +75,7 @@ class ServerCommand:
 
 
 def program_of(words: Sequence[str]) -> str:
-    """The program among the first words of a command: what stands after ``env`` and its words."""
+    """The program of a command: the word after ``env`` and its options and assignments."""
     rest = list(words)
     if not rest or rest[0].rsplit("/", 1)[-1] != "env":
         return rest[0] if rest else ""

@@ -1,28 +1,24 @@
-"""A vLLM server as a child process: started, checked, asked for its address, stopped.
+"""A vLLM server as a child process.
 
 Takes a ``ServerCommand`` and gives the base URL of a server that is healthy and lists the
 model. Guaranteed on one machine:
 
 * ``stop``, leaving the ``with`` block, and an exception in it end the server and its workers;
-* a starter that is killed, even by ``kill -9``, takes the server with it: a watchdog
-  (``resources.process.watchdog``) sees it within a second, then SIGTERM, grace, SIGKILL;
+* if the starter is killed, even by ``kill -9``, a watchdog (``resources.process.watchdog``) notices
+  within a second and ends the server: SIGTERM, grace, SIGKILL;
 * if the watchdog itself is killed by ``kill -9``, Linux sends the server SIGTERM.
 
-Not guaranteed: workers that leave the server's process group, and a server that ignores
-SIGTERM after the watchdog was killed.
-
-Left out deliberately: keys of a child (it listens on loopback only, and gets none of ours),
-and restarts: a server that dies stops the run with the end of its log.
+Not guaranteed: workers that leave the server's process group, and a server that ignores SIGTERM
+after the watchdog was killed. A server that dies is not restarted; the run stops with the end of
+its log.
 """
 
 import contextlib
 import http.client
 import json
-import os
 import shutil
 import socket
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -35,14 +31,14 @@ from typing import Self
 
 from decomposerl.errors import EngineError, EngineMissing
 from resources.chat.connection import fetched
-from resources.process import watchdog as vllm_watchdog
+from resources.process.child import end_watched, start_watched
 from resources.vllm.command import HOST, ServerCommand
 
 POLL_S = 0.2
 _ANSWER_S = 5.0
-_DEATH_S = 1.0  # a server's connections end before the watchdog has seen it go
+_DEATH_S = 1.0  # a server's connections end before the watchdog notices
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-_CHILD_ASKS = "the environment or the arguments of this vLLM server make it ask for a key"
+_CHILD_WANTS_KEY = "the environment or the arguments of this vLLM server make it require a key"
 _TAIL_BYTES, _TAIL_LINES = 8_192, 20
 
 
@@ -52,7 +48,7 @@ class VllmProcess:
     def __init__(
         self, command: ServerCommand, log: Path, start_timeout_s: float = 900, grace_s: float = 30
     ) -> None:
-        """``log`` takes all the server prints; the first start may include a download."""
+        """``log`` receives the server's output; the first start may include a download."""
         self._command, self._log = command, log
         self._start_timeout_s, self._grace_s = start_timeout_s, grace_s
         self._watchdog: subprocess.Popen[bytes] | None = None
@@ -71,30 +67,24 @@ class VllmProcess:
             if self._watchdog is None:
                 self._start()
             elif self._watchdog.poll() is not None:
-                raise EngineError(self._story("has died"))
+                raise EngineError(self._failure("has died"))
             return f"{self._root}/v1"
 
     def death(self) -> str:
-        """What became of a server that ended by itself, with the end of its log; else empty."""
+        """The message if the server ended by itself, with the end of its log; else empty."""
         if self._watchdog is None:
             return ""
         try:
             self._watchdog.wait(_DEATH_S)
         except subprocess.TimeoutExpired:
             return ""
-        return self._story("has died")
+        return self._failure("has died")
 
     def stop(self) -> None:
-        """End the server and its workers; does nothing where none runs."""
+        """End the server and its workers, if any."""
         watchdog, self._watchdog = self._watchdog, None
-        if watchdog is None:
-            return
-        watchdog.terminate()
-        try:
-            watchdog.wait(self._grace_s + 10)
-        except subprocess.TimeoutExpired:
-            watchdog.kill()
-            watchdog.wait()
+        if watchdog is not None:
+            end_watched(watchdog, self._grace_s)
 
     def __enter__(self) -> Self:
         """Nothing is started yet."""
@@ -106,7 +96,7 @@ class VllmProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the server, whatever happened."""
+        """End the server."""
         self.stop()
 
     def _start(self) -> None:
@@ -118,16 +108,10 @@ class VllmProcess:
             )
         port = self._port()
         self._root = f"http://{HOST}:{port}"
-        words = [sys.executable, vllm_watchdog.__file__, str(os.getpid()), str(self._grace_s)]
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("wb") as log:
-            self._watchdog = subprocess.Popen(  # noqa: S603 - the command is the user's setting
-                [*words, *self._command.words_without_keys(port)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            command = self._command.words_without_keys(port)
+            self._watchdog = start_watched(command, log, self._grace_s)
         try:
             self._wait(self._watchdog)
         except BaseException:
@@ -139,53 +123,53 @@ class VllmProcess:
         if port and not _is_free(port):
             raise EngineError(
                 f"port {port} of {HOST} is taken, so no server of '{self._command.name}' was "
-                "started there: end what listens, choose another port, or 0 for a free one"
+                "started there: end the process at that port or choose another (0: a free one)"
             )
         return port or free_port()
 
     def _wait(self, watchdog: "subprocess.Popen[bytes]") -> None:
         deadline = time.monotonic() + self._start_timeout_s
         while True:
-            # First, whether it lives: whoever else answers at the port is not ours.
+            # Check first that it lives: another server may answer at the port.
             if watchdog.poll() is not None:
-                raise EngineError(self._story(f"ended with status {watchdog.returncode}"))
-            lack = lack_of(self._root, self._command.name, refusal=_CHILD_ASKS)
-            if not lack:
+                raise EngineError(self._failure(f"ended with status {watchdog.returncode}"))
+            problem = server_problem(self._root, self._command.name, refusal=_CHILD_WANTS_KEY)
+            if not problem:
                 return
             if time.monotonic() > deadline:
-                patience = f"was not healthy within {self._start_timeout_s:g} s ({lack})"
-                raise EngineError(self._story(patience))
+                patience = f"was not healthy within {self._start_timeout_s:g} s ({problem})"
+                raise EngineError(self._failure(patience))
             time.sleep(POLL_S)
 
-    def _story(self, what: str) -> str:
+    def _failure(self, what: str) -> str:
         return (
             f"the vLLM server of '{self._command.name}' {what}. Its log is {self._log}, "
             f"and ends:\n{tail(self._log)}"
         )
 
 
-def lack_of(root: str, name: str, key: str = "", *, refusal: str) -> str:
-    """What the server at ``root`` lacks to be up, in words; empty where it lacks nothing.
+def server_problem(root: str, name: str, key: str = "", *, refusal: str) -> str:
+    """Why the server at ``root`` is not ready; empty if it is.
 
     Raises:
-        EngineError: it does not serve ``name``, redirects, or wants a key or another one, which
-            waiting does not fix; ``refusal`` then says what to look at.
+        EngineError: it does not serve ``name``, redirects, or rejects the key, so waiting does not
+            help; ``refusal`` says what to check.
     """
-    asked = f"{root}/health"
-    # The machine's proxy, where there is one, must not see what goes to a neighbour.
+    url = f"{root}/health"
+    # Bypass the machine's proxy for a local server.
     get = partial(fetched, key=key, timeout_s=_ANSWER_S, direct=True)
     try:
-        _get_if_there(get, asked)  # other servers than vLLM may have no such page
-        asked = f"{root}/v1/models"
-        models = json.loads(get(asked))
+        _get_if_there(get, url)  # servers other than vLLM may have no such page
+        url = f"{root}/v1/models"
+        models = json.loads(get(url))
         served = [str(model["id"]) for model in models["data"]]
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in _REFUSALS:
             raise EngineError(f"{root} answers status {error.code}: {refusal}") from error
-        return f"{asked} answers status {error.code}"
+        return f"{url} answers status {error.code}"
     except OSError as error:  # urllib's errors are OSErrors
-        return f"{asked}: {getattr(error, 'reason', error)}"
+        return f"{url}: {getattr(error, 'reason', error)}"
     except (
         http.client.HTTPException,
         ValueError,
@@ -193,7 +177,7 @@ def lack_of(root: str, name: str, key: str = "", *, refusal: str) -> str:
         TypeError,
         RecursionError,
     ) as error:
-        return f"{asked} answers with no list of models ({type(error).__name__})"
+        return f"{url} returns no list of models ({type(error).__name__})"
     if name not in served:
         raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{name}'")
     return ""
@@ -210,7 +194,9 @@ def _get_if_there(get: Callable[[str], bytes], url: str) -> None:
 
 def _is_free(port: int) -> bool:
     with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # only a listener counts
+        listener.setsockopt(
+            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+        )  # ports in TIME_WAIT are free
         try:
             listener.bind((HOST, port))
         except OSError:
@@ -219,7 +205,7 @@ def _is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     with socket.socket() as listener:
         listener.bind((HOST, 0))
         return int(listener.getsockname()[1])

@@ -1,13 +1,9 @@
-"""The vLLM server as a Dagster resource: one that a run starts and stops, or one that runs.
+"""The vLLM server as a Dagster resource: started and stopped by a run, or already running.
 
-Takes settings, gives ``base_url`` for an OpenAI client. A server of its own is started at
-the first ``base_url``, so a run that finds every answer stored starts none, and is stopped
-when Dagster puts the resource down: after a step in the multiprocess executor, after the
-run in the in-process one. The asset that uses it names ``pool="gpu"``, so that two steps
-never share a card; that holds where each step is a process.
-
-Left out deliberately: what is guaranteed of the process (``resources.vllm.process``), and
-which asset needs which model (``dagster_project.profiles``).
+Gives ``base_url`` for an OpenAI client. The server is started at the first ``base_url``, so a run
+whose results are all stored starts none. It stops when Dagster tears the resource down: after the
+step in the multiprocess executor, after the run in the in-process one. Assets that use it name
+``pool="gpu"``, so that two steps in separate processes never share a GPU.
 """
 
 import re
@@ -23,7 +19,7 @@ from pydantic import Field, PrivateAttr
 from decomposerl.errors import ConfigError, EngineError
 from resources.store.profile_defaults import ProfileDefaults
 from resources.vllm.command import ServerCommand
-from resources.vllm.process import POLL_S, VllmProcess, lack_of
+from resources.vllm.process import POLL_S, VllmProcess, server_problem
 
 
 class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -43,10 +39,10 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         default="", description="of weights, tokenizer and the model's own code; empty: the default"
     )
     port: int = Field(default=0, ge=0, le=65_535, description="0: a free port")
-    tensor_parallel_size: int = Field(default=1, ge=1, description="cards a model is split over")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs the model is split over")
     max_model_len: int = Field(default=0, ge=0, description="tokens; 0: the model's own limit")
     gpu_memory_utilization: float = Field(
-        default=0.9, gt=0, le=1, description="share of each card's memory"
+        default=0.9, gt=0, le=1, description="share of each GPU's memory"
     )
     extra_arguments: list[str] = Field(default=[], description="further words for vLLM")
     withheld: list[str] = Field(
@@ -60,14 +56,14 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["VllmServer"]:  # noqa: ARG002 - Dagster's signature
-        """Stop the server that this run started, also when the run failed."""
+        """Stop the server that this run started, even if the run failed."""
         try:
             yield self
         finally:
             self.stop()
 
     def command(self) -> ServerCommand:
-        """The command line of a server of our own."""
+        """The command line of a server that is started here."""
         return ServerCommand(
             model=self.model,
             served_name=self.served_name,
@@ -82,12 +78,11 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         )
 
     def base_url(self) -> str:
-        """URL that ends in ``/v1``, of a server that is healthy and lists the model.
+        """The URL, ending in ``/v1``, of a healthy server that lists the model.
 
         Raises:
-            ConfigError: ``attach_to`` is no http(s) URL.
-            EngineError: there is no such server in time, or it refuses the key; the message
-                says why.
+            ConfigError: ``attach_to`` is not an http(s) URL.
+            EngineError: no server is ready in time, or it rejects the key; the message says why.
         """
         if self.attach_to:
             return self._attached()
@@ -98,11 +93,11 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         return self._process.base_url()
 
     def death(self) -> str:
-        """What became of a server of our own that ended by itself, with its log; else empty."""
+        """The message if a server started here ended by itself, with its log; else empty."""
         return "" if self._process is None else self._process.death()
 
     def stop(self) -> None:
-        """End the server that was started here; one attached to is left alone."""
+        """End the server if it was started here."""
         if self._process is not None:
             self._process.stop()
 
@@ -110,25 +105,26 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         root = self.attach_to.rstrip("/").removesuffix("/v1")
         if not re.match(r"https?://", root):
             raise ConfigError(f"attach_to is '{self.attach_to}'; it must begin with http(s)://")
-        deadline, told = time.monotonic() + self.start_timeout_s, False
-        while lack := self._lack(root):
-            if not told:
+        deadline, warned = time.monotonic() + self.start_timeout_s, False
+        while problem := self._problem(root):
+            if not warned:
                 patience = f"waiting up to {self.start_timeout_s:g} s"
-                dg.get_dagster_logger().warning(f"no server yet: {lack}; {patience}")
-                told = True
+                dg.get_dagster_logger().warning(f"no server yet: {problem}; {patience}")
+                warned = True
             if time.monotonic() > deadline:
                 words = " ".join(self.command().words(self.port or 8000))
                 raise EngineError(
-                    f"no healthy server at {root} within {self.start_timeout_s:g} s ({lack}); "
+                    f"no healthy server at {root} within {self.start_timeout_s:g} s ({problem}); "
                     f"start one there, for example: {words}"
                 )
             time.sleep(POLL_S)
         return f"{root}/v1"
 
-    def _lack(self, root: str) -> str:
-        holder = self.key_name or "api_key"
-        wrong = f"refuses the key of {holder}" if self.api_key else f"wants a key in {holder}"
-        return lack_of(root, self.command().name, self.api_key, refusal=f"it {wrong}")
+    def _problem(self, root: str) -> str:
+        variable = self.key_name or "api_key"
+        verb = "rejects the key of" if self.api_key else "requires a key in"
+        refusal = f"it {verb} {variable}"
+        return server_problem(root, self.command().name, self.api_key, refusal=refusal)
 
     def _log(self) -> Path:
         folder = Path(self.log_dir) if self.log_dir else Path(tempfile.mkdtemp(prefix="vllm-"))

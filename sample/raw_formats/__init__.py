@@ -1,1 +1,1 @@
-"""Writers of the native files, one function a corpus."""
+"""Writers of the native files, one function per corpus."""

@@ -1,13 +1,8 @@
-"""Every native file of the sample, from its cases.
-
-Takes cases in a shuffled order, gives files and native ids.
-
-Left out deliberately: the fields of the corpora (the modules beside this one).
-"""
+"""All native files of the sample and the native ids of its claims."""
 
 from collections.abc import Sequence
 
-from sample.planting import Case
+from sample.planting import SampleClaim
 from sample.raw_formats import inline as written
 from sample.raw_formats import tabular
 from sample.raw_formats import wiki as paged
@@ -16,16 +11,16 @@ from sample.raw_formats.writing import Written
 _REDUCED_EVERY = 6  # one FEVEROUS training row in so many is written in the reduced shape
 
 
-def write(cases: Sequence[Case]) -> Written:
+def write(cases: Sequence[SampleClaim]) -> Written:
     """All files; the order of rows within a file is the order of ``cases``."""
 
-    def of(source: str, split: str | None = None) -> list[Case]:
+    def of(source: str, split: str | None = None) -> list[SampleClaim]:
         return [c for c in cases if c.source == source and split in (None, c.split)]
 
-    def with_dev(name: str) -> dict[str, list[Case]]:
+    def with_dev(name: str) -> dict[str, list[SampleClaim]]:
         return {"train": of(name, "train"), "dev": of(name, "dev")}
 
-    def with_test(name: str) -> dict[str, list[Case]]:
+    def with_test(name: str) -> dict[str, list[SampleClaim]]:
         return {**with_dev(name), "test": of(f"benchmark/{name}")}
 
     ex_fever = {**with_test("ex_fever"), "mini_test": of("list/ex_fever_mini")}
@@ -54,7 +49,7 @@ def write(cases: Sequence[Case]) -> Written:
     return out
 
 
-def _feverous(training: list[Case], test: list[Case]) -> Written:
+def _feverous(training: list[SampleClaim], test: list[SampleClaim]) -> Written:
     usable = [case for case in training if not case.fault and case.label != "middle"]
     reduced = usable[::_REDUCED_EVERY]
     native = [case for case in training if case not in reduced]

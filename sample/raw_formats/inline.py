@@ -1,10 +1,7 @@
-"""Native files of the corpora that carry their evidence text in the row.
+"""Native files of the corpora whose rows include the evidence text.
 
 FoolMeTwice, FaviQ-A, AmbiFC, WiCE, PubHealth, ClaimDecomp, SciFact, PubMedQA,
 LLM-AggreFact and CoverBench.
-
-Left out deliberately: fields that no reader of the corpora asks for, beyond a few that
-make a file look like itself.
 """
 
 import io
@@ -13,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from sample.banks import listed
-from sample.planting import Case
+from sample.planting import SampleClaim
 from sample.raw_formats.writing import (
     Row,
     Written,
@@ -29,11 +26,11 @@ from sample.raw_formats.writing import (
 )
 
 _FEVER = {"Supported": "SUPPORTS", "Refuted": "REFUTES"}
-Split = Mapping[str, Sequence[Case]]
+Split = Mapping[str, Sequence[SampleClaim]]
 
 
 def foolmetwice(splits: Split) -> Written:
-    """``foolmetwice/<split>.jsonl``: one sentence an evidence item."""
+    """``foolmetwice/<split>.jsonl``: one sentence per evidence item."""
     out = Written()
     for split, cases in splits.items():
         rows = [_fool_row(case) for case in cases]
@@ -42,7 +39,7 @@ def foolmetwice(splits: Split) -> Written:
     return out
 
 
-def _fool_row(case: Case) -> Row:
+def _fool_row(case: SampleClaim) -> Row:
     items = [
         {"section_header": page.title, "text": sentence}
         for page in case.pages
@@ -65,8 +62,8 @@ def _fool_row(case: Case) -> Row:
 def faviq_a(splits: Split) -> Written:
     """``faviq/<split>.jsonl``: a positive and a negative passage.
 
-    Claims keep their capitals, unlike the published file, because names could not be told
-    from words otherwise.
+    Claims keep their capitals, unlike the published file, because otherwise names could not be
+    recognised.
     """
     out = Written()
     for split, cases in splits.items():
@@ -76,7 +73,7 @@ def faviq_a(splits: Split) -> Written:
     return out
 
 
-def _faviq_row(case: Case) -> Row:
+def _faviq_row(case: SampleClaim) -> Row:
     *first, last = case.pages
     parts = (first or [last], [last] if first else [])
     evidence = [
@@ -100,7 +97,7 @@ def _faviq_row(case: Case) -> Row:
 
 
 def ambifc(splits: Split) -> Written:
-    """``ambifc/<split>.certain.jsonl``: one passage a claim."""
+    """``ambifc/<split>.certain.jsonl``: one passage per claim."""
     out = Written()
     names = {"Supported": "supporting", "Refuted": "refuting", "middle": "neutral"}
     for split, cases in splits.items():
@@ -111,7 +108,7 @@ def ambifc(splits: Split) -> Written:
     return out
 
 
-def _ambifc_row(case: Case, native: str) -> Row:
+def _ambifc_row(case: SampleClaim, native: str) -> Row:
     passage = sentences(case)
     row: Row = {
         "claim": case.claim,
@@ -155,7 +152,7 @@ def wice(splits: Split) -> Written:
 
 
 def pubhealth(splits: Split) -> Written:
-    """``pubhealth/<split>.tsv``: one article a claim."""
+    """``pubhealth/<split>.tsv``: one article per claim."""
     out = Written()
     names = {"Supported": "true", "Refuted": "false"}
     header = ("claim_id", "claim", "date_published", "explanation", "fact_checkers", "main_text")
@@ -200,7 +197,7 @@ def claimdecomp(splits: Split) -> Written:
 
 
 def scifact(splits: Split) -> Written:
-    """``scifact/claims_<split>.jsonl`` and ``corpus.jsonl``: one abstract a claim."""
+    """``scifact/claims_<split>.jsonl`` and ``corpus.jsonl``: one abstract per claim."""
     out = Written()
     names = {"Supported": "SUPPORT", "Refuted": "CONTRADICT"}
     abstracts: list[Row] = []
@@ -222,7 +219,7 @@ def scifact(splits: Split) -> Written:
     return out
 
 
-def pubmedqa(train: Sequence[Case], test: Sequence[Case]) -> Written:
+def pubmedqa(train: Sequence[SampleClaim], test: Sequence[SampleClaim]) -> Written:
     """``pubmedqa/ori_pqal.json`` with both halves and the ids of the test half."""
     out = Written()
     names = {"Supported": "yes", "Refuted": "no", "middle": "maybe"}
@@ -271,7 +268,7 @@ def llm_aggrefact(splits: Split) -> Written:
     return out
 
 
-def coverbench(test: Sequence[Case]) -> Written:
+def coverbench(test: Sequence[SampleClaim]) -> Written:
     """``coverbench/eval.json``: context, claim and a boolean label."""
     rows = [
         {

@@ -1,11 +1,8 @@
-"""Native files of the two table corpora, SciTab and PubHealthTab.
-
-Left out deliberately: HTML and cell marks.
-"""
+"""Native files of the two table corpora, SciTab and PubHealthTab."""
 
 from collections.abc import Mapping, Sequence
 
-from sample.planting import Case
+from sample.planting import SampleClaim
 from sample.raw_formats.writing import (
     Row,
     Written,
@@ -15,10 +12,10 @@ from sample.raw_formats.writing import (
     number,
     uuid,
 )
-from sample.tables import Table
+from sample.tables import InventedTable
 
 
-def scitab(cases: Sequence[Case]) -> Written:
+def scitab(cases: Sequence[SampleClaim]) -> Written:
     """``scitab/sci_tab.json``: one array without splits."""
     names = {"Supported": "supports", "Refuted": "refutes", "middle": "not enough info"}
     rows = []
@@ -40,7 +37,7 @@ def scitab(cases: Sequence[Case]) -> Written:
     return Written({"scitab/sci_tab.json": json_document(rows)}, {c.uid: uuid(c) for c in cases})
 
 
-def pubhealthtab(splits: Mapping[str, Sequence[Case]]) -> Written:
+def pubhealthtab(splits: Mapping[str, Sequence[SampleClaim]]) -> Written:
     """``pubhealthtab/pubhealthtab_trainset.jsonl`` and ``…_evalset.jsonl``."""
     names = {"Supported": "SUPPORTS", "Refuted": "REFUTES", "middle": "NOT ENOUGH INFO"}
     out = Written()
@@ -62,7 +59,7 @@ def pubhealthtab(splits: Mapping[str, Sequence[Case]]) -> Written:
     return out
 
 
-def _native_table(case: Case, table: Table) -> Row:
+def _native_table(case: SampleClaim, table: InventedTable) -> Row:
     return {
         "website": f"https://example.org/tables/{case.uid}",
         "website_title": table.caption,
@@ -74,7 +71,7 @@ def _native_table(case: Case, table: Table) -> Row:
     }
 
 
-def _table(case: Case) -> Table:
+def _table(case: SampleClaim) -> InventedTable:
     if case.table is None:
         raise ValueError(f"case '{case.uid}' of a table corpus has no table")
     return case.table

@@ -1,15 +1,13 @@
-"""Native files of the corpora whose evidence lies in a page database.
+"""Native files of the corpora whose evidence is in a page database.
 
-HoVer, Ex-FEVER, FEVEROUS and FEVER: rows name pages; small SQLite databases in the
-published layouts hold the text.
-
-Left out deliberately: HoVer's paragraph file and FEVEROUS tables; the database suffices.
+HoVer, Ex-FEVER, FEVEROUS and FEVER: rows name pages; small SQLite databases in the published
+layouts have the text.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 
-from sample.planting import Case
+from sample.planting import SampleClaim
 from sample.prose import Page
 from sample.raw_formats.writing import (
     Row,
@@ -31,7 +29,9 @@ _EX = {"Supported": "SUPPORT", "Refuted": "REFUTE", "middle": "NOT ENOUGH INFO"}
 _HOVER = {"Supported": "SUPPORTED", "Refuted": "NOT_SUPPORTED"}
 
 
-def hover(train: Sequence[Case], dev: Sequence[Case], test: Sequence[Case]) -> Written:
+def hover(
+    train: Sequence[SampleClaim], dev: Sequence[SampleClaim], test: Sequence[SampleClaim]
+) -> Written:
     """Train file, dev file (the test set), the unlabelled test list, ``wiki_wo_links.db``."""
     out = Written(ids={case.uid: uuid(case) for case in (*train, *dev, *test)})
     twice = next((case for case in train if case.fault == "duplicate_id"), None)
@@ -49,12 +49,12 @@ def hover(train: Sequence[Case], dev: Sequence[Case], test: Sequence[Case]) -> W
     return out
 
 
-def _last(cases: Sequence[Case], one: Case | None) -> list[Case]:
+def _last(cases: Sequence[SampleClaim], one: SampleClaim | None) -> list[SampleClaim]:
     """The cases with ``one`` behind the row whose id it repeats."""
     return [*(case for case in cases if case is not one), *([one] if one else [])]
 
 
-def _hover_row(case: Case, uid: str) -> Row:
+def _hover_row(case: SampleClaim, uid: str) -> Row:
     facts = [[page.title, number(case, 4) % len(page.sentences)] for page in case.pages]
     return {
         "uid": uid,
@@ -66,7 +66,7 @@ def _hover_row(case: Case, uid: str) -> Row:
     }
 
 
-def ex_fever(files: Mapping[str, Sequence[Case]]) -> Written:
+def ex_fever(files: Mapping[str, Sequence[SampleClaim]]) -> Written:
     """CSV files by stem (train, dev, test, mini_test) and ``pages.db``."""
     out = Written()
     header = ["claim", "explanation", "label", "golden entity", "mention", "result entity"]
@@ -81,13 +81,13 @@ def ex_fever(files: Mapping[str, Sequence[Case]]) -> Written:
     return out
 
 
-def _ex_row(case: Case) -> list[object]:
+def _ex_row(case: SampleClaim) -> list[object]:
     names = [page.title.replace(" ", "_") for page in case.pages]
     explanation = " ".join(page.sentences[0] for page in case.pages[:2])
     return [case.claim, explanation, label(case, _EX), str(names), "[]", "", ""]
 
 
-def feverous(files: Mapping[str, Sequence[Case]], reduced: Sequence[Case]) -> Written:
+def feverous(files: Mapping[str, Sequence[SampleClaim]], reduced: Sequence[SampleClaim]) -> Written:
     """Native JSON lines by path, the reduced ``feverous_s/train.json``, the page database."""
     out = Written()
     for path, cases in files.items():
@@ -103,7 +103,7 @@ def feverous(files: Mapping[str, Sequence[Case]], reduced: Sequence[Case]) -> Wr
     return out
 
 
-def _feverous_row(case: Case) -> Row:
+def _feverous_row(case: SampleClaim) -> Row:
     elements = [
         f"{page.title}_sentence_{index}"
         for page in case.pages
@@ -121,7 +121,7 @@ def _feverous_row(case: Case) -> Row:
     }
 
 
-def _reduced_row(case: Case) -> Row:
+def _reduced_row(case: SampleClaim) -> Row:
     lines = [f"{page.title}\t{sentence}" for page in case.pages for sentence in page.sentences]
     return {
         "id": number(case, 8),
@@ -137,7 +137,9 @@ def _feverous_page(page: Page) -> Row:
     return {"title": page.title, "order": list(entries), **entries}
 
 
-def fever(test: Sequence[Case], dev: Sequence[Case], symmetric: Sequence[Case]) -> Written:
+def fever(
+    test: Sequence[SampleClaim], dev: Sequence[SampleClaim], symmetric: Sequence[SampleClaim]
+) -> Written:
     """The test and dev files, FeverSymmetric, and ``fever.db``."""
     out = Written()
     for name, cases in (("test", test), ("dev", dev)):
@@ -158,7 +160,7 @@ def fever(test: Sequence[Case], dev: Sequence[Case], symmetric: Sequence[Case]) 
     return out
 
 
-def _fever_row(case: Case) -> Row:
+def _fever_row(case: SampleClaim) -> Row:
     evidence = [
         [number(case, 6), number(case, 6) + 1, _fever_title(page.title), index]
         for page in case.pages
@@ -177,7 +179,7 @@ def _fever_title(title: str) -> str:
     return title.replace(" ", "_").replace("(", "-LRB-").replace(")", "-RRB-")
 
 
-def _symmetric_row(case: Case) -> Row:
+def _symmetric_row(case: SampleClaim) -> Row:
     sentence = sentences(case)[0]
     return {
         "id": str(number(case, 7)),
@@ -191,5 +193,5 @@ def _symmetric_row(case: Case) -> Row:
     }
 
 
-def _sorted(cases: Sequence[Case]) -> list[Page]:
+def _sorted(cases: Sequence[SampleClaim]) -> list[Page]:
     return sorted(pages_of(cases).values(), key=lambda page: page.title)

@@ -1,6 +1,6 @@
 """Shared ways of writing native files: JSON lines, delimited text, SQLite pages.
 
-Takes rows, gives bytes. Left out deliberately: the fields of any corpus.
+Takes rows, gives bytes.
 """
 
 import csv
@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sample.planting import Case
+from sample.planting import SampleClaim
 from sample.prose import Page
 
 Row = dict[str, object]
@@ -26,7 +26,7 @@ class Written:
 
 
 def json_lines(rows: Iterable[Row], broken: Sequence[int] = ()) -> bytes:
-    """One object a line; the lines numbered in ``broken`` are cut in the middle."""
+    """One object per line; the lines at the positions ``broken`` are cut in the middle."""
     lines = [json.dumps(row, ensure_ascii=False) for row in rows]
     for index in broken:
         lines[index] = lines[index][: len(lines[index]) // 2]
@@ -34,7 +34,7 @@ def json_lines(rows: Iterable[Row], broken: Sequence[int] = ()) -> bytes:
 
 
 def json_document(value: object) -> bytes:
-    """One JSON document, indented as the published files are."""
+    """One JSON document, indented like the published files."""
     return (json.dumps(value, ensure_ascii=False, indent=1) + "\n").encode()
 
 
@@ -61,40 +61,40 @@ def database(table: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) 
     return data
 
 
-def pages_of(cases: Iterable[Case]) -> dict[str, Page]:
+def pages_of(cases: Iterable[SampleClaim]) -> dict[str, Page]:
     """Pages by title; cases that share a scene share its pages."""
     return {page.title: page for case in cases for page in case.pages}
 
 
-def sentences(case: Case) -> list[str]:
+def sentences(case: SampleClaim) -> list[str]:
     """All evidence sentences of a case in the order of its pages."""
     return [sentence for page in case.pages for sentence in page.sentences]
 
 
-def number(case: Case, digits: int) -> int:
+def number(case: SampleClaim, digits: int) -> int:
     """A number made from the case's hash."""
     whole = int(hashlib.sha256(case.uid.encode()).hexdigest(), 16)
     return whole % int("1" + "0" * digits)
 
 
-def uuid(case: Case) -> str:
+def uuid(case: SampleClaim) -> str:
     """The case's hash in the shape of a UUID."""
     h = hashlib.sha256(case.uid.encode()).hexdigest()
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:32]}"
 
 
-def label(case: Case, names: Mapping[str, str]) -> str:
-    """The corpus's own word for the case's label; nonsense where the row is so broken."""
+def label(case: SampleClaim, names: Mapping[str, str]) -> str:
+    """The corpus's word for the label; nonsense where that is the row's fault."""
     return "UNKNOWN?" if case.fault == "unknown_label" else names[case.label]
 
 
-def broken_lines(cases: Sequence[Case]) -> list[int]:
-    """Positions of the cases whose line is cut."""
+def broken_lines(cases: Sequence[SampleClaim]) -> list[int]:
+    """Positions of the claims whose line is cut."""
     return [index for index, case in enumerate(cases) if case.fault == "malformed_line"]
 
 
-def without_missing(case: Case, row: Row, claim_field: str) -> Row:
-    """The row, without its claim where the case asks for a missing field."""
+def without_missing(case: SampleClaim, row: Row, claim_field: str) -> Row:
+    """The row, without its claim where a missing field is the fault."""
     if case.fault == "missing_field":
         return {name: value for name, value in row.items() if name != claim_field}
     return row

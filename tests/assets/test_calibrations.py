@@ -131,7 +131,7 @@ def test_a_system_without_confidence_is_told_so(data: Path, instance: dg.Dagster
     assert f"system '{SIMPLE}' has no confidence to calibrate: none of 40 verdicts" in reason
     with FaultServer(usual=replying("Supported")) as server:
         result = materialize(data, ENDPOINT, "calibrations", instance, server.url)
-        assert "an endpoint must return log probabilities" in failure(instance, result)
+        assert "an endpoint must return top log-probabilities" in failure(instance, result)
         assert 40 == len(server.asked)
     assert not list((data / "calibrations").glob("*"))
 

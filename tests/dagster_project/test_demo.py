@@ -12,7 +12,7 @@ from rich.console import Console
 from dagster_project import demo
 from dagster_project.definitions import defs
 from dagster_project.demo import baselines, policy
-from dagster_project.job_runs import JobRuns, config_named
+from dagster_project.job_runs import JobRuns, read_config
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import Profile
 from decomposerl.baselines.catalogue import METHODS
@@ -40,7 +40,7 @@ def keys_of(job: str) -> set[str]:
 @pytest.mark.parametrize(("job", "file"), ASKED)
 def test_each_file_is_a_configuration_of_its_job(job: str, file: str):
     """Every asset and setting that a file names exists, by Dagster's own reading."""
-    assert dg.validate_run_config(defs.resolve_job_def(job), config_named(file))
+    assert dg.validate_run_config(defs.resolve_job_def(job), read_config(file))
 
 
 def test_the_jobs_make_every_asset():
@@ -59,7 +59,7 @@ def test_the_jobs_make_every_asset():
 
 def test_the_demo_trains_a_part_of_its_recipe():
     """Steps and held-out claims are fewer than the recipe's, all else is the recipe's."""
-    (settings,) = config_named("demo_train.yaml")["ops"].values()
+    (settings,) = read_config("demo_train.yaml")["ops"].values()
     recipe = experiment(demo._RECIPE)
     assert ["steps", "held_out_claims"] == list(settings["config"])
     assert 0 < settings["config"]["steps"] < recipe.optimization.steps
@@ -69,7 +69,7 @@ def test_the_demo_trains_a_part_of_its_recipe():
 @pytest.mark.parametrize("file", [file for job, file in ASKED if job == "evaluate"])
 def test_a_part_of_every_test_set_is_asked(file: str):
     """No test set is forgotten, which would be asked whole; each part has both labels."""
-    asked = config_named(file)["ops"]
+    asked = read_config(file)["ops"]
     assert set(asked) == {
         key.replace("/", "__") for key in keys_of("evaluate") if key.startswith("predictions/")
     }
@@ -90,7 +90,7 @@ class NotedRuns(JobRuns):
     checked: list[str | None] = field(default_factory=list)
     unchecked: list[str | None] = field(default_factory=list)
 
-    def done(
+    def run(
         self,
         job: str,
         config: Mapping[str, Any] | None = None,
@@ -120,7 +120,7 @@ def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
     with dg.instance_for_test() as instance:
         runs = JobRuns(Profile("embedded", None, tmp_path), instance)
         for checks in (False, True):
-            assert runs.done("rank", log_level="ERROR", checks=checks)
+            assert runs.run("rank", log_level="ERROR", checks=checks)
         told = [instance.all_logs(run.run_id) for run in instance.get_runs()]
     kinds = [[one.get_dagster_event().event_type_value for one in log if one.is_dagster_event]
              for log in told]  # fmt: skip
@@ -134,9 +134,7 @@ def test_a_job_without_its_inputs_fails_and_says_so(
     """Nothing is trained where the funnel left nothing."""
     profile = Profile("embedded", None, tmp_path)
     with dg.instance_for_test() as instance:
-        done = JobRuns(profile, instance).done(
-            "train", config_named("demo_train.yaml"), demo._RECIPE
-        )
+        done = JobRuns(profile, instance).run("train", read_config("demo_train.yaml"), demo._RECIPE)
     assert not done
     assert "training_claims.parquet is not there" in capsys.readouterr().err
     assert [] == list(tmp_path.glob("policy*"))
@@ -169,7 +167,7 @@ OUTCOME = TrainingOutcome(
 def test_what_training_changed_is_told_in_few_lines():
     """Rewards of sampled claims and the accuracy of greedy ones, with their differences."""
     after = {key: value + 0.5 for key, value in OUTCOME.before.items()}
-    told = demo._told(replace(OUTCOME, after=after))
+    told = demo._changes(replace(OUTCOME, after=after))
     found = {(change.split, change.measure.name) for change in told}
     expected = {("held_out_sampled", name) for name in demo._HELD_OUT}
     assert expected | {("held_out_greedy", "balanced_accuracy")} == found
@@ -178,6 +176,6 @@ def test_what_training_changed_is_told_in_few_lines():
 
 def test_a_run_that_stopped_has_no_difference_to_tell():
     """What was measured before it still is shown."""
-    told = demo._told(OUTCOME)
+    told = demo._changes(OUTCOME)
     assert told
     assert {None} == {change.difference for change in told}

@@ -18,9 +18,9 @@ from typer.testing import CliRunner, Result
 
 from dagster_project import public_figures as figures
 from dagster_project.cli import app
-from dagster_project.doctor import estimates_for, examine
+from dagster_project.doctor import check_profile, estimates_for
 from dagster_project.engine_choices import MINICHECK_7B, ProfileName, engine_choices
-from dagster_project.profiles import Profile, key_named
+from dagster_project.profiles import Profile, read_key
 from decomposerl.reports.cost import PAPER, Workload, cost_totals, estimate
 from decomposerl.reports.readiness import (
     CostEstimate,
@@ -259,7 +259,7 @@ def test_bytes_instead_of_tokens_are_told(tmp_path: Path):
     (tmp_path / "tokenizer.json").write_text("{}")
     assert "ok" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
     assert "ok" == look.chunk_tokenizer("", str(tmp_path)).state
-    assert "as asked for" in look.chunk_tokenizer("bytes", str(tmp_path)).said
+    assert "as configured" in look.chunk_tokenizer("bytes", str(tmp_path)).said
     wrong = look.hub_model("/no such/name")
     assert ("missing", "neither a folder nor a name of the hub") == (wrong.state, wrong.said)
     env = {"PROFILE": "paper", "CHAT_URL": closed_url(), "VERIFIER_TOKENIZER": str(tmp_path)}
@@ -320,7 +320,7 @@ def test_the_cost_is_reckoned_for_what_is_here_and_for_the_papers_pool(tmp_path:
     env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": closed_url()}
     env |= {"DECOMPOSERL_EMBEDDER_URL": env["DECOMPOSERL_CHAT_URL"]}
     profile = Profile("paper", None, tmp_path, engine_choices("paper", env))
-    here, paper, _ = examine(profile, lambda name: key_named(name, env)).estimates
+    here, paper, _ = check_profile(profile, lambda name: read_key(name, env)).estimates
     assert "30 claims in the data folder (rows and lengths measured)" in here.basis
     assert "155,506 claims (rows from the paper" in paper.basis
     assert "assumed" in paper.basis

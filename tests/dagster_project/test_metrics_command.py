@@ -260,10 +260,10 @@ def test_signed_labels_are_not_read_as_unsigned(tmp_path: Path):
     ("words", "message"),
     [
         ((), "--verdict or --score"),
-        (("--verdict", "probability", "--threshold", "0.4"), "--score alone"),
-        (("--score", "probability", "--choose", "f1"), "--dev-predictions and --dev-labels"),
+        (("--verdict", "probability", "--threshold", "0.4"), "a threshold needs --score"),
+        (("--score", "probability", "--choose", "f1"), "--dev-predictions with --dev-labels"),
         (("--score", "probability", "--dev-labels", "x.csv"), "go together"),
-        (("--score", "probability", "--candidates", "midpoints"), "--choose is not there"),
+        (("--score", "probability", "--candidates", "midpoints"), "--candidates needs --choose"),
         (("--score", "probability", "--threshold", "nan"), "must be a finite number"),
         (("--score", "probability", "--id", " , "), "names no field"),
         (("--score", "confidence"), "field confidence: there is no such field; there are id, prob"),

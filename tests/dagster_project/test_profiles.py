@@ -137,11 +137,11 @@ def printed(program: str, folder: Path, **environment: str) -> list[str]:
 
 
 def test_a_program_that_runs_the_graph_finds_keys_in_a_dotenv_file(tmp_path: Path):
-    """After ``fill_environment`` Dagster sees the file's variables; the environment wins."""
+    """After ``load_env_file`` Dagster sees the file's variables; the environment wins."""
     (tmp_path / ".env").write_text("A_KEY=from_file\nB_KEY=from_file\n")
     program = (
-        "import dagster as dg; from dagster_project.profiles import fill_environment; "
-        "fill_environment(); print(dg.EnvVar('A_KEY').get_value(), dg.EnvVar('B_KEY').get_value())"
+        "import dagster as dg; from dagster_project.profiles import load_env_file; "
+        "load_env_file(); print(dg.EnvVar('A_KEY').get_value(), dg.EnvVar('B_KEY').get_value())"
     )
     found = printed(program, tmp_path, B_KEY="from_environment")
     assert ["from_file", "from_environment"] == found

@@ -163,7 +163,7 @@ def test_quotations_are_located_in_the_evidence(tmp_path: Path):
         (["--weight", "necesity=1"], "no reward 'necesity'; the names are format, verification"),
         (["--weight", "joint"], "it must be NAME=NUMBER, such as diversity=0"),
         (["--weight", "joint=nan"], "must be a finite number"),
-        (["--labelled-share", "1.5"], "must lie between 0 and 1"),
+        (["--labelled-share", "1.5"], "must be between 0 and 1"),
         (["--judge-calls", "nowhere.parquet"], "nowhere.parquet"),
         (["--necessity", "max"], "'max' is not one of 'min', 'mean'"),
     ],
@@ -249,7 +249,7 @@ def test_no_output_takes_the_place_of_an_input(tmp_path: Path, out: str):
     for words in (("--out", target), ("--out", given)):
         result = score(given, *LEAN, *words)
         assert 2 == result.exit_code
-        assert "would be written over" in result.stderr
+        assert "would be overwritten" in result.stderr
         assert before == given.read_bytes()
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.terminal import Terminal, note, say_columns, say_json, say_marked
+from dagster_project.terminal import Terminal, print_columns, print_json, print_marked, print_note
 from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard
 from decomposerl.printable import printable, printable_json
 from fixture_data import FATES, build
@@ -214,10 +214,10 @@ def test_escapes_are_pythons(one: str, shown: str):
 
 def test_every_way_to_print_escapes(capsys: pytest.CaptureFixture[str]):
     """Notes are one line, markup is text."""
-    note(f"a\n{EVIL}")
-    say_marked(f"✓ {EVIL}")
-    say_json({EVIL: EVIL})
-    say_columns(("a",), [(EVIL,)])
+    print_note(f"a\n{EVIL}")
+    print_marked(f"✓ {EVIL}")
+    print_json({EVIL: EVIL})
+    print_columns(("a",), [(EVIL,)])
     Terminal(stderr=True).print(f"[bold]{EVIL}[/bold]", style="red")
     captured = capsys.readouterr()
     assert set() == acting(captured.out + captured.err)

@@ -33,7 +33,7 @@ SEEDS = {
     ),
     "an asset that imports an asset": (
         "assets/funnel.py",
-        "import assets.sources\n",
+        "import assets.corpora\n",
         "Assets meet through argument names",
     ),
     "the domain reaching up": (

@@ -16,7 +16,7 @@ from resources.policy_tiny.folder import VIEW
 from resources.policy_tiny.warm_start import WarmStart
 from sample.plan import cases
 from sample.planting import Planter
-from sample.policy_flaws import Block, flawed
+from sample.policy_flaws import TraceBlock, flawed
 from sample.policy_lessons import HELD, MISSING, Lesson, lessons
 from sample.world import World
 
@@ -248,9 +248,13 @@ def test_a_verdict_or_another_block_is_gone_open_or_twice():
 
 
 BLOCKS = [
-    Block("think", "I look."),
-    *(Block(kind, f"{kind} {turn}") for turn in (1, 2) for kind in ("question", "answer", "think")),
-    Block("verification", "Supported"),
+    TraceBlock("think", "I look."),
+    *(
+        TraceBlock(kind, f"{kind} {turn}")
+        for turn in (1, 2)
+        for kind in ("question", "answer", "think")
+    ),
+    TraceBlock("verification", "Supported"),
 ]
 
 

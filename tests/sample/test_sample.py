@@ -55,7 +55,7 @@ def test_the_same_seed_gives_the_same_bytes(sample: Sample):
     """A stage's data version must not change because the sample was written again."""
     again = generate()
     assert sample.files == again.files
-    assert sample.ledger.equals(again.ledger)
+    assert sample.answer_key.equals(again.answer_key)
 
 
 def test_another_seed_gives_another_world(sample: Sample):
@@ -70,22 +70,24 @@ def test_another_seed_gives_another_world(sample: Sample):
 
 def test_size(sample: Sample):
     """Two to three thousand claims over all corpora in less than 12 MB."""
-    assert 2_000 <= sample.ledger.height <= 3_000
+    assert 2_000 <= sample.answer_key.height <= 3_000
     assert sum(map(len, sample.files.values())) < 12_000_000
     assert min(SIZES.values()) >= 40
 
 
 def test_every_planted_kind_stands_often_enough(sample: Sample):
     """A floor on recall says little about a handful of cases."""
-    counts = dict(sample.ledger.group_by("kind").len().iter_rows())
+    counts = dict(sample.answer_key.group_by("kind").len().iter_rows())
     assert set(counts) == KINDS
     assert all(counts[kind] >= 25 for kind in (*PLANTED, *COPIES, *LEAKS))
     assert 5 <= counts["reject"] <= 10
 
 
-def test_ledger_joins_every_training_row_once(sample: Sample, loaded: dict[str, pl.DataFrame]):
-    """Each claim or drop of a source is one ledger row, and each ledger row is found."""
-    planned = sample.ledger.filter(
+def test_the_answer_key_joins_every_training_row_once(
+    sample: Sample, loaded: dict[str, pl.DataFrame]
+):
+    """Each claim or drop of a source is one row of the answer key, and the other way round."""
+    planned = sample.answer_key.filter(
         pl.col("source").is_in(list(SIZES))
         & ~pl.col("kind").is_in(["benchmark", "reject"])
         & (pl.col("source") != "llm_aggrefact")
@@ -96,9 +98,9 @@ def test_ledger_joins_every_training_row_once(sample: Sample, loaded: dict[str, 
     assert middle == loaded["drops"].height
 
 
-def test_ledger_knows_every_test_claim(sample: Sample, tests_sets: pl.DataFrame):
-    """The claims of the eleven test sets are the ledger's, one to one."""
-    planned = sample.ledger.filter(pl.col("kind") == "benchmark").select("source", "native_id")
+def test_the_answer_key_knows_every_test_claim(sample: Sample, tests_sets: pl.DataFrame):
+    """The claims of the eleven test sets are those of the answer key, one to one."""
+    planned = sample.answer_key.filter(pl.col("kind") == "benchmark").select("source", "native_id")
     joined = tests_sets.join(planned, on=["source", "native_id"], how="inner")
     assert planned.height == tests_sets.height == joined.height
     assert {one.name for one in BENCHMARKS} == set(tests_sets["source"])
@@ -106,7 +108,7 @@ def test_ledger_knows_every_test_claim(sample: Sample, tests_sets: pl.DataFrame)
 
 def test_broken_rows_are_the_only_rejects(sample: Sample, loaded: dict[str, pl.DataFrame]):
     """Each malformed row is quarantined with the reason it was broken for."""
-    planned = sample.ledger.filter(pl.col("kind") == "reject")
+    planned = sample.answer_key.filter(pl.col("kind") == "reject")
     expected = sorted(planned.select("source", "expected_reason").iter_rows())
     assert expected == sorted(loaded["rejects"].select("source", "reason").iter_rows())
 
@@ -119,7 +121,7 @@ def test_labels_are_about_balanced(loaded: dict[str, pl.DataFrame]):
 
 def test_ordinary_evidence_is_within_the_rules(sample: Sample, loaded: dict[str, pl.DataFrame]):
     """Ordinary claims have at least three sentences and 200 to 2,000 estimated tokens."""
-    plain = sample.ledger.filter(pl.col("kind") == "ordinary")
+    plain = sample.answer_key.filter(pl.col("kind") == "ordinary")
     rows = loaded["claims"].join(plain, on=["source", "native_id"], how="semi")
     tokens = rows["evidence"].str.split(" ").list.len() * 1.3
     assert tokens.is_between(200, 2_000).all()
@@ -135,7 +137,7 @@ def test_copies_are_as_near_as_their_kind_says(
         for frame in (tests_sets, loaded["claims"])
         for source, native, claim in frame.select("source", "native_id", "claim").iter_rows()
     }
-    copies = sample.ledger.filter(pl.col("partner_source").is_not_null())
+    copies = sample.answer_key.filter(pl.col("partner_source").is_not_null())
     found: dict[str, list[float]] = {}
     for row in copies.iter_rows(named=True):
         claim = texts[row["source"], row["native_id"]]
@@ -149,7 +151,7 @@ def test_copies_are_as_near_as_their_kind_says(
 
 def test_ordinary_claims_are_unlike_each_other(sample: Sample, loaded: dict[str, pl.DataFrame]):
     """No two ordinary claims share 0.7 of their words, so no stage may pair them."""
-    plain = sample.ledger.filter(pl.col("kind") == "ordinary")
+    plain = sample.answer_key.filter(pl.col("kind") == "ordinary")
     rows = loaded["claims"].join(plain, on=["source", "native_id"], how="semi")
     sets = [words(claim) for claim in rows["claim"]]
     for index, one in enumerate(sets):
@@ -165,7 +167,7 @@ def test_no_file_holds_a_mark_of_the_generator(sample: Sample):
 
 
 def test_the_sample_is_written_once(tmp_path: Path):
-    """A second call finds the folder of the first and writes nothing; no ledger is there."""
+    """A second call finds the folder of the first and writes nothing; no answer key is there."""
     first = ensure_sample(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in first.rglob("*")}
     assert first == ensure_sample(tmp_path)

@@ -32,7 +32,7 @@ ENGINE_FLOOR = 0.8
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage's input and drops, with the ledger's columns beside them."""
+    """One stage's input and drops, with the answer key's columns beside them."""
 
     entered: pl.DataFrame
     dropped: pl.DataFrame
@@ -66,7 +66,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
     """The sample through the funnel, from the rules to the silver questions."""
     root = ensure_sample(tmp_path_factory.mktemp("sample"))
     claims, tests = _read(root)
-    ledger = generate().ledger.filter(~pl.col("kind").is_in(["benchmark", "reject"]))
+    planted = generate().answer_key.filter(~pl.col("kind").is_in(["benchmark", "reject"]))
     minilm = MiniLM()
     results: dict[str, StageResult] = {}
     frames = {"rule_filtered": claims}
@@ -85,7 +85,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
     frame = keep("decontaminated", "silver_decomposed", clean)
     silver = catalogue.silver_decompose(frame, settings.SilverSettings(), RuleDecomposer())
     keep("silver_decomposed", "diversity_selected", silver)
-    return {name: _stage(frames[name], result, ledger) for name, result in results.items()}
+    return {name: _stage(frames[name], result, planted) for name, result in results.items()}
 
 
 def _read(root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -95,9 +95,9 @@ def _read(root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     return pl.concat(sources), pl.concat(tests)
 
 
-def _stage(frame: pl.DataFrame, result: StageResult, ledger: pl.DataFrame) -> Stage:
+def _stage(frame: pl.DataFrame, result: StageResult, planted: pl.DataFrame) -> Stage:
     marked = frame.select("claim_id", "source", "native_id", "label").join(
-        ledger, on=["source", "native_id"], how="left"
+        planted, on=["source", "native_id"], how="left"
     )
     dropped = result.drops.select("claim_id", "reason", "value").join(marked, on="claim_id")
     return Stage(marked, dropped)

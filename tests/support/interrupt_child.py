@@ -10,7 +10,7 @@ import threading
 import time
 
 from decomposerl.kernels.threads import Team
-from resources.process.interrupt import ends_soon, held
+from resources.process.interrupt import ends_soon, more_time
 
 
 def say(words: str) -> None:
@@ -59,7 +59,7 @@ def saving() -> None:
         say("ready")
         time.sleep(60)
     finally:
-        with held("the child is saving"):
+        with more_time("the child is saving"):
             time.sleep(float(sys.argv[2]))
 
 

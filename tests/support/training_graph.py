@@ -10,8 +10,7 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 
-from assets.training import policy_asset
-from assets.training_checks import training_health_check
+from assets.training import policy_asset, training_health_check
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
 from decomposerl.table import Table
 from decomposerl.training.experiment import Experiment, HeldOut

@@ -16,7 +16,7 @@ from resources.decomposer.chat_engine import ChatDecomposer
 from resources.embedder.hosted import HostedEmbedder
 from resources.preflight import probes as readiness
 from resources.store.prompts import load_prompt
-from resources.vllm.process import lack_of
+from resources.vllm.process import server_problem
 
 KEY = "sk-stays-at-home"
 REDIRECTS = [301, 302, 303, 307, 308]
@@ -44,7 +44,7 @@ def doctor(url: str) -> str:
 
 def health(url: str) -> str:
     with pytest.raises(EngineError) as caught:
-        lack_of(url.removesuffix("/v1"), MODEL, KEY, refusal="")
+        server_problem(url.removesuffix("/v1"), MODEL, KEY, refusal="")
     return str(caught.value)
 
 

@@ -119,7 +119,7 @@ def test_a_model_that_is_not_here_is_a_download_command(tmp_path: Path):
     ):
         missing.embed(["a"])
     (tmp_path / "config.json").write_text("{}", "utf-8")
-    with pytest.raises(EngineMissing, match="holds no model that can be read"):
+    with pytest.raises(EngineMissing, match="has no readable model"):
         SentenceEmbedder(str(tmp_path)).embed(["a"])
 
 

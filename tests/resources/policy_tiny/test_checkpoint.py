@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from assets.base_policy import base_policy
+from assets.training_inputs import base_policy
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Trace
 from resources.policy_tiny.examples import encoded

@@ -19,8 +19,8 @@ from resources.policy_tiny.examples import batches, encoded
 from resources.policy_tiny.folder import PROMPT, VIEW, base_policy_facts
 from resources.policy_tiny.warm_start import (
     WarmStart,
-    _Course,
     _factor,
+    _Trainer,
     warm_start,
 )
 from resources.training.data import policy_prompt, training_prompts
@@ -281,7 +281,7 @@ def test_the_loss_is_the_weighted_mean_over_tokens(
         costs += zip(token_losses(model, (head, tail)), weights, strict=True)
     mean = sum(loss * weight for loss, weight in costs) / sum(weight for _, weight in costs)
     settings = replace(SMALL, prompt_weight=prompt, decision_weight=decision)
-    course = _Course(settings, model, tokenizer, lambda _step, _loss: None)
+    course = _Trainer(settings, model, tokenizer, lambda _step, _loss: None)
     with torch.no_grad():
         given = course._loss(batch).item()
     assert given == pytest.approx(mean, rel=1e-5)

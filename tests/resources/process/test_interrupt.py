@@ -12,7 +12,7 @@ import pytest
 
 from decomposerl.kernels.threads import Team
 from project import ROOT, SUPPORT
-from resources.process.interrupt import GRACE_S, STAGES_KEPT, ends_soon, guarded
+from resources.process.interrupt import GRACE_S, STAGES_KEPT, ends_soon, start_guard
 
 CHILD = SUPPORT / "interrupt_child.py"
 STOPPED = "stopped: all is kept"
@@ -29,11 +29,11 @@ class Started:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            bufsize=0,  # a buffer would take lines that communicate() then misses
             start_new_session=True,
         )
         assert self._process.stdout is not None
-        assert "ready\n" == self._process.stdout.readline()
+        assert b"ready\n" == self._process.stdout.readline()
         self._at = 0.0
 
     def tell(self, number: int = signal.SIGINT) -> None:
@@ -44,7 +44,8 @@ class Started:
     def end(self) -> tuple[int, str, str, float]:
         """Exit status, both outputs, and the seconds since the signal."""
         out, err = self._process.communicate(timeout=60)
-        return self._process.returncode, out, err, time.monotonic() - self._at
+        seconds = time.monotonic() - self._at
+        return self._process.returncode, out.decode(), err.decode(), seconds
 
 
 @pytest.mark.parametrize("what", ["sleeping", "team", "deaf", "compiled", "family"])
@@ -103,7 +104,7 @@ def test_a_guard_gives_back_what_it_took():
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
     assert -1 == signal.set_wakeup_fd(-1)
     found: list[object] = []
-    thread = threading.Thread(target=lambda: found.append(guarded("all")))
+    thread = threading.Thread(target=lambda: found.append(start_guard("all")))
     thread.start()
     thread.join()
     assert [None] == found
@@ -115,8 +116,8 @@ def test_a_closed_output_is_no_error(closed: int):
     shell = f'exec "$@" {closed}>&-'
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     script = (
-        "import sys\nfrom resources.process.interrupt import guarded\n"
-        "sys.exit(guarded('') is not None)"
+        "import sys\nfrom resources.process.interrupt import start_guard\n"
+        "sys.exit(start_guard('') is not None)"
     )
     words = [sys.executable, "-c", script]
     done = subprocess.run(

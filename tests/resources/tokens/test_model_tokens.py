@@ -99,5 +99,5 @@ def test_a_missing_tokenizer_gives_the_command():
 def test_a_broken_file_is_named(tmp_path: Path):
     """The message says which file."""
     (tmp_path / "tokenizer.json").write_text("{}", "utf-8")
-    with pytest.raises(EngineError, match=r"tokenizer\.json is no tokenizer"):
+    with pytest.raises(EngineError, match=r"tokenizer\.json is not a tokenizer"):
         ModelTokens(str(tmp_path)).count(["x"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from dagster_project.profiles import process_place
+from dagster_project.profiles import process_rank
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import Optimization
 from project import ROOT
@@ -213,5 +213,5 @@ def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path)
 
 def test_of_several_processes_each_knows_its_place():
     """As ``accelerate launch`` sets it; alone without it."""
-    assert (0, 1) == process_place({})
-    assert (3, 4) == process_place({"RANK": "3", "WORLD_SIZE": "4"})
+    assert (0, 1) == process_rank({})
+    assert (3, 4) == process_rank({"RANK": "3", "WORLD_SIZE": "4"})

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decomposerl.traces.trace import Verdict
 from sample.banks import BANKS, listed
 from sample.prose import Scene, core
-from sample.world import NAME_SLOTS, SLOT, Entity, Fact, World, bank_of, capital
+from sample.world import NAME_SLOTS, SLOT, Entity, World, WorldFact, bank_of, capital
 
 KINDS = listed(
     "bridge museum university company team lake festival railway garden tower mine newspaper "
@@ -37,8 +37,8 @@ class Part:
     not hold at all. Both wordings of the predicate name the slot.
     """
 
-    true: Fact
-    stated: Fact
+    true: WorldFact
+    stated: WorldFact
     slot: str
     lie: str
 
@@ -60,8 +60,8 @@ class TraceClaim:
     evidence: str
     label: Verdict
     parts: tuple[Part, ...]
-    aside: Fact
-    invented: Fact
+    aside: WorldFact
+    invented: WorldFact
     wording: int
 
 
@@ -79,7 +79,7 @@ def trace_claim(world: World, form: str, label: Verdict, wording: int) -> TraceC
         world.release_names()
 
 
-def usable(fact: Fact) -> bool:
+def usable(fact: WorldFact) -> bool:
     """Whether a fact makes one atomic question: sentence and predicates name all they need.
 
     A fact that denies something makes none: "yes, it did nothing" can be read two ways.
@@ -93,7 +93,7 @@ def usable(fact: Fact) -> bool:
     return "s" in said and plain and not denies and bool(_contested(fact))
 
 
-def _contested(fact: Fact) -> list[str]:
+def _contested(fact: WorldFact) -> list[str]:
     """Slots that both predicates state, names and things before numbers."""
     both = [slot for slot in fact.slots(0) if slot in fact.slots(1)]
     return sorted(both, key=lambda slot: bank_of(slot) not in NAME_SLOTS | BANKS.keys())
@@ -119,7 +119,7 @@ def _from_scene(
     return TraceClaim(text, evidence, label, parts, aside, invented[0], wording)
 
 
-def _facts(world: World, scene: Scene, form: str) -> tuple[list[Fact], Fact | None]:
+def _facts(world: World, scene: Scene, form: str) -> tuple[list[WorldFact], WorldFact | None]:
     """The facts to claim, and one to leave out; None where there are too few."""
     own = [fact for fact in scene.main.facts if usable(fact)]
     if len(own) <= _STATED[form]:
@@ -132,13 +132,13 @@ def _facts(world: World, scene: Scene, form: str) -> tuple[list[Fact], Fact | No
     return ([*claimed, world.rng.choice(rival)], aside) if rival else ([], None)
 
 
-def _is_new(fact: Fact, evidence: str) -> bool:
+def _is_new(fact: WorldFact, evidence: str) -> bool:
     """Whether a fact's first predicate names something that the evidence does not."""
     names = [fact.values[slot] for slot in fact.slots(0) if bank_of(slot) in NAME_SLOTS]
     return usable(fact) and any(name not in evidence for name in names)
 
 
-def _part(world: World, scene: Scene, fact: Fact, evidence: str, *, refuted: bool) -> Part:
+def _part(world: World, scene: Scene, fact: WorldFact, evidence: str, *, refuted: bool) -> Part:
     slot = _contested(fact)[0]
     lie = _unheard(world, slot, evidence)
     if not refuted:
@@ -156,7 +156,7 @@ def _unheard(world: World, slot: str, evidence: str) -> str:
     return value
 
 
-def _elsewhere(rival: Entity, fact: Fact, slot: str) -> str | None:
+def _elsewhere(rival: Entity, fact: WorldFact, slot: str) -> str | None:
     """What the evidence says of the rival in the same respect, if that is another value.
 
     Such a claim is wrong although each of its words stands in the evidence.

@@ -9,7 +9,7 @@ Left out deliberately: which answers are true (``trace_kinds.py``).
 
 from decomposerl.traces.trace import Cycle
 from sample.banks import listed
-from sample.world import Fact, capital
+from sample.world import WorldFact, capital
 
 _MOVED = frozenset(listed("is was can may"))  # auxiliaries that can open a question
 _UNASKED = (
@@ -23,7 +23,7 @@ _UNASKED = (
 """Topics that no sentence of the invented world touches, each with a question."""
 
 
-def question(fact: Fact, wording: int) -> str:
+def question(fact: WorldFact, wording: int) -> str:
     """One yes-no question: does the fact hold?"""
     first, _, rest = fact.pred(wording).partition(" ")
     if first in _MOVED:
@@ -31,7 +31,7 @@ def question(fact: Fact, wording: int) -> str:
     return f"Is it true that {fact.subject} {fact.pred(wording)}?"
 
 
-def joined_question(one: Fact, other: Fact, wording: int) -> str:
+def joined_question(one: WorldFact, other: WorldFact, wording: int) -> str:
     """Two sub-questions in one, by "and": not atomic."""
     ends = [f"{fact.subject} {fact.pred(wording)}" for fact in (one, other)]
     return f"Is it true that {ends[0]} and that {ends[1]}?"
@@ -43,28 +43,28 @@ def unanswered_question(subject: str, turn: int) -> tuple[str, str]:
     return text.format(s=subject), topic.format(s=subject)
 
 
-def yes(fact: Fact, wording: int) -> str:
+def yes(fact: WorldFact, wording: int) -> str:
     """The answer that the fact holds, with the sentence that states it."""
     return f"Yes, the document says that {_said(fact)}, so {_stated(fact, wording)}."
 
 
-def no(fact: Fact, wrong: str, wording: int) -> str:
+def no(fact: WorldFact, wrong: str, wording: int) -> str:
     """The answer that the fact holds, and not with the value ``wrong``."""
     says, stated = _said(fact), _stated(fact, wording)
     return f"No, the document says that {says}, so {stated}, not {wrong}."
 
 
-def yes_again(fact: Fact, wording: int) -> str:
+def yes_again(fact: WorldFact, wording: int) -> str:
     """``yes`` in another order of words."""
     return f"Yes, {_stated(fact, wording)}, as the document says that {_said(fact)}."
 
 
-def no_again(fact: Fact, wrong: str, wording: int) -> str:
+def no_again(fact: WorldFact, wrong: str, wording: int) -> str:
     """``no`` in another order of words."""
     return f"No, {_stated(fact, wording)}, not {wrong}, as the document says that {_said(fact)}."
 
 
-def opening_thought(facts: list[Fact], wording: int) -> str:
+def opening_thought(facts: list[WorldFact], wording: int) -> str:
     """The thought before the first question: what the claim says, point by point."""
     points = "; ".join(f"({i}) {_stated(fact, wording)}" for i, fact in enumerate(facts, start=1))
     return f"The claim makes {len(facts)} points: {points}. I check each in the document."
@@ -82,11 +82,11 @@ _THOUGHTS = {
 _OPEN = "This stays open, so it decides nothing."
 
 
-def _stated(fact: Fact, wording: int) -> str:
+def _stated(fact: WorldFact, wording: int) -> str:
     return f"{fact.subject} {fact.pred(wording)}"
 
 
-def _said(fact: Fact) -> str:
+def _said(fact: WorldFact) -> str:
     """The evidence sentence as a clause after "that"."""
     text = fact.sentence().removesuffix(".")
     says = fact.relation.says

@@ -1,13 +1,10 @@
-"""What the generator planted, as one frame: the tests' answer sheet.
-
-Left out deliberately: any way into the corpora folder. No engine may read these marks.
-"""
+"""What the generator planted, as one frame for the tests; it is never written to disk."""
 
 from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from sample.planting import Case
+from sample.planting import SampleClaim
 
 EXPECTED = {
     "few_sentences": ("rule_filtered", "too_few_passages"),
@@ -27,7 +24,7 @@ EXPECTED = {
     "middle": ("claims", "middle_class"),
     "reject": ("claims", "rejected"),
 }
-"""Planted kind to the stage that should drop it, and why."""
+"""Planted kind to the stage and reason of the expected drop."""
 
 SCHEMA = {
     "source": pl.String(),
@@ -41,8 +38,8 @@ SCHEMA = {
 }
 
 
-def ledger(cases: Sequence[Case], ids: Mapping[str, str]) -> pl.DataFrame:
-    """One row a case.
+def answer_key(cases: Sequence[SampleClaim], ids: Mapping[str, str]) -> pl.DataFrame:
+    """One row per claim.
 
     Columns: ``source`` (catalogue name of the corpus or test set), ``native_id``, ``kind``,
     ``group`` (shared by a copy and its original, else null), ``expected_stage`` and
@@ -59,7 +56,7 @@ def ledger(cases: Sequence[Case], ids: Mapping[str, str]) -> pl.DataFrame:
 
 
 def _row(
-    case: Case, partner: Case | None, ids: Mapping[str, str], groups: set[str]
+    case: SampleClaim, partner: SampleClaim | None, ids: Mapping[str, str], groups: set[str]
 ) -> tuple[str | None, ...]:
     stage, reason = EXPECTED.get(case.kind, (None, None))
     return (

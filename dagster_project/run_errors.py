@@ -1,10 +1,8 @@
-"""How a command that runs the graph ends: one sentence for what went wrong, last and alone.
+"""End a failed command that runs the graph with one sentence that says what went wrong.
 
-Takes the events of a run as Dagster's console would print them, and errors that nobody caught.
-While the run goes on, the terminal shows its progress. Where something went wrong, stack traces and
-all events go to a log file at the end; Dagster keeps the events where DAGSTER_HOME is set.
-
-Left out deliberately: the code server and the UI, which show a run's events themselves.
+Filters the events that Dagster's console prints and handles uncaught errors. The terminal shows the
+run's progress; after a failure, stack traces and all events go to a log file. The code server and
+the UI show events themselves and are left alone.
 """
 
 import atexit
@@ -30,28 +28,28 @@ from decomposerl.printable import printable
 if TYPE_CHECKING:
     from dagster_shared.error import SerializableErrorInfo
 
-_NOISE = "Dependencies for step "  # and its name: the steps after one that failed
+_NOISE = "Dependencies for step "  # and its name: steps after a failed one
 _COMMANDS = {"asset", "job"}
 
 
-class Printable(logging.Formatter):
-    """Another formatter's lines of records whose text is made printable."""
+class PrintableFormatter(logging.Formatter):
+    """Formats with another formatter after making the record's text printable."""
 
     def __init__(self, inner: logging.Formatter) -> None:
         super().__init__()
         self._inner = inner
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; the record itself, which goes to Dagster's storage too, stays."""
-        shown = copy.copy(record)
+        """The formatted line."""
+        shown = copy.copy(record)  # the record itself also goes to Dagster's storage
         shown.msg, shown.args = printable(record.getMessage()), None
         if shown.exc_info:
             shown.exc_text = printable(self._inner.formatException(shown.exc_info))
         return self._inner.format(shown)
 
 
-class LastWord(logging.Filter):
-    """Keeps what went wrong until the process ends; a filter of the console that prints events."""
+class RunErrors(logging.Filter):
+    """Collects errors until the process ends, as a filter of the console that prints events."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,16 +57,16 @@ class LastWord(logging.Filter):
         self._log: list[str] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Write every record to the log; whether the terminal shows it too."""
+        """Add the record to the log; return whether the terminal shows it."""
         message = record.getMessage()
         self._log.append(f"{record.levelname} {message}\n")
         event = getattr(record, "dagster_meta", {}).get("dagster_event")
         error = getattr(getattr(event, "event_specific_data", None), "error", None)
         if event is not None and error is not None:
-            said, ours = _sentence(error)
+            message, ours = _event_message(error)
             step = event.step_key if event.step_key and not ours else ""
-            if not any(one.endswith(said) for one in self._sentences):
-                self._sentences[f"{step}: {said}" if step else said] = None
+            if not any(sentence.endswith(message) for sentence in self._sentences):
+                self._sentences[f"{step}: {message}" if step else message] = None
             return False
         failed = event is not None and record.levelno >= logging.ERROR
         return record.levelno >= logging.INFO and not failed and _NOISE not in message
@@ -76,24 +74,24 @@ class LastWord(logging.Filter):
     def uncaught(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        """An error that ends the process, as ``sys.excepthook`` has it."""
+        """Record an error that ends the process; a ``sys.excepthook``."""
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, trace)
             return
-        said, ours = _raised(error)
+        message, ours = _error_message(error)
         if not ours:
             self._log += traceback.format_exception(kind, error, trace)
-        self._sentences[said] = None
+        self._sentences[message] = None
 
-    def speak(self) -> None:
-        """The sentences and where the log is, on standard error; without one nothing is written."""
+    def report(self) -> None:
+        """Print the errors and the log's path on standard error; nothing where there are none."""
         if self._sentences:
-            said, where = "; ".join(self._sentences), self._written()
+            log = self._write_log()
             sys.stdout.flush()
-            Terminal(stderr=True).print(f"{said}{where}")
+            Terminal(stderr=True).print(f"{'; '.join(self._sentences)}{log}")
 
-    def _written(self) -> str:
-        """The log's place, after it was written; empty where it is empty or the disk is full."""
+    def _write_log(self) -> str:
+        """Write the log and name its file; empty where there is no log or the disk is full."""
         with suppress(OSError):
             if self._log:
                 with tempfile.NamedTemporaryFile(
@@ -104,8 +102,8 @@ class LastWord(logging.Filter):
         return ""
 
 
-def runs_the_graph(words: Sequence[str]) -> bool:
-    """Whether a command line is the demo, or a ``dagster`` that runs the graph in its process."""
+def is_graph_command(words: Sequence[str]) -> bool:
+    """Whether a command line is the demo, or a ``dagster`` command that runs the graph itself."""
     program = Path(words[0])
     if program.parts[-2:] == ("dagster_project", "__main__.py"):
         return True
@@ -114,51 +112,51 @@ def runs_the_graph(words: Sequence[str]) -> bool:
 
 
 def install() -> None:
-    """From here on this process ends as said above."""
-    word = LastWord()
+    """Let this process end with a summary of its errors."""
+    errors = RunErrors()
 
     class Console(logging.Logger):
-        """Dagster makes the console of a run of the process's class of loggers."""
+        """The process's logger class, of which Dagster creates a run's console."""
 
         def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802 - as logging has it
-            """As of any logger; what the console prints is filtered and printable."""
+            """Add the handler; the console's also filters and prints printable text."""
             if self.name == "dagster":
-                hdlr.addFilter(word)
-                hdlr.setFormatter(Printable(hdlr.formatter or logging.Formatter()))
+                hdlr.addFilter(errors)
+                hdlr.setFormatter(PrintableFormatter(hdlr.formatter or logging.Formatter()))
             super().addHandler(hdlr)
 
     for category in (dg.BetaWarning, dg.PreviewWarning, dg.SupersessionWarning):
         warnings.simplefilter("ignore", category)
     logging.setLoggerClass(Console)
-    sys.excepthook = word.uncaught
-    atexit.register(word.speak)
+    sys.excepthook = errors.uncaught
+    atexit.register(errors.report)
 
 
-def _names(kind: type[DecomposeRLError] = DecomposeRLError) -> Iterator[str]:
+def _error_names(kind: type[DecomposeRLError] = DecomposeRLError) -> Iterator[str]:
     yield kind.__name__
-    for one in kind.__subclasses__():
-        yield from _names(one)
+    for subclass in kind.__subclasses__():
+        yield from _error_names(subclass)
 
 
-def _sentence(error: "SerializableErrorInfo") -> tuple[str, bool]:
-    """The message of the project's own error, else of the innermost cause; and which it is."""
+def _event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:
+    """The message of the project's own error, else of the innermost cause; whether it is ours."""
     causes = [error]
     while causes[-1].cause is not None:
         causes.append(causes[-1].cause)
-    ours = [one for one in causes if one.cls_name in set(_names())]
-    said = _one_line((ours or causes[-1:])[0].message)
-    return (said.partition(": ")[2] if ours else said), bool(ours)
+    ours = [cause for cause in causes if cause.cls_name in set(_error_names())]
+    message = _one_line((ours or causes[-1:])[0].message)
+    return (message.partition(": ")[2] if ours else message), bool(ours)
 
 
-def _raised(error: BaseException) -> tuple[str, bool]:
-    """The same of an error that was raised."""
+def _error_message(error: BaseException) -> tuple[str, bool]:
+    """The same for a raised error."""
     causes = [error]
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
-    ours = [one for one in causes if isinstance(one, DecomposeRLError)]
+    ours = [cause for cause in causes if isinstance(cause, DecomposeRLError)]
     return _one_line(str(ours[0]) if ours else f"{type(error).__name__}: {error}"), bool(ours)
 
 
 def _one_line(text: str) -> str:
-    """Without what Dagster appends: what a configuration may hold, or the trace of its error."""
+    """One line, without what Dagster appends: a configuration's schema or a stack trace."""
     return re.split(r" (?:Expected|Stack Trace): ", " ".join(text.split()))[0]

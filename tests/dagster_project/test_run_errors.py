@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridge_corpus import bridge_corpus, materialize, page_lines, write_jsonl
-from dagster_project.last_word import Printable
+from dagster_project.run_errors import PrintableFormatter
 from decomposerl.printable import printable
 from project import ROOT
 
@@ -117,7 +117,7 @@ def test_a_line_of_dagsters_log_is_text_alone():
     record = logging.LogRecord(
         "dagster", logging.WARNING, "", 0, "%s\nend", (HOSTILE,), (ValueError, error, None)
     )
-    shown = Printable(inner).format(record)
+    shown = PrintableFormatter(inner).format(record)
     colours, line = shown[: len("\x1b[32mWARNING\x1b[0m ")], shown[len("\x1b[32mWARNING\x1b[0m ") :]
     assert colours == "\x1b[32mWARNING\x1b[0m "
     assert line == f"{printable(HOSTILE)}\nend\nValueError: {printable(HOSTILE)}"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assets.training_sets import training_claims_random
+from assets.training_inputs import training_claims_random
 from decomposerl.schemas import LABELS, SILVER_DECOMPOSED, TRAINING_CLAIMS
 from decomposerl.training.held_out_claims import held_out_claims
 from decomposerl.training.random_claims import random_claims

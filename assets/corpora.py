@@ -1,0 +1,100 @@
+"""``claims/<source>`` and ``benchmark/<name>``: one asset per corpus, from the catalogue.
+
+Each reads the corpus's native files. A source gives the ``CLAIMS`` table, a benchmark the
+``BENCHMARK_CLAIMS`` table (bare claims where the files have no label or evidence). Dropped rows go
+to ``drops/<asset key>``, rejected rows to ``rejects/<source>`` or ``rejects/benchmark/<name>``.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import dagster as dg
+
+from decomposerl.claims.catalogue import benchmark_of, source_of
+from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
+from decomposerl.claims.source import Benchmark, CorpusFiles, Source
+from resources.corpora.resource import CorporaResource
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import StageRecorder
+from resources.store.run_lock import alone
+
+
+def source_assets(
+    sources: Sequence[Source], benchmarks: Sequence[Benchmark]
+) -> list[dg.AssetsDefinition]:
+    """One asset per source, in order; ``benchmarks`` are the test sets it may share files with."""
+    return [_source_asset(source, benchmark_of(source, benchmarks)) for source in sources]
+
+
+def benchmark_assets(
+    benchmarks: Sequence[Benchmark], sources: Sequence[Source]
+) -> list[dg.AssetsDefinition]:
+    """One asset per benchmark, in order; ``sources`` are the corpora it may share files with."""
+    return [_benchmark_asset(benchmark, source_of(benchmark, sources)) for benchmark in benchmarks]
+
+
+def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefinition:
+    return _corpus_asset(
+        source,
+        partial(load_source, source, benchmark),
+        key=["claims", source.name],
+        group="sources",
+        description=f"Claims of {source.title} ({source.domain}), read from its native files.",
+        metadata={
+            "used for training": source.training_off or "yes",
+            "rows in the paper's table": source.paper_raw or 0,
+        },
+        tags={"domain": _tag(source.domain)},
+    )
+
+
+def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDefinition:
+    domain = "in-domain" if benchmark.in_domain else "out-of-domain"
+    return _corpus_asset(
+        benchmark,
+        partial(load_benchmark, benchmark, source),
+        key=["benchmark", benchmark.name],
+        group="benchmarks",
+        description=f"Test claims of {benchmark.title} ({benchmark.domain}, {domain}).",
+        metadata={"notes": "; ".join(benchmark.notes) or "none"},
+        tags={},
+    )
+
+
+def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
+    corpus: Source | Benchmark,
+    load: Callable[[CorpusFiles, LoadSettings], LoadedClaims],
+    *,
+    key: Sequence[str],
+    group: str,
+    description: str,
+    metadata: Mapping[str, Any],
+    tags: Mapping[str, str],
+) -> dg.AssetsDefinition:
+    terms = {"terms of use": corpus.terms, "license": corpus.license}
+    homepage = {"homepage": dg.MetadataValue.url(corpus.homepage)}
+
+    @dg.asset(
+        key=key,
+        group_name=group,
+        config_schema={},
+        kinds={"parquet"},
+        description=description,
+        metadata={**terms, **homepage, **metadata},
+        tags=tags,
+    )
+    @alone
+    def claims(
+        context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
+    ) -> dg.MaterializeResult[StageOutput]:
+        stage = StageRecorder(context, corpora.settings)
+        with data_folder.keeping_rejects("/".join(context.asset_key.path)):
+            loaded = load(corpora.files(), corpora.settings)
+        return stage.loaded(loaded, terms)
+
+    return claims
+
+
+def _tag(text: str) -> str:
+    return "".join(c if c.isalnum() else "_" for c in text.casefold()).strip("_")

@@ -1,0 +1,79 @@
+"""What training needs besides the funnel's claims: a tiny base policy, a random training set.
+
+The random set is the contrast of the sampling ablation (paper, appendix "Sampling Ablation").
+"""
+
+import dagster as dg
+import polars as pl
+from pydantic import Field
+
+from decomposerl.reports.tables import markdown_table
+from decomposerl.training.random_claims import random_claims
+from resources.policy_tiny.folder import base_policy_facts, load_base_policy
+from resources.policy_tiny.warm_start import WarmStart, warm_start
+from resources.store.parquet import DataFolder, StageOutput
+from resources.store.recording import StageRecorder
+from resources.store.run_lock import alone
+
+_LOG_EVERY = 100
+
+
+class BasePolicyConfig(dg.Config):
+    """``anew`` warm-starts the model here, which takes about a quarter of an hour on one core."""
+
+    anew: bool = False
+
+
+class RandomClaimsConfig(dg.Config):
+    """The seed of the draw."""
+
+    seed: int = Field(default=42, description="part of the hash that orders the claims")
+
+
+@dg.asset(group_name="training", kinds={"pytorch"})
+@alone
+def base_policy(
+    context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
+) -> dg.MaterializeResult[None]:
+    """A Qwen2 of 0.4 million parameters, warm-started on the invented world, for two cores."""
+    folder = data_folder.path / "base_policy"
+
+    def log_loss(step: int, loss: float) -> None:
+        if step % _LOG_EVERY == 0:
+            context.log.info(f"step {step}: loss {loss:.3f}")
+
+    if config.anew:
+        warm_start(WarmStart(), folder, log_loss)
+    else:
+        load_base_policy(folder)
+    facts = base_policy_facts(folder)
+    return dg.MaterializeResult(
+        data_version=dg.DataVersion(facts.digest),
+        metadata={
+            "path": dg.MetadataValue.path(str(folder)),
+            "parameters": facts.parameters,
+            "warm start": dg.MetadataValue.json(facts.settings),
+        },
+    )
+
+
+@dg.asset(group_name="training", kinds={"parquet"})
+@alone
+def training_claims_random(
+    context: dg.AssetExecutionContext,
+    config: RandomClaimsConfig,
+    silver_decomposed: pl.DataFrame,
+    training_claims: pl.DataFrame,
+) -> dg.MaterializeResult[StageOutput]:
+    """As many claims as the curated training set has, drawn uniformly from the same pool."""
+    recorder = StageRecorder(context, config)
+    drawn = random_claims(silver_decomposed, training_claims.height, config.seed)
+    shared = drawn.join(training_claims, on="claim_id", how="semi").height
+    parts = drawn.group_by("source", "label").len().sort("source", "label")
+    metadata = {
+        "dagster/row_count": drawn.height,
+        "pool": silver_decomposed.height,
+        "also in the curated set": shared,
+        "claims by source": dg.MetadataValue.md(markdown_table(parts.columns, parts.rows())),
+    }
+    return recorder.table(drawn, metadata)
