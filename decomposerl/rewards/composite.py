@@ -45,24 +45,36 @@ class Scored:
         return states.count("failed") / len(states) if states else 0.0
 
 
-def weights_of(settings: RewardSettings) -> dict[str, float]:
+def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
+    """The rewards whose weight is not 0, in the catalogue's order.
+
+    Raises:
+        ConfigError: as ``weights_of``.
+    """
+    weights = weights_of(settings, rewards)
+    return [reward for reward in rewards if weights[reward.name]]
+
+
+def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:
     """Each reward's weight, in the catalogue's order.
 
     Raises:
         ConfigError: a weight names no reward, or is not a finite number.
     """
-    names = [reward.name for reward in REWARDS]
+    names = [reward.name for reward in rewards]
     unknown = sorted(set(settings.weights) - set(names))
     if unknown:
         raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(names)}")
-    weights = {r.name: float(settings.weights.get(r.name, r.weight)) for r in REWARDS}
+    weights = {r.name: float(settings.weights.get(r.name, r.weight)) for r in rewards}
     for name, weight in weights.items():
         if not abs(weight) < float("inf"):
             raise ConfigError(f"the weight of '{name}' is {weight}; it must be a finite number")
     return weights
 
 
-def score(cases: Sequence[Case], settings: RewardSettings) -> Scored:
+def score(
+    cases: Sequence[Case], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
+) -> Scored:
     """Score a batch; rewards of weight 0 are switched off and not computed.
 
     Raises:
@@ -72,8 +84,8 @@ def score(cases: Sequence[Case], settings: RewardSettings) -> Scored:
             case's signals or vectors are not of its trace.
     """
     groups = _groups(cases)
-    weights = {name: weight for name, weight in weights_of(settings).items() if weight}
-    active = [reward for reward in REWARDS if reward.name in weights]
+    weights = {name: w for name, w in weights_of(settings, rewards).items() if w}
+    active = active_rewards(settings, rewards)
     scores = {reward.name: _scores(reward, cases, groups, settings) for reward in active}
     if settings.failures == "raise":
         _refuse_failures(scores, cases)

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.judge.plan import Role
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
@@ -61,7 +62,9 @@ class Score:
 class Reward:
     """A member of the ensemble. ``low`` and ``high`` bound its value.
 
-    ``judged`` rewards need a judge's rulings. ``weight`` is the one it has without a setting.
+    ``judge_roles`` are the roles of the judge calls whose rulings it reads and ``reads_vectors``
+    says whether it reads question vectors: what no active reward reads is not computed.
+    ``weight`` applies where the settings give none.
     """
 
     name: str
@@ -70,5 +73,11 @@ class Reward:
     score: Callable[[Sequence[Case], RewardSettings], list[Score]]
     low: float
     high: float
-    judged: bool = False
+    judge_roles: tuple[Role, ...] = ()
+    reads_vectors: bool = False
     weight: float = 1.0
+
+    @property
+    def judged(self) -> bool:
+        """Whether the reward needs a judge."""
+        return bool(self.judge_roles)

@@ -11,7 +11,7 @@ looking at the machine (``resources.training.preflight``).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from decomposerl.rewards.composite import weights_of
+from decomposerl.rewards.composite import active_rewards
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 
 SECONDS_AN_HOUR = 3_600
@@ -92,10 +92,10 @@ def calls_a_rollout(experiment: Experiment, questions: float) -> dict[str, float
     Coverage is asked once and once for each question left out; the three others once a
     question. What no active reward reads is not asked.
     """
-    on = {name for name, weight in weights_of(experiment.rewards).items() if weight}
-    full = 1.0 if on & {"coverage", "necessity"} else 0.0
-    without = questions if "necessity" in on else 0.0
-    asked = questions if "joint" in on else 0.0
+    roles = {role for reward in active_rewards(experiment.rewards) for role in reward.judge_roles}
+    full = 1.0 if "full" in roles else 0.0
+    without = questions if "leave_one_out" in roles else 0.0
+    asked = questions if "question" in roles else 0.0
     tasks = dict.fromkeys(("answerability", "atomicity", "correctness"), asked)
     return {"coverage": full + without, **tasks}
 

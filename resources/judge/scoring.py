@@ -16,22 +16,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.judge.call import CRITERIA, AnswersVerdict, Judge, Ruling
-from decomposerl.judge.plan import Plan, plan
+from decomposerl.judge.plan import Plan, Role, plan
 from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import Scored, score, weights_of
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.composite import Scored, active_rewards, score
+from decomposerl.rewards.reward import Case, Reward
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
 NOT_ASKED = "not_asked"
 """``failure`` of a call that no active reward needs; it does not enter the table."""
-_NEEDED_BY = {
-    "full": ("coverage", "necessity"),
-    "leave_one_out": ("necessity",),
-    "question": ("joint",),
-}
-"""Which rewards read the rulings of a role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +38,13 @@ class Scoring:
     asked: int
 
 
-def score_rollouts(
+def score_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the catalogue
     rollouts: Sequence[Rollout],
     judge: Judge,
     embedder: Embedder,
     settings: RewardSettings,
     most_cycles: int | None = None,
+    rewards: Sequence[Reward] = REWARDS,
 ) -> Scoring:
     """Score a batch of rollouts of any number of prompts.
 
@@ -61,17 +57,19 @@ def score_rollouts(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*.
         EngineError: an engine failed as a whole.
     """
-    weights = weights_of(settings)
+    active = active_rewards(settings, rewards)
     planned = plan([_within(rollout, most_cycles) for rollout in rollouts])
-    rulings, asked = _rulings(planned, judge, {name for name, weight in weights.items() if weight})
-    vectors = _vectors(rollouts, embedder) if weights["diversity"] else [None] * len(rollouts)
+    roles = {role for reward in active for role in reward.judge_roles}
+    rulings, asked = _rulings(planned, judge, roles)
+    compared = any(reward.reads_vectors for reward in active)
+    vectors = _vectors(rollouts, embedder) if compared else [None] * len(rollouts)
     signals = [
         found if len(found.without) == len(rollout.trace.cycles) else _unasked(rollout)
         for found, rollout in zip(planned.signals(rulings), rollouts, strict=True)
     ]
     cases = [Case(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
     told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
-    return Scoring(score(cases, settings), told, asked)
+    return Scoring(score(cases, settings, rewards), told, asked)
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
@@ -89,11 +87,9 @@ def _unasked(rollout: Rollout) -> Signals:
     return Signals(nei, (nei,) * len(no), no, (nothing,) * len(no), no, no)
 
 
-def _rulings(planned: Plan, judge: Judge, active: set[str]) -> tuple[list[Ruling], int]:
-    """One ruling a call; those that no active reward reads are not asked."""
-    needed = sorted(
-        {use.call for use in planned.uses if not active.isdisjoint(_NEEDED_BY[use.role])}
-    )
+def _rulings(planned: Plan, judge: Judge, roles: set[Role]) -> tuple[list[Ruling], int]:
+    """One ruling a call, and how many calls the judge got: only those used in one of ``roles``."""
+    needed = sorted({use.call for use in planned.uses if use.role in roles})
     rulings = [Ruling(None, NOT_ASKED)] * len(planned.calls)
     answers = judge.judge([planned.calls[place] for place in needed])
     for place, ruling in zip(needed, answers, strict=True):
