@@ -18,7 +18,7 @@ from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
 from decomposerl.judge.plan import Plan, plan
 from decomposerl.judge.readings import VERDICTS
 from decomposerl.rewards.composite import Scored, score
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -108,13 +108,13 @@ def _rollout(number: int, text: str) -> Rollout:
     )
 
 
-def _cases(planned: Plan) -> list[Case]:
+def _cases(planned: Plan) -> list[RewardCase]:
     """Every rollout with rulings and random unit vectors."""
     rng = np.random.default_rng(SEED)
     vectors = rng.standard_normal((ROLLOUTS, QUESTIONS, DIMENSIONS), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
     signals = planned.signals([_ruling(call) for call in planned.calls])
-    return [Case(*parts) for parts in zip(planned.rollouts, signals, vectors, strict=True)]
+    return [RewardCase(*parts) for parts in zip(planned.rollouts, signals, vectors, strict=True)]
 
 
 def _ruling(call: JudgeCall) -> Ruling:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.reward import Case, Reward, Score
+from decomposerl.rewards.reward import Reward, RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
@@ -73,7 +73,7 @@ def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) ->
 
 
 def score(
-    cases: Sequence[Case], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
+    cases: Sequence[RewardCase], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
 ) -> Scored:
     """Score a batch; rewards of weight 0 are switched off and not computed.
 
@@ -100,7 +100,7 @@ def score(
     )
 
 
-def _groups(cases: Sequence[Case]) -> list[list[int]]:
+def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
@@ -119,7 +119,7 @@ def _asked(rollout: Rollout) -> tuple[str, str, str | None, int | None]:
     return rollout.claim, rollout.evidence, rollout.label, rollout.n_star
 
 
-def _check_signals(case: Case) -> None:
+def _check_signals(case: RewardCase) -> None:
     """Rewards read signals by cycle: each must have one entry a cycle."""
     signals, asked = case.signals, len(case.rollout.trace.cycles)
     parts = (signals.without, signals.answerable, signals.atomic, signals.correct)
@@ -133,7 +133,10 @@ def _check_signals(case: Case) -> None:
 
 
 def _scores(
-    reward: Reward, cases: Sequence[Case], groups: Sequence[list[int]], settings: RewardSettings
+    reward: Reward,
+    cases: Sequence[RewardCase],
+    groups: Sequence[list[int]],
+    settings: RewardSettings,
 ) -> tuple[Score, ...]:
     found: dict[int, Score] = {}
     for members in groups:
@@ -165,7 +168,7 @@ def _counted(
     }
 
 
-def _refuse_failures(scores: Mapping[str, Sequence[Score]], cases: Sequence[Case]) -> None:
+def _refuse_failures(scores: Mapping[str, Sequence[Score]], cases: Sequence[RewardCase]) -> None:
     for name, found in scores.items():
         for score, case in zip(found, cases, strict=True):
             if score.state == "failed":

@@ -32,7 +32,7 @@ from decomposerl.rewards.consistency_facts.values import (
     dates_differ,
     quantities_differ,
 )
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionScore, RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 
 CONSISTENT = "consistent"
@@ -42,7 +42,7 @@ MOST_COMPARED = 64
 """Facts on one question that each other one is compared with; keeps time linear."""
 
 
-def consistency(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def consistency(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
     """The share of cycles that contradict nothing, by case; 0 without cycles.
 
     The state of a question is ``consistent`` (value 1); ``miscounts`` (0): its number is not
@@ -59,7 +59,7 @@ def consistency(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
     return [_score(case, tables) for case in cases]
 
 
-def _score(case: Case, tables: dict[str, tuple[Rows, ...]]) -> Score:
+def _score(case: RewardCase, tables: dict[str, tuple[Rows, ...]]) -> Score:
     cycles = case.rollout.trace.cycles
     silent = case.signals.abstained
     if not cycles:

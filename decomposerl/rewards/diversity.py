@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionScore, RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 
 _FEWEST = 2
 _FIRST = QuestionScore(0.0, "first")
 
 
-def diversity(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
     """-1..(n-1)/n; a question's value is minus its cosine to the nearest earlier one.
 
     Raises:
@@ -40,7 +40,7 @@ def diversity(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  
     return [found[index] for index in range(len(cases))]
 
 
-def _by_length(cases: Sequence[Case]) -> dict[int, list[int]]:
+def _by_length(cases: Sequence[RewardCase]) -> dict[int, list[int]]:
     """Indices of the cases by their number of questions."""
     members: dict[int, list[int]] = defaultdict(list)
     for index, case in enumerate(cases):
@@ -48,7 +48,7 @@ def _by_length(cases: Sequence[Case]) -> dict[int, list[int]]:
     return members
 
 
-def _vectors(case: Case) -> NDArray[np.float32]:
+def _vectors(case: RewardCase) -> NDArray[np.float32]:
     asked = len(case.rollout.trace.cycles)
     if case.vectors is None or case.vectors.shape[0] != asked:
         found = "none" if case.vectors is None else str(case.vectors.shape[0])

@@ -9,7 +9,7 @@ Left out deliberately: where a fault stands; ``Trace.faults`` says it.
 
 from collections.abc import Callable, Sequence
 
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.structure import FEWEST_CYCLES
 from decomposerl.traces.trace import FaultKind, Trace
@@ -40,7 +40,7 @@ CONDITIONS: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
 """Name and test of each condition. A trace without blocks meets none."""
 
 
-def format_reward(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def format_reward(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
     """The share of ``CONDITIONS`` that each trace meets, 0..1."""
     return [Score(_share(case.rollout.trace)) for case in cases]
 

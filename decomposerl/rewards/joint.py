@@ -16,18 +16,18 @@ Left out deliberately: what makes an answer an abstention (``traces.abstention``
 from collections.abc import Sequence
 
 from decomposerl.judge.call import CRITERIA
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionScore, RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 
 _FAILED = QuestionScore(None, "failed")
 
 
-def joint(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
     """0..1; null where a ruling is missing."""
     return [_score(case, settings) for case in cases]
 
 
-def _score(case: Case, settings: RewardSettings) -> Score:
+def _score(case: RewardCase, settings: RewardSettings) -> Score:
     signals = case.signals
     rulings = zip(
         signals.answerable, signals.atomic, signals.correct, signals.abstained, strict=True

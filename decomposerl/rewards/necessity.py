@@ -21,7 +21,7 @@ Left out deliberately: asking how relevant a question seems, which the paper fou
 from collections.abc import Sequence
 
 from decomposerl.judge.call import AnswersVerdict
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionScore, RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
 
@@ -31,12 +31,12 @@ _NEUTRAL, _HARMFUL = QuestionScore(0.0, "neutral"), QuestionScore(-1.0, "harmful
 _CHANGED, _UNCHANGED = QuestionScore(1.0, "changed"), QuestionScore(0.0, "unchanged")
 
 
-def necessity(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
     """-1..1 with a label, 0..1 without; null where a ruling is missing."""
     return [_score(case, settings) for case in cases]
 
 
-def _score(case: Case, settings: RewardSettings) -> Score:
+def _score(case: RewardCase, settings: RewardSettings) -> Score:
     signals, label = case.signals, case.rollout.label
     questions = tuple(_question(signals.full, without, label) for without in signals.without)
     values = [question.value for question in questions if question.value is not None]

@@ -11,11 +11,11 @@ Left out deliberately: whether the questions are any good.
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 
 
-def question_count(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def question_count(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
     """0..1 where n* is known, else absent.
 
     Raises:

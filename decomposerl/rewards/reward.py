@@ -26,7 +26,7 @@ State = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RewardCase:
     """A rollout with its rulings and the unit vectors of its cycles' questions.
 
     ``vectors`` has shape (n, d), float32; None where no reward asks for them.
@@ -70,7 +70,7 @@ class Reward:
     name: str
     symbol: str
     title: str
-    score: Callable[[Sequence[Case], RewardSettings], list[Score]]
+    score: Callable[[Sequence[RewardCase], RewardSettings], list[Score]]
     low: float
     high: float
     judge_roles: tuple[Role, ...] = ()

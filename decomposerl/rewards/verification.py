@@ -10,16 +10,16 @@ Left out deliberately: how sure the policy is.
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 
 
-def verification(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def verification(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
     """1 or 0 where the claim has a label, else absent."""
     return [_score(case) for case in cases]
 
 
-def _score(case: Case) -> Score:
+def _score(case: RewardCase) -> Score:
     rollout = case.rollout
     if rollout.label is None:
         return Score(None, "absent")

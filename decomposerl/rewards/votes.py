@@ -10,12 +10,12 @@ have none.
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
 
 
-def pseudo_label(cases: Sequence[Case], settings: RewardSettings) -> Verdict | None:
+def pseudo_label(cases: Sequence[RewardCase], settings: RewardSettings) -> Verdict | None:
     """The verdict with more votes; None for a tie or without votes."""
     votes = [_vote(case, settings) for case in cases if not case.rollout.truncated]
     supported, refuted = votes.count("Supported"), votes.count("Refuted")
@@ -24,5 +24,5 @@ def pseudo_label(cases: Sequence[Case], settings: RewardSettings) -> Verdict | N
     return "Supported" if supported > refuted else "Refuted"
 
 
-def _vote(case: Case, settings: RewardSettings) -> str | None:
+def _vote(case: RewardCase, settings: RewardSettings) -> str | None:
     return case.rollout.trace.verdict if settings.votes == "policy" else case.signals.full

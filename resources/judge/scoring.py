@@ -21,7 +21,7 @@ from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import Scored, active_rewards, score
-from decomposerl.rewards.reward import Case, Reward
+from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
@@ -67,7 +67,7 @@ def score_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the cat
         found if len(found.without) == len(rollout.trace.cycles) else _unasked(rollout)
         for found, rollout in zip(planned.signals(rulings), rollouts, strict=True)
     ]
-    cases = [Case(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
+    cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
     told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
     return Scoring(score(cases, settings, rewards), told, asked)
 

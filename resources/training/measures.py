@@ -12,7 +12,7 @@ import polars as pl
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import Scored
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
 from decomposerl.rewards.votes import pseudo_label
@@ -97,12 +97,12 @@ def _agreements(batch: ScoredBatch, settings: RewardSettings) -> list[float]:
         (group, number): value
         for group, number, value in calls.select("group", "rollout", "value").iter_rows()
     }
-    cases: dict[str, list[Case]] = {}
+    cases: dict[str, list[RewardCase]] = {}
     known: dict[str, str] = {}
     for one, rollout in zip(batch.sampled, batch.scoring.scored.rollouts, strict=True):
         if not one.labelled:
             full = verdicts.get((rollout.group, rollout.number))
-            case = Case(rollout, Signals(full, (), (), (), (), ()))
+            case = RewardCase(rollout, Signals(full, (), (), (), (), ()))
             cases.setdefault(rollout.group, []).append(case)
             known[rollout.group] = one.label
     return [float(pseudo_label(each, settings) == known[group]) for group, each in cases.items()]

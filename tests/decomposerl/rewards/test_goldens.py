@@ -15,7 +15,7 @@ from decomposerl.judge.plan import plan
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import Scored, score
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
@@ -194,7 +194,7 @@ REPAIRED = replace(
 )
 
 
-def case_of(golden: Golden, *, labelled: bool = True) -> Case:
+def case_of(golden: Golden, *, labelled: bool = True) -> RewardCase:
     """The printed trace as a case; what is answerable, atomic and correct as the golden says."""
     trace = parse_trace(golden.text)
     places = range(len(trace.cycles))
@@ -210,7 +210,7 @@ def case_of(golden: Golden, *, labelled: bool = True) -> Case:
     label = golden.label if labelled else None
     claim = f"The claim about {golden.name}."
     rollout = Rollout(golden.name, 0, claim, golden.evidence, trace, label, golden.n_star)
-    return Case(rollout, ruled, unit(*golden.vectors))
+    return RewardCase(rollout, ruled, unit(*golden.vectors))
 
 
 def values_of(scored: Scored) -> dict[str, float | None]:

@@ -14,7 +14,7 @@ from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import score
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.reward import Case, Reward
+from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.rewards.table import TOTAL
@@ -50,7 +50,9 @@ def test_the_catalogue_has_the_papers_seven_first():
 @every_reward
 @LAW
 @given(groups(failing=True), reward_settings)
-def test_values_lie_in_their_range(reward: Reward, cases: list[Case], settings: RewardSettings):
+def test_values_lie_in_their_range(
+    reward: Reward, cases: list[RewardCase], settings: RewardSettings
+):
     """One score a case; a value in the range exactly where it is scored; one entry a cycle."""
     scores = reward.score(cases, settings)
     assert len(cases) == len(scores)
@@ -66,7 +68,7 @@ def test_values_lie_in_their_range(reward: Reward, cases: list[Case], settings: 
 @LAW
 @given(groups(failing=True), reward_settings, st.randoms(use_true_random=False))
 def test_order_of_rollouts(
-    reward: Reward, cases: list[Case], settings: RewardSettings, chance: random.Random
+    reward: Reward, cases: list[RewardCase], settings: RewardSettings, chance: random.Random
 ):
     """Who stands where in the group changes nobody's score."""
     order = list(range(len(cases)))
@@ -80,7 +82,7 @@ def test_order_of_rollouts(
 @LAW
 @given(groups(), reward_settings)
 def test_no_ruling_is_lost_no_reward_fails(
-    reward: Reward, cases: list[Case], settings: RewardSettings
+    reward: Reward, cases: list[RewardCase], settings: RewardSettings
 ):
     """With all rulings a reward is scored, or absent for the whole group."""
     found = {score.state for score in reward.score(cases, settings)}
@@ -111,7 +113,7 @@ READERS = {
 @LAW
 @given(groups(), reward_settings, st.sampled_from(sorted(READERS)), st.data())
 def test_null_in_null_out(
-    cases: list[Case], settings: RewardSettings, field: str, data: st.DataObject
+    cases: list[RewardCase], settings: RewardSettings, field: str, data: st.DataObject
 ):
     """A lost ruling fails the rewards that read it, for its rollout; others stay as they were.
 
@@ -142,7 +144,7 @@ settings_by_sum = st.sampled_from(
 
 @LAW
 @given(batches(failing=True), settings_by_sum, st.randoms(use_true_random=False))
-def test_order_of_groups(cases: list[Case], settings: RewardSettings, chance: random.Random):
+def test_order_of_groups(cases: list[RewardCase], settings: RewardSettings, chance: random.Random):
     """A mixed batch scores as each of its groups does alone, in any order."""
     order = list(range(len(cases)))
     chance.shuffle(order)
@@ -159,7 +161,7 @@ def test_order_of_groups(cases: list[Case], settings: RewardSettings, chance: ra
 
 @LAW
 @given(groups())
-def test_necessity_is_no_more_than_any_question(cases: list[Case]):
+def test_necessity_is_no_more_than_any_question(cases: list[RewardCase]):
     """The minimum law, with a label and without; the mean is never below the minimum."""
     least = necessity(cases, PLAIN)
     mean = necessity(cases, RewardSettings(necessity="mean"))
@@ -192,7 +194,7 @@ def test_a_right_verdict_harms_nobody(label: Verdict, without: list[Verdict]):
 
 @LAW
 @given(groups(label=st.none()))
-def test_without_a_label_nothing_is_negative_or_half(cases: list[Case]):
+def test_without_a_label_nothing_is_negative_or_half(cases: list[RewardCase]):
     """Coverage and relative necessity are 0 or 1, and verification is not there."""
     by_name = {reward.name: reward for reward in REWARDS}
     for name in ("coverage", "necessity"):
@@ -202,7 +204,7 @@ def test_without_a_label_nothing_is_negative_or_half(cases: list[Case]):
 
 @LAW
 @given(groups(label=st.none()))
-def test_agreement_pays_at_most_one_side(cases: list[Case]):
+def test_agreement_pays_at_most_one_side(cases: list[RewardCase]):
     """Of an unlabelled group only those of one verdict are paid, and never an undecided one."""
     by_name = {reward.name: reward for reward in REWARDS}
     paid = by_name["coverage"].score(cases, PLAIN)

@@ -9,7 +9,7 @@ from decomposerl.judge.signals import Signals
 from decomposerl.reports.reward_report import mean_rewards, reward_markdown
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import score
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.traces.abstention import abstains
@@ -154,7 +154,7 @@ def test_the_worked_example_of_the_docs():
     )
     assert (False, True, False) == signals.abstained
     vectors = MiniLM().embed([question for question, _ in cycles])
-    case = Case(Rollout("g", 0, claim, "", trace, "Refuted", 3), signals, vectors)
+    case = RewardCase(Rollout("g", 0, claim, "", trace, "Refuted", 3), signals, vectors)
     scored = score([case], RewardSettings())
     told = re.findall(r"^\| \*\*\w.*\*\*([−\d./]+)\*\* \|$", PAGE.read_text("utf-8"), re.MULTILINE)
     stated = [0.5 if number == "1/2" else float(number.replace("−", "-")) for number in told]

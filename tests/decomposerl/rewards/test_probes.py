@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from decomposerl.rewards.consistency import consistency
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, Score
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.trace import Cycle
 from reward_parts import PLAIN, rollout, signals, states
@@ -40,7 +40,7 @@ def scored(pairs: Pairs, evidence: str = "") -> Score:
     asked = [Cycle(question, answer, "So.") for question, answer in pairs]
     sampled = replace(rollout(asked), evidence=evidence)
     ruled = replace(signals(len(asked)), abstained=tuple(abstains(a) for _, a in pairs))
-    return consistency([Case(sampled, ruled)], PLAIN)[0]
+    return consistency([RewardCase(sampled, ruled)], PLAIN)[0]
 
 
 @pytest.mark.parametrize("shape", EVIDENCE)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from decomposerl.errors import ConfigError, RewardError, SchemaError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import Scored, score, weights_of
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, Score
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
@@ -31,7 +31,7 @@ def under(policy: FailurePolicy) -> RewardSettings:
 @LAW
 @given(batches(failing=True), weights, policies)
 def test_the_total_is_the_weighted_sum_of_what_counts(
-    cases: list[Case], chosen: dict[str, float], policy: FailurePolicy
+    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Total = sum of weight x counted value; null exactly where nothing counts."""
     scored = score(cases, RewardSettings(weights=chosen, failures=policy))
@@ -48,7 +48,7 @@ def test_the_total_is_the_weighted_sum_of_what_counts(
 @LAW
 @given(batches(failing=True), policies)
 def test_what_counts_is_the_value_or_what_the_policy_puts_there(
-    cases: list[Case], policy: FailurePolicy
+    cases: list[RewardCase], policy: FailurePolicy
 ):
     """A score that counts counts as it is; an absent one never; a failed one as 0 or not at all."""
     scored = score(cases, under(policy))
@@ -65,7 +65,7 @@ def test_what_counts_is_the_value_or_what_the_policy_puts_there(
 
 @LAW
 @given(batches(failing=True))
-def test_drop_group_compares_on_equal_terms(cases: list[Case]):
+def test_drop_group_compares_on_equal_terms(cases: list[RewardCase]):
     """Within a group every rollout's total is made of the same rewards: those that nobody lost."""
     scored = score(cases, PLAIN)
     for group in {one.rollout.group for one in cases}:
@@ -77,7 +77,7 @@ def test_drop_group_compares_on_equal_terms(cases: list[Case]):
 
 @LAW
 @given(batches(failing=True))
-def test_drop_rollout_drops_those_alone(cases: list[Case]):
+def test_drop_rollout_drops_those_alone(cases: list[RewardCase]):
     """A rollout that lost anything has no total and counts nowhere; its siblings lose nothing."""
     scored = score(cases, under("drop_rollout"))
     for place in range(len(cases)):
@@ -88,7 +88,7 @@ def test_drop_rollout_drops_those_alone(cases: list[Case]):
             assert (None if lost else one.value) == scored.counted[name][place]
 
 
-def twins() -> list[Case]:
+def twins() -> list[RewardCase]:
     """Two groups of two; the first rollout of the first group lost its verdict of all answers."""
     good = case(S, [NEI, NEI])
     return numbered([case(None, [NEI, NEI]), good], "a") + numbered([good, good], "b")
@@ -148,7 +148,7 @@ def test_unlabelled_groups_are_summed_without_verification():
 
 @LAW
 @given(batches(), st.sampled_from(NAMES))
-def test_a_switch_takes_one_reward_out(cases: list[Case], name: str):
+def test_a_switch_takes_one_reward_out(cases: list[RewardCase], name: str):
     """An ablation changes no other reward, and each total by that reward's amount alone."""
     everything = RewardSettings(weights=dict.fromkeys(NAMES, 1.0))
     without = RewardSettings(weights=dict.fromkeys(NAMES, 1.0) | {name: 0.0})
@@ -192,7 +192,7 @@ def test_everything_off_or_nothing_there():
     assert () == score([], PLAIN).totals
 
 
-def _other(field: str, value: object) -> Callable[[Case], Case]:
+def _other(field: str, value: object) -> Callable[[RewardCase], RewardCase]:
     return lambda one: replace(one, rollout=replace(one.rollout, **{field: value}))
 
 
@@ -200,7 +200,7 @@ def _other(field: str, value: object) -> Callable[[Case], Case]:
     "changed",
     [_other("claim", "No."), _other("evidence", "No."), _other("label", None), _other("n_star", 9)],
 )
-def test_a_group_is_one_prompt(changed: Callable[[Case], Case]):
+def test_a_group_is_one_prompt(changed: Callable[[RewardCase], RewardCase]):
     """Rollouts that differ in what they were asked are not compared; other groups may differ."""
     one, other = numbered([case(S), case(S)])
     with pytest.raises(ValueError, match="rollouts of group 'g' differ"):
@@ -244,7 +244,7 @@ def summed(scored: Scored) -> dict[tuple[str, int], float]:
 @LAW
 @given(batches(failing=True), weights, policies)
 def test_the_table_says_what_was_summed(
-    cases: list[Case], chosen: dict[str, float], policy: FailurePolicy
+    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Rows conform, and weight x value over the counted rows of a trace gives its total row."""
     scored = score(cases, RewardSettings(weights=chosen, failures=policy))

@@ -8,7 +8,7 @@ import pytest
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.plan import Role, plan
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.reward import Case, Reward, Score
+from decomposerl.rewards.reward import Reward, RewardCase, Score
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
@@ -32,7 +32,7 @@ class NotingJudge:
         return RuleJudge().judge(calls)
 
 
-def made_up(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def made_up(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
     """The number of signals of each kind that are there, as a reward of no use."""
     del settings
     return [
