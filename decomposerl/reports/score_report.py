@@ -13,7 +13,7 @@ import polars as pl
 from decomposerl.reports.escape import markdown_table, one_line
 from decomposerl.rewards.composite import Scored
 from decomposerl.rewards.format import CONDITIONS, conditions_met
-from decomposerl.rewards.reward import Score
+from decomposerl.rewards.reward import RewardResult
 from decomposerl.traces.citations import citations
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
@@ -97,7 +97,9 @@ def _form(rollout: Rollout) -> Iterator[str]:
         yield f"  {fault.kind} at characters {fault.start}..{fault.end}{detail}"
 
 
-def _cycle(number: int, cycle: Cycle, evidence: str, scores: dict[str, Score]) -> Iterator[str]:
+def _cycle(
+    number: int, cycle: Cycle, evidence: str, scores: dict[str, RewardResult]
+) -> Iterator[str]:
     yield f"  {number + 1}. {_short(cycle.question)}"
     yield f"     {_short(cycle.answer)}"
     for found in citations(cycle.answer, evidence):

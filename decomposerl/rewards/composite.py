@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.reward import Reward, RewardCase, Score
+from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
@@ -35,7 +35,7 @@ class Scored:
 
     rollouts: tuple[Rollout, ...]
     weights: Mapping[str, float]
-    scores: Mapping[str, tuple[Score, ...]]
+    scores: Mapping[str, tuple[RewardResult, ...]]
     counted: Mapping[str, tuple[Amount, ...]]
     totals: tuple[float | None, ...]
 
@@ -137,8 +137,8 @@ def _scores(
     cases: Sequence[RewardCase],
     groups: Sequence[list[int]],
     settings: RewardSettings,
-) -> tuple[Score, ...]:
-    found: dict[int, Score] = {}
+) -> tuple[RewardResult, ...]:
+    found: dict[int, RewardResult] = {}
     for members in groups:
         scored = reward.score([cases[index] for index in members], settings)
         found.update(zip(members, scored, strict=True))
@@ -146,7 +146,9 @@ def _scores(
 
 
 def _counted(
-    scores: Mapping[str, Sequence[Score]], groups: Sequence[list[int]], settings: RewardSettings
+    scores: Mapping[str, Sequence[RewardResult]],
+    groups: Sequence[list[int]],
+    settings: RewardSettings,
 ) -> dict[str, tuple[Amount, ...]]:
     """What each reward adds for each case, by the failure policy."""
     left_out = {
@@ -168,7 +170,9 @@ def _counted(
     }
 
 
-def _refuse_failures(scores: Mapping[str, Sequence[Score]], cases: Sequence[RewardCase]) -> None:
+def _refuse_failures(
+    scores: Mapping[str, Sequence[RewardResult]], cases: Sequence[RewardCase]
+) -> None:
     for name, found in scores.items():
         for score, case in zip(found, cases, strict=True):
             if score.state == "failed":

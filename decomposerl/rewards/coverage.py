@@ -11,20 +11,20 @@ Left out deliberately: the document and the questions, which the judge does not 
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.trace import Verdict
 
 
-def coverage(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
+def coverage(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """1 or 0; null where the judge gave no verdict."""
     majority = pseudo_label(cases, settings)
     return [_score(case, majority) for case in cases]
 
 
-def _score(case: RewardCase, majority: Verdict | None) -> Score:
+def _score(case: RewardCase, majority: Verdict | None) -> RewardResult:
     if case.signals.full is None:
-        return Score(None, "failed")
+        return RewardResult(None, "failed")
     label = case.rollout.label if case.rollout.label is not None else majority
-    return Score(float(case.signals.full == label))
+    return RewardResult(float(case.signals.full == label))

@@ -14,23 +14,23 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.rewards.reward import QuestionScore, RewardCase, Score
+from decomposerl.rewards.reward import QuestionScore, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 _FEWEST = 2
 _FIRST = QuestionScore(0.0, "first")
 
 
-def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
     """-1..(n-1)/n; a question's value is minus its cosine to the nearest earlier one.
 
     Raises:
         ValueError: a case with two questions or more has not one finite vector a question.
     """
-    found: dict[int, Score] = {}
+    found: dict[int, RewardResult] = {}
     for asked, members in _by_length(cases).items():
         if asked < _FEWEST:
-            score = Score(-1.0, questions=(QuestionScore(None, "alone"),) * asked)
+            score = RewardResult(-1.0, questions=(QuestionScore(None, "alone"),) * asked)
             found.update(dict.fromkeys(members, score))
             continue
         nearest = _nearest(np.stack([_vectors(cases[index]) for index in members]))
@@ -66,7 +66,7 @@ def _nearest(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(cosines.max(axis=2)[:, 1:])
 
 
-def _score(nearest: Sequence[float]) -> Score:
+def _score(nearest: Sequence[float]) -> RewardResult:
     # Subtracted from 0, since a negated 0 prints as -0.
     questions = (_FIRST, *(QuestionScore(0.0 - cosine, "compared") for cosine in nearest))
-    return Score(0.0 - sum(nearest) / len(questions), questions=questions)
+    return RewardResult(0.0 - sum(nearest) / len(questions), questions=questions)

@@ -16,18 +16,18 @@ Left out deliberately: what makes an answer an abstention (``traces.abstention``
 from collections.abc import Sequence
 
 from decomposerl.judge.call import CRITERIA
-from decomposerl.rewards.reward import QuestionScore, RewardCase, Score
+from decomposerl.rewards.reward import QuestionScore, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 _FAILED = QuestionScore(None, "failed")
 
 
-def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
+def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """0..1; null where a ruling is missing."""
     return [_score(case, settings) for case in cases]
 
 
-def _score(case: RewardCase, settings: RewardSettings) -> Score:
+def _score(case: RewardCase, settings: RewardSettings) -> RewardResult:
     signals = case.signals
     rulings = zip(
         signals.answerable, signals.atomic, signals.correct, signals.abstained, strict=True
@@ -35,8 +35,8 @@ def _score(case: RewardCase, settings: RewardSettings) -> Score:
     questions = tuple(_question(*ruling, settings) for ruling in rulings)
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
-        return Score(None, "failed", questions)
-    return Score(sum(values) / len(values) if values else 0.0, questions=questions)
+        return RewardResult(None, "failed", questions)
+    return RewardResult(sum(values) / len(values) if values else 0.0, questions=questions)
 
 
 def _question(

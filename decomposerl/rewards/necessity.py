@@ -21,7 +21,7 @@ Left out deliberately: asking how relevant a question seems, which the paper fou
 from collections.abc import Sequence
 
 from decomposerl.judge.call import AnswersVerdict
-from decomposerl.rewards.reward import QuestionScore, RewardCase, Score
+from decomposerl.rewards.reward import QuestionScore, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
 
@@ -31,21 +31,21 @@ _NEUTRAL, _HARMFUL = QuestionScore(0.0, "neutral"), QuestionScore(-1.0, "harmful
 _CHANGED, _UNCHANGED = QuestionScore(1.0, "changed"), QuestionScore(0.0, "unchanged")
 
 
-def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
+def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """-1..1 with a label, 0..1 without; null where a ruling is missing."""
     return [_score(case, settings) for case in cases]
 
 
-def _score(case: RewardCase, settings: RewardSettings) -> Score:
+def _score(case: RewardCase, settings: RewardSettings) -> RewardResult:
     signals, label = case.signals, case.rollout.label
     questions = tuple(_question(signals.full, without, label) for without in signals.without)
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
-        return Score(None, "failed", questions)
+        return RewardResult(None, "failed", questions)
     if not values:
-        return Score(0.0)
+        return RewardResult(0.0)
     whole = min(values) if settings.necessity == "min" else sum(values) / len(values)
-    return Score(whole, questions=questions)
+    return RewardResult(whole, questions=questions)
 
 
 def _question(

@@ -11,11 +11,11 @@ Left out deliberately: whether the questions are any good.
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 
-def question_count(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def question_count(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
     """0..1 where n* is known, else absent.
 
     Raises:
@@ -24,9 +24,9 @@ def question_count(cases: Sequence[RewardCase], settings: RewardSettings) -> lis
     return [_score(len(case.rollout.trace.cycles), case.rollout.n_star) for case in cases]
 
 
-def _score(asked: int, wanted: int | None) -> Score:
+def _score(asked: int, wanted: int | None) -> RewardResult:
     if wanted is None:
-        return Score(None, "absent")
+        return RewardResult(None, "absent")
     if wanted < 1:
         raise ValueError(f"n* is {wanted}; a claim has at least one silver sub-question")
-    return Score(max(0.0, 1.0 - abs(asked / wanted - 1.0)))
+    return RewardResult(max(0.0, 1.0 - abs(asked / wanted - 1.0)))

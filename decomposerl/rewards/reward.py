@@ -1,6 +1,6 @@
 """The type of a reward, of its input and of its output.
 
-A reward takes the cases of one group (rollouts of one prompt) and gives one ``Score`` a
+A reward takes the cases of one group (rollouts of one prompt) and gives one ``RewardResult`` a
 case, in order. It calls no model: everything it needs stands in the case.
 
 Left out deliberately: sums and failure policies (``rewards.composite``).
@@ -50,7 +50,7 @@ class QuestionScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class RewardResult:
     """A reward's value for one trace, null unless ``state`` is scored."""
 
     value: float | None
@@ -70,7 +70,7 @@ class Reward:
     name: str
     symbol: str
     title: str
-    score: Callable[[Sequence[RewardCase], RewardSettings], list[Score]]
+    score: Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
     low: float
     high: float
     judge_roles: tuple[Role, ...] = ()

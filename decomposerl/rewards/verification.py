@@ -10,17 +10,17 @@ Left out deliberately: how sure the policy is.
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 
-def verification(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def verification(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
     """1 or 0 where the claim has a label, else absent."""
     return [_score(case) for case in cases]
 
 
-def _score(case: RewardCase) -> Score:
+def _score(case: RewardCase) -> RewardResult:
     rollout = case.rollout
     if rollout.label is None:
-        return Score(None, "absent")
-    return Score(float(rollout.trace.verdict == rollout.label))
+        return RewardResult(None, "absent")
+    return RewardResult(float(rollout.trace.verdict == rollout.label))

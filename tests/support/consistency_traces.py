@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.consistency import consistency
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.rollout import Rollout
@@ -44,7 +44,7 @@ def case(pairs: Pairs, evidence: str = "", number: int = 0) -> RewardCase:
     return RewardCase(Rollout("group", number, "A claim.", evidence, trace), signals)
 
 
-def scored(pairs: Pairs, evidence: str = "") -> Score:
+def scored(pairs: Pairs, evidence: str = "") -> RewardResult:
     (score,) = consistency([case(pairs, evidence)], RewardSettings())
     return score
 

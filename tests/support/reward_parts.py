@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decomposerl.judge.call import CRITERIA, AnswersVerdict
 from decomposerl.judge.signals import Signals
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import build_trace
@@ -91,11 +91,11 @@ def unit(*rows: Sequence[float]) -> NDArray[np.float32]:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def values(scores: Sequence[Score]) -> list[float | None]:
+def values(scores: Sequence[RewardResult]) -> list[float | None]:
     return [score.value for score in scores]
 
 
-def states(score: Score) -> list[str]:
+def states(score: RewardResult) -> list[str]:
     """What each question was found to be."""
     return [question.state for question in score.questions]
 

@@ -7,7 +7,7 @@ from decomposerl.judge.signals import Signals
 from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.trace import Verdict
@@ -45,7 +45,7 @@ def test_coverage_with_a_label(
 ):
     """The judge's verdict or not; too little information is no label, a failure is no score."""
     (found,) = coverage([case(full, label=label)], PLAIN)
-    assert Score(expected, "scored" if expected is not None else "failed") == found
+    assert RewardResult(expected, "scored" if expected is not None else "failed") == found
 
 
 def test_coverage_looks_at_the_answers_and_not_at_the_verdict():

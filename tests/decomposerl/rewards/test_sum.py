@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from decomposerl.errors import ConfigError, RewardError, SchemaError
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.composite import Scored, score, weights_of
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
@@ -134,7 +134,7 @@ def test_the_failure_rate_passes_over_what_is_absent():
     assert (0.0, 1 / 3) == (scored.failure_rate("verification"), scored.failure_rate("coverage"))
     unlabelled = score(numbered([case(S, label=None)]), PLAIN)
     assert 0.0 == unlabelled.failure_rate("verification")
-    mixed = (Score(None, "failed"), Score(1.0), Score(None, "absent"))
+    mixed = (RewardResult(None, "failed"), RewardResult(1.0), RewardResult(None, "absent"))
     assert 0.5 == replace(scored, scores={"joint": mixed}).failure_rate("joint")
 
 

@@ -6,7 +6,7 @@ import pytest
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
 from decomposerl.rewards.question_count import question_count
-from decomposerl.rewards.reward import RewardCase, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.verification import verification
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -69,22 +69,22 @@ def test_format_conditions(broken: tuple[str, ...], text: str):
     expected = tuple(name for name, _ in CONDITIONS if name not in broken)
     assert expected == conditions_met(trace)
     scored = format_reward([RewardCase(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
-    assert [Score((8 - len(broken)) / 8)] == scored
+    assert [RewardResult((8 - len(broken)) / 8)] == scored
 
 
 @pytest.mark.parametrize(
     ("expected", "verdict", "label"),
     [
-        (Score(1.0), S, S),
-        (Score(1.0), R, R),
-        (Score(0.0), S, R),
-        (Score(0.0), R, S),
-        (Score(0.0), None, R),
-        (Score(None, "absent"), S, None),
-        (Score(None, "absent"), None, None),
+        (RewardResult(1.0), S, S),
+        (RewardResult(1.0), R, R),
+        (RewardResult(0.0), S, R),
+        (RewardResult(0.0), R, S),
+        (RewardResult(0.0), None, R),
+        (RewardResult(None, "absent"), S, None),
+        (RewardResult(None, "absent"), None, None),
     ],
 )
-def test_verification(expected: Score, verdict: Verdict | None, label: Verdict | None):
+def test_verification(expected: RewardResult, verdict: Verdict | None, label: Verdict | None):
     """The label or not; no verdict misses, and without a label nothing is there to reach."""
     assert [expected] == verification([case(verdict=verdict, label=label)], PLAIN)
 
@@ -123,7 +123,7 @@ def test_question_count_kernel(expected: float, asked: int, wanted: int):
 def test_question_count_without_n_star():
     """Where the claim has no n* the reward is absent; an n* of 0 is refused."""
     absent = RewardCase(rollout(2, n_star=None), signals(2))
-    assert [Score(None, "absent")] == question_count([absent], PLAIN)
+    assert [RewardResult(None, "absent")] == question_count([absent], PLAIN)
     with pytest.raises(ValueError, match="n\\* is 0"):
         question_count([RewardCase(rollout(2, n_star=0), signals(2))], PLAIN)
 

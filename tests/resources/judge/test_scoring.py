@@ -8,7 +8,7 @@ import pytest
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.judge.plan import Role, plan
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.reward import Reward, RewardCase, Score
+from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
@@ -32,11 +32,11 @@ class NotingJudge:
         return RuleJudge().judge(calls)
 
 
-def made_up(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Score]:
+def made_up(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """The number of signals of each kind that are there, as a reward of no use."""
     del settings
     return [
-        Score(float(len([one for one in case.signals.answerable if one is not None])))
+        RewardResult(float(len([one for one in case.signals.answerable if one is not None])))
         for case in cases
     ]
 
