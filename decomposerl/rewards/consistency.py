@@ -32,7 +32,7 @@ from decomposerl.rewards.consistency_facts.values import (
     dates_differ,
     quantities_differ,
 )
-from decomposerl.rewards.reward import QuestionScore, RewardCase, RewardResult
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 CONSISTENT = "consistent"
@@ -76,7 +76,7 @@ def _score(case: RewardCase, tables: dict[str, tuple[Rows, ...]]) -> RewardResul
     wrong = {number for number, _, answer in told if miscounts_itself(answer)}
     wrong |= _miscounted(read, case.rollout.evidence, tables)
     states |= dict.fromkeys(wrong, MISCOUNTS)
-    questions = tuple(QuestionScore(float(s == CONSISTENT), s) for s in states.values())
+    questions = tuple(QuestionResult(float(s == CONSISTENT), s) for s in states.values())
     agree = sum(s == CONSISTENT for s in states.values())
     return RewardResult(agree / len(cycles), questions=questions)
 

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.rewards.reward import QuestionScore, RewardCase, RewardResult
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 _FEWEST = 2
-_FIRST = QuestionScore(0.0, "first")
+_FIRST = QuestionResult(0.0, "first")
 
 
 def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
@@ -30,7 +30,7 @@ def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rew
     found: dict[int, RewardResult] = {}
     for asked, members in _by_length(cases).items():
         if asked < _FEWEST:
-            score = RewardResult(-1.0, questions=(QuestionScore(None, "alone"),) * asked)
+            score = RewardResult(-1.0, questions=(QuestionResult(None, "alone"),) * asked)
             found.update(dict.fromkeys(members, score))
             continue
         nearest = _nearest(np.stack([_vectors(cases[index]) for index in members]))
@@ -68,5 +68,5 @@ def _nearest(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def _score(nearest: Sequence[float]) -> RewardResult:
     # Subtracted from 0, since a negated 0 prints as -0.
-    questions = (_FIRST, *(QuestionScore(0.0 - cosine, "compared") for cosine in nearest))
+    questions = (_FIRST, *(QuestionResult(0.0 - cosine, "compared") for cosine in nearest))
     return RewardResult(0.0 - sum(nearest) / len(questions), questions=questions)

@@ -16,10 +16,10 @@ Left out deliberately: what makes an answer an abstention (``traces.abstention``
 from collections.abc import Sequence
 
 from decomposerl.judge.call import CRITERIA
-from decomposerl.rewards.reward import QuestionScore, RewardCase, RewardResult
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
-_FAILED = QuestionScore(None, "failed")
+_FAILED = QuestionResult(None, "failed")
 
 
 def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
@@ -45,7 +45,7 @@ def _question(
     correct: bool | None,  # noqa: FBT001 - a ruling
     abstained: bool,  # noqa: FBT001 - a reading
     settings: RewardSettings,
-) -> QuestionScore:
+) -> QuestionResult:
     if answerable is None or criteria is None or (correct is None and not abstained):
         return _FAILED
     met = sum(criteria)
@@ -53,7 +53,7 @@ def _question(
     if not abstained:
         value = float(answerable) * atomic * float(bool(correct))
         told = f"answerable {answerable:d} x atomic {met}/{len(CRITERIA)} x correct {correct:d}"
-        return QuestionScore(value, "answered", told)
+        return QuestionResult(value, "answered", told)
     pays = answerable if settings.abstention == "literal" else not answerable
     told = f"answerable {answerable:d}, atomic {met}/{len(CRITERIA)}"
-    return QuestionScore(float(pays) * atomic, "abstained", told)
+    return QuestionResult(float(pays) * atomic, "abstained", told)

@@ -21,14 +21,14 @@ Left out deliberately: asking how relevant a question seems, which the paper fou
 from collections.abc import Sequence
 
 from decomposerl.judge.call import AnswersVerdict
-from decomposerl.rewards.reward import QuestionScore, RewardCase, RewardResult
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
 
-_FAILED = QuestionScore(None, "failed")
-_NECESSARY, _REDUNDANT = QuestionScore(1.0, "necessary"), QuestionScore(0.5, "redundant")
-_NEUTRAL, _HARMFUL = QuestionScore(0.0, "neutral"), QuestionScore(-1.0, "harmful")
-_CHANGED, _UNCHANGED = QuestionScore(1.0, "changed"), QuestionScore(0.0, "unchanged")
+_FAILED = QuestionResult(None, "failed")
+_NECESSARY, _REDUNDANT = QuestionResult(1.0, "necessary"), QuestionResult(0.5, "redundant")
+_NEUTRAL, _HARMFUL = QuestionResult(0.0, "neutral"), QuestionResult(-1.0, "harmful")
+_CHANGED, _UNCHANGED = QuestionResult(1.0, "changed"), QuestionResult(0.0, "unchanged")
 
 
 def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
@@ -50,7 +50,7 @@ def _score(case: RewardCase, settings: RewardSettings) -> RewardResult:
 
 def _question(
     full: AnswersVerdict | None, without: AnswersVerdict | None, label: Verdict | None
-) -> QuestionScore:
+) -> QuestionResult:
     if full is None or without is None:
         return _FAILED
     if label is None:

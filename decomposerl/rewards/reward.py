@@ -38,7 +38,7 @@ class RewardCase:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionScore:
+class QuestionResult:
     """A reward's value for one cycle, and its name for what it found (``necessary``).
 
     ``detail`` says for a reader how the value came about.
@@ -55,7 +55,7 @@ class RewardResult:
 
     value: float | None
     state: State = "scored"
-    questions: tuple[QuestionScore, ...] = ()
+    questions: tuple[QuestionResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
