@@ -17,7 +17,7 @@ import numpy as np
 from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
 from decomposerl.judge.plan import Plan, plan
 from decomposerl.judge.readings import VERDICTS
-from decomposerl.rewards.composite import Scored, score
+from decomposerl.rewards.composite import RewardedBatch, score
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
@@ -62,7 +62,7 @@ def _row(name: str, seconds: float, allowed_s: float, note: str) -> Row:
     return Row(name, seconds, "time allowed", allowed_s, allowed_s / seconds, 1.0, note=note)
 
 
-def _told(scored: Scored) -> str:
+def _told(scored: RewardedBatch) -> str:
     totals = [total for total in scored.totals if total is not None]
     return f"{len(scored.scores)} rewards, {len(totals)} totals; median of {RUNS} runs"
 

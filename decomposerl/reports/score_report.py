@@ -1,6 +1,6 @@
 """A scored batch for a reader: one line a trace, and what each of its questions earned.
 
-Takes ``Scored``, gives a wide frame, aligned text, Markdown, and a page of questions.
+Takes ``RewardedBatch``, gives a wide frame, aligned text, Markdown, and a page of questions.
 
 Left out deliberately: the long table (``rewards.table``) and means by kind of trace
 (``reports.reward_report``).
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from decomposerl.reports.escape import markdown_table, one_line
-from decomposerl.rewards.composite import Scored
+from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.format import CONDITIONS, conditions_met
 from decomposerl.rewards.reward import RewardResult
 from decomposerl.traces.citations import citations
@@ -24,7 +24,7 @@ _HEAD = ("group", "rollout", "cycles", "verdict", "label")
 _MEAN = "mean"
 
 
-def score_wide(scored: Scored) -> pl.DataFrame:
+def score_wide(scored: RewardedBatch) -> pl.DataFrame:
     """One row a rollout: group, rollout, cycles, verdict, label, each reward, total.
 
     Rewards are null where a ruling is missing or they do not apply.
@@ -66,12 +66,12 @@ def score_markdown(wide: pl.DataFrame) -> str:
     return markdown_table(headers, rows)
 
 
-def question_pages(scored: Scored) -> str:
+def question_pages(scored: RewardedBatch) -> str:
     """For each trace its claim, what its form lacks, and what each question earned."""
     return "\n\n".join(_page(scored, index) for index in range(len(scored.rollouts)))
 
 
-def _page(scored: Scored, index: int) -> str:
+def _page(scored: RewardedBatch, index: int) -> str:
     rollout = scored.rollouts[index]
     scores = {name: found[index] for name, found in scored.scores.items()}
     return "\n".join(

@@ -25,7 +25,7 @@ Amount = float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class RewardedBatch:
     """A scored batch. Sequences have one entry a case, in the order of the cases.
 
     ``counted`` is, for each reward, what enters the total: the value, or None where the
@@ -74,7 +74,7 @@ def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) ->
 
 def score(
     cases: Sequence[RewardCase], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
-) -> Scored:
+) -> RewardedBatch:
     """Score a batch; rewards of weight 0 are switched off and not computed.
 
     Raises:
@@ -91,7 +91,7 @@ def score(
         _refuse_failures(scores, cases)
     counted = _counted(scores, groups, settings)
     totals = _totals(counted, weights)
-    return Scored(
+    return RewardedBatch(
         rollouts=tuple(case.rollout for case in cases),
         weights=weights,
         scores=scores,

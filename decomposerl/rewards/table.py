@@ -1,6 +1,6 @@
 """A scored batch as the ``REWARDS`` table: one row a value, traces and questions alike.
 
-Takes ``Scored``, gives the long frame; the total stands in it as a reward named ``total``.
+Takes ``RewardedBatch``, gives the long frame; the total stands in it as a reward named ``total``.
 
 Left out deliberately: means (``reports.reward_report``) and the rulings (``JUDGE_CALLS``).
 """
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from decomposerl.rewards.composite import Scored
+from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.schemas import REWARDS
 
 TOTAL = "total"
 Row = tuple[str, int, str, int, str, int | None, float | None, str, float, bool]
 
 
-def rewards_frame(scored: Scored, run: str = "", step: int = 0) -> pl.DataFrame:
+def rewards_frame(scored: RewardedBatch, run: str = "", step: int = 0) -> pl.DataFrame:
     """Rows by rollout, then reward in the catalogue's order, the trace before its questions.
 
     ``run`` and ``step`` say where the rollouts were sampled.
@@ -28,7 +28,7 @@ def rewards_frame(scored: Scored, run: str = "", step: int = 0) -> pl.DataFrame:
     return REWARDS.conform(pl.DataFrame(rows, schema=REWARDS.schema, orient="row"))
 
 
-def _rows(scored: Scored, index: int, run: str, step: int) -> Iterator[Row]:
+def _rows(scored: RewardedBatch, index: int, run: str, step: int) -> Iterator[Row]:
     rollout = scored.rollouts[index]
     place = (run, step, rollout.group, rollout.number)
     for name, scores in scored.scores.items():

@@ -20,7 +20,7 @@ from decomposerl.judge.plan import Plan, Role, plan
 from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import Scored, active_rewards, score
+from decomposerl.rewards.composite import RewardedBatch, active_rewards, score
 from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
@@ -33,7 +33,7 @@ NOT_ASKED = "not_asked"
 class Scoring:
     """A scored batch with its ``JUDGE_CALLS`` table and the number of distinct calls asked."""
 
-    scored: Scored
+    scored: RewardedBatch
     judge_calls: pl.DataFrame
     asked: int
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import Scored
+from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
@@ -67,7 +67,7 @@ def failure_share(points: Sequence[Point]) -> float:
     return failed / scores if scores else 0.0
 
 
-def _by_group(scored: Scored) -> Iterable[list[float]]:
+def _by_group(scored: RewardedBatch) -> Iterable[list[float]]:
     """The totals of each group, without those that do not count."""
     groups: dict[str, list[float]] = {}
     for rollout, total in zip(scored.rollouts, scored.totals, strict=True):
@@ -79,7 +79,7 @@ def _equal(totals: Sequence[float]) -> bool:
     return not totals or max(totals) - min(totals) <= _EQUAL
 
 
-def _failures(scored: Scored) -> list[float]:
+def _failures(scored: RewardedBatch) -> list[float]:
     judged = {reward.name for reward in REWARDS if reward.judged}
     return [
         float(score.state == "failed")
@@ -108,7 +108,7 @@ def _agreements(batch: ScoredBatch, settings: RewardSettings) -> list[float]:
     return [float(pseudo_label(each, settings) == known[group]) for group, each in cases.items()]
 
 
-def _balanced_accuracy(scored: Scored, sampled: Sequence[Sampled]) -> Point:
+def _balanced_accuracy(scored: RewardedBatch, sampled: Sequence[Sampled]) -> Point:
     """The mean over the labels that occur; a trace without a verdict is wrong."""
     right: dict[str, list[float]] = {label: [] for label in LABELS}
     for one, rollout in zip(sampled, scored.rollouts, strict=True):

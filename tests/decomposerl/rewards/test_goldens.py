@@ -14,7 +14,7 @@ from decomposerl.judge.call import AnswersVerdict
 from decomposerl.judge.plan import plan
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import Scored, score
+from decomposerl.rewards.composite import RewardedBatch, score
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.abstention import abstains
@@ -213,7 +213,7 @@ def case_of(golden: Golden, *, labelled: bool = True) -> RewardCase:
     return RewardCase(rollout, ruled, unit(*golden.vectors))
 
 
-def values_of(scored: Scored) -> dict[str, float | None]:
+def values_of(scored: RewardedBatch) -> dict[str, float | None]:
     return {name: found[0].value for name, found in scored.scores.items()}
 
 

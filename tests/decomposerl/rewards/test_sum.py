@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError, RewardError, SchemaError
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import Scored, score, weights_of
+from decomposerl.rewards.composite import RewardedBatch, score, weights_of
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
@@ -230,7 +230,7 @@ def test_diversity_needs_vectors_only_where_it_is_on():
         score(bare, PLAIN)
 
 
-def summed(scored: Scored) -> dict[tuple[str, int], float]:
+def summed(scored: RewardedBatch) -> dict[tuple[str, int], float]:
     """Each rollout's total again, from the rows of the table alone."""
     frame = rewards_frame(scored)
     found: dict[tuple[str, int], float] = {}
