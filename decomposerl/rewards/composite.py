@@ -20,7 +20,7 @@ from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
-Amount = float | None
+RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
 
 
@@ -36,7 +36,7 @@ class RewardedBatch:
     rollouts: tuple[Rollout, ...]
     weights: Mapping[str, float]
     scores: Mapping[str, tuple[RewardResult, ...]]
-    counted: Mapping[str, tuple[Amount, ...]]
+    counted: Mapping[str, tuple[RewardValue, ...]]
     totals: tuple[float | None, ...]
 
     def failure_rate(self, name: str) -> float:
@@ -149,7 +149,7 @@ def _counted(
     scores: Mapping[str, Sequence[RewardResult]],
     groups: Sequence[list[int]],
     settings: RewardSettings,
-) -> dict[str, tuple[Amount, ...]]:
+) -> dict[str, tuple[RewardValue, ...]]:
     """What each reward adds for each case, by the failure policy."""
     left_out = {
         name: {index for index, score in enumerate(found) if score.state == "failed"}
@@ -184,7 +184,7 @@ def _refuse_failures(
 
 
 def _totals(
-    counted: Mapping[str, Sequence[Amount]], weights: Mapping[str, float]
+    counted: Mapping[str, Sequence[RewardValue]], weights: Mapping[str, float]
 ) -> tuple[float | None, ...]:
     """The weighted sum of what counts; None where nothing does."""
     totals: list[float | None] = []

@@ -17,7 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from decomposerl.rewards.composite import Amount
+from decomposerl.rewards.composite import RewardValue
 from resources.training.batch import Reader, Sampled
 from resources.training.checkpoints import (
     Checkpoints,
@@ -96,7 +96,7 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
         columns = {name: [row[name] for row in inputs] for name in inputs[0]}
         mine = self.wiring.reader.read(columns, tokens)
 
-        def evaluate(batch: Sequence[Sampled]) -> dict[str, list[Amount]]:
+        def evaluate(batch: Sequence[Sampled]) -> dict[str, list[RewardValue]]:
             return {name: list(each) for name, each in self.wiring.evaluate(step, batch).items()}
 
         found = amounts_across(self.accelerator, evaluate, mine)

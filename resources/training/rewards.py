@@ -19,15 +19,15 @@ import numpy as np
 
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import Amount
+from decomposerl.rewards.composite import RewardValue
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 from resources.judge.scoring import Scoring, score_rollouts
 from resources.training.batch import Reader, Sampled, rollouts_of
 from resources.training.library_types import TrainerState, Whatever
 
-Amounts = Mapping[str, Sequence[Amount]]
-RewardFunction = Callable[..., Awaitable[list[Amount]]]
+Amounts = Mapping[str, Sequence[RewardValue]]
+RewardFunction = Callable[..., Awaitable[list[RewardValue]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _reward_function(name: str, shared: SharedEvaluation, reader: Reader) -> Rew
         completion_ids: Sequence[Sequence[int]],
         trainer_state: TrainerState,
         **columns: Whatever,
-    ) -> list[Amount]:
+    ) -> list[RewardValue]:
         sampled = reader.read(columns, completion_ids)
         amounts = await shared.of(trainer_state.global_step, sampled)
         return list(amounts[name])
@@ -121,7 +121,7 @@ def _reward_function(name: str, shared: SharedEvaluation, reader: Reader) -> Rew
 
 def shuffled_in_groups(
     amounts: Amounts, sampled: Sequence[Sampled], seed: int, step: int
-) -> dict[str, list[Amount]]:
+) -> dict[str, list[RewardValue]]:
     """Each rollout gets the whole reward vector of another of its group, or its own.
 
     A control: the same rewards, tied to nothing that the policy did. Equal seeds and steps
