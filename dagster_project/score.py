@@ -24,7 +24,7 @@ from decomposerl.traces.records import Problem, TraceRecord, read_trace_records
 from decomposerl.traces.rollout import Rollout
 
 if TYPE_CHECKING:
-    from resources.judge.scoring import Scoring
+    from resources.judge.scoring import JudgedBatch
 
 STANDARD_INPUT = "-"
 _SHOWN = 20

@@ -30,7 +30,7 @@ NOT_ASKED = "not_asked"
 
 
 @dataclass(frozen=True, slots=True)
-class Scoring:
+class JudgedBatch:
     """A scored batch with its ``JUDGE_CALLS`` table and the number of distinct calls asked."""
 
     scored: RewardedBatch
@@ -45,7 +45,7 @@ def score_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the cat
     settings: RewardSettings,
     most_cycles: int | None = None,
     rewards: Sequence[Reward] = REWARDS,
-) -> Scoring:
+) -> JudgedBatch:
     """Score a batch of rollouts of any number of prompts.
 
     A trace of more than ``most_cycles`` cycles is judged on none of them: nothing is asked,
@@ -69,7 +69,7 @@ def score_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the cat
     ]
     cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
     told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
-    return Scoring(score(cases, settings, rewards), told, asked)
+    return JudgedBatch(score(cases, settings, rewards), told, asked)
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:

@@ -22,7 +22,7 @@ from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import RewardValue
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
-from resources.judge.scoring import Scoring, score_rollouts
+from resources.judge.scoring import JudgedBatch, score_rollouts
 from resources.training.batch import Reader, Sampled, rollouts_of
 from resources.training.library_types import TrainerState, Whatever
 
@@ -36,7 +36,7 @@ class ScoredBatch:
 
     step: int
     sampled: Sequence[Sampled]
-    scoring: Scoring
+    scoring: JudgedBatch
 
 
 @dataclass(frozen=True, slots=True)

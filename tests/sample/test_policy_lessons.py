@@ -11,7 +11,7 @@ from decomposerl.traces.rollout import Rollout
 from decomposerl.training.experiment import EvidenceView
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import Scoring, score_rollouts
+from resources.judge.scoring import JudgedBatch, score_rollouts
 from resources.policy_tiny.folder import VIEW
 from resources.policy_tiny.warm_start import WarmStart
 from sample.plan import cases
@@ -44,7 +44,7 @@ def everybodys() -> set[str]:
     return first & second
 
 
-def judged(made: list[Lesson]) -> Scoring:
+def judged(made: list[Lesson]) -> JudgedBatch:
     """The lessons scored by the rule judge, for which the view is the document."""
     rollouts = [
         Rollout(str(place), 0, one.claim, one.view, parse_trace(one.trace), one.label, 2)
