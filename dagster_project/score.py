@@ -112,7 +112,7 @@ def _scored(
         resources_for,
     )
     from resources.judge.replay import ReplayJudge
-    from resources.judge.scoring import score_rollouts
+    from resources.judge.scoring import reward_rollouts
 
     fill_environment()
     engines = resources_for(profile_from_environment())
@@ -124,7 +124,7 @@ def _scored(
 
         judge = engine("judge") if recorded is None else ReplayJudge(recorded)
         embedder = engine("question_embedder")
-        scoring = score_rollouts(rollouts, judge, embedder, settings)
+        scoring = reward_rollouts(rollouts, judge, embedder, settings)
     return scoring, judge.engine, embedder.engine
 
 

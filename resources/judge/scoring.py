@@ -38,7 +38,7 @@ class JudgedBatch:
     asked: int
 
 
-def score_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the catalogue
+def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the catalogue
     rollouts: Sequence[Rollout],
     judge: Judge,
     embedder: Embedder,

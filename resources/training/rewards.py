@@ -22,7 +22,7 @@ from decomposerl.ports import Embedder
 from decomposerl.rewards.composite import RewardValue
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
-from resources.judge.scoring import JudgedBatch, score_rollouts
+from resources.judge.scoring import JudgedBatch, reward_rollouts
 from resources.training.batch import Reader, Sampled, rollouts_of
 from resources.training.library_types import TrainerState, Whatever
 
@@ -57,7 +57,7 @@ class Scorer:
             EngineError: judge or embedder cannot be asked.
         """
         rollouts: list[Rollout] = rollouts_of(sampled, group_size)
-        scoring = score_rollouts(
+        scoring = reward_rollouts(
             rollouts, self.judge, self.embedder, self.settings, self.most_cycles
         )
         return ScoredBatch(step, sampled, scoring)

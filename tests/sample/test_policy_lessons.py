@@ -11,7 +11,7 @@ from decomposerl.traces.rollout import Rollout
 from decomposerl.training.experiment import EvidenceView
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import JudgedBatch, score_rollouts
+from resources.judge.scoring import JudgedBatch, reward_rollouts
 from resources.policy_tiny.folder import VIEW
 from resources.policy_tiny.warm_start import WarmStart
 from sample.plan import cases
@@ -50,7 +50,7 @@ def judged(made: list[Lesson]) -> JudgedBatch:
         Rollout(str(place), 0, one.claim, one.view, parse_trace(one.trace), one.label, 2)
         for place, one in enumerate(made)
     ]
-    return score_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
+    return reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
 
 
 def test_the_same_arguments_give_the_same_lessons():

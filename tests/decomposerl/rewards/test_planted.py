@@ -19,7 +19,7 @@ from planted_traces.planting import TRACE_KINDS, planted_traces
 from project import ROOT
 from resources.embedder.minilm import MiniLM
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import score_rollouts
+from resources.judge.scoring import reward_rollouts
 
 PAGE = ROOT / "docs/rewards.md"
 JUDGED = [reward.name for reward in REWARDS if reward.judged]
@@ -37,7 +37,7 @@ def values() -> pl.DataFrame:
         )
         for trace in TRACES
     ]
-    scoring = score_rollouts(rollouts, RuleJudge(), MiniLM(), RewardSettings())
+    scoring = reward_rollouts(rollouts, RuleJudge(), MiniLM(), RewardSettings())
     kinds = pl.DataFrame(
         [(t.group, t.number, t.kind, place) for place, t in enumerate(TRACES)],
         schema={"group": pl.String, "rollout": pl.Int64, "kind": pl.String, "trace": pl.Int64},

@@ -12,7 +12,7 @@ from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import score_rollouts
+from resources.judge.scoring import reward_rollouts
 from reward_parts import rollout
 
 ROLLOUTS = [rollout(3)]
@@ -50,7 +50,7 @@ def test_a_new_reward_gets_exactly_the_calls_that_it_names(roles: tuple[Role, ..
     planned = plan(ROLLOUTS)
     expected = {planned.calls[use.call] for use in planned.uses if use.role in roles}
     judge, embedder = NotingJudge(), BagOfWordsEmbedder()
-    found = score_rollouts(ROLLOUTS, judge, embedder, OTHERS_OFF, rewards=(*REWARDS, reward))
+    found = reward_rollouts(ROLLOUTS, judge, embedder, OTHERS_OFF, rewards=(*REWARDS, reward))
     assert (expected, len(expected)) == (set(judge.calls), len(judge.calls))
     assert {"made_up": 3.0 if "question" in roles else 0.0} == {
         name: values[0] for name, values in found.scored.counted.items()
@@ -63,5 +63,5 @@ def test_vectors_are_computed_for_a_reward_that_reads_them():
     """Each distinct question is embedded once, and no judge call is made."""
     reward = Reward("made_up", "R_new", "Made up", made_up, 0, 9, reads_vectors=True)
     judge, embedder = NotingJudge(), BagOfWordsEmbedder()
-    score_rollouts(ROLLOUTS, judge, embedder, RewardSettings(), rewards=(reward,))
+    reward_rollouts(ROLLOUTS, judge, embedder, RewardSettings(), rewards=(reward,))
     assert ([3], []) == (embedder.asked, judge.calls)

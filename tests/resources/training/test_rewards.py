@@ -14,7 +14,7 @@ from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import score_rollouts
+from resources.judge.scoring import reward_rollouts
 from resources.training.batch import CLAIM_COLUMNS, Reader, Sampled, reader_of, rollouts_of
 from resources.training.rewards import (
     Amounts,
@@ -175,8 +175,8 @@ def test_a_runaway_trace_is_judged_on_nothing(reader: Reader):
     """Above the limit no call is asked and judged rewards are 0; the others see the trace."""
     batch = reader.read(columns(2), [tokens(reader, *GOOD), tokens(reader, *GOOD * 2)])
     rollouts = rollouts_of(batch, 2)
-    whole = score_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
-    capped = score_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings(), 2)
+    whole = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
+    capped = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings(), 2)
     assert {0} == set(capped.judge_calls["rollout"])
     for name in NAMES:
         first, second = capped.scored.counted[name]
