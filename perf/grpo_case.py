@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decomposerl.training.experiment import Experiment, Lora, Sampling
+from decomposerl.training.experiment import Experiment, Lora, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B
 from perf.frames import MadeVectors
 from perf.machine import peak_mb
@@ -120,7 +120,9 @@ def _recipe(case: Case) -> Experiment:
         lora=lora,
         optimization=replace(PAPER_7B.optimization, steps=case.steps + 1),
         grpo=replace(PAPER_7B.grpo, mask_truncated=False),
-        sampling=Sampling(max_prompt_tokens=case.prompt, max_completion_tokens=case.completion),
+        sampling=RolloutSampling(
+            max_prompt_tokens=case.prompt, max_completion_tokens=case.completion
+        ),
     )
 
 

@@ -73,7 +73,7 @@ class Grpo:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class RolloutSampling:
     """How rollouts are drawn. All of it our reading: the paper states none."""
 
     temperature: float = 1.0
@@ -128,7 +128,7 @@ class Experiment:
     lora: Lora = field(default_factory=Lora)
     optimization: Optimization = field(default_factory=Optimization)
     grpo: Grpo = field(default_factory=Grpo)
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: RolloutSampling = field(default_factory=RolloutSampling)
     rewards: RewardSettings = field(default_factory=RewardSettings)
     evidence_view: EvidenceView | None = None
     held_out: HeldOut = field(default_factory=HeldOut)
@@ -178,7 +178,7 @@ def from_plain(plain: Mapping[str, Any]) -> Experiment:
             "lora": Lora(**lora),
             "optimization": Optimization(**parts["optimization"]),
             "grpo": Grpo(**parts["grpo"]),
-            "sampling": Sampling(**parts["sampling"]),
+            "sampling": RolloutSampling(**parts["sampling"]),
             "rewards": RewardSettings(**parts["rewards"]),
             "evidence_view": None if view is None else EvidenceView(**view),
             "held_out": HeldOut(**parts["held_out"]),

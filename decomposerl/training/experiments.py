@@ -18,7 +18,7 @@ from decomposerl.training.experiment import (
     HeldOut,
     Lora,
     Optimization,
-    Sampling,
+    RolloutSampling,
 )
 
 PAPER_7B = Experiment(
@@ -43,7 +43,7 @@ TINY = Experiment(
     lora=Lora(dtype="float32"),
     optimization=Optimization(learning_rate=4e-4, least_learning_rate=4e-5, steps=30),
     grpo=Grpo(per_device_batch=32, global_batch=32, mask_truncated=False),
-    sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=420),
+    sampling=RolloutSampling(max_prompt_tokens=400, max_completion_tokens=420),
     evidence_view=TINY_VIEW,
     held_out=HeldOut(claims=128),
 )

@@ -21,7 +21,7 @@ from decomposerl.training.experiment import (
     HeldOut,
     Lora,
     Optimization,
-    Sampling,
+    RolloutSampling,
 )
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
     lora=Lora(rank=4, alpha=8, projections=("q_proj", "v_proj"), dtype="float32"),
     optimization=Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=2),
     grpo=Grpo(group_size=4, per_device_batch=4, global_batch=8),
-    sampling=Sampling(max_prompt_tokens=64, max_completion_tokens=12),
+    sampling=RolloutSampling(max_prompt_tokens=64, max_completion_tokens=12),
 )
 
 

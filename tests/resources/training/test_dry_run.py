@@ -19,7 +19,7 @@ from decomposerl.reports.training_plan import (
 )
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import TRAINING_CLAIMS
-from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, Sampling
+from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import write_parquet
@@ -84,14 +84,14 @@ def test_a_run_that_can_go_well_has_no_problem(run: TrainingRun):
 
 def test_the_limits_of_the_prompts_are_the_experiments(run: TrainingRun):
     """Above the limit a claim is named and left out; above it all, the run is refused."""
-    few = of(run, replace(PAPER_7B, sampling=Sampling(max_prompt_tokens=4_000)))
+    few = of(run, replace(PAPER_7B, sampling=RolloutSampling(max_prompt_tokens=4_000)))
     found = dry_run(few, RuleJudge())
     assert found.lengths is not None
     (left,) = found.lengths.too_long.iter_rows(named=True)
     assert ("wice", "note") == (left["source"], findings(found)["prompts"])
     assert left["claim_id"] in dry_run_markdown(found)
     assert () == found.problems
-    none = of(run, replace(PAPER_7B, sampling=Sampling(max_prompt_tokens=10)))
+    none = of(run, replace(PAPER_7B, sampling=RolloutSampling(max_prompt_tokens=10)))
     assert ["prompts"] == [problem.part for problem in dry_run(none, RuleJudge()).problems]
 
 
@@ -135,7 +135,7 @@ def test_a_run_without_judged_rewards_needs_no_judge(run: TrainingRun):
     [
         (replace(PAPER_7B, grpo=Grpo(group_size=6)), "batches"),
         (replace(PAPER_7B, grpo=Grpo(global_batch=64)), "claims"),
-        (replace(PAPER_7B, sampling=Sampling(max_completion_tokens=99_000)), "model"),
+        (replace(PAPER_7B, sampling=RolloutSampling(max_completion_tokens=99_000)), "model"),
     ],
 )
 def test_what_cannot_be_trained_is_said_before(run: TrainingRun, recipe: Experiment, part: str):
