@@ -62,7 +62,7 @@ class HealthSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthFinding:
     """What a rule found: one sentence for a person, and whether the run should end."""
 
     rule: Rule
@@ -75,14 +75,14 @@ def spread_key(name: str) -> str:
     return f"{name}/spread"
 
 
-def check(history: Sequence[Measures], settings: HealthSettings) -> list[Finding]:
+def check(history: Sequence[Measures], settings: HealthSettings) -> list[HealthFinding]:
     """What is wrong now, in the order of ``RULES``; empty before ``window`` steps are done."""
     if len(history) < settings.window:
         return []
     return [finding for rule in _CHECKS for finding in rule(history, settings)]
 
 
-def news(now: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
+def news(now: Sequence[HealthFinding], before: Sequence[HealthFinding]) -> list[HealthFinding]:
     """The findings of ``now`` that ``before`` did not have, or had without a stop."""
     said = {(finding.rule, finding.stop) for finding in before}
     return [finding for finding in now if (finding.rule, finding.stop) not in said]
@@ -95,35 +95,37 @@ def _mean(steps: Sequence[Measures], key: str) -> float | None:
     return math.fsum(finite) / len(finite) if finite else None
 
 
-def _zero_spread(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _zero_spread(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "zero_spread_groups")
     if share is None or share < settings.zero_spread_warn:
         return
     text = f"in {_percent(share)} of groups over {settings.window} steps all totals are equal"
     stop = share >= settings.zero_spread_stop
     tail = "nothing is learned" if stop else "the others alone move the policy"
-    yield Finding("zero_spread_groups", f"{text}: {tail}", stop)
+    yield HealthFinding("zero_spread_groups", f"{text}: {tail}", stop)
 
 
-def _truncated(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _truncated(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "truncated")
     if share is None or share < settings.truncated_warn:
         return
     text = f"the token limit ended {_percent(share)} of completions over {settings.window} steps"
     masked = "; they are masked and teach nothing" if settings.mask_truncated else ""
     stop = settings.mask_truncated and share >= settings.truncated_stop
-    yield Finding("truncated", text + masked, stop)
+    yield HealthFinding("truncated", text + masked, stop)
 
 
-def _judge_failures(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _judge_failures(
+    history: Sequence[Measures], settings: HealthSettings
+) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "judge_failures")
     if share is None or share < min(settings.judge_failures_warn, settings.judge_failures_stop):
         return
     text = f"{_percent(share)} of judged scores lack a ruling over {settings.window} steps"
-    yield Finding("judge_failures", text, stop=share >= settings.judge_failures_stop)
+    yield HealthFinding("judge_failures", text, stop=share >= settings.judge_failures_stop)
 
 
-def _dominating(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _dominating(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     recent = history[-settings.window :]
     found = {reward.name: _mean(recent, spread_key(reward.name)) for reward in REWARDS}
     spreads = {name: value for name, value in found.items() if value is not None}
@@ -134,19 +136,19 @@ def _dominating(history: Sequence[Measures], settings: HealthSettings) -> Iterat
     share = spreads[name] / whole
     if share >= settings.dominating:
         text = f"reward '{name}' has {_percent(share)} of the rewards' summed spread"
-        yield Finding("dominating_reward", f"{text} over {settings.window} steps")
+        yield HealthFinding("dominating_reward", f"{text} over {settings.window} steps")
 
 
-def _drift(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _drift(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     first = _mean(history[: settings.window], "questions")
     now = _mean(history[-settings.window :], "questions")
     if first is None or now is None or abs(now - first) <= settings.drift * first:
         return
     text = f"questions a trace went from {first:.1f} in the first {settings.window} steps"
-    yield Finding("question_drift", f"{text} to {now:.1f} in the last")
+    yield HealthFinding("question_drift", f"{text} to {now:.1f} in the last")
 
 
-def _count(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _count(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     recent = history[-settings.window :]
     asked, wanted = _mean(recent, "questions"), _mean(recent, "n_star")
     if asked is None or not wanted:
@@ -154,22 +156,22 @@ def _count(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Fi
     if wanted / settings.count_ratio <= asked <= wanted * settings.count_ratio:
         return
     text = f"a trace asks {asked:.1f} questions where n* is {wanted:.1f}"
-    yield Finding("question_count", f"{text}, mean over {settings.window} steps")
+    yield HealthFinding("question_count", f"{text}, mean over {settings.window} steps")
 
 
-def _agreement(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _agreement(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "pseudo_label_agreement")
     if share is None or share >= settings.agreement:
         return
     text = f"pseudo-labels agree with {_percent(share)} of the known labels"
-    yield Finding("pseudo_label_agreement", f"{text} over {settings.window} steps")
+    yield HealthFinding("pseudo_label_agreement", f"{text} over {settings.window} steps")
 
 
 def _percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-_Check = Callable[[Sequence[Measures], HealthSettings], Iterator[Finding]]
+_Check = Callable[[Sequence[Measures], HealthSettings], Iterator[HealthFinding]]
 _CHECKS: tuple[_Check, ...] = (
     _zero_spread,
     _truncated,

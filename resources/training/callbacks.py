@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import Any
 
 from decomposerl.training.curves import TRAIN, Point
-from decomposerl.training.health import Finding, HealthSettings, check, news, spread_key
+from decomposerl.training.health import HealthFinding, HealthSettings, check, news, spread_key
 from resources.training.distributed import from_first
 from resources.training.held_out import HeldOutClaims
 from resources.training.library_types import Trainer, TrainerControl, TrainerState, Whatever
@@ -41,7 +41,7 @@ class StepWatch:
     report: Report
     trainer: Trainer = None
     stopped: str = ""
-    _findings: list[Finding] = field(default_factory=list)
+    _findings: list[HealthFinding] = field(default_factory=list)
     _started: float = 0.0
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_STEPS))
 
@@ -142,7 +142,7 @@ class StepWatch:
         self.phases.spent = spent | {"update": max(0.0, whole - sum(spent.values()))}
         return self.phases.spent
 
-    def _why_stop(self, findings: list[Finding]) -> str:
+    def _why_stop(self, findings: list[HealthFinding]) -> str:
         limits, share = self.run.limits, self.book.lost_share()
         if share > limits.most_judge_failures:
             return (
@@ -157,7 +157,7 @@ class StepWatch:
         self,
         state: TrainerState,
         points: Mapping[str, Point],
-        fresh: list[Finding],
+        fresh: list[HealthFinding],
     ) -> StepReport:
         step, steps = state.global_step, state.max_steps
         return StepReport(

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.training.health import RULES, Finding, HealthSettings, check, news, spread_key
+from decomposerl.training.health import (
+    RULES,
+    HealthFinding,
+    HealthSettings,
+    check,
+    news,
+    spread_key,
+)
 from strategies import LAW
 
 SHORT = HealthSettings(window=4)
@@ -90,9 +97,9 @@ def test_a_bad_start_that_is_over_is_not_a_finding():
 
 def test_news_are_said_once_and_again_when_they_become_worse():
     """The same warning is not news; a warning that turned into a stop is."""
-    warning, stop = Finding("truncated", "a"), Finding("truncated", "b", stop=True)
+    warning, stop = HealthFinding("truncated", "a"), HealthFinding("truncated", "b", stop=True)
     assert [warning] == news([warning], [])
-    assert [] == news([Finding("truncated", "other words")], [warning])
+    assert [] == news([HealthFinding("truncated", "other words")], [warning])
     assert [stop] == news([stop], [warning])
 
 
