@@ -86,7 +86,7 @@ _BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """One measure at one step; see ``schemas.CURVES``."""
 
     mean: float | None
@@ -116,7 +116,7 @@ def measure_named(name: str) -> Measure:
     return _BY_NAME.get(name) or Measure(name, name.replace("_", " "), "", "")
 
 
-def point(values: Sequence[float | None]) -> Point:
+def point(values: Sequence[float | None]) -> CurvePoint:
     """Mean and standard deviation (over all values, not a sample's estimate) of what is there.
 
     Values that are None or not finite count neither in the mean nor in ``rows``; one value
@@ -124,16 +124,16 @@ def point(values: Sequence[float | None]) -> Point:
     """
     found = [value for value in values if value is not None and math.isfinite(value)]
     if not found:
-        return Point(None, None, 0)
+        return CurvePoint(None, None, 0)
     mean = math.fsum(found) / len(found)
     if len(found) == 1:
-        return Point(mean, None, 1)
+        return CurvePoint(mean, None, 1)
     variance = math.fsum((value - mean) ** 2 for value in found) / len(found)
-    return Point(mean, math.sqrt(variance), len(found))
+    return CurvePoint(mean, math.sqrt(variance), len(found))
 
 
 def curve_rows(
-    run: str, experiment: str, step: int, split: Split, points: Mapping[str, Point]
+    run: str, experiment: str, step: int, split: Split, points: Mapping[str, CurvePoint]
 ) -> pl.DataFrame:
     """The rows of one step and split, one a measure, in the order of ``points``."""
     rows = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from decomposerl.training.curves import TRAIN, Point
+from decomposerl.training.curves import TRAIN, CurvePoint
 from decomposerl.training.health import HealthFinding, HealthSettings, check, news, spread_key
 from resources.training.distributed import from_first
 from resources.training.held_out import HeldOutClaims
@@ -126,7 +126,7 @@ class StepWatch:
             self.stopped = self._why_stop(findings)
         self.report(self._told(state, points, fresh))
 
-    def _points(self, step: int, logs: Mapping[str, Any]) -> dict[str, Point]:
+    def _points(self, step: int, logs: Mapping[str, Any]) -> dict[str, CurvePoint]:
         """A step's measures; without a batch's where an earlier batch was used again."""
         points = trainer_points(logs) | second_points(self._timed())
         batch = self.evaluation.last
@@ -156,7 +156,7 @@ class StepWatch:
     def _told(
         self,
         state: TrainerState,
-        points: Mapping[str, Point],
+        points: Mapping[str, CurvePoint],
         fresh: list[HealthFinding],
     ) -> StepReport:
         step, steps = state.global_step, state.max_steps

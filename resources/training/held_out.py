@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.training.curves import Point, Split
+from decomposerl.training.curves import CurvePoint, Split
 from resources.training.batch import CLAIM_COLUMNS, Reader, Sampled
 from resources.training.data import Row
 from resources.training.distributed import from_first
@@ -100,7 +100,7 @@ class HeldOutClaims:
         evaluation: Evaluation,
         step: int,
         split: Split,
-    ) -> dict[str, Point]:
+    ) -> dict[str, CurvePoint]:
         """Sample them with the present weights, score and log them; their measures.
 
         Raises:
@@ -112,7 +112,7 @@ class HeldOutClaims:
         sampled = sample_held_out(trainer, self.reader, self.rows, samples=samples, greedy=greedy)
         generated = perf_counter()
 
-        def measured() -> dict[str, Point]:
+        def measured() -> dict[str, CurvePoint]:
             batch = evaluation.held_out(step, split, sampled, samples)
             found = batch_points(batch, self.settings)
             spent = {"generation": generated - started, "judging": perf_counter() - generated}

@@ -17,7 +17,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.schemas import LABELS
-from decomposerl.training.curves import Point, point
+from decomposerl.training.curves import CurvePoint, point
 from resources.training.batch import Sampled
 from resources.training.rewards import ScoredBatch
 
@@ -33,7 +33,7 @@ PHASES = ("generation", "judging", "update")
 _EQUAL = 1e-9
 
 
-def batch_points(batch: ScoredBatch, settings: RewardSettings) -> dict[str, Point]:
+def batch_points(batch: ScoredBatch, settings: RewardSettings) -> dict[str, CurvePoint]:
     """Every measure that a batch of rollouts has; a reward's over the amounts that count."""
     scored, sampled = batch.scoring.scored, batch.sampled
     rewards = {name: point(amounts) for name, amounts in scored.counted.items()}
@@ -50,17 +50,17 @@ def batch_points(batch: ScoredBatch, settings: RewardSettings) -> dict[str, Poin
     }
 
 
-def trainer_points(logs: Mapping[str, float | None]) -> dict[str, Point]:
+def trainer_points(logs: Mapping[str, float | None]) -> dict[str, CurvePoint]:
     """The measures of one of the trainer's logs."""
     return {name: point([logs.get(theirs)]) for name, theirs in LOGGED.items()}
 
 
-def second_points(seconds: Mapping[str, float]) -> dict[str, Point]:
+def second_points(seconds: Mapping[str, float]) -> dict[str, CurvePoint]:
     """Wall time by phase."""
     return {f"seconds_{phase}": point([spent]) for phase, spent in seconds.items()}
 
 
-def failure_share(points: Sequence[Point]) -> float:
+def failure_share(points: Sequence[CurvePoint]) -> float:
     """The share of judged scores that failed over several steps, 0..1."""
     scores = sum(one.rows for one in points)
     failed = sum((one.mean or 0.0) * one.rows for one in points)
@@ -108,10 +108,10 @@ def _agreements(batch: ScoredBatch, settings: RewardSettings) -> list[float]:
     return [float(pseudo_label(each, settings) == known[group]) for group, each in cases.items()]
 
 
-def _balanced_accuracy(scored: RewardedBatch, sampled: Sequence[Sampled]) -> Point:
+def _balanced_accuracy(scored: RewardedBatch, sampled: Sequence[Sampled]) -> CurvePoint:
     """The mean over the labels that occur; a trace without a verdict is wrong."""
     right: dict[str, list[float]] = {label: [] for label in LABELS}
     for one, rollout in zip(sampled, scored.rollouts, strict=True):
         right[one.label].append(float(rollout.trace.verdict == one.label))
     shares = [sum(each) / len(each) for each in right.values() if each]
-    return Point(sum(shares) / len(shares) if shares else None, None, len(sampled))
+    return CurvePoint(sum(shares) / len(shares) if shares else None, None, len(sampled))

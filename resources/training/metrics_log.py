@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from decomposerl.training.curves import TRAIN, Point, Split, curve_rows, history
+from decomposerl.training.curves import TRAIN, CurvePoint, Split, curve_rows, history
 from resources.store.parquet import write_parquet
 from resources.training.measures import failure_share
 from resources.training.rollout_log import RolloutLog, read_log
@@ -36,7 +36,7 @@ class CurveBook:
     writes: bool = True
     history: list[dict[str, float | None]] = field(default_factory=list)
     _frames: list[pl.DataFrame] = field(default_factory=list)
-    _failures: deque[Point] = field(default_factory=lambda: deque(maxlen=LAST_STEPS))
+    _failures: deque[CurvePoint] = field(default_factory=lambda: deque(maxlen=LAST_STEPS))
 
     def __post_init__(self) -> None:
         """Take up what earlier attempts left."""
@@ -44,7 +44,7 @@ class CurveBook:
         self._frames = [read_log(self.folder.path, "curves", split) for split in splits]
         self.history = history(self._frames[0])
 
-    def note(self, step: int, split: Split, points: Mapping[str, Point]) -> None:
+    def note(self, step: int, split: Split, points: Mapping[str, CurvePoint]) -> None:
         """Log the points of a step."""
         rows = curve_rows(self.log.run, self.experiment, step, split, points)
         if self.writes:
@@ -52,7 +52,7 @@ class CurveBook:
         self._frames.append(rows)
         if split == TRAIN:
             self.history += history(rows)
-            self._failures.append(points.get("judge_failures", Point(None, None, 0)))
+            self._failures.append(points.get("judge_failures", CurvePoint(None, None, 0)))
 
     def lost_share(self) -> float:
         """The share of judged scores without a ruling over this attempt's last steps, 0..1.

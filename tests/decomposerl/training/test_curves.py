@@ -23,7 +23,7 @@ from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import CURVES
 from decomposerl.training.curves import (
     MEASURE_NAMES,
-    Point,
+    CurvePoint,
     Split,
     changes,
     curve_rows,
@@ -43,7 +43,7 @@ values = st.lists(finite | st.none() | st.just(math.nan), max_size=30)
 def curves(steps: int, split: Split = "train", every: int = 1) -> pl.DataFrame:
     """A run whose format rises from 0 by 0.01 a step with a spread of 0.1."""
     rows = [
-        curve_rows("r" * 16, "tiny", step, split, {"format": Point(step / 100, 0.1, 16)})
+        curve_rows("r" * 16, "tiny", step, split, {"format": CurvePoint(step / 100, 0.1, 16)})
         for step in range(0, steps, every)
     ]
     return pl.concat([CURVES.empty(), *rows])
@@ -66,7 +66,7 @@ def test_a_point_is_the_mean_and_spread_of_what_is_there(found: Sequence[float |
     at = point(found)
     assert len(told) == at.rows
     if not len(told):
-        assert at == Point(None, None, 0)
+        assert at == CurvePoint(None, None, 0)
         return
     assert at.mean == pytest.approx(told.mean(), abs=1e-6)
     assert (at.spread is None) == (at.rows == 1)
@@ -93,7 +93,9 @@ def test_smoothing_by_hand():
 
 def test_rows_of_a_step_conform_to_their_table():
     """Also where a measure has no value at all."""
-    rows = curve_rows("r", "tiny", 3, "train", {"format": Point(0.5, 0.1, 8), "loss": point([])})
+    rows = curve_rows(
+        "r", "tiny", 3, "train", {"format": CurvePoint(0.5, 0.1, 8), "loss": point([])}
+    )
     assert CURVES.conform(rows).equals(rows)
     assert [None] == rows.filter(measure="loss")["mean"].to_list()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from decomposerl.training.curves import TRAIN, Point, Split, curve_rows
+from decomposerl.training.curves import TRAIN, CurvePoint, Split, curve_rows
 from resources.training.checkpoints import Checkpoints, publish_folder
 from resources.training.metrics_log import CurveBook
 from resources.training.rollout_log import RolloutLog, all_files, read_log
@@ -34,7 +34,7 @@ def sample(run: TrainingRun, attempt: int, *steps: int, split: Split = TRAIN) ->
     """An attempt logs a curve of steps, whose values say who wrote them."""
     log = RolloutLog(run.folder, run.key, attempt)
     for step in steps:
-        points = {"total": Point(10.0 * attempt + step), "seconds_judging": Point(1.0)}
+        points = {"total": CurvePoint(10.0 * attempt + step), "seconds_judging": CurvePoint(1.0)}
         rows = curve_rows(run.key, "e", step, split, points)
         log.write_curves(step, split, rows)
 
@@ -94,8 +94,8 @@ def test_a_book_takes_up_what_counts(run: TrainingRun):
     checkpoint(run, 2)
     attempt = begin(run)
     book = CurveBook(attempt.folder, RolloutLog(run.folder, run.key, 2), "e")
-    book.note(2, TRAIN, {"total": Point(5.0), "judge_failures": Point(0.5, None, 8)})
-    book.note(3, "held_out_greedy", {"total": Point(6.0)})
+    book.note(2, TRAIN, {"total": CurvePoint(5.0), "judge_failures": CurvePoint(0.5, None, 8)})
+    book.note(3, "held_out_greedy", {"total": CurvePoint(6.0)})
     assert [10.0, 11.0, 5.0] == [step["total"] for step in book.history]
     assert {"held_out_greedy/total": 6.0} == book.held_out_at(3)
     assert 0.5 / 20 == book.lost_share()
