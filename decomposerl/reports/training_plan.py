@@ -15,7 +15,7 @@ from decomposerl.reports.cost import PER_PRICE, SECONDS_AN_HOUR, CostLine, Price
 from decomposerl.reports.escape import markdown_table
 from decomposerl.reports.readiness import Finding
 from decomposerl.training.estimate import Amounts
-from decomposerl.training.memory import Memory
+from decomposerl.training.memory import MemoryEstimate
 from decomposerl.training.token_report import TokenReport
 
 _GIB = 2**30
@@ -34,7 +34,7 @@ class DryRun:
     findings: tuple[Finding, ...]
     amounts: Amounts | None = None
     judging: CostLine | None = None
-    memory: Memory | None = None
+    memory: MemoryEstimate | None = None
     disk: Mapping[str, int] | None = None
     lengths: TokenReport | None = None
 
@@ -128,7 +128,7 @@ def dry_run_plain(found: DryRun) -> dict[str, Any]:
     }
 
 
-def _uses(memory: Memory) -> dict[str, int]:
+def _uses(memory: MemoryEstimate) -> dict[str, int]:
     return {**asdict(memory), "total": memory.total}
 
 

@@ -57,7 +57,7 @@ class ModelShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryEstimate:
     """Bytes on one device, by use.
 
     ``cache`` and, at different moments, ``prefill`` and ``scores`` are there while rollouts
@@ -100,7 +100,7 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
 
 def memory_of(
     shape: ModelShape, experiment: Experiment, processes: int = 1, *, checkpointing: bool = True
-) -> Memory:
+) -> MemoryEstimate:
     """Bytes on each of ``processes`` devices at the recipe's longest prompts and completions."""
     number, sampling, grpo = _BYTES[experiment.lora.dtype], experiment.sampling, experiment.grpo
     length = sampling.max_prompt_tokens + sampling.max_completion_tokens
@@ -110,7 +110,7 @@ def memory_of(
     layer = trained * 2 * (4 * shape.hidden + wide + 2 * shape.intermediate)
     kept = trained * shape.hidden * shape.layers if checkpointing else layer * (shape.layers - 1)
     prefilled = rollouts * sampling.max_prompt_tokens
-    return Memory(
+    return MemoryEstimate(
         weights=shape.parameters * number,
         adapter=shape.adapter(experiment.lora) * _FLOAT * _LORA_COPIES,
         cache=2 * rollouts * length * shape.keys * shape.layers * number,

@@ -30,7 +30,7 @@ from decomposerl.training.estimate import (
     disk_bytes,
     divisibility,
 )
-from decomposerl.training.memory import Memory, ModelShape, memory_of, shape_of
+from decomposerl.training.memory import MemoryEstimate, ModelShape, memory_of, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
 from resources.preflight.probes import disk
 from resources.preflight.workload import claim_facts
@@ -176,7 +176,7 @@ def _judge(run: TrainingRun, judge: Judge, facts: ClaimFacts) -> Finding:
     return Finding("judge", engine, "ok", "rules")
 
 
-def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> Memory:
+def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstimate:
     on_gpu = run.device.startswith("cuda")
     return memory_of(shape, run.experiment, processes, checkpointing=on_gpu)
 
@@ -187,7 +187,7 @@ def _disk(run: TrainingRun, found: Amounts, shape: ModelShape | Finding) -> dict
     return dict(disk_bytes(found, adapter, longest, run.limits.checkpoints_kept))
 
 
-def _gpu(run: TrainingRun, memory: Memory | None) -> Iterator[Finding]:
+def _gpu(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[Finding]:
     if not run.device.startswith("cuda"):
         return
     import torch
