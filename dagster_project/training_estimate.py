@@ -17,9 +17,9 @@ from decomposerl.reports.readiness import Estimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
-    Amounts,
     ClaimFacts,
     JudgeTokens,
+    RunEstimate,
     amounts,
 )
 from decomposerl.training.experiment import Experiment
@@ -58,7 +58,7 @@ def _judge_tokens(recipe: Experiment) -> JudgeTokens:
     return replace(tokens, reply=_RULED_TOKENS) if recipe.judge_thinking is False else tokens
 
 
-def _judge(engines: EngineChoices, recipe: Experiment, found: Amounts) -> CostLine:
+def _judge(engines: EngineChoices, recipe: Experiment, found: RunEstimate) -> CostLine:
     server = engines.judge_server
     if recipe.judge == "tiny":
         return judging_cost(found, "tiny judge")
@@ -69,7 +69,7 @@ def _judge(engines: EngineChoices, recipe: Experiment, found: Amounts) -> CostLi
     return judging_cost(found, server.model, server.price, speed)
 
 
-def _embedder(engines: EngineChoices, found: Amounts) -> CostLine:
+def _embedder(engines: EngineChoices, found: RunEstimate) -> CostLine:
     """Each question of each rollout, at most: those that repeat are embedded once."""
     server: Server | None = engines.question_server
     tokens = round(found.questions * JudgeTokens().question)

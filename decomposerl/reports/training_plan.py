@@ -14,7 +14,7 @@ from typing import Any
 from decomposerl.reports.cost import PER_PRICE, SECONDS_AN_HOUR, CostLine, Price
 from decomposerl.reports.escape import markdown_table
 from decomposerl.reports.readiness import Finding
-from decomposerl.training.estimate import Amounts
+from decomposerl.training.estimate import RunEstimate
 from decomposerl.training.memory import MemoryEstimate
 from decomposerl.training.token_report import TokenReport
 
@@ -32,7 +32,7 @@ class DryRun:
 
     experiment: str
     findings: tuple[Finding, ...]
-    amounts: Amounts | None = None
+    amounts: RunEstimate | None = None
     judging: CostLine | None = None
     memory: MemoryEstimate | None = None
     disk: Mapping[str, int] | None = None
@@ -45,7 +45,7 @@ class DryRun:
 
 
 def judging_cost(
-    amounts: Amounts, engine: str, price: Price | None = None, tokens_per_s: float | None = None
+    amounts: RunEstimate, engine: str, price: Price | None = None, tokens_per_s: float | None = None
 ) -> CostLine:
     """The judge's line of a cost table; None where no money or no card of ours is due."""
     prompt, completion = amounts.judge_prompt_tokens, amounts.judge_completion_tokens

@@ -54,7 +54,7 @@ class JudgeTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class RunEstimate:
     """What a run takes. ``hours`` is None where nobody knows a step's seconds."""
 
     steps: int
@@ -105,7 +105,7 @@ def amounts(
     facts: ClaimFacts,
     tokens: JudgeTokens | None = None,
     seconds_per_step: float | None = None,
-) -> Amounts:
+) -> RunEstimate:
     """The run's amounts; held-out claims, which are few, are not in them."""
     steps = steps_of(experiment, facts.claims)
     batches = -(-steps // experiment.grpo.iterations)
@@ -115,7 +115,7 @@ def amounts(
     prompt = sum(n * _prompt(task, facts, lengths) for task, n in calls.items())
     asked = round(completions * sum(calls.values()))
     hours = None if seconds_per_step is None else steps * seconds_per_step / SECONDS_AN_HOUR
-    return Amounts(
+    return RunEstimate(
         steps=steps,
         prompts=completions // experiment.grpo.group_size,
         completions=completions,
@@ -128,7 +128,7 @@ def amounts(
 
 
 def disk_bytes(
-    found: Amounts, adapter_parameters: int, completion_tokens: float, checkpoints: int
+    found: RunEstimate, adapter_parameters: int, completion_tokens: float, checkpoints: int
 ) -> Mapping[str, int]:
     """Bytes by use. ``completion_tokens`` is a mean, ``checkpoints`` how many are kept.
 

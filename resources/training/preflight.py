@@ -22,9 +22,9 @@ from decomposerl.reports.cost import Price
 from decomposerl.reports.readiness import Finding
 from decomposerl.reports.training_plan import DryRun, judging_cost
 from decomposerl.training.estimate import (
-    Amounts,
     ClaimFacts,
     JudgeTokens,
+    RunEstimate,
     amounts,
     calls_a_rollout,
     disk_bytes,
@@ -181,7 +181,7 @@ def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstima
     return memory_of(shape, run.experiment, processes, checkpointing=on_gpu)
 
 
-def _disk(run: TrainingRun, found: Amounts, shape: ModelShape | Finding) -> dict[str, int]:
+def _disk(run: TrainingRun, found: RunEstimate, shape: ModelShape | Finding) -> dict[str, int]:
     adapter = 0 if isinstance(shape, Finding) else shape.adapter(run.experiment.lora)
     longest = float(run.experiment.sampling.max_completion_tokens)
     return dict(disk_bytes(found, adapter, longest, run.limits.checkpoints_kept))

@@ -15,9 +15,9 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
-    Amounts,
     ClaimFacts,
     JudgeTokens,
+    RunEstimate,
     amounts,
     calls_a_rollout,
     disk_bytes,
@@ -176,7 +176,7 @@ def test_disk_holds_checkpoints_rollouts_and_calls():
     found = disk_bytes(amounts(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
     assert 3 * 3 * 4 * 161_480_704 == found["checkpoints"]
     assert 87_424 * 700 * 2 == found["rollouts"]
-    nothing = disk_bytes(Amounts(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
+    nothing = disk_bytes(RunEstimate(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
     assert {0} == set(nothing.values())
 
 
