@@ -67,7 +67,7 @@ class RunEstimate:
     hours: float | None
 
 
-def divisibility(grpo: Grpo, processes: int = 1) -> list[str]:
+def batch_problems(grpo: Grpo, processes: int = 1) -> list[str]:
     """What does not divide, one sentence each; empty where all does."""
     at_once = grpo.per_device_batch * processes
     wrong = []

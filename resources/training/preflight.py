@@ -26,9 +26,9 @@ from decomposerl.training.estimate import (
     JudgeTokens,
     RunEstimate,
     amounts,
+    batch_problems,
     calls_a_rollout,
     disk_bytes,
-    divisibility,
 )
 from decomposerl.training.memory import MemoryEstimate, ModelShape, memory_of, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
@@ -87,7 +87,7 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
 
 def _batches(run: TrainingRun, facts: ClaimFacts, processes: int) -> Iterator[Finding]:
     grpo = run.experiment.grpo
-    wrong = divisibility(grpo, processes)
+    wrong = batch_problems(grpo, processes)
     together = f"{grpo.global_batch} completions a step, groups of {grpo.group_size}"
     if wrong:
         yield Finding("batches", together, "missing", "; ".join(wrong), "change the experiment")

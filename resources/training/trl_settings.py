@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.errors import ConfigError
-from decomposerl.training.estimate import divisibility
+from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiment import Experiment, Lora, steps_of
 from resources.training.run import Generation, TrainingRun
 
@@ -29,7 +29,7 @@ def grpo_arguments(
     Raises:
         ConfigError: the batches do not divide; the message says all that is wrong.
     """
-    problems = divisibility(run.experiment.grpo, processes)
+    problems = batch_problems(run.experiment.grpo, processes)
     if problems:
         raise ConfigError(f"experiment '{run.experiment.name}': {'; '.join(problems)}")
     return (

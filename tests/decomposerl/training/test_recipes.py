@@ -18,7 +18,7 @@ from trl import GRPOConfig
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.composite import weights_of
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.training.estimate import divisibility
+from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiment import (
     BASE_POLICY,
     EvidenceView,
@@ -271,7 +271,7 @@ def test_a_recipe_comes_back_from_its_own_json(recipe: Experiment):
 @every_recipe
 def test_every_recipe_divides_and_reaches_trl(recipe: Experiment):
     """Batches hold whole groups, and TRL accepts the arguments and takes the recipe's steps."""
-    assert [] == divisibility(recipe.grpo)
+    assert [] == batch_problems(recipe.grpo)
     config = received(recipe)
     assert 0 == config.generation_batch_size % config.num_generations
     assert recipe.grpo.global_batch == config.generation_batch_size
