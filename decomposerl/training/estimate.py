@@ -86,7 +86,7 @@ def batch_problems(grpo: Grpo, processes: int = 1) -> list[str]:
     return wrong
 
 
-def calls_a_rollout(experiment: Experiment, questions: float) -> dict[str, float]:
+def calls_per_rollout(experiment: Experiment, questions: float) -> dict[str, float]:
     """Judge calls of a rollout of so many questions, by task: 4n + 1 with every reward on.
 
     Coverage is asked once and once for each question left out; the three others once a
@@ -110,7 +110,7 @@ def amounts(
     steps = steps_of(experiment, facts.claims)
     batches = -(-steps // experiment.grpo.iterations)
     completions = batches * experiment.grpo.global_batch
-    calls = calls_a_rollout(experiment, facts.questions)
+    calls = calls_per_rollout(experiment, facts.questions)
     lengths = tokens or JudgeTokens()
     prompt = sum(n * _prompt(task, facts, lengths) for task, n in calls.items())
     asked = round(completions * sum(calls.values()))

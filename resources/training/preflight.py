@@ -27,7 +27,7 @@ from decomposerl.training.estimate import (
     RunEstimate,
     amounts,
     batch_problems,
-    calls_a_rollout,
+    calls_per_rollout,
     disk_bytes,
 )
 from decomposerl.training.memory import MemoryEstimate, ModelShape, memory_of, shape_of
@@ -161,7 +161,7 @@ def _absent(part: str, base: str, error: Exception) -> Finding:
 def _judge(run: TrainingRun, judge: Judge, facts: ClaimFacts) -> Finding:
     """One call that no stored ruling can answer, so that the judge itself does."""
     engine = judge.engine
-    if not sum(calls_a_rollout(run.experiment, facts.questions).values()):
+    if not sum(calls_per_rollout(run.experiment, facts.questions).values()):
         return Finding("judge", engine, "ok", "not asked: no reward of the experiment is judged")
     document = f"The note of the day is {uuid4().hex}."
     call = JudgeCall("answerability", document=document, question="What is the note of the day?")

@@ -19,7 +19,7 @@ from decomposerl.training.estimate import (
     JudgeTokens,
     RunEstimate,
     amounts,
-    calls_a_rollout,
+    calls_per_rollout,
     disk_bytes,
 )
 from decomposerl.training.experiments import PAPER_7B, experiment
@@ -69,8 +69,8 @@ def test_the_calls_of_a_rollout_are_those_that_the_plan_makes():
     """For three questions the bound is what the judge plan really holds, task by task."""
     planned = plan([Rollout("g", 0, "A claim.", "A document.", parse_trace(TRACE))])
     made = pl.Series([call.task for call in planned.calls]).value_counts()
-    assert dict(made.rows()) == calls_a_rollout(PAPER_7B, 3.0)
-    assert 13.0 == sum(calls_a_rollout(PAPER_7B, 3.0).values())
+    assert dict(made.rows()) == calls_per_rollout(PAPER_7B, 3.0)
+    assert 13.0 == sum(calls_per_rollout(PAPER_7B, 3.0).values())
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_calls_of_a_rollout_are_those_that_the_plan_makes():
 def test_what_no_reward_reads_is_not_asked(off: tuple[str, ...], calls: int):
     """Necessity needs the leave-one-out sets, joint quality the questions; both share coverage."""
     settings = RewardSettings(weights=dict.fromkeys(off, 0.0))
-    assert calls == sum(calls_a_rollout(replace(PAPER_7B, rewards=settings), 3.0).values())
+    assert calls == sum(calls_per_rollout(replace(PAPER_7B, rewards=settings), 3.0).values())
 
 
 @LAW
