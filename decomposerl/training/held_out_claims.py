@@ -10,7 +10,7 @@ Left out deliberately: the benchmarks, which no training looks at.
 import polars as pl
 
 from decomposerl.schemas import LABELS
-from decomposerl.training.random_claims import hash_places
+from decomposerl.training.random_claims import hash_ranks
 
 
 def held_out_claims(
@@ -24,7 +24,7 @@ def held_out_claims(
     used = pl.concat([silver.clear().select("claim_id"), *(t.select("claim_id") for t in training)])
     free = silver.join(used, on="claim_id", how="anti", maintain_order="left")
     places = free.select(
-        "claim_id", "label", place=hash_places(free["claim_id"], "held_out", seed)
+        "claim_id", "label", place=hash_ranks(free["claim_id"], "held_out", seed)
     ).sort("place", "claim_id")
     ranked = places.with_columns(
         turn=pl.int_range(pl.len()).over("label"),

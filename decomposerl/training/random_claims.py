@@ -22,7 +22,7 @@ def random_claims(silver: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
 
     Rank and gain of the selection are null; ``origin`` is ``random``.
     """
-    places = silver.select("claim_id", place=hash_places(silver["claim_id"], "random", seed))
+    places = silver.select("claim_id", place=hash_ranks(silver["claim_id"], "random", seed))
     drawn = places.sort("place", "claim_id").head(count)
     return TRAINING_CLAIMS.conform(
         silver.join(drawn, on="claim_id", how="semi", maintain_order="left").with_columns(
@@ -33,7 +33,7 @@ def random_claims(silver: pl.DataFrame, count: int, seed: int) -> pl.DataFrame:
     )
 
 
-def hash_places(claim_ids: pl.Series, purpose: str, seed: int) -> pl.Series:
+def hash_ranks(claim_ids: pl.Series, purpose: str, seed: int) -> pl.Series:
     """A uniform place for each claim: 16 hex digits over purpose, seed and the claim's id."""
     digests = [
         hashlib.sha256(f"{purpose}:{seed}:{claim_id}".encode()).hexdigest()[:16]
