@@ -24,7 +24,7 @@ from perf.frames import MadeVectors
 from perf.machine import peak_mb
 from resources.judge.rule_judge import RuleJudge
 from resources.policy_tiny.tokenizer import END, PAD, START, TAGS
-from resources.training.run import Generation, Limits, StepReport, TrainingRun
+from resources.training.run import Generation, RunLimits, StepReport, TrainingRun
 
 QWEN_7B = {
     "vocab_size": 152_064,
@@ -135,7 +135,7 @@ def _run(case: Case, folder: Path) -> TrainingRun:
         folder=folder,
         device=case.device,
         generation=Generation(paged=case.paged, memory_share=_TINY_SHARE if case.tiny else 0.3),
-        limits=Limits(checkpoint_every=1_000_000, stop_unhealthy=False, most_judge_failures=1.0),
+        limits=RunLimits(checkpoint_every=1_000_000, stop_unhealthy=False, most_judge_failures=1.0),
     )
 
 

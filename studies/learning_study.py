@@ -29,7 +29,7 @@ from resources.embedder.stored import StoredEmbedder
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import DataFolder
 from resources.store.results import ResultStore
-from resources.training.run import Limits, StepReport, TrainingRun
+from resources.training.run import RunLimits, StepReport, TrainingRun
 from resources.training.run_inputs import gather
 from resources.training.trainer import train
 from studies.learning_report import Study, study_page
@@ -87,7 +87,7 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
         held_out=material.held_out,
         base=material.base,
         folder=folder,
-        limits=Limits(stop_unhealthy=False),
+        limits=RunLimits(stop_unhealthy=False),
     )
     train(run, *engines, _tell)
 

@@ -36,7 +36,7 @@ from resources.training.messages import (
 from resources.training.run import (
     Generation,
     GenerationEngine,
-    Limits,
+    RunLimits,
     TrainingOutcome,
     TrainingRun,
 )
@@ -129,7 +129,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 memory_share=self.memory_share,
                 paged=self.paged,
             ),
-            limits=Limits(
+            limits=RunLimits(
                 checkpoint_every=self.checkpoint_every,
                 checkpoints_kept=self.checkpoints_kept,
                 most_judge_failures=self.most_judge_failures,

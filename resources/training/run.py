@@ -36,7 +36,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """When a run stops by itself, and how often it saves. Shares are 0..1.
 
     ``most_judge_failures``: share of judged scores without a ruling over the last steps.
@@ -73,7 +73,7 @@ class TrainingRun:
     device: str = "cpu"
     threads: int = 1
     generation: Generation = field(default_factory=Generation)
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
 
     def to_json(self) -> str:
         """The run as one JSON object."""
@@ -97,7 +97,7 @@ class TrainingRun:
                 "folder": Path(plain["folder"]),
                 "held_out": None if held_out is None else Path(held_out),
                 "generation": Generation(**plain["generation"]),
-                "limits": Limits(**plain["limits"]),
+                "limits": RunLimits(**plain["limits"]),
             }
         )
 

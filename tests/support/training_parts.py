@@ -26,7 +26,7 @@ from decomposerl.training.experiment import (
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
 from resources.training.rollout_log import read_log
-from resources.training.run import Limits, StepReport, TrainingRun
+from resources.training.run import RunLimits, StepReport, TrainingRun
 from resources.training.trainer import train
 from strategies import example_row, frame_of
 
@@ -170,7 +170,7 @@ def trained(run: TrainingRun, judge: Any = None) -> list[StepReport]:  # noqa: A
 
 
 SOME_HELD_OUT = HeldOut(claims=2, every=2, samples=2)
-PATIENT = Limits(most_judge_failures=1.0, stop_unhealthy=False)
+PATIENT = RunLimits(most_judge_failures=1.0, stop_unhealthy=False)
 
 
 def resumable(folder: Path, base: Path) -> TrainingRun:
