@@ -35,7 +35,7 @@ _LONG = 50
 class ScoreRun:
     """What one run of the command came to."""
 
-    scoring: "Scoring"
+    scoring: "JudgedBatch"
     judge: str
     embedder: str
     problems: tuple[Problem, ...]
@@ -51,16 +51,16 @@ class ScoreRun:
         yield from map(str, self.problems[:_SHOWN])
         if len(self.problems) > _SHOWN:
             yield f"and {len(self.problems) - _SHOWN:,} further problems"
-        scored = self.scoring.scored
+        scored = self.scoring.rewards
         if self.unreadable:
             whole = len(scored.rollouts) + self.unreadable
             yield f"scored {len(scored.rollouts):,} of {whole:,} lines"
         longest = max(len(rollout.trace.cycles) for rollout in scored.rollouts)
         if longest > _LONG:
             yield f"the longest trace has {longest:,} cycles: up to {4 * longest + 1:,} judge calls"
-        yield f"judge={self.judge} ({self.scoring.asked:,} distinct calls)"
+        yield f"judge={self.judge} ({self.scoring.distinct_calls:,} distinct calls)"
         yield f"question embedder={self.embedder}"
-        for name in scored.scores:
+        for name in scored.results:
             rate = scored.failure_rate(name)
             if rate:
                 yield f"{name}: {rate:.1%} of the traces have no value, as a judge call failed"
@@ -83,7 +83,7 @@ def score_file(
 
     Raises:
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
-        DecomposeRLError: as ``resources.judge.scoring.score_rollouts``.
+        DecomposeRLError: as ``resources.judge.scoring.reward_rollouts``.
     """
     from decomposerl.rewards.composite import weights_of
 
@@ -104,7 +104,7 @@ def score_file(
 
 def _scored(
     rollouts: Sequence[Rollout], settings: RewardSettings, recorded: Path | None
-) -> tuple["Scoring", str, str]:
+) -> tuple["JudgedBatch", str, str]:
     """The scored rollouts, and the names of judge and embedder of the profile."""
     from dagster_project.profiles import (
         fill_environment,
@@ -204,12 +204,12 @@ class _Outputs:
                 raise ConfigError(f"{path} would be written over: choose another --out")
 
 
-def _write(scoring: "Scoring", outputs: _Outputs, *, with_rulings: bool) -> tuple[Path, ...]:
+def _write(scoring: "JudgedBatch", outputs: _Outputs, *, with_rulings: bool) -> tuple[Path, ...]:
     """Recorded rulings stay where they are: what is written of them would say less."""
     from decomposerl.rewards.table import rewards_frame
     from resources.store.parquet import write_parquet
 
-    frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.scored)}
+    frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.rewards)}
     if with_rulings:
         frames[outputs.judge_calls] = scoring.judge_calls
     for path, frame in frames.items():

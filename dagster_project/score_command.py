@@ -85,7 +85,7 @@ def _tell_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
         score_wide,
     )
 
-    scored, wide = run.scoring.scored, score_wide(run.scoring.scored)
+    scored, wide = run.scoring.rewards, score_wide(run.scoring.rewards)
     if output in {Format.CSV, Format.JSON}:
         say_rows(wide, output)
     else:

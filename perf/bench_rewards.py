@@ -17,7 +17,7 @@ import numpy as np
 from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
 from decomposerl.judge.plan import Plan, plan
 from decomposerl.judge.readings import VERDICTS
-from decomposerl.rewards.composite import RewardedBatch, score
+from decomposerl.rewards.composite import RewardedBatch, reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
@@ -54,7 +54,7 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
         ("scoring 512 rollouts, consistency on", NO_VECTORS | {"consistency": 1.0}),
     ):
         settings = RewardSettings(weights=weights)
-        seconds, scored = _repeated(lambda settings=settings: score(cases, settings))
+        seconds, scored = _repeated(lambda settings=settings: reward_batch(cases, settings))
         yield _row(name, seconds, ALLOWED_S["scoring"], _told(scored))
 
 
@@ -64,7 +64,7 @@ def _row(name: str, seconds: float, allowed_s: float, note: str) -> Row:
 
 def _told(scored: RewardedBatch) -> str:
     totals = [total for total in scored.totals if total is not None]
-    return f"{len(scored.scores)} rewards, {len(totals)} totals; median of {RUNS} runs"
+    return f"{len(scored.results)} rewards, {len(totals)} totals; median of {RUNS} runs"
 
 
 def _repeated(work: Callable[[], Answer]) -> tuple[float, Answer]:

@@ -38,7 +38,7 @@ def score_wide(scored: RewardedBatch) -> pl.DataFrame:
         "label": [rollout.label for rollout in rollouts],
     }
     types = dict(zip(_HEAD, (pl.String, pl.Int64, pl.Int64, pl.String, pl.String), strict=True))
-    for name, scores in scored.scores.items():
+    for name, scores in scored.results.items():
         columns[name] = [score.value for score in scores]
     columns["total"] = list(scored.totals)
     schema = {name: types.get(name, pl.Float64) for name in columns}
@@ -73,7 +73,7 @@ def question_pages(scored: RewardedBatch) -> str:
 
 def _page(scored: RewardedBatch, index: int) -> str:
     rollout = scored.rollouts[index]
-    scores = {name: found[index] for name, found in scored.scores.items()}
+    scores = {name: found[index] for name, found in scored.results.items()}
     return "\n".join(
         [
             f"{one_line(rollout.group)}, rollout {rollout.number}: {_short(rollout.claim)}",

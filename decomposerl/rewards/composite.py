@@ -35,13 +35,13 @@ class RewardedBatch:
 
     rollouts: tuple[Rollout, ...]
     weights: Mapping[str, float]
-    scores: Mapping[str, tuple[RewardResult, ...]]
+    results: Mapping[str, tuple[RewardResult, ...]]
     counted: Mapping[str, tuple[RewardValue, ...]]
     totals: tuple[float | None, ...]
 
     def failure_rate(self, name: str) -> float:
         """The share of scores that failed among those of a reward that is not absent, 0..1."""
-        states = [score.state for score in self.scores[name] if score.state != "absent"]
+        states = [score.state for score in self.results[name] if score.state != "absent"]
         return states.count("failed") / len(states) if states else 0.0
 
 
@@ -72,7 +72,7 @@ def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) ->
     return weights
 
 
-def score(
+def reward_batch(
     cases: Sequence[RewardCase], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
 ) -> RewardedBatch:
     """Score a batch; rewards of weight 0 are switched off and not computed.
@@ -86,15 +86,15 @@ def score(
     groups = _groups(cases)
     weights = {name: w for name, w in weights_of(settings, rewards).items() if w}
     active = active_rewards(settings, rewards)
-    scores = {reward.name: _scores(reward, cases, groups, settings) for reward in active}
+    results = {reward.name: _results(reward, cases, groups, settings) for reward in active}
     if settings.failures == "raise":
-        _refuse_failures(scores, cases)
-    counted = _counted(scores, groups, settings)
+        _refuse_failures(results, cases)
+    counted = _counted(results, groups, settings)
     totals = _totals(counted, weights)
     return RewardedBatch(
         rollouts=tuple(case.rollout for case in cases),
         weights=weights,
-        scores=scores,
+        results=results,
         counted=counted,
         totals=totals or (None,) * len(cases),
     )
@@ -132,7 +132,7 @@ def _check_signals(case: RewardCase) -> None:
         )
 
 
-def _scores(
+def _results(
     reward: Reward,
     cases: Sequence[RewardCase],
     groups: Sequence[list[int]],
@@ -140,7 +140,7 @@ def _scores(
 ) -> tuple[RewardResult, ...]:
     found: dict[int, RewardResult] = {}
     for members in groups:
-        scored = reward.score([cases[index] for index in members], settings)
+        scored = reward.compute([cases[index] for index in members], settings)
         found.update(zip(members, scored, strict=True))
     return tuple(found[index] for index in range(len(cases)))
 

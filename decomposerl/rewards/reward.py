@@ -70,7 +70,7 @@ class Reward:
     name: str
     symbol: str
     title: str
-    score: Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
+    compute: Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
     low: float
     high: float
     judge_roles: tuple[Role, ...] = ()

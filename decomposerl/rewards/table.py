@@ -31,7 +31,7 @@ def rewards_frame(scored: RewardedBatch, run: str = "", step: int = 0) -> pl.Dat
 def _rows(scored: RewardedBatch, index: int, run: str, step: int) -> Iterator[Row]:
     rollout = scored.rollouts[index]
     place = (run, step, rollout.group, rollout.number)
-    for name, scores in scored.scores.items():
+    for name, scores in scored.results.items():
         found, weight = scores[index], scored.weights[name]
         counts = scored.counted[name][index] is not None
         yield (*place, name, None, found.value, found.state, weight, counts)

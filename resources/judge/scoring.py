@@ -20,7 +20,7 @@ from decomposerl.judge.plan import Plan, Role, plan
 from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import RewardedBatch, active_rewards, score
+from decomposerl.rewards.composite import RewardedBatch, active_rewards, reward_batch
 from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
@@ -33,9 +33,9 @@ NOT_ASKED = "not_asked"
 class JudgedBatch:
     """A scored batch with its ``JUDGE_CALLS`` table and the number of distinct calls asked."""
 
-    scored: RewardedBatch
+    rewards: RewardedBatch
     judge_calls: pl.DataFrame
-    asked: int
+    distinct_calls: int
 
 
 def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the catalogue
@@ -69,7 +69,7 @@ def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the ca
     ]
     cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
     told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
-    return JudgedBatch(score(cases, settings, rewards), told, asked)
+    return JudgedBatch(reward_batch(cases, settings, rewards), told, asked)
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:

@@ -35,7 +35,7 @@ _EQUAL = 1e-9
 
 def batch_points(batch: ScoredBatch, settings: RewardSettings) -> dict[str, CurvePoint]:
     """Every measure that a batch of rollouts has; a reward's over the amounts that count."""
-    scored, sampled = batch.scoring.scored, batch.sampled
+    scored, sampled = batch.scoring.rewards, batch.sampled
     rewards = {name: point(amounts) for name, amounts in scored.counted.items()}
     return rewards | {
         TOTAL: point(scored.totals),
@@ -83,7 +83,7 @@ def _failures(scored: RewardedBatch) -> list[float]:
     judged = {reward.name for reward in REWARDS if reward.judged}
     return [
         float(score.state == "failed")
-        for name, scores in scored.scores.items()
+        for name, scores in scored.results.items()
         if name in judged
         for score in scores
         if score.state != "absent"
@@ -99,7 +99,7 @@ def _agreements(batch: ScoredBatch, settings: RewardSettings) -> list[float]:
     }
     cases: dict[str, list[RewardCase]] = {}
     known: dict[str, str] = {}
-    for one, rollout in zip(batch.sampled, batch.scoring.scored.rollouts, strict=True):
+    for one, rollout in zip(batch.sampled, batch.scoring.rewards.rollouts, strict=True):
         if not one.labelled:
             full = verdicts.get((rollout.group, rollout.number))
             case = RewardCase(rollout, Signals(full, (), (), (), (), ()))

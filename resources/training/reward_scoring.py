@@ -30,7 +30,7 @@ class Evaluation:
         batch = self.scorer.score(step, sampled, self.experiment.grpo.group_size)
         self.log.write(batch)
         self.last = batch
-        amounts: Amounts = batch.scoring.scored.counted
+        amounts: Amounts = batch.scoring.rewards.counted
         if self.experiment.shuffle_rewards:
             return shuffled_in_groups(amounts, sampled, self.experiment.seed, step)
         return amounts

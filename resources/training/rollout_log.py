@@ -55,7 +55,7 @@ class RolloutLog:
 
     def write(self, batch: ScoredBatch, split: Split = TRAIN) -> None:
         """Log a batch's rollouts, rewards and judge calls."""
-        scored = batch.scoring.scored
+        scored = batch.scoring.rewards
         frames: dict[LogTable, pl.DataFrame] = {
             "rollouts": self._rollouts(batch, split),
             "rewards": rewards_frame(scored, self.run, batch.step),
@@ -74,7 +74,7 @@ class RolloutLog:
         write_parquet(_TABLES[table].conform(frame), target)
 
     def _rollouts(self, batch: ScoredBatch, split: Split) -> pl.DataFrame:
-        scored = batch.scoring.scored
+        scored = batch.scoring.rewards
         rows = [
             {
                 "run": self.run,

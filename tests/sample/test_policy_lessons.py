@@ -160,7 +160,7 @@ def test_names_are_not_those_of_the_bundled_sample():
 
 def test_the_rewards_hold_clean_traces_for_right():
     """Form and verdict earn everything; the rules see most claims covered and questions needed."""
-    scores = judged(CLEAN[:120]).scored.scores
+    scores = judged(CLEAN[:120]).rewards.results
     assert {1.0} == {score.value for score in scores["format"]}
     assert {1.0} == {score.value for score in scores["verification"]}
     assert {1.0, 0.5} >= {score.value for score in scores["question_count"]}
@@ -190,7 +190,7 @@ def test_flaws_cost_what_the_rewards_pay_for():
     earned = {
         kind: {
             name: sum(score.value or 0 for score in scores) / len(scores)
-            for name, scores in judged(made).scored.scores.items()
+            for name, scores in judged(made).rewards.results.items()
         }
         for kind, made in by_kind.items()
     }

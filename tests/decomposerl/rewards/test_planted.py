@@ -8,7 +8,7 @@ import pytest
 from decomposerl.judge.signals import Signals
 from decomposerl.reports.reward_report import mean_rewards, reward_markdown
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import score
+from decomposerl.rewards.composite import reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
@@ -43,7 +43,7 @@ def values() -> pl.DataFrame:
         schema={"group": pl.String, "rollout": pl.Int64, "kind": pl.String, "trace": pl.Int64},
         orient="row",
     )
-    table = rewards_frame(scoring.scored).filter(pl.col("question").is_null())
+    table = rewards_frame(scoring.rewards).filter(pl.col("question").is_null())
     return table.join(kinds, on=["group", "rollout"]).select("trace", "kind", "reward", "value")
 
 
@@ -155,8 +155,8 @@ def test_the_worked_example_of_the_docs():
     assert (False, True, False) == signals.abstained
     vectors = MiniLM().embed([question for question, _ in cycles])
     case = RewardCase(Rollout("g", 0, claim, "", trace, "Refuted", 3), signals, vectors)
-    scored = score([case], RewardSettings())
+    scored = reward_batch([case], RewardSettings())
     told = re.findall(r"^\| \*\*\w.*\*\*([−\d./]+)\*\* \|$", PAGE.read_text("utf-8"), re.MULTILINE)
     stated = [0.5 if number == "1/2" else float(number.replace("−", "-")) for number in told]
-    found = [scores[0].value for scores in scored.scores.values()]
+    found = [scores[0].value for scores in scored.results.values()]
     assert stated == pytest.approx([*found, scored.totals[0]], abs=0.006)

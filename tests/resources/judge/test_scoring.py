@@ -53,7 +53,7 @@ def test_a_new_reward_gets_exactly_the_calls_that_it_names(roles: tuple[Role, ..
     found = reward_rollouts(ROLLOUTS, judge, embedder, OTHERS_OFF, rewards=(*REWARDS, reward))
     assert (expected, len(expected)) == (set(judge.calls), len(judge.calls))
     assert {"made_up": 3.0 if "question" in roles else 0.0} == {
-        name: values[0] for name, values in found.scored.counted.items()
+        name: values[0] for name, values in found.rewards.counted.items()
     }
     assert set(roles) == set(found.judge_calls["role"])
     assert [] == embedder.asked

@@ -162,7 +162,7 @@ def test_what_does_not_count_is_none(reader: Reader):
     batch = reader.read(columns(6, labelled=False, groups=2), ids)
     judge = FailingJudge("answerability")
     scorer = Scorer(judge, BagOfWordsEmbedder(), RewardSettings(), 40)
-    found = scorer.score(0, batch, 3).scoring.scored.counted
+    found = scorer.score(0, batch, 3).scoring.rewards.counted
     assert (None,) * 6 == found["verification"]
     assert [None] * 3 == list(found["joint"][:3])
     assert None not in found["coverage"]
@@ -179,9 +179,9 @@ def test_a_runaway_trace_is_judged_on_nothing(reader: Reader):
     capped = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings(), 2)
     assert {0} == set(capped.judge_calls["rollout"])
     for name in NAMES:
-        first, second = capped.scored.counted[name]
-        assert whole.scored.counted[name][0] == first
-        assert second == (0.0 if name in JUDGED else whole.scored.counted[name][1])
+        first, second = capped.rewards.counted[name]
+        assert whole.rewards.counted[name][0] == first
+        assert second == (0.0 if name in JUDGED else whole.rewards.counted[name][1])
 
 
 def test_shuffling_moves_whole_vectors_within_groups(reader: Reader):
