@@ -2,9 +2,6 @@
 
 Takes engines, a data folder and an experiment's name, gives an ``Estimate``: the judge's calls
 and the questions to embed, over the training claims that are there or else the paper's.
-
-Left out deliberately: what needs the base model, such as lengths of prompts and memory; the
-dry run tells it before training (``resources.training.preflight``).
 """
 
 from dataclasses import replace

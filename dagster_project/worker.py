@@ -5,8 +5,6 @@ be done, trains, and says every step where it was started: in a Dagster run's lo
 Pipes, or on a terminal with a progress bar. Exits with 0 when the run is done, also where its
 health rules ended it; 2 when it was refused; 128 and the signal's number after a signal, for
 which a checkpoint was made; 1 after an error that nobody expected.
-
-Left out deliberately: training (``resources.training``), and keys, which the engines read.
 """
 
 import argparse

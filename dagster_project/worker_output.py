@@ -2,9 +2,6 @@
 
 Takes steps, sentences and the outcome. Through Pipes each step is a line and a structured
 message; on a terminal it moves a progress bar.
-
-Left out deliberately: the sentences (``decomposerl.reports.training_report``), and keys, which
-nothing here is given.
 """
 
 import logging

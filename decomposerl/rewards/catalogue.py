@@ -1,10 +1,7 @@
 """The ordered list of rewards: the paper's seven, then further members.
 
-To add one: a file with a function like the others', and one line here, which also lists the
-judge calls that the reward reads. A member beyond the paper's has weight 0 until a setting gives
-it one.
-
-Left out deliberately: anything about how they are summed (``rewards.composite``).
+To add one: a file with its function, and one line here, which also lists the roles of the judge
+calls that it reads. A member beyond the paper's seven has weight 0 unless the settings give one.
 """
 
 from decomposerl.rewards.consistency import consistency

@@ -3,8 +3,6 @@
     R_fmt = (conditions met) / (number of conditions)
 
 The paper names three conditions; the published list below spells them out. All count alike.
-
-Left out deliberately: where a fault stands; ``Trace.faults`` says it.
 """
 
 from collections.abc import Callable, Sequence

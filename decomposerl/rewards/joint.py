@@ -2,15 +2,11 @@
 
     R_joint = (1/n) * sum over i of answerable_i * atomic_i * correct_i
 
-atomic_i is k/5 for k criteria met, or 1 for all five alone where ``atomicity = strict``; the
+atomic_i is k/5 for k criteria met, or 1 only for all five where ``atomicity = strict``; the
 other two are 0 or 1. An abstention ("I don't know") has no correct_i. There the paper's
-text and its formula part: by ``abstention = honest`` it earns (1 - answerable_i) * atomic_i,
-so that honesty about what the document does not tell pays and dodging does not; by
-``literal`` it earns answerable_i * atomic_i as printed. No question: 0.
-
-A missing ruling leaves the whole reward null.
-
-Left out deliberately: what makes an answer an abstention (``traces.abstention``).
+text and its formula differ: ``abstention = honest`` gives (1 - answerable_i) * atomic_i, which
+rewards honesty about what the document does not say and not dodging; ``literal`` gives
+answerable_i * atomic_i as printed. No question: 0. A missing ruling makes the whole reward null.
 """
 
 from collections.abc import Sequence
@@ -24,10 +20,10 @@ _FAILED = QuestionResult(None, "failed")
 
 def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """0..1; null where a ruling is missing."""
-    return [_score(case, settings) for case in cases]
+    return [_result(case, settings) for case in cases]
 
 
-def _score(case: RewardCase, settings: RewardSettings) -> RewardResult:
+def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
     signals = case.signals
     rulings = zip(
         signals.answerable, signals.atomic, signals.correct, signals.abstained, strict=True
@@ -52,8 +48,8 @@ def _question(
     atomic = float(met == len(CRITERIA)) if settings.atomicity == "strict" else met / len(CRITERIA)
     if not abstained:
         value = float(answerable) * atomic * float(bool(correct))
-        told = f"answerable {answerable:d} x atomic {met}/{len(CRITERIA)} x correct {correct:d}"
-        return QuestionResult(value, "answered", told)
+        detail = f"answerable {answerable:d} x atomic {met}/{len(CRITERIA)} x correct {correct:d}"
+        return QuestionResult(value, "answered", detail)
     pays = answerable if settings.abstention == "literal" else not answerable
-    told = f"answerable {answerable:d}, atomic {met}/{len(CRITERIA)}"
-    return QuestionResult(float(pays) * atomic, "abstained", told)
+    detail = f"answerable {answerable:d}, atomic {met}/{len(CRITERIA)}"
+    return QuestionResult(float(pays) * atomic, "abstained", detail)

@@ -1,4 +1,4 @@
-"""Necessity: what becomes of the verdict without a question (paper, section 3.2, (6))?
+"""Necessity: does the verdict change without a question (paper, section 3.2, (6))?
 
 With a label, by the judge's verdict from all answers and from all but the i-th:
 
@@ -9,13 +9,9 @@ With a label, by the judge's verdict from all answers and from all but the i-th:
 
 Without a label (section 3.3): 1 if the two verdicts differ (changed), else 0 (unchanged).
 R_nec is the minimum over the questions, so no good question hides a harmful one; the mean
-is a setting. No question: 0. The only question: without it there is no answer, which is
-not enough information and takes no call.
-
-A missing ruling leaves the whole reward null: a minimum over the rest could hide the very
-question that does harm.
-
-Left out deliberately: asking how relevant a question seems, which the paper found useless.
+is a setting. No question: 0. A single question: without it there is no answer, which counts as
+"not enough information" and takes no call. A missing ruling makes the whole reward null: a
+minimum over the rest could hide the harmful question.
 """
 
 from collections.abc import Sequence
@@ -33,10 +29,10 @@ _CHANGED, _UNCHANGED = QuestionResult(1.0, "changed"), QuestionResult(0.0, "unch
 
 def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """-1..1 with a label, 0..1 without; null where a ruling is missing."""
-    return [_score(case, settings) for case in cases]
+    return [_result(case, settings) for case in cases]
 
 
-def _score(case: RewardCase, settings: RewardSettings) -> RewardResult:
+def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
     signals, label = case.signals, case.rollout.label
     questions = tuple(_question(signals.full, without, label) for without in signals.without)
     values = [question.value for question in questions if question.value is not None]

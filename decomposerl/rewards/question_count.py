@@ -3,10 +3,8 @@
     R_qc = max(0, 1 - |n / n* - 1|)
 
 n is the number of complete question-answer pairs, n* that of silver sub-questions. The
-kernel peaks at n = n* and is 0 from n = 2 n* on. Where a claim has no n* none is made up:
-the reward is absent, and so for the whole group.
-
-Left out deliberately: whether the questions are any good.
+kernel peaks at n = n* and is 0 from n = 2 n* on. Where a claim has no n* the reward is absent
+for the whole group.
 """
 
 from collections.abc import Sequence
@@ -21,10 +19,10 @@ def question_count(cases: Sequence[RewardCase], settings: RewardSettings) -> lis
     Raises:
         ValueError: an n* is below 1.
     """
-    return [_score(len(case.rollout.trace.cycles), case.rollout.n_star) for case in cases]
+    return [_result(len(case.rollout.trace.cycles), case.rollout.n_star) for case in cases]
 
 
-def _score(asked: int, wanted: int | None) -> RewardResult:
+def _result(asked: int, wanted: int | None) -> RewardResult:
     if wanted is None:
         return RewardResult(None, "absent")
     if wanted < 1:

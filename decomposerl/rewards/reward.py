@@ -1,9 +1,7 @@
 """The type of a reward, of its input and of its output.
 
-A reward takes the cases of one group (rollouts of one prompt) and gives one ``RewardResult`` a
-case, in order. It calls no model: everything it needs stands in the case.
-
-Left out deliberately: sums and failure policies (``rewards.composite``).
+A reward takes the cases of one group (rollouts of one prompt) and gives one ``RewardResult`` per
+case, in order. It calls no model: everything it needs is in the case.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +18,7 @@ from decomposerl.traces.rollout import Rollout
 
 State = Literal[
     "scored",
-    "failed",  # a judge call that it needs has no ruling: null, never a score
+    "failed",  # a judge call that it needs has no ruling: null, never a value
     "absent",  # it does not apply to this claim (verification without a label): null
 ]
 
@@ -29,7 +27,7 @@ State = Literal[
 class RewardCase:
     """A rollout with its rulings and the unit vectors of its cycles' questions.
 
-    ``vectors`` has shape (n, d), float32; None where no reward asks for them.
+    ``vectors`` has shape (n, d), float32; None where no reward reads them.
     """
 
     rollout: Rollout
@@ -39,9 +37,9 @@ class RewardCase:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """A reward's value for one cycle, and its name for what it found (``necessary``).
+    """A reward's value for one cycle and the name of the case (``necessary``).
 
-    ``detail`` says for a reader how the value came about.
+    ``detail`` explains the value to a reader.
     """
 
     value: float | None

@@ -1,11 +1,7 @@
 """The pseudo-label of an unlabelled claim: the majority of its rollouts (paper, section 3.3).
 
-Takes the cases of one group, gives Supported, Refuted or nothing. Whose verdicts vote is a
-setting: the judge's reconstructions from the answers, which is what the paper's symbols
-say, or the policy's own.
-
-Left out deliberately: weights of votes. A truncated rollout and a verdict of neither side
-have none.
+Whose verdicts vote is a setting: the judge's reconstructions from the answers (the paper's
+symbols), or the policy's own. Truncated rollouts and verdicts of neither label do not vote.
 """
 
 from collections.abc import Sequence

@@ -3,9 +3,6 @@
 Takes values of one step (a number a rollout or a group, None where there is none) and gives
 rows of ``schemas.CURVES``; takes such a table and gives what health rules, pictures and reports
 read from it. The rewards' means and spreads are measures under their own names.
-
-Left out deliberately: where the numbers come from (the trainer), files, pictures and layout
-(``decomposerl.reports``).
 """
 
 import math

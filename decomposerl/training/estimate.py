@@ -3,9 +3,6 @@
 Takes a recipe and a few facts about its claims, gives steps, rollouts, judge calls and their
 tokens, disk and hours. Judge calls are an upper bound: every rollout is taken to ask as many
 questions as the silver decomposition has (paper, section 2.5), no call to repeat another.
-
-Left out deliberately: money (``reports.training_plan``), memory (``training.memory``), and
-looking at the machine (``resources.training.preflight``).
 """
 
 from collections.abc import Mapping

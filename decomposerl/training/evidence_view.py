@@ -3,9 +3,6 @@
 Takes a claim and its evidence, gives the sentences that share entities with the claim, in
 the order of the document, one a line. An entity here is a word with a capital or a digit in
 both texts: names, years and numbers, in prose and in table rows alike.
-
-Left out deliberately: any knowledge of the label, and any engine: the view depends on the
-two texts and one number alone. Judge and rewards never see it.
 """
 
 import re

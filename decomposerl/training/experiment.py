@@ -4,9 +4,6 @@ An ``Experiment`` is frozen and complete: with the training claims, the base wei
 profile's engines it determines the run. Defaults are the paper's numbers (section 4 "Model
 and training", appendix "Implementation Details"); what the paper does not state is marked
 "our reading".
-
-Left out deliberately: the named recipes (``training.experiments``), and everything that
-changes speed but not the result: generation engine, device, paths.
 """
 
 import hashlib

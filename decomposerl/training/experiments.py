@@ -3,8 +3,6 @@
 Takes nothing, gives ``Experiment`` constants and a look-up by name. Every ablation is the
 paper's run with one part replaced, so what differs is what its line says. To add one: a line
 here; the laws over ``EXPERIMENTS`` test it.
-
-Left out deliberately: what a recipe consists of (``training.experiment``).
 """
 
 from dataclasses import replace

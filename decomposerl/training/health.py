@@ -5,9 +5,6 @@ findings. Keys are the measures of ``training.curves``; a reward's standard devi
 step's rollouts is under ``spread_key(name)``. A measure that is missing, None or not finite at
 a step says nothing about it. Every rule looks at the mean over the last ``window`` steps, so
 that no single step stops a run, and is silent until that many steps are done.
-
-Left out deliberately: ending the run (the trainer's), and remembering what was said already:
-``news`` compares two answers.
 """
 
 import math

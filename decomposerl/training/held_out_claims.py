@@ -3,8 +3,6 @@
 Takes the silver-decomposed pool and every training set, gives claims of the pool that are in
 none of them: as many of each label as there are, in the order of a hash, so that a larger
 number holds the smaller one.
-
-Left out deliberately: the benchmarks, which no training looks at.
 """
 
 import polars as pl

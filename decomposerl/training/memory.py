@@ -3,9 +3,6 @@
 Takes the shape of a decoder of the Qwen2 and Llama kind and a recipe, gives bytes by use.
 Weights, adapter, optimizer and cache are exact for that shape; activations are a bound on
 the largest moment and leave out what a library keeps besides, so ask for room to spare.
-
-Left out deliberately: sharding over several devices, and a vLLM engine on the same card,
-which takes the share it is told.
 """
 
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 Takes the silver-decomposed pool and a number, gives as many of its claims with the columns of
 ``TRAINING_CLAIMS``. Which claims they are is decided by a hash of claim and seed, so a draw
 depends on no order of the pool, and a claim that leaves the pool changes nobody else's place.
-
-Left out deliberately: balance over labels and sources, which the ablation is without.
 """
 
 import hashlib

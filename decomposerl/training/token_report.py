@@ -3,9 +3,6 @@
 Takes claims with the length of their prompt in the policy's tokens, gives quantiles over all
 and by source, and the claims that are too long. TRL cuts no prompt: one that is too long is
 left out of training, or the run does not start.
-
-Left out deliberately: counting (``resources.training``) and showing
-(``reports.training_plan``).
 """
 
 from dataclasses import dataclass

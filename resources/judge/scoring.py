@@ -1,15 +1,12 @@
-"""Rollouts in, rewards out: the judge asked, the questions embedded, the ensemble summed.
+"""Rewards of rollouts: ask the judge, embed the questions, sum the ensemble.
 
-Takes rollouts and the two ports that rewards need, gives the scored batch and its verdict
-table. What no active reward needs is not asked: without necessity no leave-one-out set,
-without joint quality no question, without diversity no vector.
-
-Left out deliberately: reading traces (``decomposerl.traces.records``) and showing rewards
-(``decomposerl.reports``).
+What no active reward reads is not computed: each ``Reward`` names the roles of its judge calls and
+whether it reads question vectors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -25,13 +22,13 @@ from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
-NOT_ASKED = "not_asked"
-"""``failure`` of a call that no active reward needs; it does not enter the table."""
+_SKIPPED = "not_asked"
+"""``failure`` of a call that no active reward reads; it does not enter the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedBatch:
-    """A scored batch with its ``JUDGE_CALLS`` table and the number of distinct calls asked."""
+    """A rewarded batch, its ``JUDGE_CALLS`` table and the number of distinct calls made."""
 
     rewards: RewardedBatch
     judge_calls: pl.DataFrame
@@ -46,10 +43,10 @@ def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the ca
     most_cycles: int | None = None,
     rewards: Sequence[Reward] = REWARDS,
 ) -> JudgedBatch:
-    """Score a batch of rollouts of any number of prompts.
+    """Rewards for a batch of rollouts of any number of prompts.
 
-    A trace of more than ``most_cycles`` cycles is judged on none of them: nothing is asked,
-    its judged rewards are 0 and it has no vote, as for a trace without questions.
+    The judge sees no trace of more than ``most_cycles`` cycles: its judged rewards are 0 and it
+    has no vote, as for a trace without questions.
 
     Raises:
         ConfigError: a weight names no reward.
@@ -60,48 +57,48 @@ def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the ca
     active = active_rewards(settings, rewards)
     planned = plan([_within(rollout, most_cycles) for rollout in rollouts])
     roles = {role for reward in active for role in reward.judge_roles}
-    rulings, asked = _rulings(planned, judge, roles)
-    compared = any(reward.reads_vectors for reward in active)
-    vectors = _vectors(rollouts, embedder) if compared else [None] * len(rollouts)
+    rulings, distinct_calls = _rulings(planned, judge, roles)
     signals = [
-        found if len(found.without) == len(rollout.trace.cycles) else _unasked(rollout)
-        for found, rollout in zip(planned.signals(rulings), rollouts, strict=True)
+        read if len(read.without) == len(rollout.trace.cycles) else _zero_signals(rollout)
+        for read, rollout in zip(planned.signals(rulings), rollouts, strict=True)
     ]
+    compare = any(reward.reads_vectors for reward in active)
+    vectors = _vectors(rollouts, embedder) if compare else [None] * len(rollouts)
     cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
-    told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
-    return JudgedBatch(reward_batch(cases, settings, rewards), told, asked)
+    calls = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(_SKIPPED))
+    return JudgedBatch(reward_batch(cases, settings, rewards), calls, distinct_calls)
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
-    """The rollout as the judge is asked about it."""
+    """The rollout as the judge sees it."""
     if most_cycles is None or len(rollout.trace.cycles) <= most_cycles:
         return rollout
     return replace(rollout, trace=replace(rollout.trace, cycles=()))
 
 
-def _unasked(rollout: Rollout) -> Signals:
+def _zero_signals(rollout: Rollout) -> Signals:
     """Rulings under which every judged reward is 0, with and without a label."""
     no = (False,) * len(rollout.trace.cycles)
-    nothing = (False,) * len(CRITERIA)
+    unmet = (False,) * len(CRITERIA)
     nei: AnswersVerdict = "NotEnoughInfo"
-    return Signals(nei, (nei,) * len(no), no, (nothing,) * len(no), no, no)
+    return Signals(nei, (nei,) * len(no), no, (unmet,) * len(no), no, no)
 
 
 def _rulings(planned: Plan, judge: Judge, roles: set[Role]) -> tuple[list[Ruling], int]:
-    """One ruling a call, and how many calls the judge got: only those used in one of ``roles``."""
+    """One ruling per call, and the number of calls made: only those used in one of ``roles``."""
     needed = sorted({use.call for use in planned.uses if use.role in roles})
-    rulings = [Ruling(None, NOT_ASKED)] * len(planned.calls)
-    answers = judge.judge([planned.calls[place] for place in needed])
-    for place, ruling in zip(needed, answers, strict=True):
-        rulings[place] = ruling
+    rulings = [Ruling(None, _SKIPPED)] * len(planned.calls)
+    answers = judge.judge([planned.calls[index] for index in needed])
+    for index, ruling in zip(needed, answers, strict=True):
+        rulings[index] = ruling
     return rulings, len(needed)
 
 
 def _vectors(rollouts: Sequence[Rollout], embedder: Embedder) -> list[NDArray[np.float32] | None]:
-    """The unit vectors of each rollout's questions; every distinct question embedded once."""
-    asked = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
-    rows = {text: row for row, text in enumerate(dict.fromkeys(q for each in asked for q in each))}
+    """The unit vectors of each rollout's questions; every distinct question is embedded once."""
+    questions = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
+    rows = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(questions)))}
     if not rows:
         return [None] * len(rollouts)
     vectors = embedder.embed(list(rows))
-    return [vectors[[rows[text] for text in each]] if each else None for each in asked]
+    return [vectors[[rows[text] for text in texts]] if texts else None for texts in questions]

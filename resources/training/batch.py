@@ -3,8 +3,6 @@
 Takes the columns of a batch and the sampled tokens, gives ``Sampled`` values; from these the
 rollouts that rewards read. Text is rebuilt from the tokens: a tokenizer's reply parser, which
 TRL would use, may cut thoughts out of it.
-
-Left out deliberately: rewards (``training.rewards``) and files (``training.rollout_log``).
 """
 
 from collections import Counter

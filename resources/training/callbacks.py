@@ -2,9 +2,6 @@
 
 Takes the trainer's events in their order: a step begins (here a run may be taken up again), the
 optimizer writes weights, the step is logged, a checkpoint is saved.
-
-Left out deliberately: what is measured (``training.measures``) and what is healthy
-(``decomposerl.training.health``).
 """
 
 from collections import deque

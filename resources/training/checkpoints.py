@@ -2,8 +2,6 @@
 
 One is written into a folder aside, flushed to disk and renamed, so that a killed run leaves the
 earlier ones whole and at most a folder aside, which the next start removes.
-
-Left out deliberately: what stands in a checkpoint (transformers writes and reads it).
 """
 
 import os

@@ -4,8 +4,6 @@ Takes the claims' Parquet file and a tokenizer, gives one row a claim: the promp
 which the tokenizer's chat template renders, and what rewards and logs need. The policy may be
 shown a part of the evidence; judge and rewards always see all of it. A prompt that is too long
 is left out and counted, never cut.
-
-Left out deliberately: the order in which claims are sampled (``training.order``).
 """
 
 import hashlib

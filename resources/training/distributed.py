@@ -2,8 +2,6 @@
 
 Groups are whole only when every process's completions are looked at, and a judge is asked once:
 the first process scores, the others get its numbers, or its fault.
-
-Left out deliberately: training over several processes as such, which is accelerate's.
 """
 
 from collections.abc import Callable, Sequence

@@ -3,9 +3,6 @@
 Takes the trainer and held-out prompts, gives completions sampled at the training temperature
 and greedy ones. The training's random state and data order stay as they are. Every process
 samples all of them from one seed, so that sharded models stay in step; the first one logs.
-
-Left out deliberately: scoring (``training.evaluation``) and when this happens
-(``training.callbacks``).
 """
 
 from collections.abc import Iterator, Sequence

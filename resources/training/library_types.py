@@ -1,8 +1,4 @@
-"""Names for values of libraries that are imported only where a run needs them.
-
-Left out deliberately: their types. torch, transformers, TRL and accelerate take seconds to
-import, and most of these have no type that a checker could use.
-"""
+"""Names for values of libraries that are imported only where a run needs them."""
 
 from typing import Any, TypeAlias
 

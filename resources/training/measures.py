@@ -1,8 +1,6 @@
 """What a step measures, from its scored batch and from the trainer's own log.
 
 Takes a ``ScoredBatch`` and TRL's numbers, gives points by the names of ``training.curves``.
-
-Left out deliberately: which measure means what, and their table (``training.curves``).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,9 +3,6 @@
 Takes the types of ``resources.training.run`` and gives mappings that survive JSON, and back.
 A message has ``kind``; everything else is that kind's fields. Exit statuses stand here too,
 because both sides must agree on them.
-
-Left out deliberately: the channel (Dagster Pipes) and sentences for a person
-(``decomposerl.reports.training_report``).
 """
 
 import signal

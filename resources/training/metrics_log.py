@@ -2,8 +2,6 @@
 
 Takes each step's points, logs them a file a step, and answers what health rules, reports and the
 end of a run ask. Curves of earlier attempts are taken up as far as they count.
-
-Left out deliberately: what the measures are (``training.measures``).
 """
 
 from collections import deque

@@ -3,8 +3,6 @@
 Takes the number of claims and the recipe, gives the rows that the data loader draws, for the
 whole run as one epoch. TRL's own sampler draws a new order each epoch from a generator that a
 resumed run begins anew, and leaves an incomplete last batch out.
-
-Left out deliberately: the claims themselves (``training.data``).
 """
 
 from collections.abc import Iterator

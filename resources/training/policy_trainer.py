@@ -3,9 +3,6 @@
 Takes what ``GRPOTrainer`` takes, and a ``Wiring``: the order of claims, the shared rewards, the
 clock of phases and the folder of checkpoints. Loss, advantages, clipping, masking and optimizer
 are TRL's, untouched.
-
-Left out deliberately: the settings (``training.trl_settings``) and what is said after each step
-(``training.callbacks``).
 """
 
 import atexit

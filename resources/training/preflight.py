@@ -4,8 +4,6 @@ Takes a ``TrainingRun`` and its judge, gives a ``DryRun``: the tokenizer is load
 prompt measured, the judge is asked one harmless question, disk and GPU are looked at, and
 batches, judge calls, memory and hours are reckoned. No weights are loaded and nothing is
 written.
-
-Left out deliberately: what is done about problems (whoever starts the run decides).
 """
 
 import sys

@@ -1,7 +1,4 @@
-"""The state of every random generator that a training step draws from.
-
-Left out deliberately: generators of our own, which are seeded where they are used.
-"""
+"""The state of every random generator that a training step draws from."""
 
 import random
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 """A trained policy as a materialization: its curves, both ends, time, judge and versions.
 
 Takes what the training process reported, gives metadata for the UI and a data version.
-
-Left out deliberately: any decision; tables and pictures come from ``decomposerl.reports``.
 """
 
 import hashlib

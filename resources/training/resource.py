@@ -7,8 +7,6 @@ when it ends, may have an environment of its own, and never outlives its starter
 
 Dagster's ``PipesSubprocessClient`` is not used: it leaves a child alone that takes longer than
 its patience, and shows nothing of what a dead one printed.
-
-Left out deliberately: which program trains (``module``, given by the wiring), training itself.
 """
 
 import os

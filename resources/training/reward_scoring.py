@@ -1,7 +1,4 @@
-"""A batch's way from completions to amounts: scored, logged, kept for the step's measures.
-
-Left out deliberately: the functions that TRL calls (``training.rewards``).
-"""
+"""A batch's way from completions to amounts: scored, logged, kept for the step's measures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,9 +4,6 @@ Takes a batch of completions, gives each reward function its column. Whichever o
 called first starts the evaluation in a thread, the others wait for it; a batch is known by its
 step, claims and tokens. What does not count (no label, a ruling missing) is None, so that TRL's
 weighted sum is our composite.
-
-Left out deliberately: what a reward is (``decomposerl.rewards``) and the failure policies,
-which ``Scored.counted`` has applied.
 """
 
 import asyncio

@@ -6,8 +6,6 @@ claims gave lies in folders of its own. Nothing is ever written over or removed.
 
 Readers see the run as if nobody had ever stopped it: an attempt that went on from step r
 replaces all that earlier ones sampled from r on.
-
-Left out deliberately: which measures there are (``training.measures``).
 """
 
 import re

@@ -2,9 +2,6 @@
 
 A ``TrainingRun`` is written as JSON by whoever starts a worker process and read there; a
 ``StepReport`` goes back after every step, a ``TrainingOutcome`` at the end.
-
-Left out deliberately: the training (``resources.training.trainer``), and the engines of judge
-and embedder: the worker opens those of its profile.
 """
 
 import json

@@ -16,8 +16,6 @@
 
 Takes a ``TrainingRun``, gives an ``Attempt`` or the outcome of a run that is done. A start with
 another key moves everything into ``superseded/`` and begins anew.
-
-Left out deliberately: the files of steps (``training.rollout_log``).
 """
 
 import json

@@ -4,9 +4,6 @@ Takes a recipe and the data folder, gives copies of its claims, held-out claims,
 prompt in ``<folder>/inputs/<key>/``, and the run's key, which is over the content of these very
 copies. Trainer, resumed runs and evaluation read the copies alone, so that assets may be
 materialized again, or edited, while a run goes on.
-
-Left out deliberately: which claims are held out (``training.held_out_claims``), and a base that
-is a hub name or a person's own folder: it may be large and stays where it is.
 """
 
 import shutil

@@ -2,8 +2,6 @@
 
 Takes the profile's judge resource and a recipe, gives the resource to open. Graph and worker
 both ask here, so that what a run's key names is what rules.
-
-Left out deliberately: the engines (``resources.judge.resource``).
 """
 
 from decomposerl.errors import ConfigError

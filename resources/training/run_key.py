@@ -3,8 +3,6 @@
 Takes the recipe, the files of claims and base weights, the engines that rule and embed, and
 the policy's prompt; gives a hash. A start with the same key goes on from the last checkpoint,
 another key begins anew.
-
-Left out deliberately: what changes speed alone (device, generation engine, limits, paths).
 """
 
 import hashlib

@@ -3,8 +3,6 @@
 A signal, a spent budget and a judge that cannot be asked all come in the middle of a step, whose
 rewards then never come. The step is given up: random state and counters go back to where the
 step began, and a checkpoint of that moment is as good as one taken then.
-
-Left out deliberately: health rules, which speak between steps anyway (``training.callbacks``).
 """
 
 import signal

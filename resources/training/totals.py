@@ -2,8 +2,6 @@
 
 Takes a run's folder, gives seconds by phase and the judge's calls, those of steps that were
 given up and done again included: they were paid for.
-
-Left out deliberately: money, which the chat client counts.
 """
 
 from collections.abc import Iterator

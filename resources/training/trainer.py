@@ -3,9 +3,6 @@
 Takes a ``TrainingRun``, judge and embedder, gives a ``TrainingOutcome``; everything else is in
 the run's folder (``training.folder``). The same run started again goes on from its last complete
 checkpoint as if it had never stopped, and does nothing once it is done.
-
-Left out deliberately: engines (the caller opens them) and the recipe in TRL's words
-(``training.trl_settings``).
 """
 
 import platform

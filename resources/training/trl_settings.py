@@ -3,9 +3,6 @@
 Takes a ``TrainingRun``, gives the keyword arguments of ``trl.GRPOConfig`` and
 ``peft.LoraConfig``. Whatever the recipe decides, whatever TRL's default has changed between
 versions, and whatever would change the result if it did, is said outright.
-
-Left out deliberately: the trainer, its callbacks and ``reward_weights``, which belong to the
-reward functions (``resources.training``).
 """
 
 from dataclasses import fields
