@@ -113,7 +113,7 @@ def measure_named(name: str) -> Measure:
     return _BY_NAME.get(name) or Measure(name, name.replace("_", " "), "", "")
 
 
-def point(values: Sequence[float | None]) -> CurvePoint:
+def curve_point(values: Sequence[float | None]) -> CurvePoint:
     """Mean and standard deviation (over all values, not a sample's estimate) of what is there.
 
     Values that are None or not finite count neither in the mean nor in ``rows``; one value
@@ -157,7 +157,8 @@ def smoothed(values: Sequence[float | None], window: int) -> list[float | None]:
     """
     half = max(window, 1) // 2
     return [
-        point(values[max(0, place - half) : place + half + 1]).mean for place in range(len(values))
+        curve_point(values[max(0, place - half) : place + half + 1]).mean
+        for place in range(len(values))
     ]
 
 
@@ -173,7 +174,7 @@ def ends(curves: pl.DataFrame, window: int) -> tuple[dict[str, float], dict[str,
 def _mean_of(steps: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name in MEASURE_NAMES:
-        mean = point([step.get(name) for step in steps]).mean
+        mean = curve_point([step.get(name) for step in steps]).mean
         if mean is not None:
             found[f"{TRAIN}/{name}"] = mean
     return found

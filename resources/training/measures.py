@@ -15,7 +15,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.schemas import LABELS
-from decomposerl.training.curves import CurvePoint, point
+from decomposerl.training.curves import CurvePoint, curve_point
 from resources.training.batch import Sampled
 from resources.training.rewards import ScoredBatch
 
@@ -34,28 +34,28 @@ _EQUAL = 1e-9
 def batch_points(batch: ScoredBatch, settings: RewardSettings) -> dict[str, CurvePoint]:
     """Every measure that a batch of rollouts has; a reward's over the amounts that count."""
     scored, sampled = batch.scoring.rewards, batch.sampled
-    rewards = {name: point(amounts) for name, amounts in scored.counted.items()}
+    rewards = {name: curve_point(amounts) for name, amounts in scored.counted.items()}
     return rewards | {
-        TOTAL: point(scored.totals),
-        "completion_tokens": point([float(len(one.tokens)) for one in sampled]),
-        "truncated": point([float(one.truncated) for one in sampled]),
-        "zero_spread_groups": point([float(_equal(each)) for each in _by_group(scored)]),
-        "judge_failures": point(_failures(scored)),
-        "pseudo_label_agreement": point(_agreements(batch, settings)),
-        "questions": point([float(len(one.trace.cycles)) for one in scored.rollouts]),
-        "n_star": point([float(one.n_star) for one in sampled]),
+        TOTAL: curve_point(scored.totals),
+        "completion_tokens": curve_point([float(len(one.tokens)) for one in sampled]),
+        "truncated": curve_point([float(one.truncated) for one in sampled]),
+        "zero_spread_groups": curve_point([float(_equal(each)) for each in _by_group(scored)]),
+        "judge_failures": curve_point(_failures(scored)),
+        "pseudo_label_agreement": curve_point(_agreements(batch, settings)),
+        "questions": curve_point([float(len(one.trace.cycles)) for one in scored.rollouts]),
+        "n_star": curve_point([float(one.n_star) for one in sampled]),
         "balanced_accuracy": _balanced_accuracy(scored, sampled),
     }
 
 
 def trainer_points(logs: Mapping[str, float | None]) -> dict[str, CurvePoint]:
     """The measures of one of the trainer's logs."""
-    return {name: point([logs.get(theirs)]) for name, theirs in LOGGED.items()}
+    return {name: curve_point([logs.get(theirs)]) for name, theirs in LOGGED.items()}
 
 
 def second_points(seconds: Mapping[str, float]) -> dict[str, CurvePoint]:
     """Wall time by phase."""
-    return {f"seconds_{phase}": point([spent]) for phase, spent in seconds.items()}
+    return {f"seconds_{phase}": curve_point([spent]) for phase, spent in seconds.items()}
 
 
 def failure_share(points: Sequence[CurvePoint]) -> float:

@@ -26,11 +26,11 @@ from decomposerl.training.curves import (
     CurvePoint,
     Split,
     changes,
+    curve_point,
     curve_rows,
     ends,
     history,
     measure_named,
-    point,
     smoothed,
 )
 from decomposerl.training.health import spread_key
@@ -63,7 +63,7 @@ def test_every_reward_is_a_measure_and_names_are_unique():
 def test_a_point_is_the_mean_and_spread_of_what_is_there(found: Sequence[float | None]):
     """None and NaN count nowhere; mean and spread are those of polars, ddof 0."""
     told = pl.Series(found, dtype=pl.Float64).fill_nan(None).drop_nulls()
-    at = point(found)
+    at = curve_point(found)
     assert len(told) == at.rows
     if not len(told):
         assert at == CurvePoint(None, None, 0)
@@ -94,7 +94,7 @@ def test_smoothing_by_hand():
 def test_rows_of_a_step_conform_to_their_table():
     """Also where a measure has no value at all."""
     rows = curve_rows(
-        "r", "tiny", 3, "train", {"format": CurvePoint(0.5, 0.1, 8), "loss": point([])}
+        "r", "tiny", 3, "train", {"format": CurvePoint(0.5, 0.1, 8), "loss": curve_point([])}
     )
     assert CURVES.conform(rows).equals(rows)
     assert [None] == rows.filter(measure="loss")["mean"].to_list()
