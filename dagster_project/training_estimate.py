@@ -17,7 +17,7 @@ from decomposerl.training.estimate import (
     ClaimFacts,
     JudgeTokens,
     RunEstimate,
-    amounts,
+    estimate_run,
 )
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import PAPER_7B, TINY, experiment
@@ -35,7 +35,7 @@ def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Est
     recipe = experiment(name) if name else (PAPER_7B if engines.judge_server else TINY)
     facts = claim_facts(data / f"{recipe.claims}.parquet")
     basis = _basis(recipe, facts)
-    found = amounts(recipe, facts or PAPER_CLAIMS, _judge_tokens(recipe))
+    found = estimate_run(recipe, facts or PAPER_CLAIMS, _judge_tokens(recipe))
     lines = (_judge(engines, recipe, found), _embedder(engines, found))
     return Estimate(basis, None, lines, f"Training {recipe.name}")
 

@@ -97,7 +97,7 @@ def calls_per_rollout(experiment: Experiment, questions: float) -> dict[str, flo
     return {"coverage": full + without, **tasks}
 
 
-def amounts(
+def estimate_run(
     experiment: Experiment,
     facts: ClaimFacts,
     tokens: JudgeTokens | None = None,

@@ -23,10 +23,10 @@ from decomposerl.training.estimate import (
     ClaimFacts,
     JudgeTokens,
     RunEstimate,
-    amounts,
     batch_problems,
     calls_per_rollout,
     disk_bytes,
+    estimate_run,
 )
 from decomposerl.training.memory import MemoryEstimate, ModelShape, memory_of, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
@@ -60,7 +60,7 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
     """
     told = known or Known()
     facts = claim_facts(run.claims) or ClaimFacts(0, 0.0, 0.0, 0.0)
-    found = amounts(run.experiment, facts, told.judge_tokens, told.seconds_per_step)
+    found = estimate_run(run.experiment, facts, told.judge_tokens, told.seconds_per_step)
     lengths, shape = _lengths(run), _shape(run)
     memory = None if isinstance(shape, Finding) else _memory(run, shape, told.processes)
     needed = _disk(run, found, shape)
@@ -75,7 +75,7 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
     return DryRun(
         experiment=run.experiment.name,
         findings=findings,
-        amounts=found,
+        estimate_run=found,
         judging=judging_cost(found, judge.engine, told.price, told.tokens_per_s),
         memory=memory,
         disk=needed,

@@ -18,9 +18,9 @@ from decomposerl.training.estimate import (
     ClaimFacts,
     JudgeTokens,
     RunEstimate,
-    amounts,
     calls_per_rollout,
     disk_bytes,
+    estimate_run,
 )
 from decomposerl.training.experiments import PAPER_7B, experiment
 from decomposerl.training.memory import ModelShape, memory_of, shape_of
@@ -52,11 +52,11 @@ GIB = 2**30
 
 def test_the_papers_run_asks_about_a_million_times():
     """5,464 steps of 16 completions, each 4 x 2.63 + 1 calls."""
-    found = amounts(PAPER_7B, PAPER_CLAIMS)
+    found = estimate_run(PAPER_7B, PAPER_CLAIMS)
     assert (5_464, 87_424, 10_928) == (found.steps, found.completions, found.prompts)
     assert (1_007_124, 229_925) == (found.judge_calls, found.questions)
     assert found.hours is None
-    assert 6.07 == pytest.approx(amounts(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
+    assert 6.07 == pytest.approx(estimate_run(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
 
 
 CYCLE = "<question>Q{n}?</question><answer>a{n} is.</answer><think>t</think>"
@@ -96,7 +96,7 @@ def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: f
     """Tokens are those of all calls together, and every number follows from the steps."""
     facts = ClaimFacts(claims, questions, evidence, claim)
     lengths = JudgeTokens(question=1.0, answer=1.0, around=0.0, reply=2.0)
-    found = amounts(PAPER_7B, facts, lengths, 1.0)
+    found = estimate_run(PAPER_7B, facts, lengths, 1.0)
     assert found.completions == 16 * found.steps == 8 * found.prompts
     assert 2 * found.judge_calls == found.judge_completion_tokens
     one = (questions + 1) * (claim + questions) + questions * (claim + 1)
@@ -106,9 +106,9 @@ def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: f
 
 def test_a_batch_used_twice_is_sampled_once():
     """With two iterations half of the steps sample nothing new: as many rollouts, more steps."""
-    once = amounts(PAPER_7B, PAPER_CLAIMS)
+    once = estimate_run(PAPER_7B, PAPER_CLAIMS)
     twice = replace(PAPER_7B, grpo=replace(PAPER_7B.grpo, iterations=2))
-    found = amounts(twice, PAPER_CLAIMS)
+    found = estimate_run(twice, PAPER_CLAIMS)
     assert (10_928, 87_424) == (found.steps, found.completions)
     assert replace(once, steps=10_928) == found
 
@@ -118,8 +118,8 @@ def test_a_batch_that_is_begun_is_sampled_whole():
     chosen = replace(PAPER_7B.optimization, steps=3)
     recipe = replace(PAPER_7B, optimization=chosen, grpo=replace(PAPER_7B.grpo, iterations=2))
     assert (3, 32) == (
-        amounts(recipe, PAPER_CLAIMS).steps,
-        amounts(recipe, PAPER_CLAIMS).completions,
+        estimate_run(recipe, PAPER_CLAIMS).steps,
+        estimate_run(recipe, PAPER_CLAIMS).completions,
     )
 
 
@@ -173,7 +173,7 @@ def test_a_shape_reads_other_decoders_of_the_kind():
 
 def test_disk_holds_checkpoints_rollouts_and_calls():
     """One checkpoint more than is kept, each with both moments; nothing of a run of no step."""
-    found = disk_bytes(amounts(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
+    found = disk_bytes(estimate_run(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
     assert 3 * 3 * 4 * 161_480_704 == found["checkpoints"]
     assert 87_424 * 700 * 2 == found["rollouts"]
     nothing = disk_bytes(RunEstimate(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
@@ -182,10 +182,10 @@ def test_disk_holds_checkpoints_rollouts_and_calls():
 
 def test_an_ablation_without_the_judge_costs_less():
     """Removing necessity saves n calls a rollout, halving the epochs half of all."""
-    whole = amounts(PAPER_7B, PAPER_CLAIMS).judge_calls
-    without = amounts(experiment("no_necessity"), PAPER_CLAIMS).judge_calls
+    whole = estimate_run(PAPER_7B, PAPER_CLAIMS).judge_calls
+    without = estimate_run(experiment("no_necessity"), PAPER_CLAIMS).judge_calls
     assert round(87_424 * 2.63) == whole - without
-    assert whole == 2 * amounts(experiment("one_epoch"), PAPER_CLAIMS).judge_calls
+    assert whole == 2 * estimate_run(experiment("one_epoch"), PAPER_CLAIMS).judge_calls
 
 
 def lengths_of(*rows: tuple[str, str, int]) -> pl.DataFrame:
