@@ -14,7 +14,7 @@ import dagster as dg
 from decomposerl.reports.training_report import measures_markdown
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import Experiment
-from decomposerl.training.health import HealthSettings, check
+from decomposerl.training.health import HealthSettings, health_findings
 from resources.store.parquet import DataFolder
 from resources.store.partition_checks import partitioned_check
 
@@ -33,7 +33,7 @@ def training_health_check(experiments: Sequence[Experiment]) -> dg.AssetChecksDe
         curves = data_folder.read(f"policy/{name}/curves")
         masked = recipes[name].grpo.mask_truncated
         settings = HealthSettings(mask_truncated=masked)
-        findings = check(history(curves), settings)
+        findings = health_findings(history(curves), settings)
         stop = any(finding.stop for finding in findings)
         return dg.AssetCheckResult(
             passed=not findings,

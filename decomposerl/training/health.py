@@ -72,7 +72,7 @@ def spread_key(name: str) -> str:
     return f"{name}/spread"
 
 
-def check(history: Sequence[Measures], settings: HealthSettings) -> list[HealthFinding]:
+def health_findings(history: Sequence[Measures], settings: HealthSettings) -> list[HealthFinding]:
     """What is wrong now, in the order of ``RULES``; empty before ``window`` steps are done."""
     if len(history) < settings.window:
         return []

@@ -11,7 +11,13 @@ from time import perf_counter
 from typing import Any
 
 from decomposerl.training.curves import TRAIN, CurvePoint
-from decomposerl.training.health import HealthFinding, HealthSettings, check, news, spread_key
+from decomposerl.training.health import (
+    HealthFinding,
+    HealthSettings,
+    health_findings,
+    news,
+    spread_key,
+)
 from resources.training.distributed import from_first
 from resources.training.held_out import HeldOutClaims
 from resources.training.library_types import Trainer, TrainerControl, TrainerState, Whatever
@@ -117,7 +123,7 @@ class StepWatch:
             mask_truncated=self.run.experiment.grpo.mask_truncated,
             judge_failures_stop=self.run.limits.most_judge_failures,
         )
-        findings = check(self.book.history, bounds)
+        findings = health_findings(self.book.history, bounds)
         fresh, self._findings = news(findings, self._findings), findings
         if state.global_step < state.max_steps:
             self.stopped = self._why_stop(findings)
