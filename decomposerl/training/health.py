@@ -79,7 +79,9 @@ def health_findings(history: Sequence[Measures], settings: HealthSettings) -> li
     return [finding for rule in _CHECKS for finding in rule(history, settings)]
 
 
-def news(now: Sequence[HealthFinding], before: Sequence[HealthFinding]) -> list[HealthFinding]:
+def new_findings(
+    now: Sequence[HealthFinding], before: Sequence[HealthFinding]
+) -> list[HealthFinding]:
     """The findings of ``now`` that ``before`` did not have, or had without a stop."""
     said = {(finding.rule, finding.stop) for finding in before}
     return [finding for finding in now if (finding.rule, finding.stop) not in said]

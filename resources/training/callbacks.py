@@ -15,7 +15,7 @@ from decomposerl.training.health import (
     HealthFinding,
     HealthSettings,
     health_findings,
-    news,
+    new_findings,
     spread_key,
 )
 from resources.training.distributed import from_first
@@ -124,7 +124,7 @@ class StepWatch:
             judge_failures_stop=self.run.limits.most_judge_failures,
         )
         findings = health_findings(self.book.history, bounds)
-        fresh, self._findings = news(findings, self._findings), findings
+        fresh, self._findings = new_findings(findings, self._findings), findings
         if state.global_step < state.max_steps:
             self.stopped = self._why_stop(findings)
         self.report(self._told(state, points, fresh))

@@ -12,7 +12,7 @@ from decomposerl.training.health import (
     HealthFinding,
     HealthSettings,
     health_findings,
-    news,
+    new_findings,
     spread_key,
 )
 from strategies import LAW
@@ -98,9 +98,9 @@ def test_a_bad_start_that_is_over_is_not_a_finding():
 def test_news_are_said_once_and_again_when_they_become_worse():
     """The same warning is not news; a warning that turned into a stop is."""
     warning, stop = HealthFinding("truncated", "a"), HealthFinding("truncated", "b", stop=True)
-    assert [warning] == news([warning], [])
-    assert [] == news([HealthFinding("truncated", "other words")], [warning])
-    assert [stop] == news([stop], [warning])
+    assert [warning] == new_findings([warning], [])
+    assert [] == new_findings([HealthFinding("truncated", "other words")], [warning])
+    assert [stop] == new_findings([stop], [warning])
 
 
 shares = st.floats(0, 1) | st.none() | st.just(math.nan)
