@@ -95,7 +95,7 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
     )
 
 
-def memory_of(
+def estimate_memory(
     shape: ModelShape, experiment: Experiment, processes: int = 1, *, checkpointing: bool = True
 ) -> MemoryEstimate:
     """Bytes on each of ``processes`` devices at the recipe's longest prompts and completions."""

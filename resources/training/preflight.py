@@ -28,7 +28,7 @@ from decomposerl.training.estimate import (
     disk_bytes,
     estimate_run,
 )
-from decomposerl.training.memory import MemoryEstimate, ModelShape, memory_of, shape_of
+from decomposerl.training.memory import MemoryEstimate, ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
 from resources.preflight.probes import disk
 from resources.preflight.workload import claim_facts
@@ -176,7 +176,7 @@ def _judge(run: TrainingRun, judge: Judge, facts: ClaimFacts) -> Finding:
 
 def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstimate:
     on_gpu = run.device.startswith("cuda")
-    return memory_of(shape, run.experiment, processes, checkpointing=on_gpu)
+    return estimate_memory(shape, run.experiment, processes, checkpointing=on_gpu)
 
 
 def _disk(run: TrainingRun, found: RunEstimate, shape: ModelShape | Finding) -> dict[str, int]:

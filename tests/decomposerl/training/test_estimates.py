@@ -23,7 +23,7 @@ from decomposerl.training.estimate import (
     estimate_run,
 )
 from decomposerl.training.experiments import PAPER_7B, experiment
-from decomposerl.training.memory import ModelShape, memory_of, shape_of
+from decomposerl.training.memory import ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import BY_SOURCE, LENGTHS, token_report
 from resources.training.trl_settings import lora_arguments
 from strategies import LAW
@@ -156,12 +156,14 @@ def test_a_shape_counts_the_weights_of_a_real_model():
 
 def test_the_papers_run_fits_one_large_card():
     """Weights 14.2 GiB and cache 14 GiB by arithmetic; all of it in 80 GiB, and less on two."""
-    memory = memory_of(shape_of(QWEN_7B), PAPER_7B)
+    memory = estimate_memory(shape_of(QWEN_7B), PAPER_7B)
     assert 14.2 == pytest.approx(memory.weights / GIB, abs=0.05)
     assert 16 * 16_000 * 2 * 28 * 512 * 2 == memory.cache
     assert memory.weights < memory.total < 80 * GIB
-    assert memory_of(shape_of(QWEN_7B), PAPER_7B, 2).total < memory.total
-    assert memory_of(shape_of(QWEN_7B), PAPER_7B, checkpointing=False).total > 2 * memory.total
+    assert estimate_memory(shape_of(QWEN_7B), PAPER_7B, 2).total < memory.total
+    assert (
+        estimate_memory(shape_of(QWEN_7B), PAPER_7B, checkpointing=False).total > 2 * memory.total
+    )
 
 
 def test_a_shape_reads_other_decoders_of_the_kind():
