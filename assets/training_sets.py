@@ -3,7 +3,7 @@
 Takes the silver-decomposed pool and the curated set, gives the contrast of the sampling
 ablation (paper, appendix "Sampling Ablation"): as many claims, drawn at random.
 
-Left out deliberately: how claims are drawn (``decomposerl.training.random_claims``).
+Left out deliberately: how claims are drawn (``decomposerl.training.claim_draws``).
 """
 
 import dagster as dg
@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.reports.escape import markdown_table
-from decomposerl.training.random_claims import random_claims
+from decomposerl.training.claim_draws import random_claims
 from resources.store.parquet import StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import alone

@@ -16,9 +16,9 @@ import polars as pl
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.template import PromptFile
 from decomposerl.rewards.supervision import is_labelled
+from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import Experiment
-from decomposerl.training.held_out_claims import held_out_claims
 from resources.store.prompts import load_policy_prompt
 from resources.training.batch import CLAIM_COLUMNS
 from resources.training.library_types import Dataset, Tokenizer

@@ -75,7 +75,7 @@ def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRu
     return DryRun(
         experiment=run.experiment.name,
         findings=findings,
-        estimate_run=found,
+        amounts=found,
         judging=judging_cost(found, judge.engine, told.price, told.tokens_per_s),
         memory=memory,
         disk=needed,

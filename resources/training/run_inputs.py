@@ -15,8 +15,8 @@ import polars as pl
 
 from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import NAME as POLICY
+from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
-from decomposerl.training.held_out_claims import held_out_claims
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
 from resources.training.checkpoints import empty_folder, publish_folder
