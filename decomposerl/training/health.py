@@ -1,10 +1,9 @@
-"""Rules that say, from a run's curves alone, whether it still learns.
+"""Rules that detect from a run's curves that it no longer learns.
 
-Takes the history of a run, one mapping of measure to value a step, oldest first, and gives
-findings. Keys are the measures of ``training.curves``; a reward's standard deviation over the
-step's rollouts is under ``spread_key(name)``. A measure that is missing, None or not finite at
-a step says nothing about it. Every rule looks at the mean over the last ``window`` steps, so
-that no single step stops a run, and is silent until that many steps are done.
+A history has one mapping of measure to value per step, oldest first. Keys are the measures of
+``training.curves``; a reward's standard deviation over the step's rollouts has the key
+``spread_key(name)``. Missing, None and non-finite values are ignored. Every rule uses means over
+the last ``window`` steps, so that no single step stops a run, and is silent before that many steps.
 """
 
 import math
@@ -29,19 +28,18 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 @dataclass(frozen=True, slots=True)
 class HealthSettings:
-    """The bounds, all means over ``window`` steps; shares are 0..1.
+    """The thresholds, for means over ``window`` steps; shares are 0..1.
 
-    ``window``: steps a rule looks back; at the paper's two groups a step, 20 steps are 40
-    groups and 160 rollouts. ``zero_spread_warn`` and ``_stop``: share of groups whose rollouts
-    all have the same total; such a group moves nothing, and where all do, no step learns.
-    ``truncated_warn`` and ``_stop``: share of completions that the token limit ended; masked
-    ones move nothing, so only with ``mask_truncated`` does the rule stop.
-    ``judge_failures_warn`` and ``_stop``: share of judged scores without a ruling.
-    ``dominating``: one reward's share of the rewards' summed standard deviations above which
+    ``window``: at the paper's two groups per step, 20 steps are 40 groups and 160 rollouts.
+    ``zero_spread_warn`` and ``_stop``: share of groups whose rollouts all have the same total and
+    so no advantage. ``truncated_warn`` and ``_stop``: share of completions that the token limit
+    ended; masked ones have no gradient, so the rule stops only with ``mask_truncated``.
+    ``judge_failures_warn`` and ``_stop``: share of judged rewards without a ruling.
+    ``dominating``: one reward's share of the rewards' summed standard deviations, above which
     the others hardly enter the advantage. ``drift``: relative change of the mean number of
-    questions against the run's first ``window`` steps. ``count_ratio``: questions against n*,
-    this many times more or fewer. ``agreement``: share of pseudo-labels that equal the known
-    label below which they teach little more than a coin.
+    questions against the run's first ``window`` steps. ``count_ratio``: factor between questions
+    and n*, either way. ``agreement``: share of pseudo-labels that equal the known label, below
+    which they teach little more than chance.
     """
 
     window: int = 20
@@ -60,7 +58,7 @@ class HealthSettings:
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """What a rule found: one sentence for a person, and whether the run should end."""
+    """One sentence for a person, and whether the run should end."""
 
     rule: Rule
     message: str
@@ -73,7 +71,7 @@ def spread_key(name: str) -> str:
 
 
 def health_findings(history: Sequence[Measures], settings: HealthSettings) -> list[HealthFinding]:
-    """What is wrong now, in the order of ``RULES``; empty before ``window`` steps are done."""
+    """What is wrong now, in the order of ``RULES``; empty before ``window`` steps."""
     if len(history) < settings.window:
         return []
     return [finding for rule in _CHECKS for finding in rule(history, settings)]
@@ -82,15 +80,15 @@ def health_findings(history: Sequence[Measures], settings: HealthSettings) -> li
 def new_findings(
     now: Sequence[HealthFinding], before: Sequence[HealthFinding]
 ) -> list[HealthFinding]:
-    """The findings of ``now`` that ``before`` did not have, or had without a stop."""
-    said = {(finding.rule, finding.stop) for finding in before}
-    return [finding for finding in now if (finding.rule, finding.stop) not in said]
+    """The findings of ``now`` that ``before`` does not have, or has without a stop."""
+    known = {(finding.rule, finding.stop) for finding in before}
+    return [finding for finding in now if (finding.rule, finding.stop) not in known]
 
 
 def _mean(steps: Sequence[Measures], key: str) -> float | None:
-    """The mean of what ``steps`` say of ``key``; None where none says anything."""
-    found = [value for step in steps if (value := step.get(key)) is not None]
-    finite = [value for value in found if math.isfinite(value)]
+    """The mean of the finite values of ``key``; None where there is none."""
+    values = [step.get(key) for step in steps]
+    finite = [value for value in values if value is not None and math.isfinite(value)]
     return math.fsum(finite) / len(finite) if finite else None
 
 
@@ -126,8 +124,8 @@ def _judge_failures(
 
 def _dominating(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     recent = history[-settings.window :]
-    found = {reward.name: _mean(recent, spread_key(reward.name)) for reward in REWARDS}
-    spreads = {name: value for name, value in found.items() if value is not None}
+    means = {reward.name: _mean(recent, spread_key(reward.name)) for reward in REWARDS}
+    spreads = {name: value for name, value in means.items() if value is not None}
     whole = math.fsum(spreads.values())
     if len(spreads) < 2 or whole <= 0:  # noqa: PLR2004 - one reward alone dominates nobody
         return
