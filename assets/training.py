@@ -20,10 +20,8 @@ from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder
 from resources.store.run_lock import alone
-from resources.training.recording import policy_result
-from resources.training.resource import PolicyTrainerResource
-from resources.training.run_inputs import gather, look_folder, news
-from resources.training.run_judge import judge_for
+from resources.training.resource import PolicyTrainerResource, policy_result
+from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_for, restart_notice
 
 _OF_TRAINER = (
     *("python", "launch", "paged", "memory_share"),
@@ -108,14 +106,14 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         """A LoRA adapter trained with the seven rewards, and how it learned."""
         experiment = config.applied(_recipe(recipes.get(context.partition_key)))
         engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
-        look = look_folder(data_folder, experiment.name) if config.dry_run_only else None
-        material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
+        look = dry_run_folder(data_folder, experiment.name) if config.dry_run_only else None
+        material = gather_inputs(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
         trainer = config.applied_to_trainer(policy_trainer)
-        run = trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
+        run = trainer.plan_run(material, stop_unhealthy=config.stop_unhealthy)
         if config.dry_run_only:
-            context.log.info(trainer.look(context, run, material.notes))
+            context.log.info(trainer.dry_run(context, run, material.notes))
             return
-        if changed := news(material):
+        if changed := restart_notice(material):
             context.log.warning(changed)
         options = ["--start-anyway"] if config.start_anyway else []
         trained = trainer.train(context, run, material.notes, options)

@@ -29,11 +29,9 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
 from resources.store.run_lock import alone_in
-from resources.training.messages import DONE, REFUSED
-from resources.training.run import TrainingOutcome, TrainingRun
-from resources.training.run_judge import judge_for
-from resources.training.run_key import run_key
-from resources.training.stopping import Interrupted
+from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
+from resources.training.run_inputs import judge_for, run_key
+from resources.training.safe_point import Interrupted
 
 _SIGNALLED, _PATIENCE_S = 128, 30.0
 
@@ -99,7 +97,7 @@ def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcom
         _look(run, judge, profile, output, options)
         if options.dry_run_only:
             return None
-        from resources.training.trainer import train
+        from resources.training.train import train
 
         outcome: TrainingOutcome = train(run, judge, embedder, output.step)
     output.outcome(outcome)
@@ -114,11 +112,11 @@ def _look(
     Raises:
         TrainingError: it found a problem, and nobody said to start anyway.
     """
-    from resources.training.preflight import Known, dry_run
+    from resources.training.preflight import DryRunFacts, dry_run
 
     server = profile.engines.judge_server
     price = None if server is None else server.price
-    found = dry_run(run, judge, Known(price=price, processes=process_place()[1]))
+    found = dry_run(run, judge, DryRunFacts(price=price, processes=process_place()[1]))
     output.dry_run(dry_run_plain(found))
     problems = problem_lines(found)
     if problems and not options.start_anyway:

@@ -20,8 +20,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from dagster_project.terminal import Terminal, note
 from decomposerl.reports.training_report import changes_text, duration, step_line
 from decomposerl.training.curves import changes
-from resources.training.messages import dry_run_message, outcome_message, step_message
-from resources.training.run import StepReport, TrainingOutcome
+from resources.training.process import (
+    StepReport,
+    TrainingOutcome,
+    dry_run_message,
+    outcome_message,
+    step_message,
+)
 
 
 class Output(Protocol):

@@ -24,7 +24,7 @@ from perf.frames import MadeVectors
 from perf.machine import peak_mb
 from resources.judge.rule_judge import RuleJudge
 from resources.policy_tiny.tokenizer import END, PAD, START, TAGS
-from resources.training.run import Generation, RunLimits, StepReport, TrainingRun
+from resources.training.process import Generation, RunLimits, StepReport, TrainingRun
 
 QWEN_7B = {
     "vocab_size": 152_064,
@@ -82,10 +82,9 @@ def measure(case: Case, folder: Path) -> Measured:
     from transformers import AutoModelForCausalLM, Qwen2Config
     from transformers.utils import logging
 
-    from resources.training.batch import reader_of
-    from resources.training.data import Prompts
-    from resources.training.policy_trainer import end_tokens
-    from resources.training.trainer import Policy, prepare
+    from resources.training.data import Prompts, completion_reader
+    from resources.training.train import LoadedPolicy, prepare
+    from resources.training.trl_hooks import end_tokens
 
     logging.disable_progress_bar()
     tokenizer, dtype = _tokenizer(case), getattr(torch, _recipe(case).lora.dtype)
@@ -97,9 +96,9 @@ def measure(case: Case, folder: Path) -> Measured:
     torch.manual_seed(0)
     with torch.device(case.device):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    reader = reader_of(tokenizer, end_tokens(model, tokenizer))
+    reader = completion_reader(tokenizer, end_tokens(model, tokenizer))
     run, seen = _run(case, folder), list[StepReport]()
-    policy = Policy(model, tokenizer, reader, Prompts(tuple(_rows(case)), 0), Prompts((), 0))
+    policy = LoadedPolicy(model, tokenizer, reader, Prompts(tuple(_rows(case)), 0), Prompts((), 0))
     watch = prepare(run, policy, RuleJudge(), MadeVectors(8), seen.append)
     _force_length(watch.trainer.generation_config, case)
     watch.trainer.train()

@@ -61,14 +61,12 @@ _LOGS = (
 
 def attempts(data: Path) -> pl.DataFrame:
     """Every start of every run that lies in the folder, as ``ATTEMPTS``."""
-    from resources.training.run_folder import (
-        read_starts,  # it loads Dagster, which browsing does not
-    )
+    from resources.training.run_store import read_attempts  # loaded only when needed
 
     rows = [
         (folder.parent.name, start.attempt, start.resumed_from)
         for folder in sorted(data.glob("policy/*/run.json"))
-        for start in read_starts(folder.parent)
+        for start in read_attempts(folder.parent)
     ]
     return pl.DataFrame(rows, schema=ATTEMPTS.schema, orient="row")
 

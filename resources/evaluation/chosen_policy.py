@@ -14,7 +14,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.evaluation.checkpoint import Rule, Selected, select_checkpoint
 from decomposerl.evaluation.systems import System
 from resources.store.parquet import DataFolder
-from resources.training.run_folder import RunFolder, read_outcome
+from resources.training.run_store import RunFolder, read_outcome
 
 _EVERY = 1_000_000  # more than any run keeps
 

@@ -10,7 +10,7 @@ watchdog that vLLM servers have too (``resources.process.watchdog``):
 The process stands in a group of its own, so Ctrl-C at a terminal reaches it once, through its
 starter.
 
-Left out deliberately: what the process says (``resources.training.messages``).
+Left out deliberately: what the process says (``resources.training.process``).
 """
 
 import os

@@ -15,10 +15,9 @@ import pytest
 
 from assets.training import PolicyConfig
 from project import PYTHONPATH, SUPPORT
-from resources.training.messages import meaning_of, outcome_among, outcome_message
+from resources.training.process import TrainingRun, meaning_of, outcome_among, outcome_message
 from resources.training.resource import PolicyTrainerResource
-from resources.training.run import TrainingRun
-from resources.training.run_key import base_version
+from resources.training.run_inputs import base_version
 from training_graph import RECIPES, materialize, write_claims
 from training_stand_in import STEPS
 

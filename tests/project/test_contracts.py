@@ -100,7 +100,7 @@ SEEDS = {
     ),
     "a checkpoint that knows the trainer": (
         "resources/training/checkpoints.py",
-        "def late():\n    import resources.training.trainer\n",
+        "def late():\n    import resources.training.train\n",
         "The trainer reads",
     ),
     "a profile that knows the definitions": (

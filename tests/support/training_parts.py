@@ -25,9 +25,9 @@ from decomposerl.training.experiment import (
 )
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
+from resources.training.process import RunLimits, StepReport, TrainingRun
 from resources.training.rollout_log import read_log
-from resources.training.run import RunLimits, StepReport, TrainingRun
-from resources.training.trainer import train
+from resources.training.train import train
 from strategies import example_row, frame_of
 
 if TYPE_CHECKING:

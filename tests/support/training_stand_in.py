@@ -19,7 +19,7 @@ from decomposerl.schemas import CURVES
 from decomposerl.training.curves import CurvePoint, curve_rows
 from decomposerl.training.health import spread_key
 from resources.store.parquet import write_parquet
-from resources.training.run import StepReport, TrainingOutcome, TrainingRun
+from resources.training.process import StepReport, TrainingOutcome, TrainingRun
 
 STEPS = 30
 SECRET = "sk-never-shown"  # noqa: S105 - stands for one

@@ -25,7 +25,7 @@ from decomposerl.training.estimate import (
 from decomposerl.training.experiments import PAPER_7B, experiment
 from decomposerl.training.memory import ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import BY_SOURCE, LENGTHS, token_report
-from resources.training.trl_settings import lora_arguments
+from resources.training.settings import lora_arguments
 from strategies import LAW
 
 QWEN_7B = {

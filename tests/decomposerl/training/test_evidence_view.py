@@ -14,7 +14,7 @@ from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.policy_tiny.tokenizer import train_tokenizer
 from resources.training.data import training_prompts
-from resources.training.run import TrainingRun
+from resources.training.process import TrainingRun
 from strategies import LAW, VOCABULARY, any_text, claim_text, passages
 from training_parts import run_of
 

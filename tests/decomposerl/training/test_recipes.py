@@ -31,8 +31,8 @@ from decomposerl.training.experiment import (
 )
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B, TINY, experiment
 from project import ROOT
-from resources.training.run import Generation, TrainingRun
-from resources.training.trl_settings import grpo_arguments, lora_arguments
+from resources.training.process import Generation, TrainingRun
+from resources.training.settings import grpo_arguments, lora_arguments
 
 PAPER_CLAIMS = 5_464
 every_recipe = pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda one: one.name)

@@ -12,8 +12,8 @@ from decomposerl.training.curves import CurvePoint, curve_rows
 from leaderboard_parts import SYSTEMS
 from resources.evaluation.chosen_policy import chosen_facts, chosen_policy
 from resources.store.parquet import DataFolder, write_parquet
-from resources.training.run import TrainingOutcome
-from resources.training.run_folder import RunFolder, write_outcome
+from resources.training.process import TrainingOutcome
+from resources.training.run_store import RunFolder, write_outcome
 
 MEASURED = {0: 0.5, 10: 0.7, 20: 0.9, 30: 0.8}
 

@@ -23,8 +23,8 @@ from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, Roll
 from decomposerl.training.experiments import PAPER_7B
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import write_parquet
-from resources.training.preflight import Known, dry_run
-from resources.training.run import TrainingRun
+from resources.training.preflight import DryRunFacts, dry_run
+from resources.training.process import TrainingRun
 from strategies import example_row, frame_of
 from tiny_models import tiny_chat
 
@@ -170,7 +170,7 @@ def test_money_and_hours_are_told_where_they_are_known(run: TrainingRun):
     assert bare.judging is not None
     assert (None, None) == (bare.judging.dollars, bare.judging.gpu_hours)
     assert "no step was timed" in dry_run_markdown(bare)
-    known = Known(price=Price(1.0, 2.0), tokens_per_s=100.0, seconds_per_step=3_600.0)
+    known = DryRunFacts(price=Price(1.0, 2.0), tokens_per_s=100.0, seconds_per_step=3_600.0)
     found = dry_run(run, RuleJudge(), known)
     line = found.judging
     assert line is not None

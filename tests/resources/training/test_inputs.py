@@ -14,9 +14,9 @@ from decomposerl.training.experiments import experiment
 from resources.evaluation.dev_claims import dev_claims
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
-from resources.training.resource import Material, PolicyTrainerResource
-from resources.training.run_folder import begin
-from resources.training.run_inputs import base_of, gather, news
+from resources.training.resource import PolicyTrainerResource
+from resources.training.run_inputs import RunInputs, base_of, gather_inputs, restart_notice
+from resources.training.run_store import begin_attempt
 from training_graph import claims
 
 RECIPE = replace(experiment("tiny"), held_out=HeldOut(claims=2))
@@ -34,13 +34,13 @@ def data(tmp_path: Path) -> DataFolder:
     return folder
 
 
-def taken(data: DataFolder, prompts: str = "", **changes: object) -> Material:
-    return gather(data, replace(RECIPE, **changes), ("judge", "embedder"), prompts)  # type: ignore[arg-type]
+def taken(data: DataFolder, prompts: str = "", **changes: object) -> RunInputs:
+    return gather_inputs(data, replace(RECIPE, **changes), ("judge", "embedder"), prompts)  # type: ignore[arg-type]
 
 
-def started(material: Material) -> Material:
+def started(material: RunInputs) -> RunInputs:
     """As if its trainer had begun."""
-    begin(PolicyTrainerResource(module="m").planned(material, stop_unhealthy=False))
+    begin_attempt(PolicyTrainerResource(module="m").plan_run(material, stop_unhealthy=False))
     return material
 
 
@@ -97,14 +97,14 @@ def test_the_same_inputs_are_taken_once(data: DataFolder):
 def test_changed_inputs_begin_another_run_and_say_so(data: DataFolder, file: str, named: str):
     """The sentence names what changed; the earlier run keeps its copies when it moves aside."""
     first = started(taken(data))
-    assert "" == news(taken(data))
+    assert "" == restart_notice(taken(data))
     kept = contents(first.claims.parent)
     if file.endswith("parquet"):
         rewrite(data, 4)
     else:
         edit(data.path / file)
     other = taken(data)
-    message = news(other)
+    message = restart_notice(other)
     assert other.key != first.key
     assert named in message
     assert f"run {other.key} begins at step 0" in message
@@ -119,7 +119,7 @@ def test_changed_inputs_begin_another_run_and_say_so(data: DataFolder, file: str
 def test_a_changed_recipe_is_named_too(data: DataFolder):
     """Where the copies are equal, something else made the key another one."""
     started(taken(data))
-    assert news(taken(data, seed=9)).startswith("recipe or engines changed")
+    assert restart_notice(taken(data, seed=9)).startswith("recipe or engines changed")
 
 
 def test_copies_of_runs_that_never_began_are_removed(data: DataFolder):

@@ -15,11 +15,11 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.training.policy_trainer import closing_trainer
+from resources.training.process import TrainingRun
 from resources.training.rollout_log import read_log
-from resources.training.run import TrainingRun
-from resources.training.run_folder import RunFolder, read_outcome
-from resources.training.trainer import open_policy, prepare, train
+from resources.training.run_store import RunFolder, read_outcome
+from resources.training.train import load_policy, prepare, train
+from resources.training.trl_hooks import closing_trainer
 from training_parts import (
     EXPERIMENT,
     PATIENT,
@@ -99,7 +99,7 @@ def test_our_composite_is_what_the_trainer_sums(run: TrainingRun):
 def test_advantages_are_the_papers(base: Path, tmp_path: Path):
     """Each total less its group's mean, over the group's standard deviation."""
     run = run_of(tmp_path / "run", base)
-    watch = prepare(run, open_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+    watch = prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
     with closing_trainer(watch.trainer):
         watch.trainer.train()
     rollouts = read_log(run.folder, "rollouts").filter(step=1)
@@ -206,10 +206,10 @@ def test_a_run_that_is_done_does_nothing(run: TrainingRun):
 def test_prompts_that_are_too_long_are_left_out_and_counted(base: Path, tmp_path: Path):
     """None is cut; with too few left the run is refused."""
     made = run_of(tmp_path / "run", base)
-    lengths = [row["prompt_tokens"] for row in open_policy(made).training.rows]
+    lengths = [row["prompt_tokens"] for row in load_policy(made).training.rows]
     assert 6 == len(lengths)
     limit = replace(EXPERIMENT.sampling, max_prompt_tokens=min(lengths) - 1)
-    policy = open_policy(replace(made, experiment=replace(made.experiment, sampling=limit)))
+    policy = load_policy(replace(made, experiment=replace(made.experiment, sampling=limit)))
     assert (0, 6) == (len(policy.training.rows), policy.training.left_out)
 
 

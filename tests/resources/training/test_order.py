@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from decomposerl.errors import TrainingError
 from decomposerl.training.experiment import Experiment, Grpo, Optimization, steps_of
-from resources.training.order import StepOrder
+from resources.training.trl_hooks import StepOrder
 
 
 def order(claims: int, per_step: int, steps: int, seed: int = 1, **layout: int) -> StepOrder:
