@@ -63,7 +63,7 @@ class PolicyConfig(dg.Config):
     )
     checkpoint_every: int | None = Field(default=None, ge=1, description="optimizer steps")
     most_judge_failures: float | None = Field(
-        default=None, ge=0, le=1, description="share of judged scores without a ruling; ends it"
+        default=None, ge=0, le=1, description="share of judged rewards without a ruling; ends it"
     )
 
     def applied(self, experiment: Experiment) -> Experiment:

@@ -57,7 +57,7 @@ MEASURES: tuple[Measure, ...] = (
         "groups whose rollouts all have the same total, so that they move nothing",
         "lower",
     ),
-    Measure("judge_failures", "Judge failures", _SHARE, "judged scores without a ruling", "lower"),
+    Measure("judge_failures", "Judge failures", _SHARE, "judged rewards without a ruling", "lower"),
     Measure(
         "pseudo_label_agreement",
         "Pseudo-label agreement",

@@ -118,7 +118,7 @@ def _judge_failures(
     share = _mean(history[-settings.window :], "judge_failures")
     if share is None or share < min(settings.judge_failures_warn, settings.judge_failures_stop):
         return
-    text = f"{_percent(share)} of judged scores lack a ruling over {settings.window} steps"
+    text = f"{_percent(share)} of judged rewards lack a ruling over {settings.window} steps"
     yield HealthFinding("judge_failures", text, stop=share >= settings.judge_failures_stop)
 
 

@@ -93,7 +93,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     checkpoint_every: int = Field(default=50, ge=1, description="optimizer steps")
     checkpoints_kept: int = Field(default=2, ge=1, description="complete ones")
     most_judge_failures: float = Field(
-        default=0.05, ge=0, le=1, description="share of judged scores without a ruling; ends it"
+        default=0.05, ge=0, le=1, description="share of judged rewards without a ruling; ends it"
     )
     most_cycles: int = Field(default=40, ge=1, description="a longer trace is not judged")
     grace_s: float = Field(

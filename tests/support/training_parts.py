@@ -95,7 +95,7 @@ def _tokenizer() -> "PreTrainedTokenizerFast":
     from transformers import PreTrainedTokenizerFast
 
     tags = [f"<{kind}>" for kind in ("think", "question", "answer", "verification")]
-    words = {word: place for place, word in enumerate(["<|unk|>", *_WORDS])}
+    words = {word: index for index, word in enumerate(["<|unk|>", *_WORDS])}
     cutter = Tokenizer(WordLevel(words, unk_token="<|unk|>"))  # noqa: S106 - a mark
     cutter.pre_tokenizer = WhitespaceSplit()
     cutter.add_special_tokens(["<|pad|>", "<|im_start|>", "<|im_end|>"])
@@ -116,10 +116,10 @@ def claims_file(path: Path, count: int = 6) -> Path:
         TRAINING_CLAIMS,
         [
             example_row(
-                claim=f"Ilva opened the Torbeck bridge {place}",
-                label=("Supported", "Refuted")[place % 2],
+                claim=f"Ilva opened the Torbeck bridge {index}",
+                label=("Supported", "Refuted")[index % 2],
             )
-            for place in range(count)
+            for index in range(count)
         ],
     )
     frame.write_parquet(path)
@@ -147,11 +147,11 @@ EXPERIMENT = Experiment(
 
 def run_of(folder: Path, base: Path, **changes: Any) -> TrainingRun:  # noqa: ANN401 - fields of the two types
     """A run in ``folder``; ``changes`` are of the recipe, or of the run by the run's names."""
-    told = {name: changes.pop(name) for name in ("key", "limits", "held_out") if name in changes}
+    fields = {name: changes.pop(name) for name in ("key", "limits", "held_out") if name in changes}
     held_out = changes.pop("held_out_claims", None)
     if held_out is not None:
         changes["held_out"] = held_out
-        told["held_out"] = held_out_file(folder.with_name(f"{folder.name}.held_out.parquet"))
+        fields["held_out"] = held_out_file(folder.with_name(f"{folder.name}.held_out.parquet"))
     run = TrainingRun(
         experiment=replace(EXPERIMENT, **changes),
         key="0123456789abcdef",
@@ -159,11 +159,11 @@ def run_of(folder: Path, base: Path, **changes: Any) -> TrainingRun:  # noqa: AN
         base=str(base),
         folder=folder,
     )
-    return replace(run, **told)
+    return replace(run, **fields)
 
 
 def trained(run: TrainingRun, judge: Any = None) -> list[StepReport]:  # noqa: ANN401 - any judge
-    """Train with the rule judge, or another; what was reported."""
+    """Train with the rule judge, or another; the reports."""
     reports: list[StepReport] = []
     train(run, judge or RuleJudge(), BagOfWordsEmbedder(), reports.append)
     return reports
@@ -199,7 +199,7 @@ def alike(one: Path, other: Path) -> bool:
     )
 
 
-def told(folder: Path, split: Split = "train") -> tuple[pl.DataFrame, pl.DataFrame]:
+def logged(folder: Path, split: Split = "train") -> tuple[pl.DataFrame, pl.DataFrame]:
     """Everything a run sampled and measured but wall time and the number of the attempt."""
     rollouts = read_log(folder, "rollouts", split).drop("attempt")
     curves = read_log(folder, "curves", split)
@@ -219,9 +219,9 @@ class FailingJudge:
         """Rulings on a batch."""
         self.asked.append(len(calls))
         rulings = [Ruling(_YES[call.task]) for call in calls]
-        places = [place for place, call in enumerate(calls) if call.task == self.task]
-        for place in places[: self.most]:
-            rulings[place] = Ruling(None, "timeout")
+        indices = [index for index, call in enumerate(calls) if call.task == self.task]
+        for index in indices[: self.most]:
+            rulings[index] = Ruling(None, "timeout")
         return rulings
 
 

@@ -52,10 +52,10 @@ GIB = 2**30
 
 def test_the_papers_run_asks_about_a_million_times():
     """5,464 steps of 16 completions, each 4 x 2.63 + 1 calls."""
-    found = estimate_run(PAPER_7B, PAPER_CLAIMS)
-    assert (5_464, 87_424, 10_928) == (found.steps, found.completions, found.prompts)
-    assert (1_007_124, 229_925) == (found.judge_calls, found.questions)
-    assert found.hours is None
+    estimate = estimate_run(PAPER_7B, PAPER_CLAIMS)
+    assert (5_464, 87_424, 10_928) == (estimate.steps, estimate.completions, estimate.prompts)
+    assert (1_007_124, 229_925) == (estimate.judge_calls, estimate.questions)
+    assert estimate.hours is None
     assert 6.07 == pytest.approx(estimate_run(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
 
 
@@ -96,21 +96,21 @@ def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: f
     """Tokens are those of all calls together, and every number follows from the steps."""
     facts = ClaimFacts(claims, questions, evidence, claim)
     lengths = JudgeTokens(question=1.0, answer=1.0, around=0.0, reply=2.0)
-    found = estimate_run(PAPER_7B, facts, lengths, 1.0)
-    assert found.completions == 16 * found.steps == 8 * found.prompts
-    assert 2 * found.judge_calls == found.judge_completion_tokens
+    estimate = estimate_run(PAPER_7B, facts, lengths, 1.0)
+    assert estimate.completions == 16 * estimate.steps == 8 * estimate.prompts
+    assert 2 * estimate.judge_calls == estimate.judge_completion_tokens
     one = (questions + 1) * (claim + questions) + questions * (claim + 1)
     one += questions * (2 * evidence + 3)
-    assert found.judge_prompt_tokens == pytest.approx(found.completions * one, abs=1)
+    assert estimate.judge_prompt_tokens == pytest.approx(estimate.completions * one, abs=1)
 
 
 def test_a_batch_used_twice_is_sampled_once():
     """With two iterations half of the steps sample nothing new: as many rollouts, more steps."""
     once = estimate_run(PAPER_7B, PAPER_CLAIMS)
     twice = replace(PAPER_7B, grpo=replace(PAPER_7B.grpo, iterations=2))
-    found = estimate_run(twice, PAPER_CLAIMS)
-    assert (10_928, 87_424) == (found.steps, found.completions)
-    assert replace(once, steps=10_928) == found
+    estimate = estimate_run(twice, PAPER_CLAIMS)
+    assert (10_928, 87_424) == (estimate.steps, estimate.completions)
+    assert replace(once, steps=10_928) == estimate
 
 
 def test_a_batch_that_is_begun_is_sampled_whole():
@@ -175,9 +175,9 @@ def test_a_shape_reads_other_decoders_of_the_kind():
 
 def test_disk_holds_checkpoints_rollouts_and_calls():
     """One checkpoint more than is kept, each with both moments; nothing of a run of no step."""
-    found = disk_bytes(estimate_run(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
-    assert 3 * 3 * 4 * 161_480_704 == found["checkpoints"]
-    assert 87_424 * 700 * 2 == found["rollouts"]
+    estimate = disk_bytes(estimate_run(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
+    assert 3 * 3 * 4 * 161_480_704 == estimate["checkpoints"]
+    assert 87_424 * 700 * 2 == estimate["rollouts"]
     nothing = disk_bytes(RunEstimate(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
     assert {0} == set(nothing.values())
 

@@ -30,8 +30,8 @@ def spreads(**of: float) -> list[dict[str, float | None]]:
     return [{spread_key(name): value for name, value in of.items()} for _ in range(6)]
 
 
-def questions(*asked: float) -> list[dict[str, float | None]]:
-    return [{"questions": value} for value in asked]
+def questions(*values: float) -> list[dict[str, float | None]]:
+    return [{"questions": value} for value in values]
 
 
 TABLE = {
@@ -71,7 +71,7 @@ TABLE = {
 @pytest.mark.parametrize(("history", "expected"), TABLE.values(), ids=TABLE.keys())
 def test_each_rule_at_its_bound(history: Steps, expected: list[tuple[str, bool]]):
     """A rule speaks from its bound on, stops from its second bound on, and is alone in it."""
-    assert expected == [(found.rule, found.stop) for found in health_findings(history, SHORT)]
+    assert expected == [(finding.rule, finding.stop) for finding in health_findings(history, SHORT)]
 
 
 def test_truncations_that_are_not_masked_never_stop():
@@ -96,7 +96,7 @@ def test_a_bad_start_that_is_over_is_not_a_finding():
 
 
 def test_news_are_said_once_and_again_when_they_become_worse():
-    """The same warning is not news; a warning that turned into a stop is."""
+    """The same warning is not new; a warning that turned into a stop is."""
     warning, stop = HealthFinding("truncated", "a"), HealthFinding("truncated", "b", stop=True)
     assert [warning] == new_findings([warning], [])
     assert [] == new_findings([HealthFinding("truncated", "other words")], [warning])
@@ -116,7 +116,7 @@ histories = st.lists(st.dictionaries(st.sampled_from(keys), shares), max_size=12
 @given(histories)
 def test_one_finding_a_rule_in_the_order_of_rules(history: Steps):
     """Any history gives at most one finding a rule, in the published order, and no error."""
-    places = [RULES.index(found.rule) for found in health_findings(history, SHORT)]
+    places = [RULES.index(finding.rule) for finding in health_findings(history, SHORT)]
     assert sorted(set(places)) == places
 
 
@@ -131,11 +131,11 @@ def test_silence_before_the_window_is_full(history: Steps):
 @given(histories)
 def test_a_step_that_measured_nothing_is_as_one_without_the_key(history: Steps):
     """None and NaN count as missing, never as zero."""
-    told = [
+    same = [
         {key: value for key, value in step.items() if value is not None and math.isfinite(value)}
         for step in history
     ]
-    assert health_findings(history, SHORT) == health_findings(told, SHORT)
+    assert health_findings(history, SHORT) == health_findings(same, SHORT)
 
 
 @LAW
@@ -146,8 +146,8 @@ def test_worse_never_stops_less(history: Steps, place: int):
         worse = [dict(step) for step in history]
         if len(worse) >= 4 and worse[-1 - place].get(key) is not None:
             worse[-1 - place][key] = 1.0
-        before = {found.rule for found in health_findings(history, SHORT) if found.stop}
-        after = {found.rule for found in health_findings(worse, SHORT) if found.stop}
+        before = {finding.rule for finding in health_findings(history, SHORT) if finding.stop}
+        after = {finding.rule for finding in health_findings(worse, SHORT) if finding.stop}
         assert before <= after
 
 

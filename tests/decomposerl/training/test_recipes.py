@@ -218,10 +218,10 @@ ABLATED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", ABLATED)
 def test_an_ablation_changes_its_one_part(name: str):
     """Beside name, title and row it is the paper's run with what its name says."""
-    found = experiment(name)
-    assert found.paper
-    told = {"name": name, "title": found.title, "paper": found.paper}
-    assert replace(PAPER_7B, **told, **ABLATED[name]) == found
+    recipe = experiment(name)
+    assert recipe.paper
+    described = {"name": name, "title": recipe.title, "paper": recipe.paper}
+    assert replace(PAPER_7B, **described, **ABLATED[name]) == recipe
 
 
 def test_each_removed_reward_is_one_of_the_papers_seven():
@@ -302,15 +302,15 @@ def other_value(name: str, old: object) -> object:
 
 def altered(recipe: object) -> dict[str, Any]:
     """The recipe with one field changed, for each field of it and of its parts."""
-    found: dict[str, Any] = {}
+    variants: dict[str, Any] = {}
     for field in dataclasses.fields(recipe):
         old = getattr(recipe, field.name)
         if dataclasses.is_dataclass(old):
             parts = {f"{field.name}.{name}": part for name, part in altered(old).items()}
         else:
             parts = {field.name: other_value(field.name, old)}
-        found |= {name: replace(recipe, **{field.name: part}) for name, part in parts.items()}
-    return found
+        variants |= {name: replace(recipe, **{field.name: part}) for name, part in parts.items()}
+    return variants
 
 
 ALTERED = altered(PAPER_7B)
@@ -374,11 +374,11 @@ def test_several_devices_share_the_global_batch():
     [
         (Grpo(per_device_batch=5), "no multiple of 5"),
         (Grpo(group_size=6), "no whole number of groups of 6"),
-        (Grpo(group_size=1), "nobody to be compared with"),
+        (Grpo(group_size=1), "nothing to compare"),
     ],
 )
 def test_batches_that_do_not_divide_are_refused(grpo: Grpo, said: str):
-    """The message says which numbers do not fit; TRL is not asked."""
+    """The message says which numbers do not fit; TRL is not called."""
     with pytest.raises(ConfigError, match=said):
         arguments(replace(PAPER_7B, grpo=grpo))
 

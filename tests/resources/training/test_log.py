@@ -46,8 +46,8 @@ def sample(run: TrainingRun, attempt: int, *steps: int, split: Split = TRAIN) ->
 
 
 def totals(run: TrainingRun, split: Split = TRAIN) -> dict[int, float]:
-    told = read_log(run.folder, "curves", split).filter(measure="total")
-    return dict(told.select("step", "mean").iter_rows())
+    rows = read_log(run.folder, "curves", split).filter(measure="total")
+    return dict(rows.select("step", "mean").iter_rows())
 
 
 def names(folder: Path) -> list[str]:
@@ -55,7 +55,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_attempts_count_up_and_go_on_from_the_last_checkpoint(run: TrainingRun):
-    """The first begins at 0; each later one where the last complete checkpoint stands."""
+    """The first begins at 0; each later one where the last complete checkpoint is."""
     assert (1, 0) == (
         begin_attempt(run).number,
         begin_attempt(replace(run, key="other")).resumed_from,
@@ -156,7 +156,7 @@ def test_a_run_is_done_when_its_outcome_says_so(run: TrainingRun):
     """Only an outcome of the same key that did not stop early ends a run; its folder may move."""
     assert finished_outcome(run) is None
     folder = begin_attempt(run).folder
-    told = TrainingOutcome(
+    outcome = TrainingOutcome(
         steps=2,
         resumed_from=0,
         stopped="budget",
@@ -168,12 +168,12 @@ def test_a_run_is_done_when_its_outcome_says_so(run: TrainingRun):
         judge={},
         versions={},
     )
-    write_outcome(folder, told)
+    write_outcome(folder, outcome)
     assert finished_outcome(run) is None
-    write_outcome(folder, replace(told, stopped=""))
-    assert replace(told, stopped="") == finished_outcome(run)
+    write_outcome(folder, replace(outcome, stopped=""))
+    assert replace(outcome, stopped="") == finished_outcome(run)
     assert finished_outcome(replace(run, key="f" * 16)) is None
     moved = run.folder.rename(run.folder.with_name("moved"))
-    found = finished_outcome(replace(run, folder=moved))
-    assert found is not None
-    assert moved / "adapter" == found.adapter
+    moved_outcome = finished_outcome(replace(run, folder=moved))
+    assert moved_outcome is not None
+    assert moved / "adapter" == moved_outcome.adapter

@@ -24,10 +24,10 @@ from training_parts import (
     PATIENT,
     FailingJudge,
     alike,
+    logged,
     resumable,
     run_of,
     tiny_policy,
-    told,
 )
 
 KILLED = -signal.SIGKILL
@@ -53,7 +53,7 @@ def go_on(run: TrainingRun, judge: object = None) -> TrainingOutcome:
 def assert_the_same_run(folder: Path, whole: Path) -> None:
     """Rollouts, measures and weights agree exactly; wall time may not."""
     for split in ("train", "held_out_sampled", "held_out_greedy"):
-        (rollouts, curves), (rollouts_, curves_) = told(folder, split), told(whole, split)
+        (rollouts, curves), (rollouts_, curves_) = logged(folder, split), logged(whole, split)
         assert rollouts.equals(rollouts_)
         assert curves.equals(curves_)
     assert alike(folder / "adapter", whole / "adapter")

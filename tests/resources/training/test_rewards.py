@@ -1,4 +1,4 @@
-"""The ensemble as TRL's reward functions: evaluated once, by whole groups."""
+"""The ensemble as TRL's reward functions: computed once, by whole groups."""
 
 import asyncio
 import inspect
@@ -70,29 +70,29 @@ def tokens(reader: CompletionReader, *blocks: str, ended: bool = True) -> list[i
 
 @dataclass
 class Counted:
-    """An evaluation that counts its calls."""
+    """A computation that counts its calls."""
 
     fault: Exception | None = None
     calls: list[tuple[int, int]] = field(default_factory=list)
 
     def __call__(self, step: int, sampled: Sequence[Completion]) -> RewardColumns:
-        """Every reward is the rollout's place in the batch."""
+        """Every reward is the rollout's index in the batch."""
         self.calls.append((step, len(sampled)))
         if self.fault is not None:
             raise self.fault
-        return {name: [float(place) for place in range(len(sampled))] for name in NAMES}
+        return {name: [float(index) for index in range(len(sampled))] for name in NAMES}
 
 
-def asked_together(
+def called_together(
     shared: SharedRewards, reader: CompletionReader, ids: list[list[int]], step: int = 3
 ) -> list[list[float | None]]:
     """All functions at once, as TRL calls them."""
 
     async def gathered() -> list[list[float | None]]:
         functions = reward_functions(NAMES, shared, reader)
-        state, told = SimpleNamespace(global_step=step), columns(len(ids))
+        state, claims = SimpleNamespace(global_step=step), columns(len(ids))
         calls = [
-            function(completion_ids=ids, trainer_state=state, prompts=[], completions=[], **told)
+            function(completion_ids=ids, trainer_state=state, prompts=[], completions=[], **claims)
             for function in functions
         ]
         return await asyncio.gather(*calls)
@@ -107,32 +107,32 @@ def test_functions_are_coroutines_with_the_rewards_names(reader: CompletionReade
     assert all(map(inspect.iscoroutinefunction, functions))
 
 
-def test_a_batch_is_evaluated_once_for_all_functions(reader: CompletionReader):
-    """Seven functions at once make one evaluation; another batch or step makes another."""
+def test_a_batch_is_computed_once_for_all_functions(reader: CompletionReader):
+    """Seven functions at once share one computation; another batch or step makes another."""
     counted = Counted()
     shared = SharedRewards(counted)
     ids = [tokens(reader, *GOOD), tokens(reader, WHO)]
-    assert [[0.0, 1.0]] * 7 == asked_together(shared, reader, ids)
+    assert [[0.0, 1.0]] * 7 == called_together(shared, reader, ids)
     assert [(3, 2)] == counted.calls
-    asked_together(shared, reader, ids, step=4)
-    asked_together(shared, reader, ids[:1], step=4)
+    called_together(shared, reader, ids, step=4)
+    called_together(shared, reader, ids[:1], step=4)
     assert [(3, 2), (4, 2), (4, 1)] == counted.calls
 
 
 def test_a_fault_reaches_the_trainer(reader: CompletionReader):
-    """An evaluation that fails, fails for every function."""
+    """A computation that fails, fails for every function."""
     shared = SharedRewards(Counted(EngineError("no endpoint answers")))
     with pytest.raises(EngineError, match="no endpoint answers"):
-        asked_together(shared, reader, [tokens(reader, WHO)])
+        called_together(shared, reader, [tokens(reader, WHO)])
 
 
-def test_amounts_found_elsewhere_are_taken(reader: CompletionReader):
-    """What the first of several processes found is not evaluated again."""
+def test_rewards_computed_elsewhere_are_taken(reader: CompletionReader):
+    """Rewards of the main one of several processes are not computed again."""
     counted = Counted()
     shared = SharedRewards(counted)
     ids = [tokens(reader, WHO)]
     shared.put(3, reader.read(columns(1), ids), {name: [0.5] for name in NAMES})
-    assert [[0.5]] * 7 == asked_together(shared, reader, ids)
+    assert [[0.5]] * 7 == called_together(shared, reader, ids)
     assert [] == counted.calls
 
 
@@ -171,10 +171,10 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
     log = RolloutLog(tmp_path, "key", 1)
     recipe = replace(EXPERIMENT, grpo=replace(EXPERIMENT.grpo, group_size=3))
     scorer = RewardScorer(recipe, judge, BagOfWordsEmbedder(), log, 40)
-    found = scorer.training(0, batch)
-    assert (None,) * 6 == found["verification"]
-    assert [None] * 3 == list(found["joint"][:3])
-    assert None not in found["coverage"]
+    rewards = scorer.training(0, batch)
+    assert (None,) * 6 == rewards["verification"]
+    assert [None] * 3 == list(rewards["joint"][:3])
+    assert None not in rewards["coverage"]
     refusing = replace(recipe, rewards=RewardSettings(failures="raise"))
     strict = RewardScorer(refusing, judge, BagOfWordsEmbedder(), log, 40)
     with pytest.raises(RewardError):
@@ -182,7 +182,7 @@ def test_what_does_not_count_is_none(reader: CompletionReader, tmp_path: Path):
 
 
 def test_a_runaway_trace_is_judged_on_nothing(reader: CompletionReader):
-    """Above the limit no call is asked and judged rewards are 0; the others see the trace."""
+    """Above the limit no call is made and judged rewards are 0; the others see the trace."""
     batch = reader.read(columns(2), [tokens(reader, *GOOD), tokens(reader, *GOOD * 2)])
     rollouts = rollouts_of(batch, 2)
     whole = reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
@@ -197,10 +197,10 @@ def test_a_runaway_trace_is_judged_on_nothing(reader: CompletionReader):
 def test_shuffling_moves_whole_vectors_within_groups(reader: CompletionReader):
     """The control keeps each group's reward vectors and ties them to other rollouts."""
     batch = reader.read(columns(8, groups=2), [tokens(reader, WHO)] * 8)
-    amounts: RewardColumns = {"a": list(range(8)), "b": [value * 10.0 for value in range(8)]}
-    found = [shuffled_in_groups(amounts, batch, seed=1, step=step) for step in range(6)]
-    for one in found:
+    values: RewardColumns = {"a": list(range(8)), "b": [value * 10.0 for value in range(8)]}
+    rewards = [shuffled_in_groups(values, batch, seed=1, step=step) for step in range(6)]
+    for one in rewards:
         assert [10.0 * value for value in one["a"] if value is not None] == one["b"]
         assert set(range(4)) == set(one["a"][:4])
-    assert found[0] == shuffled_in_groups(amounts, batch, seed=1, step=0)
-    assert 1 < len({tuple(one["a"]) for one in found})
+    assert rewards[0] == shuffled_in_groups(values, batch, seed=1, step=0)
+    assert 1 < len({tuple(one["a"]) for one in rewards})

@@ -132,15 +132,15 @@ def test_a_run_learns_from_its_own_copies(tmp_path: Path):
     steps = Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=24)
     recipe = replace(EXPERIMENT, optimization=steps, held_out=SOME_HELD_OUT)
     embedder = EmbedderResource(results_dir=str(tmp_path / "engine_results")).open().engine
-    material = gather_inputs(data, recipe, (RuleJudge().engine, embedder))
-    run = PolicyTrainerResource(module="m").plan_run(material, stop_unhealthy=False)
+    inputs = gather_inputs(data, recipe, (RuleJudge().engine, embedder))
+    run = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=False)
     run = replace(run, limits=PATIENT, folder=tmp_path / "run")
 
     process = start(run)
     assert process.stdout is not None
     while "Before training" not in process.stdout.readline():
         assert process.poll() is None
-    ids = [*pl.read_parquet(material.held_out)["claim_id"], *frame["claim_id"]][: frame.height]
+    ids = [*pl.read_parquet(inputs.held_out)["claim_id"], *frame["claim_id"]][: frame.height]
     other = frame.with_columns(claim=pl.col("claim") + " again", claim_id=pl.Series(ids))
     write_parquet(other, data.path / "training_claims.parquet")
     tiny_policy(data.path / "base_policy", seed=1)
