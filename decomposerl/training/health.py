@@ -127,7 +127,7 @@ def _dominating(history: Sequence[Measures], settings: HealthSettings) -> Iterat
     means = {reward.name: _mean(recent, spread_key(reward.name)) for reward in REWARDS}
     spreads = {name: value for name, value in means.items() if value is not None}
     whole = math.fsum(spreads.values())
-    if len(spreads) < 2 or whole <= 0:  # noqa: PLR2004 - one reward alone dominates nobody
+    if len(spreads) < 2 or whole <= 0:  # noqa: PLR2004 - a single reward cannot dominate
         return
     name = max(spreads, key=lambda each: spreads[each])
     share = spreads[name] / whole

@@ -83,7 +83,8 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     threads: int = Field(default=1, ge=1, description="torch's threads")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
     generation: GenerationEngine = Field(
-        default="transformers", description="what samples: in process, or vLLM beside or apart"
+        default="transformers",
+        description="what samples: transformers, or vLLM beside it or as a server",
     )
     generation_url: str = Field(default="", description="vllm_server: its URL, without /v1")
     memory_share: float = Field(

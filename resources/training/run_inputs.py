@@ -177,7 +177,7 @@ def run_key(
     engines: Sequence[str],
     prompts: str = "",
 ) -> str:
-    """The key of a run, 16 hex digits: a start with the same key resumes, another one begins anew.
+    """The key of a run, 16 hex digits: the same key resumes, another one starts over.
 
     ``files`` are claims and held-out claims, ``engines`` judge and embedder. What changes only
     speed (device, generation engine, limits, paths) is not part of it.

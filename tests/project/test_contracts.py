@@ -99,7 +99,7 @@ SEEDS = {
         "Asking for verdicts",
     ),
     "a checkpoint that knows the trainer": (
-        "resources/training/checkpoints.py",
+        "resources/training/safe_point.py",
         "def late():\n    import resources.training.train\n",
         "The trainer reads",
     ),
