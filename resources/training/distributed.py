@@ -1,7 +1,7 @@
 """Work that the main one of several training processes does for all.
 
-A group is scored as a whole and every judge call is made once: the main process computes, the
-others receive its result or its error.
+The rewards of a group need all of its rollouts, and every judge call is made once: the main process
+computes, the others receive its result or its error.
 """
 
 from collections.abc import Callable, Sequence

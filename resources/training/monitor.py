@@ -117,7 +117,7 @@ class TrainingMonitor:
             self._sample_held_out(state)
 
     def _sample_held_out(self, state: "TrainerState") -> None:
-        """Sample, score and log held-out claims where they are due and not logged yet."""
+        """Sample, reward and log held-out claims where they are due and not logged yet."""
         step, every = state.global_step, self.run.experiment.held_out.every
         due = step in {0, state.max_steps} or (every and step % every == 0)
         if not (due and self.held_out) or self.metrics.held_out_at(step):
