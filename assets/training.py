@@ -15,16 +15,14 @@ from decomposerl.errors import ConfigError
 from decomposerl.reports.training_report import measures_markdown
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import Experiment
-from decomposerl.training.health import HealthSettings, check
+from decomposerl.training.health import HealthSettings, health_findings
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder
 from resources.store.partition_checks import partitioned_check
 from resources.store.run_lock import alone
-from resources.training.recording import policy_result
-from resources.training.resource import PolicyTrainerResource
-from resources.training.run_inputs import gather, look_folder, news
-from resources.training.run_judge import judge_for
+from resources.training.resource import PolicyTrainerResource, policy_result
+from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_for, restart_notice
 
 _TRAINER_FIELDS = (
     *("python", "launch", "paged", "memory_share"),
@@ -113,14 +111,14 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         """A LoRA adapter trained with the seven rewards, and its learning curves."""
         experiment = config.applied(_existing(recipes.get(context.partition_key)))
         engines = (judge_for(judge, experiment).open().engine, question_embedder.open().engine)
-        look = look_folder(data_folder, experiment.name) if config.dry_run_only else None
-        material = gather(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
+        look = dry_run_folder(data_folder, experiment.name) if config.dry_run_only else None
+        material = gather_inputs(data_folder, experiment, engines, policy_trainer.prompts_dir, look)
         trainer = config.applied_to_trainer(policy_trainer)
-        run = trainer.planned(material, stop_unhealthy=config.stop_unhealthy)
+        run = trainer.plan_run(material, stop_unhealthy=config.stop_unhealthy)
         if config.dry_run_only:
-            context.log.info(trainer.look(context, run, material.notes))
+            context.log.info(trainer.dry_run(context, run, material.notes))
             return
-        if changed := news(material):
+        if changed := restart_notice(material):
             context.log.warning(changed)
         options = ["--start-anyway"] if config.start_anyway else []
         trained = trainer.train(context, run, material.notes, options)
@@ -151,7 +149,7 @@ def training_health_check(experiments: Sequence[Experiment]) -> dg.AssetChecksDe
         curves = data_folder.read(f"policy/{name}/curves")
         masked = recipes[name].grpo.mask_truncated
         settings = HealthSettings(mask_truncated=masked)
-        findings = check(history(curves), settings)
+        findings = health_findings(history(curves), settings)
         stop = any(finding.stop for finding in findings)
         return dg.AssetCheckResult(
             passed=not findings,

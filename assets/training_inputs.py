@@ -8,7 +8,7 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.reports.tables import markdown_table
-from decomposerl.training.random_claims import random_claims
+from decomposerl.training.claim_draws import random_claims
 from resources.policy_tiny.folder import base_policy_facts, load_base_policy
 from resources.policy_tiny.warm_start import WarmStart, warm_start
 from resources.store.parquet import DataFolder, StageOutput

@@ -24,9 +24,9 @@ from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.reports.training_report import changes_text
 from decomposerl.training.curves import Change, changes
 from resources.store.parquet import DataFolder
-from resources.training.run import TrainingOutcome
-from resources.training.run_folder import RunFolder, read_outcome
+from resources.training.process import TrainingOutcome
 from resources.training.run_inputs import policy_folder
+from resources.training.run_store import RunFolder, read_outcome
 
 _RECIPE = "tiny"
 _ENGINES = {"rules", "lexical"}

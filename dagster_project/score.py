@@ -21,7 +21,7 @@ from decomposerl.traces.records import Problem, TraceRecord, read_trace_records
 from decomposerl.traces.rollout import Rollout
 
 if TYPE_CHECKING:
-    from resources.judge.scoring import Scoring
+    from resources.judge.scoring import JudgedBatch
 
 STANDARD_INPUT = "-"
 _SHOWN = 20
@@ -32,7 +32,7 @@ _LONG = 50
 class ScoreRun:
     """The result of one run of the command."""
 
-    scoring: "Scoring"
+    scoring: "JudgedBatch"
     judge: str
     embedder: str
     problems: tuple[Problem, ...]
@@ -48,16 +48,16 @@ class ScoreRun:
         yield from map(str, self.problems[:_SHOWN])
         if len(self.problems) > _SHOWN:
             yield f"and {len(self.problems) - _SHOWN:,} further problems"
-        scored = self.scoring.scored
+        scored = self.scoring.rewards
         if self.unreadable:
             total = len(scored.rollouts) + self.unreadable
             yield f"scored {len(scored.rollouts):,} of {total:,} lines"
         longest = max(len(rollout.trace.cycles) for rollout in scored.rollouts)
         if longest > _LONG:
             yield f"the longest trace has {longest:,} cycles: up to {4 * longest + 1:,} judge calls"
-        yield f"judge={self.judge} ({self.scoring.asked:,} distinct calls)"
+        yield f"judge={self.judge} ({self.scoring.distinct_calls:,} distinct calls)"
         yield f"question embedder={self.embedder}"
-        for name in scored.scores:
+        for name in scored.results:
             rate = scored.failure_rate(name)
             if rate:
                 yield f"{name}: {rate:.1%} of the traces have no value, because a judge call failed"
@@ -80,7 +80,7 @@ def score_file(
 
     Raises:
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
-        DecomposeRLError: as ``resources.judge.scoring.score_rollouts``.
+        DecomposeRLError: as ``resources.judge.scoring.reward_rollouts``.
     """
     from decomposerl.rewards.composite import weights_of
 
@@ -101,11 +101,11 @@ def score_file(
 
 def _scored(
     rollouts: Sequence[Rollout], settings: RewardSettings, recorded: Path | None
-) -> tuple["Scoring", str, str]:
+) -> tuple["JudgedBatch", str, str]:
     """The scored rollouts, and the engine names of judge and embedder."""
     from dagster_project.profiles import load_env_file, profile_from_environment, resources_for
     from resources.judge.replay import ReplayJudge
-    from resources.judge.scoring import score_rollouts
+    from resources.judge.scoring import reward_rollouts
 
     load_env_file()
     engines = resources_for(profile_from_environment())
@@ -117,7 +117,7 @@ def _scored(
 
         judge = engine("judge") if recorded is None else ReplayJudge(recorded)
         embedder = engine("question_embedder")
-        scoring = score_rollouts(rollouts, judge, embedder, settings)
+        scoring = reward_rollouts(rollouts, judge, embedder, settings)
     return scoring, judge.engine, embedder.engine
 
 
@@ -197,12 +197,12 @@ class _Outputs:
                 raise ConfigError(f"{path} would be overwritten: choose another --out")
 
 
-def _write(scoring: "Scoring", outputs: _Outputs, *, with_verdicts: bool) -> tuple[Path, ...]:
+def _write(scoring: "JudgedBatch", outputs: _Outputs, *, with_verdicts: bool) -> tuple[Path, ...]:
     """Write the tables; recorded verdicts are not written again, as that would lose columns."""
     from decomposerl.rewards.table import rewards_frame
     from resources.store.parquet import write_parquet
 
-    frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.scored)}
+    frames: dict[Path, pl.DataFrame] = {outputs.rewards: rewards_frame(scoring.rewards)}
     if with_verdicts:
         frames[outputs.judge_calls] = scoring.judge_calls
     for path, frame in frames.items():

@@ -96,7 +96,7 @@ def _print_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
         reward_text,
     )
 
-    scored, wide = run.scoring.scored, reward_frame(run.scoring.scored)
+    scored, wide = run.scoring.rewards, reward_frame(run.scoring.rewards)
     if output.is_data:
         print_rows(wide, output)
     else:

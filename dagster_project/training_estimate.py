@@ -1,10 +1,7 @@
-"""What training an experiment will cost by the engines of a profile, for the doctor.
+"""The cost of training an experiment with a profile's engines, for the doctor.
 
-Takes engines, a data folder and an experiment's name, gives an ``CostEstimate``: the judge's calls
-and the questions to embed, over the training claims that are there or else the paper's.
-
-Left out deliberately: what needs the base model, such as lengths of prompts and memory; the
-dry run tells it before training (``resources.training.preflight``).
+Judge calls and questions to embed are counted over the training claims in the data folder, or the
+paper's where there are none.
 """
 
 from dataclasses import replace
@@ -17,29 +14,29 @@ from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
-    Amounts,
     ClaimFacts,
     JudgeTokens,
-    amounts,
+    RunEstimate,
+    estimate_run,
 )
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import PAPER_7B, TINY, experiment
 from resources.preflight.workload import claim_facts
 
-_RULED_TOKENS = 20.0  # a reply without thinking: the tags and the ruling
+_REPLY_TOKENS = 20.0  # of a model that does not think: the tags and the ruling
 
 
 def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> CostEstimate:
-    """The estimate of an experiment; where none is named, of the one that the profile is for.
+    """The estimate of an experiment, by default of the profile's own.
 
     Raises:
-        ConfigError: there is no experiment of that name.
+        ConfigError: there is no experiment with this name.
     """
     recipe = experiment(name) if name else (PAPER_7B if engines.judge_server else TINY)
     facts = claim_facts(data / f"{recipe.claims}.parquet")
     basis = _basis(recipe, facts)
-    found = amounts(recipe, facts or PAPER_CLAIMS, _judge_tokens(recipe))
-    lines = (_judge(engines, recipe, found), _embedder(engines, found))
+    estimate = estimate_run(recipe, facts or PAPER_CLAIMS, _judge_tokens(recipe))
+    lines = (_judge(engines, recipe, estimate), _embedder(engines, estimate))
     return CostEstimate(basis, None, lines, f"Training {recipe.name}")
 
 
@@ -53,28 +50,28 @@ def _basis(recipe: Experiment, facts: ClaimFacts | None) -> str:
 
 
 def _judge_tokens(recipe: Experiment) -> JudgeTokens:
-    """A model thinks where nobody tells it not to."""
+    """A model thinks unless the recipe switches it off."""
     tokens = JudgeTokens()
-    return replace(tokens, reply=_RULED_TOKENS) if recipe.judge_thinking is False else tokens
+    return replace(tokens, reply=_REPLY_TOKENS) if recipe.judge_thinking is False else tokens
 
 
-def _judge(engines: EngineChoices, recipe: Experiment, found: Amounts) -> CostLine:
+def _judge(engines: EngineChoices, recipe: Experiment, estimate: RunEstimate) -> CostLine:
     server = engines.judge_server
     if recipe.judge == "tiny":
-        return judging_cost(found, "tiny judge")
+        return judging_cost(estimate, "tiny judge")
     if server is None:
-        return judging_cost(found, "rules")
+        return judging_cost(estimate, "rules")
     ours = not server.needs_key and server.model == "Qwen/Qwen3-32B"
     speed = QWEN3_32B_TOKENS_A_SECOND.amount if ours else None
-    return judging_cost(found, server.model, server.price, speed)
+    return judging_cost(estimate, server.model, server.price, speed)
 
 
-def _embedder(engines: EngineChoices, found: Amounts) -> CostLine:
-    """Each question of each rollout, at most: those that repeat are embedded once."""
+def _embedder(engines: EngineChoices, estimate: RunEstimate) -> CostLine:
+    """At most each question of each rollout: those that repeat are embedded once."""
     server: Server | None = engines.question_server
-    tokens = round(found.questions * JudgeTokens().question)
+    tokens = round(estimate.questions * JudgeTokens().question)
     model = engines.sentence_model or "MiniLM" if server is None else server.model
     dollars = None
     if server is not None and server.price is not None:
         dollars = tokens * server.price.prompt / PER_PRICE
-    return CostLine("embedder", model, found.questions, tokens, 0, dollars, None)
+    return CostLine("embedder", model, estimate.questions, tokens, 0, dollars, None)

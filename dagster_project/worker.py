@@ -1,12 +1,10 @@
 """The process that trains a policy: ``python -m dagster_project.worker --run FILE``.
 
-Takes a ``TrainingRun`` as JSON and the profile of its environment, looks whether the run can
-be done, trains, and says every step where it was started: in a Dagster run's log through
-Pipes, or on a terminal with a progress bar. Exits with 0 when the run is done, also where its
-health rules ended it; 2 when it was refused; 128 and the signal's number after a signal, for
-which a checkpoint was made; 1 after an error that nobody expected.
-
-Left out deliberately: training (``resources.training``), and keys, which the engines read.
+It reads a ``TrainingRun`` as JSON and the profile of its environment, checks that the run can
+succeed, trains, and reports every step: to a Dagster run's log through Pipes, or on a terminal
+with a progress bar. The exit status is 0 when the run is done, also where its health rules ended
+it; 2 when it was refused; 128 plus the signal's number after a signal, which leaves a checkpoint;
+1 after an unexpected error.
 """
 
 import argparse
@@ -31,11 +29,9 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
 from resources.store.run_lock import alone_in
-from resources.training.messages import DONE, REFUSED
-from resources.training.run import TrainingOutcome, TrainingRun
-from resources.training.run_judge import judge_for
-from resources.training.run_key import run_key
-from resources.training.stopping import Interrupted
+from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
+from resources.training.run_inputs import judge_for, run_key
+from resources.training.safe_point import Interrupted
 
 _SIGNALLED, _PATIENCE_S = 128, 30.0
 
@@ -50,26 +46,26 @@ class Options:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Train the run that the command line names; the exit status."""
+    """Train the run that the command line names; return the exit status."""
     options = _options(words)
     load_env_file()
     rank, _ = process_rank()
     with opened_output(silent=rank > 0) as output:
         try:
             run = _read(options.run)
-            with _alone(run) if rank == 0 else nullcontext():
+            with _exclusive(run) if rank == 0 else nullcontext():
                 outcome = _train(run, output, options)
         except DecomposeRLError as error:
             output.note(str(error), logging.ERROR)
             return REFUSED
-        except Interrupted as stop:  # of several processes, which then write no outcome
+        except Interrupted as stop:  # raised with several processes, which write no outcome
             output.note(str(stop), logging.WARNING)
             return _status(str(stop))
         return _status("" if outcome is None else outcome.stopped)
 
 
-def _alone(run: TrainingRun) -> AbstractContextManager[None]:
-    """The run's folder to oneself, once an earlier process has written its last checkpoint."""
+def _exclusive(run: TrainingRun) -> AbstractContextManager[None]:
+    """Lock the run's folder, once an earlier process has written its last checkpoint."""
     beside = run.folder.with_name(f".{run.folder.name}.lock")
     return alone_in(beside, str(run.folder), wait_s=_PATIENCE_S)
 
@@ -77,8 +73,8 @@ def _alone(run: TrainingRun) -> AbstractContextManager[None]:
 def _options(words: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="python -m dagster_project.worker", description=__doc__)
     parser.add_argument("--run", type=Path, required=True, help="a TrainingRun as JSON")
-    parser.add_argument("--dry-run-only", action="store_true", help="look, train nothing")
-    parser.add_argument("--start-anyway", action="store_true", help="whatever the look finds")
+    parser.add_argument("--dry-run-only", action="store_true", help="check, train nothing")
+    parser.add_argument("--start-anyway", action="store_true", help="despite problems it finds")
     known, _ = parser.parse_known_args(words)  # Pipes reads its own options
     return Options(known.run, known.dry_run_only, known.start_anyway)
 
@@ -93,36 +89,36 @@ def _read(path: Path) -> TrainingRun:
 
 
 def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcome | None:
-    """The outcome; None after a look alone."""
+    """The outcome; None after a dry run only."""
     _set_threads(run.threads)
     profile = profile_from_environment()
     with _engines(run, profile) as (judge, embedder):
         _refuse_another_run(run, judge, embedder)
-        _look(run, judge, profile, output, options)
+        _dry_run(run, judge, profile, output, options)
         if options.dry_run_only:
             return None
-        from resources.training.trainer import train
+        from resources.training.train import train
 
         outcome: TrainingOutcome = train(run, judge, embedder, output.step)
     output.outcome(outcome)
     return outcome
 
 
-def _look(
+def _dry_run(
     run: TrainingRun, judge: Judge, profile: Profile, output: Output, options: Options
 ) -> None:
-    """The dry run, told.
+    """Check the run and report the result.
 
     Raises:
-        TrainingError: it found a problem, and nobody said to start anyway.
+        TrainingError: there is a problem, and ``--start-anyway`` is not set.
     """
-    from resources.training.preflight import Known, dry_run
+    from resources.training.preflight import DryRunFacts, dry_run
 
     server = profile.engines.judge_server
     price = None if server is None else server.price
-    found = dry_run(run, judge, Known(price=price, processes=process_rank()[1]))
-    output.dry_run(dry_run_plain(found))
-    problems = problem_lines(found)
+    result = dry_run(run, judge, DryRunFacts(price=price, processes=process_rank()[1]))
+    output.dry_run(dry_run_plain(result))
+    problems = problem_lines(result)
     if problems and not options.start_anyway:
         raise TrainingError("before the first step: " + "; ".join(problems))
     for problem in problems:
@@ -137,7 +133,7 @@ def _set_threads(threads: int) -> None:
 
 @contextmanager
 def _engines(run: TrainingRun, profile: Profile) -> Iterator[tuple[Judge, Embedder]]:
-    """Judge and question embedder of the profile, closed at the end."""
+    """Open judge and question embedder of the profile, and close them at the end."""
     engines = resources_for(profile)
     with ExitStack() as opened:
         judge = opened.enter_context(engines["judge"].process_config_and_initialize_cm())
@@ -147,19 +143,19 @@ def _engines(run: TrainingRun, profile: Profile) -> Iterator[tuple[Judge, Embedd
 
 
 def _refuse_another_run(run: TrainingRun, judge: Judge, embedder: Embedder) -> None:
-    """What this process would learn from must be what the run's key names."""
+    """The inputs and engines of this process must be those of the run's key."""
     files, engines = (run.claims, run.held_out), (judge.engine, embedder.engine)
-    found = run_key(run.experiment, files, run.base, engines, run.prompts)
-    if found != run.key:
+    key = run_key(run.experiment, files, run.base, engines, run.prompts)
+    if key != run.key:
         raise ConfigError(
-            f"the run's key is {run.key}, and what lies here gives {found}: claims, base weights, "
+            f"the run's key is {run.key}, but this process gets {key}: claims, base weights, "
             f"prompts or engines (here {', '.join(engines)}) are not those it was planned with. "
-            "Fields of judge and embedder set for one run alone do not reach this process"
+            "Fields of judge and embedder that are set for a single run do not reach this process"
         )
 
 
 def _status(stopped: str) -> int:
-    """The exit status of a run that ended early for this reason, or for none."""
+    """The exit status of a run that stopped for this reason; empty: for none."""
     for number in (signal.SIGINT, signal.SIGTERM):
         if number.name in stopped:
             return _SIGNALLED + number

@@ -1,10 +1,7 @@
-"""Where a training process speaks: into a Dagster run's log, or onto a terminal.
+"""The output of a training process: a Dagster run's log, or a terminal.
 
-Takes steps, sentences and the outcome. Through Pipes each step is a line and a structured
-message; on a terminal it moves a progress bar.
-
-Left out deliberately: the sentences (``decomposerl.reports.training_report``), and keys, which
-nothing here is given.
+Through Pipes each step is a log line and a structured message; on a terminal it moves a progress
+bar.
 """
 
 import logging
@@ -23,38 +20,43 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from dagster_project.terminal import Terminal, print_note
 from decomposerl.reports.training_report import changes_text, duration, step_line
 from decomposerl.training.curves import changes
-from resources.training.messages import dry_run_message, outcome_message, step_message
-from resources.training.run import StepReport, TrainingOutcome
+from resources.training.process import (
+    StepReport,
+    TrainingOutcome,
+    dry_run_message,
+    outcome_message,
+    step_message,
+)
 
 
 class Output(Protocol):
-    """What a training process may say."""
+    """Everything that a training process reports."""
 
     def note(self, text: str, level: int = logging.INFO) -> None:
-        """One sentence."""
+        """Report one sentence."""
         ...
 
     def step(self, report: StepReport) -> None:
-        """One optimizer step is done."""
+        """Report one optimizer step."""
         ...
 
     def dry_run(self, report: Mapping[str, Any]) -> None:
-        """What a look before the first step found."""
+        """Report the checks before the first step."""
         ...
 
     def outcome(self, outcome: TrainingOutcome) -> None:
-        """The run is over."""
+        """Report the end of the run."""
         ...
 
 
 class PipesOutput:
-    """Into the log of the Dagster run that started this process."""
+    """Reports to the Dagster run that started this process."""
 
     def __init__(self, pipes: PipesContext) -> None:
         self._pipes = pipes
 
     def note(self, text: str, level: int = logging.INFO) -> None:
-        """A line of the run's log; an error also ends what the process printed."""
+        """A line of the run's log; an error is also the last line of the process's output."""
         self._pipes.log.log(level, text)
         _print_error(text, level)
 
@@ -75,7 +77,7 @@ class PipesOutput:
 
 
 class TerminalOutput:
-    """Onto a terminal, for a run that a person starts."""
+    """Reports to a terminal, for a run that a person starts."""
 
     def __init__(self, console: Terminal, progress: Progress) -> None:
         self._console, self._progress = console, progress
@@ -87,7 +89,7 @@ class TerminalOutput:
         self._console.print(text, style=style)
 
     def step(self, report: StepReport) -> None:
-        """The bar moves; the step's numbers stand above it."""
+        """Print the step's numbers and move the bar."""
         self.note(_line(report))
         for warning in report.warnings:
             self.note(warning, logging.WARNING)
@@ -97,11 +99,11 @@ class TerminalOutput:
         )
 
     def dry_run(self, report: Mapping[str, Any]) -> None:
-        """Its page."""
+        """Print its page."""
         self.note(str(report["markdown"]))
 
     def outcome(self, outcome: TrainingOutcome) -> None:
-        """Both ends of the run as a table, and where the adapter lies."""
+        """Print both ends of the run as a table, and the paths of its results."""
         self._progress.stop()
         self.note(changes_text(changes(outcome.before, outcome.after)))
         self.note(f"adapter  {outcome.adapter}")
@@ -111,10 +113,10 @@ class TerminalOutput:
 
 
 class SilentOutput:
-    """Nowhere: of several processes that train together one speaks."""
+    """Reports nothing but errors: of several processes only the main one reports."""
 
     def note(self, text: str, level: int = logging.INFO) -> None:
-        """Nothing but errors."""
+        """Print an error."""
         _print_error(text, level)
 
     def step(self, report: StepReport) -> None:
@@ -134,7 +136,7 @@ def _print_error(text: str, level: int) -> None:
 
 @contextmanager
 def opened_output(*, silent: bool = False) -> Iterator[Output]:
-    """The output of this process: Pipes where the command line has its options, else a terminal."""
+    """The output of this process: Pipes if the command line has its options, else a terminal."""
     pipes: PipesParamsLoader = PipesCliArgsParamsLoader()  # type: ignore[no-untyped-call]
     if silent:
         yield SilentOutput()

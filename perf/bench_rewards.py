@@ -17,8 +17,8 @@ import numpy as np
 from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
 from decomposerl.judge.plan import Plan, plan
 from decomposerl.judge.readings import VERDICTS
-from decomposerl.rewards.composite import Scored, score
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.composite import RewardedBatch, reward_batch
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -54,7 +54,7 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
         ("scoring 512 rollouts, consistency on", NO_VECTORS | {"consistency": 1.0}),
     ):
         settings = RewardSettings(weights=weights)
-        seconds, scored = _repeated(lambda settings=settings: score(cases, settings))
+        seconds, scored = _repeated(lambda settings=settings: reward_batch(cases, settings))
         yield _row(name, seconds, ALLOWED_S["scoring"], _told(scored))
 
 
@@ -62,9 +62,9 @@ def _row(name: str, seconds: float, allowed_s: float, note: str) -> Row:
     return Row(name, seconds, "time allowed", allowed_s, allowed_s / seconds, 1.0, note=note)
 
 
-def _told(scored: Scored) -> str:
+def _told(scored: RewardedBatch) -> str:
     totals = [total for total in scored.totals if total is not None]
-    return f"{len(scored.scores)} rewards, {len(totals)} totals; median of {RUNS} runs"
+    return f"{len(scored.results)} rewards, {len(totals)} totals; median of {RUNS} runs"
 
 
 def _repeated(work: Callable[[], Answer]) -> tuple[float, Answer]:
@@ -108,13 +108,13 @@ def _rollout(number: int, text: str) -> Rollout:
     )
 
 
-def _cases(planned: Plan) -> list[Case]:
+def _cases(planned: Plan) -> list[RewardCase]:
     """Every rollout with rulings and random unit vectors."""
     rng = np.random.default_rng(SEED)
     vectors = rng.standard_normal((ROLLOUTS, QUESTIONS, DIMENSIONS), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
     signals = planned.signals([_ruling(call) for call in planned.calls])
-    return [Case(*parts) for parts in zip(planned.rollouts, signals, vectors, strict=True)]
+    return [RewardCase(*parts) for parts in zip(planned.rollouts, signals, vectors, strict=True)]
 
 
 def _ruling(call: JudgeCall) -> Ruling:

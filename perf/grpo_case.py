@@ -18,13 +18,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from decomposerl.training.experiment import Experiment, Lora, Sampling
+from decomposerl.training.experiment import Experiment, Lora, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B
 from perf.frames import MadeVectors
 from perf.machine import peak_mb
 from resources.judge.rule_judge import RuleJudge
 from resources.policy_tiny.tokenizer import END, PAD, START, TAGS
-from resources.training.run import Generation, Limits, StepReport, TrainingRun
+from resources.training.process import Generation, RunLimits, StepReport, TrainingRun
 
 QWEN_7B = {
     "vocab_size": 152_064,
@@ -82,10 +82,9 @@ def measure(case: Case, folder: Path) -> Measured:
     from transformers import AutoModelForCausalLM, Qwen2Config
     from transformers.utils import logging
 
-    from resources.training.batch import reader_of
-    from resources.training.data import Prompts
-    from resources.training.policy_trainer import end_tokens
-    from resources.training.trainer import Policy, prepare
+    from resources.training.data import Prompts, completion_reader
+    from resources.training.train import LoadedPolicy, prepare
+    from resources.training.trl_hooks import end_tokens
 
     logging.disable_progress_bar()
     tokenizer, dtype = _tokenizer(case), getattr(torch, _recipe(case).lora.dtype)
@@ -97,9 +96,9 @@ def measure(case: Case, folder: Path) -> Measured:
     torch.manual_seed(0)
     with torch.device(case.device):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    reader = reader_of(tokenizer, end_tokens(model, tokenizer))
+    reader = completion_reader(tokenizer, end_tokens(model, tokenizer))
     run, seen = _run(case, folder), list[StepReport]()
-    policy = Policy(model, tokenizer, reader, Prompts(tuple(_rows(case)), 0), Prompts((), 0))
+    policy = LoadedPolicy(model, tokenizer, reader, Prompts(tuple(_rows(case)), 0), Prompts((), 0))
     watch = prepare(run, policy, RuleJudge(), MadeVectors(8), seen.append)
     _force_length(watch.trainer.generation_config, case)
     watch.trainer.train()
@@ -120,7 +119,9 @@ def _recipe(case: Case) -> Experiment:
         lora=lora,
         optimization=replace(PAPER_7B.optimization, steps=case.steps + 1),
         grpo=replace(PAPER_7B.grpo, mask_truncated=False),
-        sampling=Sampling(max_prompt_tokens=case.prompt, max_completion_tokens=case.completion),
+        sampling=RolloutSampling(
+            max_prompt_tokens=case.prompt, max_completion_tokens=case.completion
+        ),
     )
 
 
@@ -133,7 +134,7 @@ def _run(case: Case, folder: Path) -> TrainingRun:
         folder=folder,
         device=case.device,
         generation=Generation(paged=case.paged, memory_share=_TINY_SHARE if case.tiny else 0.3),
-        limits=Limits(checkpoint_every=1_000_000, stop_unhealthy=False, most_judge_failures=1.0),
+        limits=RunLimits(checkpoint_every=1_000_000, stop_unhealthy=False, most_judge_failures=1.0),
     )
 
 

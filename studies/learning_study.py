@@ -29,9 +29,9 @@ from resources.embedder.stored import StoredEmbedder
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import DataFolder
 from resources.store.results import ResultStore
-from resources.training.run import Limits, StepReport, TrainingRun
-from resources.training.run_inputs import gather
-from resources.training.trainer import train
+from resources.training.process import RunLimits, StepReport, TrainingRun
+from resources.training.run_inputs import gather_inputs
+from resources.training.train import train
 from studies.learning_report import Study, study_page
 from studies.verifier_report import write_between_markers
 
@@ -79,7 +79,9 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
     )
     data = DataFolder(base_dir=str(options.data))
     folder = (options.out / name / seed).resolve()
-    material = gather(data, recipe, tuple(engine.engine for engine in engines), folder=folder)
+    material = gather_inputs(
+        data, recipe, tuple(engine.engine for engine in engines), folder=folder
+    )
     run = TrainingRun(
         experiment=recipe,
         key=material.key,
@@ -87,7 +89,7 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
         held_out=material.held_out,
         base=material.base,
         folder=folder,
-        limits=Limits(stop_unhealthy=False),
+        limits=RunLimits(stop_unhealthy=False),
     )
     train(run, *engines, _tell)
 

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from decomposerl.reports.tables import markdown_table, one_line, text_table
-from decomposerl.rewards.composite import Scored
+from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.rewards.format import CONDITIONS, conditions_met
-from decomposerl.rewards.reward import Score
+from decomposerl.rewards.reward import RewardResult
 from decomposerl.traces.citations import citations
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
@@ -18,7 +18,7 @@ _HEAD = ("group", "rollout", "cycles", "verdict", "label")
 _MEAN = "mean"
 
 
-def reward_frame(scored: Scored) -> pl.DataFrame:
+def reward_frame(scored: RewardedBatch) -> pl.DataFrame:
     """One row a rollout: group, rollout, cycles, verdict, label, each reward, total.
 
     A reward is null where a judge's ruling is missing or the reward does not apply.
@@ -32,7 +32,7 @@ def reward_frame(scored: Scored) -> pl.DataFrame:
         "label": [rollout.label for rollout in rollouts],
     }
     types = dict(zip(_HEAD, (pl.String, pl.Int64, pl.Int64, pl.String, pl.String), strict=True))
-    for name, scores in scored.scores.items():
+    for name, scores in scored.results.items():
         columns[name] = [score.value for score in scores]
     columns["total"] = list(scored.totals)
     schema = {name: types.get(name, pl.Float64) for name in columns}
@@ -51,14 +51,14 @@ def reward_markdown(wide: pl.DataFrame) -> str:
     return markdown_table(headers, rows)
 
 
-def question_pages(scored: Scored) -> str:
+def question_pages(scored: RewardedBatch) -> str:
     """For each rollout its claim, unmet format conditions, and what each question earned."""
     return "\n\n".join(_page(scored, index) for index in range(len(scored.rollouts)))
 
 
-def _page(scored: Scored, index: int) -> str:
+def _page(scored: RewardedBatch, index: int) -> str:
     rollout = scored.rollouts[index]
-    scores = {name: values[index] for name, values in scored.scores.items()}
+    scores = {name: values[index] for name, values in scored.results.items()}
     return "\n".join(
         [
             f"{one_line(rollout.group)}, rollout {rollout.number}: {_short(rollout.claim)}",
@@ -82,7 +82,9 @@ def _form(rollout: Rollout) -> Iterator[str]:
         yield f"  {fault.kind} at characters {fault.start}..{fault.end}{detail}"
 
 
-def _cycle(number: int, cycle: Cycle, evidence: str, scores: dict[str, Score]) -> Iterator[str]:
+def _cycle(
+    number: int, cycle: Cycle, evidence: str, scores: dict[str, RewardResult]
+) -> Iterator[str]:
     yield f"  {number + 1}. {_short(cycle.question)}"
     yield f"     {_short(cycle.answer)}"
     for quote in citations(cycle.answer, evidence):

@@ -10,8 +10,8 @@ from typing import Any
 from decomposerl.reports.cost import PER_PRICE, CostLine, Price, judge_cost
 from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.tables import markdown_table
-from decomposerl.training.estimate import Amounts
-from decomposerl.training.memory import Memory
+from decomposerl.training.estimate import RunEstimate
+from decomposerl.training.memory import MemoryEstimate
 from decomposerl.training.token_report import TokenReport
 
 _GIB = 2**30
@@ -28,9 +28,9 @@ class DryRun:
 
     experiment: str
     findings: tuple[ReadinessCheck, ...]
-    amounts: Amounts | None = None
+    amounts: RunEstimate | None = None
     judging: CostLine | None = None
-    memory: Memory | None = None
+    memory: MemoryEstimate | None = None
     disk: Mapping[str, int] | None = None
     lengths: TokenReport | None = None
 
@@ -41,7 +41,7 @@ class DryRun:
 
 
 def judging_cost(
-    amounts: Amounts, engine: str, price: Price | None = None, tokens_per_s: float | None = None
+    amounts: RunEstimate, engine: str, price: Price | None = None, tokens_per_s: float | None = None
 ) -> CostLine:
     """The judge's line of a cost table."""
     tokens = amounts.judge_prompt_tokens, amounts.judge_completion_tokens
@@ -119,7 +119,7 @@ def dry_run_plain(plan: DryRun) -> dict[str, Any]:
     }
 
 
-def _uses(memory: Memory) -> dict[str, int]:
+def _uses(memory: MemoryEstimate) -> dict[str, int]:
     return {**asdict(memory), "total": memory.total}
 
 

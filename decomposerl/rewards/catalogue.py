@@ -1,9 +1,7 @@
 """The ordered list of rewards: the paper's seven, then further members.
 
-To add one: a file with a function like the others', and one line here. A further member has
-weight 0 until a setting gives it one.
-
-Left out deliberately: anything about how they are summed (``rewards.composite``).
+To add one: a file with its function, and one line here, which also lists the roles of the judge
+calls that it reads. A member beyond the paper's seven has weight 0 unless the settings give one.
 """
 
 from decomposerl.rewards.consistency import consistency
@@ -20,9 +18,9 @@ REWARDS: tuple[Reward, ...] = (
     Reward("format", "R_fmt", "Format", format_reward, 0, 1),
     Reward("verification", "R_ver", "Verification", verification, 0, 1),
     Reward("question_count", "R_qc", "Question count", question_count, 0, 1),
-    Reward("diversity", "R_div", "Diversity", diversity, -1, 1),
-    Reward("coverage", "R_cov", "Coverage", coverage, 0, 1, judged=True),
-    Reward("necessity", "R_nec", "Necessity", necessity, -1, 1, judged=True),
-    Reward("joint", "R_joint", "Joint quality", joint, 0, 1, judged=True),
+    Reward("diversity", "R_div", "Diversity", diversity, -1, 1, reads_vectors=True),
+    Reward("coverage", "R_cov", "Coverage", coverage, 0, 1, ("full",)),
+    Reward("necessity", "R_nec", "Necessity", necessity, -1, 1, ("full", "leave_one_out")),
+    Reward("joint", "R_joint", "Joint quality", joint, 0, 1, ("question",)),
     Reward("consistency", "R_con", "Consistency", consistency, 0, 1, weight=0),
 )

@@ -1,14 +1,10 @@
-"""The sum of the ensemble, and what a missing ruling does to it (paper, section 3.2).
+"""The weighted sum of the ensemble, and the effect of a missing ruling on it (paper, section 3.2).
 
     R = sum over rewards k of w_k * R_k
 
-Takes the cases of a batch (rollouts of several prompts), gives every reward's scores and
-each rollout's total. Rollouts of one prompt are compared with each other, so by default a
-reward that failed for one of them is left out for all of them, and the others still count.
-An absent reward (no label, no n*) is absent for the whole group and counts nowhere.
-
-Left out deliberately: advantages, normalisation and the failure rate above which a run stops,
-which are the trainer's.
+Rollouts of one prompt are compared with each other, so by default a reward that failed for one of
+them is left out for all of them, and the other rewards still count. An absent reward (no label,
+no n*) is absent for the whole group and counts nowhere.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,17 +12,19 @@ from dataclasses import dataclass
 
 from decomposerl.errors import ConfigError, RewardError
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.reward import Case, Reward, Score
+from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
-Amount = float | None
+RewardValue = float | None
 """What one reward adds to one rollout's total before its weight; None adds nothing."""
+_Results = Mapping[str, Sequence[RewardResult]]
+_Groups = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """A scored batch. Sequences have one entry a case, in the order of the cases.
+class RewardedBatch:
+    """A batch with its rewards. Sequences have one entry per case, in the order of the cases.
 
     ``counted`` is, for each reward, what enters the total: the value, or None where the
     reward is absent or left out, and for all rewards of a rollout that the failure policy
@@ -35,35 +33,47 @@ class Scored:
 
     rollouts: tuple[Rollout, ...]
     weights: Mapping[str, float]
-    scores: Mapping[str, tuple[Score, ...]]
-    counted: Mapping[str, tuple[Amount, ...]]
+    results: Mapping[str, tuple[RewardResult, ...]]
+    counted: Mapping[str, tuple[RewardValue, ...]]
     totals: tuple[float | None, ...]
 
     def failure_rate(self, name: str) -> float:
-        """The share of scores that failed among those of a reward that is not absent, 0..1."""
-        states = [score.state for score in self.scores[name] if score.state != "absent"]
+        """The share of failed results among those of a reward that are not absent, 0..1."""
+        states = [result.state for result in self.results[name] if result.state != "absent"]
         return states.count("failed") / len(states) if states else 0.0
 
 
-def weights_of(settings: RewardSettings) -> dict[str, float]:
+def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> list[Reward]:
+    """The rewards whose weight is not 0, in the catalogue's order.
+
+    Raises:
+        ConfigError: as ``weights_of``.
+    """
+    weights = weights_of(settings, rewards)
+    return [reward for reward in rewards if weights[reward.name]]
+
+
+def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:
     """Each reward's weight, in the catalogue's order.
 
     Raises:
         ConfigError: a weight names no reward, or is not a finite number.
     """
-    names = [reward.name for reward in REWARDS]
+    names = [reward.name for reward in rewards]
     unknown = sorted(set(settings.weights) - set(names))
     if unknown:
         raise ConfigError(f"there is no reward '{unknown[0]}'; the names are {', '.join(names)}")
-    weights = {r.name: float(settings.weights.get(r.name, r.weight)) for r in REWARDS}
+    weights = {r.name: float(settings.weights.get(r.name, r.weight)) for r in rewards}
     for name, weight in weights.items():
         if not abs(weight) < float("inf"):
             raise ConfigError(f"the weight of '{name}' is {weight}; it must be a finite number")
     return weights
 
 
-def score(cases: Sequence[Case], settings: RewardSettings) -> Scored:
-    """Score a batch; rewards of weight 0 are switched off and not computed.
+def reward_batch(
+    cases: Sequence[RewardCase], settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
+) -> RewardedBatch:
+    """Compute every active reward of a batch, and the totals.
 
     Raises:
         ConfigError: as ``weights_of``.
@@ -72,91 +82,90 @@ def score(cases: Sequence[Case], settings: RewardSettings) -> Scored:
             case's signals or vectors are not of its trace.
     """
     groups = _groups(cases)
-    weights = {name: weight for name, weight in weights_of(settings).items() if weight}
-    active = [reward for reward in REWARDS if reward.name in weights]
-    scores = {reward.name: _scores(reward, cases, groups, settings) for reward in active}
+    all_weights = weights_of(settings, rewards)
+    active = active_rewards(settings, rewards)
+    weights = {reward.name: all_weights[reward.name] for reward in active}
+    results = {reward.name: _results(reward, cases, groups, settings) for reward in active}
     if settings.failures == "raise":
-        _refuse_failures(scores, cases)
-    counted = _counted(scores, groups, settings)
-    totals = _totals(counted, weights)
-    return Scored(
+        _refuse_failures(results, cases)
+    counted = _counted(results, groups, settings)
+    return RewardedBatch(
         rollouts=tuple(case.rollout for case in cases),
         weights=weights,
-        scores=scores,
+        results=results,
         counted=counted,
-        totals=totals or (None,) * len(cases),
+        totals=_totals(counted, weights) or (None,) * len(cases),
     )
 
 
-def _groups(cases: Sequence[Case]) -> list[list[int]]:
+def _groups(cases: Sequence[RewardCase]) -> list[list[int]]:
     """The indices of each group's cases, groups in order of first appearance."""
     groups: dict[str, list[int]] = {}
     for index, case in enumerate(cases):
         _check_signals(case)
         groups.setdefault(case.rollout.group, []).append(index)
     for name, members in groups.items():
-        first, *others = (_asked(cases[index].rollout) for index in members)
-        if any(first != other for other in others):
+        if len({_prompt(cases[index].rollout) for index in members}) > 1:
             raise ValueError(
                 f"the rollouts of group '{name}' differ in claim, evidence, label or n*"
             )
     return list(groups.values())
 
 
-def _asked(rollout: Rollout) -> tuple[str, str, str | None, int | None]:
+def _prompt(rollout: Rollout) -> tuple[str, str, str | None, int | None]:
     return rollout.claim, rollout.evidence, rollout.label, rollout.n_star
 
 
-def _check_signals(case: Case) -> None:
-    """Rewards read signals by cycle: each must have one entry a cycle."""
-    signals, asked = case.signals, len(case.rollout.trace.cycles)
+def _check_signals(case: RewardCase) -> None:
+    """Rewards read signals by cycle: each must have one entry per cycle."""
+    signals, cycles = case.signals, len(case.rollout.trace.cycles)
     parts = (signals.without, signals.answerable, signals.atomic, signals.correct)
     lengths = {len(part) for part in (*parts, signals.abstained)}
-    if lengths != {asked}:
+    if lengths != {cycles}:
         rollout = case.rollout
         raise ValueError(
-            f"rollout {rollout.number} of '{rollout.group}' has {asked} cycles, its signals "
+            f"rollout {rollout.number} of '{rollout.group}' has {cycles} cycles, its signals "
             f"have {sorted(lengths)}"
         )
 
 
-def _scores(
-    reward: Reward, cases: Sequence[Case], groups: Sequence[list[int]], settings: RewardSettings
-) -> tuple[Score, ...]:
-    found: dict[int, Score] = {}
+def _results(
+    reward: Reward, cases: Sequence[RewardCase], groups: _Groups, settings: RewardSettings
+) -> tuple[RewardResult, ...]:
+    by_index: dict[int, RewardResult] = {}
     for members in groups:
-        scored = reward.score([cases[index] for index in members], settings)
-        found.update(zip(members, scored, strict=True))
-    return tuple(found[index] for index in range(len(cases)))
+        results = reward.compute([cases[index] for index in members], settings)
+        by_index.update(zip(members, results, strict=True))
+    return tuple(by_index[index] for index in range(len(cases)))
 
 
 def _counted(
-    scores: Mapping[str, Sequence[Score]], groups: Sequence[list[int]], settings: RewardSettings
-) -> dict[str, tuple[Amount, ...]]:
-    """What each reward adds for each case, by the failure policy."""
+    results: _Results, groups: _Groups, settings: RewardSettings
+) -> dict[str, tuple[RewardValue, ...]]:
+    """What each reward adds for each case under the failure policy."""
     left_out = {
-        name: {index for index, score in enumerate(found) if score.state == "failed"}
-        for name, found in scores.items()
+        name: {index for index, result in enumerate(column) if result.state == "failed"}
+        for name, column in results.items()
     }
     if settings.failures == "drop_group":
         for failed in left_out.values():
             failed.update(*(members for members in groups if not failed.isdisjoint(members)))
     if settings.failures == "drop_rollout":
-        dropped = set().union(*left_out.values())
-        left_out = dict.fromkeys(left_out, dropped)
+        left_out = dict.fromkeys(left_out, set().union(*left_out.values()))
     instead = 0.0 if settings.failures == "zero" else None
     return {
         name: tuple(
-            instead if index in left_out[name] else score.value for index, score in enumerate(found)
+            instead if index in left_out[name] else result.value
+            for index, result in enumerate(column)
         )
-        for name, found in scores.items()
+        for name, column in results.items()
     }
 
 
-def _refuse_failures(scores: Mapping[str, Sequence[Score]], cases: Sequence[Case]) -> None:
-    for name, found in scores.items():
-        for score, case in zip(found, cases, strict=True):
-            if score.state == "failed":
+def _refuse_failures(results: _Results, cases: Sequence[RewardCase]) -> None:
+    for name, column in results.items():
+        for result, case in zip(column, cases, strict=True):
+            if result.state == "failed":
                 rollout = case.rollout
                 raise RewardError(
                     f"reward '{name}' lacks a ruling for rollout {rollout.number} of "
@@ -165,11 +174,11 @@ def _refuse_failures(scores: Mapping[str, Sequence[Score]], cases: Sequence[Case
 
 
 def _totals(
-    counted: Mapping[str, Sequence[Amount]], weights: Mapping[str, float]
+    counted: Mapping[str, Sequence[RewardValue]], weights: Mapping[str, float]
 ) -> tuple[float | None, ...]:
     """The weighted sum of what counts; None where nothing does."""
     totals: list[float | None] = []
-    for amounts in zip(*counted.values(), strict=True):
-        terms = [w * a for w, a in zip(weights.values(), amounts, strict=True) if a is not None]
+    for values in zip(*counted.values(), strict=True):
+        terms = [w * v for w, v in zip(weights.values(), values, strict=True) if v is not None]
         totals.append(sum(terms) if terms else None)
     return tuple(totals)

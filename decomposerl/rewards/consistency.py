@@ -1,6 +1,6 @@
 """Cross-question consistency: answers of one trace that contradict each other.
 
-Takes the cases of one group, gives one ``Score`` a case. Beyond the paper, which names the
+Takes the cases of one group, gives one ``RewardResult`` a case. Beyond the paper, which names the
 hole: none of its seven rewards sees that a trace counts three and names four (appendix on
 traces, the golf example)::
 
@@ -32,7 +32,7 @@ from decomposerl.rewards.consistency_facts.values import (
     dates_differ,
     quantities_differ,
 )
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 CONSISTENT = "consistent"
@@ -42,7 +42,7 @@ MOST_COMPARED = 64
 """Facts on one question that each other one is compared with; keeps time linear."""
 
 
-def consistency(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def consistency(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """The share of cycles that contradict nothing, by case; 0 without cycles.
 
     The state of a question is ``consistent`` (value 1); ``miscounts`` (0): its number is not
@@ -59,11 +59,11 @@ def consistency(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
     return [_score(case, tables) for case in cases]
 
 
-def _score(case: Case, tables: dict[str, tuple[Rows, ...]]) -> Score:
+def _score(case: RewardCase, tables: dict[str, tuple[Rows, ...]]) -> RewardResult:
     cycles = case.rollout.trace.cycles
     silent = case.signals.abstained
     if not cycles:
-        return Score(0.0)
+        return RewardResult(0.0)
     told = [
         (number, cycle.question, cycle.answer)
         for number, (cycle, abstains) in enumerate(zip(cycles, silent, strict=True))
@@ -76,9 +76,9 @@ def _score(case: Case, tables: dict[str, tuple[Rows, ...]]) -> Score:
     wrong = {number for number, _, answer in told if miscounts_itself(answer)}
     wrong |= _miscounted(read, case.rollout.evidence, tables)
     states |= dict.fromkeys(wrong, MISCOUNTS)
-    questions = tuple(QuestionScore(float(s == CONSISTENT), s) for s in states.values())
+    questions = tuple(QuestionResult(float(s == CONSISTENT), s) for s in states.values())
     agree = sum(s == CONSISTENT for s in states.values())
-    return Score(agree / len(cycles), questions=questions)
+    return RewardResult(agree / len(cycles), questions=questions)
 
 
 def _clashes(read: Sequence[Reading], evidence: str) -> dict[int, int]:

@@ -2,29 +2,27 @@
 
     R_cov = 1 if the judge's verdict from claim and answers is the label, else 0
 
-Without a label the group's majority stands in for it (section 3.3, ``rewards.votes``); a
-tie pays nobody. The judge may also say that the answers do not suffice; that is no label,
-so it never matches. No answer: 0, without a call.
-
-Left out deliberately: the document and the questions, which the judge does not see here.
+Without a label the group's majority replaces it (section 3.3, ``rewards.votes``); a tie gives 0.
+The judge may also rule that the answers do not suffice, which matches no label. No answer: 0,
+without a call.
 """
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.trace import Verdict
 
 
-def coverage(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def coverage(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """1 or 0; null where the judge gave no verdict."""
     majority = pseudo_label(cases, settings)
-    return [_score(case, majority) for case in cases]
+    return [_result(case, majority) for case in cases]
 
 
-def _score(case: Case, majority: Verdict | None) -> Score:
+def _result(case: RewardCase, majority: Verdict | None) -> RewardResult:
     if case.signals.full is None:
-        return Score(None, "failed")
+        return RewardResult(None, "failed")
     label = case.rollout.label if case.rollout.label is not None else majority
-    return Score(float(case.signals.full == label))
+    return RewardResult(float(case.signals.full == label))

@@ -2,10 +2,9 @@
 
     R_div = -(1/n) * sum over i = 2..n of max over j < i of cos(q_i, q_j)
 
-The redundancy half of maximal marginal relevance. n = 0 and n = 1 score -1, the worst: read
-literally one question would score best, and the task asks for two.
-
-Left out deliberately: embedding; the case brings the unit vectors of its questions.
+The redundancy half of maximal marginal relevance. n = 0 and n = 1 give -1, the worst: read
+literally one question would be best, and the task requires two. The case holds the unit vectors
+of its questions.
 """
 
 from collections import defaultdict
@@ -14,33 +13,33 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
 _FEWEST = 2
-_FIRST = QuestionScore(0.0, "first")
+_FIRST = QuestionResult(0.0, "first")
 
 
-def diversity(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def diversity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
     """-1..(n-1)/n; a question's value is minus its cosine to the nearest earlier one.
 
     Raises:
-        ValueError: a case with two questions or more has not one finite vector a question.
+        ValueError: a case with two or more questions lacks a finite vector for one of them.
     """
-    found: dict[int, Score] = {}
-    for asked, members in _by_length(cases).items():
-        if asked < _FEWEST:
-            score = Score(-1.0, questions=(QuestionScore(None, "alone"),) * asked)
-            found.update(dict.fromkeys(members, score))
+    results: dict[int, RewardResult] = {}
+    for questions, members in _by_length(cases).items():
+        if questions < _FEWEST:
+            worst = RewardResult(-1.0, questions=(QuestionResult(None, "alone"),) * questions)
+            results.update(dict.fromkeys(members, worst))
             continue
         nearest = _nearest(np.stack([_vectors(cases[index]) for index in members]))
-        found.update(
-            (index, _score(row)) for index, row in zip(members, nearest.tolist(), strict=True)
+        results.update(
+            (index, _result(row)) for index, row in zip(members, nearest.tolist(), strict=True)
         )
-    return [found[index] for index in range(len(cases))]
+    return [results[index] for index in range(len(cases))]
 
 
-def _by_length(cases: Sequence[Case]) -> dict[int, list[int]]:
+def _by_length(cases: Sequence[RewardCase]) -> dict[int, list[int]]:
     """Indices of the cases by their number of questions."""
     members: dict[int, list[int]] = defaultdict(list)
     for index, case in enumerate(cases):
@@ -48,11 +47,11 @@ def _by_length(cases: Sequence[Case]) -> dict[int, list[int]]:
     return members
 
 
-def _vectors(case: Case) -> NDArray[np.float32]:
-    asked = len(case.rollout.trace.cycles)
-    if case.vectors is None or case.vectors.shape[0] != asked:
-        found = "none" if case.vectors is None else str(case.vectors.shape[0])
-        raise ValueError(f"diversity needs {asked} question vectors, there are {found}")
+def _vectors(case: RewardCase) -> NDArray[np.float32]:
+    needed = len(case.rollout.trace.cycles)
+    if case.vectors is None or case.vectors.shape[0] != needed:
+        given = "none" if case.vectors is None else str(case.vectors.shape[0])
+        raise ValueError(f"diversity needs {needed} question vectors, there are {given}")
     return case.vectors
 
 
@@ -66,7 +65,7 @@ def _nearest(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     return np.asarray(cosines.max(axis=2)[:, 1:])
 
 
-def _score(nearest: Sequence[float]) -> Score:
+def _result(nearest: Sequence[float]) -> RewardResult:
     # Subtracted from 0, since a negated 0 prints as -0.
-    questions = (_FIRST, *(QuestionScore(0.0 - cosine, "compared") for cosine in nearest))
-    return Score(0.0 - sum(nearest) / len(questions), questions=questions)
+    questions = (_FIRST, *(QuestionResult(0.0 - cosine, "compared") for cosine in nearest))
+    return RewardResult(0.0 - sum(nearest) / len(questions), questions=questions)

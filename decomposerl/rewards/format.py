@@ -3,13 +3,11 @@
     R_fmt = (conditions met) / (number of conditions)
 
 The paper names three conditions; the published list below spells them out. All count alike.
-
-Left out deliberately: where a fault stands; ``Trace.faults`` says it.
 """
 
 from collections.abc import Callable, Sequence
 
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.structure import FEWEST_CYCLES
 from decomposerl.traces.trace import FaultKind, Trace
@@ -40,9 +38,9 @@ CONDITIONS: tuple[tuple[str, Callable[[Trace], bool]], ...] = (
 """Name and test of each condition. A trace without blocks meets none."""
 
 
-def format_reward(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:  # noqa: ARG001 - every reward takes settings
+def format_reward(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:  # noqa: ARG001 - every reward takes settings
     """The share of ``CONDITIONS`` that each trace meets, 0..1."""
-    return [Score(_share(case.rollout.trace)) for case in cases]
+    return [RewardResult(_share(case.rollout.trace)) for case in cases]
 
 
 def conditions_met(trace: Trace) -> tuple[str, ...]:

@@ -2,32 +2,28 @@
 
     R_joint = (1/n) * sum over i of answerable_i * atomic_i * correct_i
 
-atomic_i is k/5 for k criteria met, or 1 for all five alone where ``atomicity = strict``; the
+atomic_i is k/5 for k criteria met, or 1 only for all five where ``atomicity = strict``; the
 other two are 0 or 1. An abstention ("I don't know") has no correct_i. There the paper's
-text and its formula part: by ``abstention = honest`` it earns (1 - answerable_i) * atomic_i,
-so that honesty about what the document does not tell pays and dodging does not; by
-``literal`` it earns answerable_i * atomic_i as printed. No question: 0.
-
-A missing ruling leaves the whole reward null.
-
-Left out deliberately: what makes an answer an abstention (``traces.abstention``).
+text and its formula differ: ``abstention = honest`` gives (1 - answerable_i) * atomic_i, which
+rewards honesty about what the document does not say and not dodging; ``literal`` gives
+answerable_i * atomic_i as printed. No question: 0. A missing ruling makes the whole reward null.
 """
 
 from collections.abc import Sequence
 
 from decomposerl.judge.call import CRITERIA
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
-_FAILED = QuestionScore(None, "failed")
+_FAILED = QuestionResult(None, "failed")
 
 
-def joint(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def joint(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """0..1; null where a ruling is missing."""
-    return [_score(case, settings) for case in cases]
+    return [_result(case, settings) for case in cases]
 
 
-def _score(case: Case, settings: RewardSettings) -> Score:
+def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
     signals = case.signals
     rulings = zip(
         signals.answerable, signals.atomic, signals.correct, signals.abstained, strict=True
@@ -35,8 +31,8 @@ def _score(case: Case, settings: RewardSettings) -> Score:
     questions = tuple(_question(*ruling, settings) for ruling in rulings)
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
-        return Score(None, "failed", questions)
-    return Score(sum(values) / len(values) if values else 0.0, questions=questions)
+        return RewardResult(None, "failed", questions)
+    return RewardResult(sum(values) / len(values) if values else 0.0, questions=questions)
 
 
 def _question(
@@ -45,15 +41,15 @@ def _question(
     correct: bool | None,  # noqa: FBT001 - a ruling
     abstained: bool,  # noqa: FBT001 - a reading
     settings: RewardSettings,
-) -> QuestionScore:
+) -> QuestionResult:
     if answerable is None or criteria is None or (correct is None and not abstained):
         return _FAILED
     met = sum(criteria)
     atomic = float(met == len(CRITERIA)) if settings.atomicity == "strict" else met / len(CRITERIA)
     if not abstained:
         value = float(answerable) * atomic * float(bool(correct))
-        told = f"answerable {answerable:d} x atomic {met}/{len(CRITERIA)} x correct {correct:d}"
-        return QuestionScore(value, "answered", told)
+        detail = f"answerable {answerable:d} x atomic {met}/{len(CRITERIA)} x correct {correct:d}"
+        return QuestionResult(value, "answered", detail)
     pays = answerable if settings.abstention == "literal" else not answerable
-    told = f"answerable {answerable:d}, atomic {met}/{len(CRITERIA)}"
-    return QuestionScore(float(pays) * atomic, "abstained", told)
+    detail = f"answerable {answerable:d}, atomic {met}/{len(CRITERIA)}"
+    return QuestionResult(float(pays) * atomic, "abstained", detail)

@@ -1,4 +1,4 @@
-"""Necessity: what becomes of the verdict without a question (paper, section 3.2, (6))?
+"""Necessity: does the verdict change without a question (paper, section 3.2, (6))?
 
 With a label, by the judge's verdict from all answers and from all but the i-th:
 
@@ -9,48 +9,44 @@ With a label, by the judge's verdict from all answers and from all but the i-th:
 
 Without a label (section 3.3): 1 if the two verdicts differ (changed), else 0 (unchanged).
 R_nec is the minimum over the questions, so no good question hides a harmful one; the mean
-is a setting. No question: 0. The only question: without it there is no answer, which is
-not enough information and takes no call.
-
-A missing ruling leaves the whole reward null: a minimum over the rest could hide the very
-question that does harm.
-
-Left out deliberately: asking how relevant a question seems, which the paper found useless.
+is a setting. No question: 0. A single question: without it there is no answer, which counts as
+"not enough information" and takes no call. A missing ruling makes the whole reward null: a
+minimum over the rest could hide the harmful question.
 """
 
 from collections.abc import Sequence
 
 from decomposerl.judge.call import AnswersVerdict
-from decomposerl.rewards.reward import Case, QuestionScore, Score
+from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
 
-_FAILED = QuestionScore(None, "failed")
-_NECESSARY, _REDUNDANT = QuestionScore(1.0, "necessary"), QuestionScore(0.5, "redundant")
-_NEUTRAL, _HARMFUL = QuestionScore(0.0, "neutral"), QuestionScore(-1.0, "harmful")
-_CHANGED, _UNCHANGED = QuestionScore(1.0, "changed"), QuestionScore(0.0, "unchanged")
+_FAILED = QuestionResult(None, "failed")
+_NECESSARY, _REDUNDANT = QuestionResult(1.0, "necessary"), QuestionResult(0.5, "redundant")
+_NEUTRAL, _HARMFUL = QuestionResult(0.0, "neutral"), QuestionResult(-1.0, "harmful")
+_CHANGED, _UNCHANGED = QuestionResult(1.0, "changed"), QuestionResult(0.0, "unchanged")
 
 
-def necessity(cases: Sequence[Case], settings: RewardSettings) -> list[Score]:
+def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
     """-1..1 with a label, 0..1 without; null where a ruling is missing."""
-    return [_score(case, settings) for case in cases]
+    return [_result(case, settings) for case in cases]
 
 
-def _score(case: Case, settings: RewardSettings) -> Score:
+def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
     signals, label = case.signals, case.rollout.label
     questions = tuple(_question(signals.full, without, label) for without in signals.without)
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
-        return Score(None, "failed", questions)
+        return RewardResult(None, "failed", questions)
     if not values:
-        return Score(0.0)
+        return RewardResult(0.0)
     whole = min(values) if settings.necessity == "min" else sum(values) / len(values)
-    return Score(whole, questions=questions)
+    return RewardResult(whole, questions=questions)
 
 
 def _question(
     full: AnswersVerdict | None, without: AnswersVerdict | None, label: Verdict | None
-) -> QuestionScore:
+) -> QuestionResult:
     if full is None or without is None:
         return _FAILED
     if label is None:

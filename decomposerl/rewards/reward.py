@@ -1,9 +1,7 @@
 """The type of a reward, of its input and of its output.
 
-A reward takes the cases of one group (rollouts of one prompt) and gives one ``Score`` a
-case, in order. It calls no model: everything it needs stands in the case.
-
-Left out deliberately: sums and failure policies (``rewards.composite``).
+A reward takes the cases of one group (rollouts of one prompt) and gives one ``RewardResult`` per
+case, in order. It calls no model: everything it needs is in the case.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,22 +11,23 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.judge.plan import Role
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
 State = Literal[
     "scored",
-    "failed",  # a judge call that it needs has no ruling: null, never a score
+    "failed",  # a judge call that it needs has no ruling: null, never a value
     "absent",  # it does not apply to this claim (verification without a label): null
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RewardCase:
     """A rollout with its rulings and the unit vectors of its cycles' questions.
 
-    ``vectors`` has shape (n, d), float32; None where no reward asks for them.
+    ``vectors`` has shape (n, d), float32; None where no reward reads them.
     """
 
     rollout: Rollout
@@ -37,10 +36,10 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionScore:
-    """A reward's value for one cycle, and its name for what it found (``necessary``).
+class QuestionResult:
+    """A reward's value for one cycle and the name of the case (``necessary``).
 
-    ``detail`` says for a reader how the value came about.
+    ``detail`` explains the value to a reader.
     """
 
     value: float | None
@@ -49,26 +48,34 @@ class QuestionScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class RewardResult:
     """A reward's value for one trace, null unless ``state`` is scored."""
 
     value: float | None
     state: State = "scored"
-    questions: tuple[QuestionScore, ...] = ()
+    questions: tuple[QuestionResult, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Reward:
     """A member of the ensemble. ``low`` and ``high`` bound its value.
 
-    ``judged`` rewards need a judge's rulings. ``weight`` is the one it has without a setting.
+    ``judge_roles`` are the roles of the judge calls whose rulings it reads and ``reads_vectors``
+    says whether it reads question vectors: what no active reward reads is not computed.
+    ``weight`` applies where the settings give none.
     """
 
     name: str
     symbol: str
     title: str
-    score: Callable[[Sequence[Case], RewardSettings], list[Score]]
+    compute: Callable[[Sequence[RewardCase], RewardSettings], list[RewardResult]]
     low: float
     high: float
-    judged: bool = False
+    judge_roles: tuple[Role, ...] = ()
+    reads_vectors: bool = False
     weight: float = 1.0
+
+    @property
+    def judged(self) -> bool:
+        """Whether the reward needs a judge."""
+        return bool(self.judge_roles)

@@ -1,7 +1,4 @@
-"""Settings of the ensemble: weights, and every reading of the paper with two sides.
-
-Left out deliberately: which reward exists (``rewards.catalogue``).
-"""
+"""Settings of the ensemble: weights, and each choice where the paper can be read in two ways."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

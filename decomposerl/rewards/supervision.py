@@ -1,10 +1,7 @@
 """Which claims keep their label in a semi-supervised run (paper, section 3.3).
 
-Takes a claim and the supervision rate s, says labelled or not. The share is that of a hash
-of the claim's text, so the answer depends on nothing else: no seed, order, epoch or run,
-and what is labelled at s = 0.1 is labelled at every larger s.
-
-Left out deliberately: balancing by label, which would need the labels.
+The decision is a hash of the claim's text against the supervision rate s, independent of seed,
+order, epoch and run. What is labelled at s = 0.1 is labelled at every larger s.
 """
 
 import hashlib
@@ -17,7 +14,7 @@ _WHOLE = 2.0 ** (4 * _DIGITS)
 def is_labelled(claim: str, share: float) -> bool:
     """Whether the claim belongs to the labelled share ``share`` = s, 0..1.
 
-    White space at the ends and runs of it do not count.
+    Leading, trailing and repeated white space does not count.
 
     Raises:
         ValueError: the share is not between 0 and 1.

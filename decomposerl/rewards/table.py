@@ -1,22 +1,20 @@
-"""A scored batch as the ``REWARDS`` table: one row a value, traces and questions alike.
+"""A rewarded batch as the long ``REWARDS`` table: one row per value of a trace or question.
 
-Takes ``Scored``, gives the long frame; the total stands in it as a reward named ``total``.
-
-Left out deliberately: means (``reports.reward_report``) and the rulings (``JUDGE_CALLS``).
+The total is in it as a reward named ``total``.
 """
 
 from collections.abc import Iterator
 
 import polars as pl
 
-from decomposerl.rewards.composite import Scored
+from decomposerl.rewards.composite import RewardedBatch
 from decomposerl.schemas import REWARDS
 
 TOTAL = "total"
-Row = tuple[str, int, str, int, str, int | None, float | None, str, float, bool]
+_Row = tuple[str, int, str, int, str, int | None, float | None, str, float, bool]
 
 
-def rewards_frame(scored: Scored, run: str = "", step: int = 0) -> pl.DataFrame:
+def rewards_frame(batch: RewardedBatch, run: str = "", step: int = 0) -> pl.DataFrame:
     """Rows by rollout, then reward in the catalogue's order, the trace before its questions.
 
     ``run`` and ``step`` say where the rollouts were sampled.
@@ -24,19 +22,19 @@ def rewards_frame(scored: Scored, run: str = "", step: int = 0) -> pl.DataFrame:
     Raises:
         SchemaError: two rollouts have the same group and number.
     """
-    rows = [row for index in range(len(scored.rollouts)) for row in _rows(scored, index, run, step)]
+    rows = [row for index in range(len(batch.rollouts)) for row in _rows(batch, index, run, step)]
     return REWARDS.conform(pl.DataFrame(rows, schema=REWARDS.schema, orient="row"))
 
 
-def _rows(scored: Scored, index: int, run: str, step: int) -> Iterator[Row]:
-    rollout = scored.rollouts[index]
-    place = (run, step, rollout.group, rollout.number)
-    for name, scores in scored.scores.items():
-        found, weight = scores[index], scored.weights[name]
-        counts = scored.counted[name][index] is not None
-        yield (*place, name, None, found.value, found.state, weight, counts)
-        for number, question in enumerate(found.questions):
-            yield (*place, name, number, question.value, question.state, weight, counts)
-    total = scored.totals[index]
+def _rows(batch: RewardedBatch, index: int, run: str, step: int) -> Iterator[_Row]:
+    rollout = batch.rollouts[index]
+    key = (run, step, rollout.group, rollout.number)
+    for name, results in batch.results.items():
+        result, weight = results[index], batch.weights[name]
+        counts = batch.counted[name][index] is not None
+        yield (*key, name, None, result.value, result.state, weight, counts)
+        for number, question in enumerate(result.questions):
+            yield (*key, name, number, question.value, question.state, weight, counts)
+    total = batch.totals[index]
     state = "scored" if total is not None else "dropped"
-    yield (*place, TOTAL, None, total, state, 1.0, total is not None)
+    yield (*key, TOTAL, None, total, state, 1.0, total is not None)

@@ -1,21 +1,17 @@
 """The pseudo-label of an unlabelled claim: the majority of its rollouts (paper, section 3.3).
 
-Takes the cases of one group, gives Supported, Refuted or nothing. Whose verdicts vote is a
-setting: the judge's reconstructions from the answers, which is what the paper's symbols
-say, or the policy's own.
-
-Left out deliberately: weights of votes. A truncated rollout and a verdict of neither side
-have none.
+Whose verdicts vote is a setting: the judge's reconstructions from the answers (the paper's
+symbols), or the policy's own. Truncated rollouts and verdicts of neither label do not vote.
 """
 
 from collections.abc import Sequence
 
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
 
 
-def pseudo_label(cases: Sequence[Case], settings: RewardSettings) -> Verdict | None:
+def pseudo_label(cases: Sequence[RewardCase], settings: RewardSettings) -> Verdict | None:
     """The verdict with more votes; None for a tie or without votes."""
     votes = [_vote(case, settings) for case in cases if not case.rollout.truncated]
     supported, refuted = votes.count("Supported"), votes.count("Refuted")
@@ -24,5 +20,5 @@ def pseudo_label(cases: Sequence[Case], settings: RewardSettings) -> Verdict | N
     return "Supported" if supported > refuted else "Refuted"
 
 
-def _vote(case: Case, settings: RewardSettings) -> str | None:
+def _vote(case: RewardCase, settings: RewardSettings) -> str | None:
     return case.rollout.trace.verdict if settings.votes == "policy" else case.signals.full

@@ -1,11 +1,8 @@
 """What a run measures at each step, and the table of its learning curves.
 
-Takes values of one step (a number a rollout or a group, None where there is none) and gives
-rows of ``schemas.CURVES``; takes such a table and gives what health rules, pictures and reports
-read from it. The rewards' means and spreads are measures under their own names.
-
-Left out deliberately: where the numbers come from (the trainer), files, pictures and layout
-(``decomposerl.reports``).
+Values of one step (one per rollout or group, None where there is none) become rows of
+``schemas.CURVES``; health rules, figures and reports read them back. The rewards' means and
+spreads are measures under their own names.
 """
 
 import math
@@ -60,7 +57,7 @@ MEASURES: tuple[Measure, ...] = (
         "groups whose rollouts all have the same total, so that they move nothing",
         "lower",
     ),
-    Measure("judge_failures", "Judge failures", _SHARE, "judged scores without a ruling", "lower"),
+    Measure("judge_failures", "Judge failures", _SHARE, "judged rewards without a ruling", "lower"),
     Measure(
         "pseudo_label_agreement",
         "Pseudo-label agreement",
@@ -86,7 +83,7 @@ _BY_NAME = {measure.name: measure for measure in MEASURES}
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """One measure at one step; see ``schemas.CURVES``."""
 
     mean: float | None
@@ -112,30 +109,29 @@ class Change:
 
 
 def measure_named(name: str) -> Measure:
-    """The measure of a name; one that is not listed is its own title, without a unit."""
+    """The measure with this name; an unlisted one has its name as title and no unit."""
     return _BY_NAME.get(name) or Measure(name, name.replace("_", " "), "", "")
 
 
-def point(values: Sequence[float | None]) -> Point:
-    """Mean and standard deviation (over all values, not a sample's estimate) of what is there.
+def curve_point(values: Sequence[float | None]) -> CurvePoint:
+    """Mean and population standard deviation of the finite values; a single one has no spread.
 
-    Values that are None or not finite count neither in the mean nor in ``rows``; one value
-    alone has no spread.
+    Values that are None or not finite count neither in the mean nor in ``rows``.
     """
-    found = [value for value in values if value is not None and math.isfinite(value)]
-    if not found:
-        return Point(None, None, 0)
-    mean = math.fsum(found) / len(found)
-    if len(found) == 1:
-        return Point(mean, None, 1)
-    variance = math.fsum((value - mean) ** 2 for value in found) / len(found)
-    return Point(mean, math.sqrt(variance), len(found))
+    finite = [value for value in values if value is not None and math.isfinite(value)]
+    if not finite:
+        return CurvePoint(None, None, 0)
+    mean = math.fsum(finite) / len(finite)
+    if len(finite) == 1:
+        return CurvePoint(mean, None, 1)
+    variance = math.fsum((value - mean) ** 2 for value in finite) / len(finite)
+    return CurvePoint(mean, math.sqrt(variance), len(finite))
 
 
 def curve_rows(
-    run: str, experiment: str, step: int, split: Split, points: Mapping[str, Point]
+    run: str, experiment: str, step: int, split: Split, points: Mapping[str, CurvePoint]
 ) -> pl.DataFrame:
-    """The rows of one step and split, one a measure, in the order of ``points``."""
+    """The rows of one step and split, one per measure, in the order of ``points``."""
     rows = [
         (run, experiment, step, split, name, at.mean, at.spread, at.rows)
         for name, at in points.items()
@@ -144,7 +140,7 @@ def curve_rows(
 
 
 def history(curves: pl.DataFrame, split: Split = TRAIN) -> list[dict[str, float | None]]:
-    """What health rules read: one mapping a step, oldest first, means and spreads by key."""
+    """What health rules read: one mapping per step, oldest first, means and spreads by key."""
     steps: dict[int, dict[str, float | None]] = {}
     chosen = curves.filter(pl.col("split") == split).sort("step", maintain_order=True)
     for step, name, mean, spread in chosen.select("step", "measure", "mean", "spread").iter_rows():
@@ -153,14 +149,15 @@ def history(curves: pl.DataFrame, split: Split = TRAIN) -> list[dict[str, float 
 
 
 def smoothed(values: Sequence[float | None], window: int) -> list[float | None]:
-    """The mean of the values in a window around each place, None and not finite left out.
+    """The centred moving average over ``window`` values, without those that are not finite.
 
-    The window is ``window`` wide, an even one takes one more, and is cut at both ends, so
-    that the line is as long as the values and starts and ends near them.
+    An even window takes one more value. The window is cut at both ends, so that there are as
+    many means as values.
     """
     half = max(window, 1) // 2
     return [
-        point(values[max(0, place - half) : place + half + 1]).mean for place in range(len(values))
+        curve_point(values[max(0, index - half) : index + half + 1]).mean
+        for index in range(len(values))
     ]
 
 
@@ -169,39 +166,29 @@ def ends(curves: pl.DataFrame, window: int) -> tuple[dict[str, float], dict[str,
 
     Keys are ``train/<measure>``. A measure without a value at an end is missing there.
     """
-    told = history(curves)
-    return _mean_of(told[:window]), _mean_of(told[-window:] if window else [])
+    steps = history(curves)
+    return _mean_of(steps[:window]), _mean_of(steps[-window:] if window else [])
 
 
 def _mean_of(steps: Sequence[Mapping[str, float | None]]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name in MEASURE_NAMES:
-        mean = point([step.get(name) for step in steps]).mean
-        if mean is not None:
-            found[f"{TRAIN}/{name}"] = mean
-    return found
+    means = {name: curve_point([step.get(name) for step in steps]).mean for name in MEASURE_NAMES}
+    return {f"{TRAIN}/{name}": mean for name, mean in means.items() if mean is not None}
 
 
 def changes(before: Mapping[str, float], after: Mapping[str, float]) -> list[Change]:
     """Both ends side by side; keys are ``<split>/<measure>``, as in a training outcome.
 
-    In the order of ``MEASURES``, splits in the order they are first named, what is not listed
-    there at the end.
+    Sorted by split in the order of first appearance, then as in ``MEASURES``, unlisted ones last.
     """
-    order = {name: place for place, name in enumerate(MEASURE_NAMES)}
-    keys = list(dict.fromkeys([*before, *after]))
-    splits = list(dict.fromkeys(key.rpartition("/")[0] for key in keys))
+    order = {name: rank for rank, name in enumerate(MEASURE_NAMES)}
+    keys = {key: key.rpartition("/")[::2] for key in (*before, *after)}
+    splits = list(dict.fromkeys(split for split, _ in keys.values()))
 
-    def place(key: str) -> tuple[int, int, str]:
-        split, _, name = key.rpartition("/")
+    def rank(key: str) -> tuple[int, int, str]:
+        split, name = keys[key]
         return splits.index(split), order.get(name, len(order)), name
 
     return [
-        Change(
-            key.rpartition("/")[0],
-            measure_named(key.rpartition("/")[2]),
-            before.get(key),
-            after.get(key),
-        )
-        for key in sorted(keys, key=place)
+        Change(keys[key][0], measure_named(keys[key][1]), before.get(key), after.get(key))
+        for key in sorted(keys, key=rank)
     ]

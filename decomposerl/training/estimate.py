@@ -1,17 +1,13 @@
-"""What a training run will take, reckoned before a step of it.
+"""Estimates of a training run's steps, rollouts, judge calls, tokens, disk space and hours.
 
-Takes a recipe and a few facts about its claims, gives steps, rollouts, judge calls and their
-tokens, disk and hours. Judge calls are an upper bound: every rollout is taken to ask as many
-questions as the silver decomposition has (paper, section 2.5), no call to repeat another.
-
-Left out deliberately: money (``reports.training_plan``), memory (``training.memory``), and
-looking at the machine (``resources.training.preflight``).
+Judge calls are an upper bound: every rollout is assumed to ask as many questions as the silver
+decomposition has (paper, section 2.5), and no call to repeat another.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from decomposerl.rewards.composite import weights_of
+from decomposerl.rewards.composite import active_rewards
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
 
 SECONDS_AN_HOUR = 3_600
@@ -23,7 +19,7 @@ _STATE_COPIES = 3  # a checkpoint holds the adapter and AdamW's two moments
 
 @dataclass(frozen=True, slots=True)
 class ClaimFacts:
-    """Training claims and means over them, tokens being those of the policy.
+    """Number of training claims and means over them, in the policy's tokens.
 
     ``questions`` is the mean of n*, ``evidence_tokens`` and ``claim_tokens`` mean lengths.
     """
@@ -44,7 +40,7 @@ class JudgeTokens:
     """Lengths in tokens: of a question, an answer, the prompt around them, a reply.
 
     ``around`` is the longest of the four prompts (words times 1.3, up to the next ten; a test
-    counts them). The others are assumed; a reply is that of a model that thinks.
+    counts them). The others are assumed; the reply is that of a thinking model.
     """
 
     question: float = 20.0
@@ -54,8 +50,8 @@ class JudgeTokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
-    """What a run takes. ``hours`` is None where nobody knows a step's seconds."""
+class RunEstimate:
+    """What a run takes. ``hours`` is None where a step's seconds are unknown."""
 
     steps: int
     prompts: int
@@ -67,12 +63,12 @@ class Amounts:
     hours: float | None
 
 
-def divisibility(grpo: Grpo, processes: int = 1) -> list[str]:
-    """What does not divide, one sentence each; empty where all does."""
+def batch_problems(grpo: Grpo, processes: int = 1) -> list[str]:
+    """One sentence per batch size that does not divide; empty where all do."""
     at_once = grpo.per_device_batch * processes
     wrong = []
     if grpo.group_size < 2:  # noqa: PLR2004 - two is the least group that can be compared
-        wrong.append(f"a group of {grpo.group_size} has nobody to be compared with")
+        wrong.append(f"a group of {grpo.group_size} has nothing to compare")
     if grpo.global_batch % at_once:
         wrong.append(
             f"the global batch of {grpo.global_batch} is no multiple of {grpo.per_device_batch} "
@@ -86,60 +82,58 @@ def divisibility(grpo: Grpo, processes: int = 1) -> list[str]:
     return wrong
 
 
-def calls_a_rollout(experiment: Experiment, questions: float) -> dict[str, float]:
-    """Judge calls of a rollout of so many questions, by task: 4n + 1 with every reward on.
+def calls_per_rollout(experiment: Experiment, questions: float) -> dict[str, float]:
+    """Judge calls by task of a rollout with so many questions: 4n + 1 with every reward on.
 
-    Coverage is asked once and once for each question left out; the three others once a
-    question. What no active reward reads is not asked.
+    Coverage takes one call, and one per question left out; the other tasks one per question.
+    Calls that no active reward reads are not made.
     """
-    on = {name for name, weight in weights_of(experiment.rewards).items() if weight}
-    full = 1.0 if on & {"coverage", "necessity"} else 0.0
-    without = questions if "necessity" in on else 0.0
-    asked = questions if "joint" in on else 0.0
-    tasks = dict.fromkeys(("answerability", "atomicity", "correctness"), asked)
+    roles = {role for reward in active_rewards(experiment.rewards) for role in reward.judge_roles}
+    full = 1.0 if "full" in roles else 0.0
+    without = questions if "leave_one_out" in roles else 0.0
+    each = questions if "question" in roles else 0.0
+    tasks = dict.fromkeys(("answerability", "atomicity", "correctness"), each)
     return {"coverage": full + without, **tasks}
 
 
-def amounts(
+def estimate_run(
     experiment: Experiment,
     facts: ClaimFacts,
     tokens: JudgeTokens | None = None,
     seconds_per_step: float | None = None,
-) -> Amounts:
-    """The run's amounts; held-out claims, which are few, are not in them."""
+) -> RunEstimate:
+    """The estimate of a run, without its few held-out claims."""
     steps = steps_of(experiment, facts.claims)
     batches = -(-steps // experiment.grpo.iterations)
     completions = batches * experiment.grpo.global_batch
-    calls = calls_a_rollout(experiment, facts.questions)
+    calls = calls_per_rollout(experiment, facts.questions)
     lengths = tokens or JudgeTokens()
     prompt = sum(n * _prompt(task, facts, lengths) for task, n in calls.items())
-    asked = round(completions * sum(calls.values()))
+    judge_calls = round(completions * sum(calls.values()))
     hours = None if seconds_per_step is None else steps * seconds_per_step / SECONDS_AN_HOUR
-    return Amounts(
+    return RunEstimate(
         steps=steps,
         prompts=completions // experiment.grpo.group_size,
         completions=completions,
         questions=round(completions * facts.questions),
-        judge_calls=asked,
+        judge_calls=judge_calls,
         judge_prompt_tokens=round(completions * prompt),
-        judge_completion_tokens=round(asked * lengths.reply),
+        judge_completion_tokens=round(judge_calls * lengths.reply),
         hours=hours,
     )
 
 
 def disk_bytes(
-    found: Amounts, adapter_parameters: int, completion_tokens: float, checkpoints: int
+    estimate: RunEstimate, adapter_parameters: int, completion_tokens: float, checkpoints: int
 ) -> Mapping[str, int]:
-    """Bytes by use. ``completion_tokens`` is a mean, ``checkpoints`` how many are kept.
-
-    One checkpoint more than are kept lies there while the newest is written.
-    """
+    """Bytes by use. ``completion_tokens`` is a mean, ``checkpoints`` the number that is kept."""
     adapter = adapter_parameters * _ADAPTER_BYTES
     return {
+        # One more than is kept: the newest is written before the oldest is removed.
         "checkpoints": (checkpoints + 1) * adapter * _STATE_COPIES,
         "adapter": adapter,
-        "rollouts": round(found.completions * completion_tokens * _STORED_A_TOKEN),
-        "judge calls": found.judge_calls * _STORED_A_CALL,
+        "rollouts": round(estimate.completions * completion_tokens * _STORED_A_TOKEN),
+        "judge calls": estimate.judge_calls * _STORED_A_CALL,
     }
 
 

@@ -1,11 +1,8 @@
 """The few evidence sentences that a small policy reads in place of the whole document.
 
-Takes a claim and its evidence, gives the sentences that share entities with the claim, in
-the order of the document, one a line. An entity here is a word with a capital or a digit in
-both texts: names, years and numbers, in prose and in table rows alike.
-
-Left out deliberately: any knowledge of the label, and any engine: the view depends on the
-two texts and one number alone. Judge and rewards never see it.
+They are those that share entities with the claim. An entity here is a word with a capital or a
+digit in both texts: names, years and numbers, in prose and in table rows. Judge and rewards always
+read the whole document.
 """
 
 import re
@@ -26,41 +23,40 @@ _STEM = 5
 
 
 def evidence_view(claim: str, evidence: str, view: EvidenceView) -> str:
-    """At most ``view.most_sentences`` sentences of the evidence, one a line.
+    """At most ``view.most_sentences`` sentences in document order, one per line.
 
-    A sentence weighs what its shared words weigh: each the less, the more sentences hold it;
-    an entity twice a plain word. A sentence that shares no entity comes in only where none
-    does, and then one. Ties go to the earlier sentence.
+    A sentence's weight is the sum over the words that it shares with the claim, each divided by
+    the number of sentences that contain it; an entity counts twice. Where no sentence shares an
+    entity, one is shown. Ties go to the earlier sentence.
 
     Raises:
         ValueError: ``most_sentences`` is not positive.
     """
     if view.most_sentences < 1:
         raise ValueError(f"most_sentences is {view.most_sentences}; it must be at least 1")
-    told = [line for line in map(str.strip, sentences(evidence)) if line]
-    words = [_words(line) for line in told]
-    spread = Counter(stem for each in words for stem in set(each))
-    asked = _words(claim)
-    named = [any(asked.get(stem) and each[stem] for stem in each) for each in words]
-    weight = [_weight(asked, each, spread) for each in words]
-    ranked = sorted(range(len(told)), key=lambda i: (not named[i], -weight[i], i))
+    lines = [line for line in map(str.strip, sentences(evidence)) if line]
+    stems = [_stems(line) for line in lines]
+    spread = Counter(stem for each in stems for stem in each)
+    claim_stems = _stems(claim)
+    named = [any(claim_stems.get(stem) and each[stem] for stem in each) for each in stems]
+    weight = [_weight(claim_stems, each, spread) for each in stems]
+    ranked = sorted(range(len(lines)), key=lambda i: (not named[i], -weight[i], i))
     shown = min(view.most_sentences, max(1, sum(named)))
-    return "\n".join(told[i] for i in sorted(ranked[:shown]))
+    return "\n".join(lines[i] for i in sorted(ranked[:shown]))
 
 
-def _weight(asked: dict[str, bool], told: dict[str, bool], spread: Counter[str]) -> float:
-    """How much of what a claim names a sentence holds."""
-    shared = [stem for stem in asked if stem in told]
-    return sum((2.0 if asked[stem] and told[stem] else 1.0) / spread[stem] for stem in shared)
+def _weight(claim: dict[str, bool], line: dict[str, bool], spread: Counter[str]) -> float:
+    shared = [stem for stem in claim if stem in line]
+    return sum((2.0 if claim[stem] and line[stem] else 1.0) / spread[stem] for stem in shared)
 
 
-def _words(text: str) -> dict[str, bool]:
-    """Each content word's stem, and whether it is an entity's: a capital or a digit in it."""
-    found: dict[str, bool] = {}
+def _stems(text: str) -> dict[str, bool]:
+    """Each content word's stem, and whether it is an entity's."""
+    stems: dict[str, bool] = {}
     for word in _WORD.findall(text):
         if word.lower() in _SMALL:
             continue
         entity = any(letter.isdigit() or letter.isupper() for letter in word)
         stem = word.lower() if entity else word.lower()[:_STEM]
-        found[stem] = found.get(stem, False) or entity
-    return found
+        stems[stem] = stems.get(stem, False) or entity
+    return stems

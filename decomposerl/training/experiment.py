@@ -1,12 +1,8 @@
-"""The type of a training run's recipe: every number that decides what is learned.
+"""The recipe of a training run: every number that decides what is learned.
 
-An ``Experiment`` is frozen and complete: with the training claims, the base weights and the
-profile's engines it determines the run. Defaults are the paper's numbers (section 4 "Model
-and training", appendix "Implementation Details"); what the paper does not state is marked
-"our reading".
-
-Left out deliberately: the named recipes (``training.experiments``), and everything that
-changes speed but not the result: generation engine, device, paths.
+With the training claims, the base weights and the profile's engines an ``Experiment`` determines
+the run. Defaults are the paper's numbers (section 4 "Model and training", appendix "Implementation
+Details"); what the paper does not state is marked "our reading".
 """
 
 import hashlib
@@ -38,7 +34,7 @@ class Lora:
 
 @dataclass(frozen=True, slots=True)
 class Optimization:
-    """AdamW on a cosine with a floor. ``epochs`` over the claims, or ``steps`` where not 0."""
+    """AdamW on a cosine schedule with a floor. ``steps`` overrides ``epochs`` where not 0."""
 
     learning_rate: float = 5e-6
     least_learning_rate: float = 5e-7
@@ -56,7 +52,7 @@ class Optimization:
 class Grpo:
     """Group-relative policy optimization. Batches count completions, not prompts.
 
-    ``global_batch`` completions make one optimizer step, over all devices and accumulation.
+    ``global_batch`` completions, over all devices and accumulation, make one optimizer step.
     """
 
     group_size: int = 8
@@ -73,8 +69,8 @@ class Grpo:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
-    """How rollouts are drawn. All of it our reading: the paper states none."""
+class RolloutSampling:
+    """How rollouts are sampled. All our reading: the paper states none of it."""
 
     temperature: float = 1.0
     top_p: float = 1.0
@@ -95,10 +91,11 @@ class EvidenceView:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Claims of the silver pool that no training set holds, sampled before and after.
+    """Claims of the silver pool that no training set holds, sampled before and after training.
 
-    ``claims`` of them (0 for none), and again every ``every`` steps (0: at both ends alone).
-    ``samples`` completions a claim at the training temperature, besides one greedy.
+    ``claims`` is their number, 0 for none. ``every`` samples them again after so many steps
+    (0: only at both ends). ``samples`` completions per claim at the training temperature, and
+    one greedy.
     """
 
     claims: int = 0
@@ -108,12 +105,12 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One training run's recipe. ``name`` is its partition.
+    """The recipe of one training run. ``name`` is its partition.
 
     ``model`` is a hub name, a folder, or ``BASE_POLICY``. ``supervision`` is the share s of
-    claims that keep their label (section 3.3). ``paper`` says which row of the paper it
-    reproduces. ``shuffle_rewards`` permutes each reward vector within its group: a control
-    that must not learn. ``judge_thinking`` None leaves the judge model's default.
+    claims that keep their label (section 3.3). ``paper`` names the row of the paper that it
+    reproduces. ``shuffle_rewards`` permutes reward vectors within each group: a control that must
+    not learn. ``judge_thinking`` None keeps the judge model's default.
     """
 
     name: str
@@ -128,7 +125,7 @@ class Experiment:
     lora: Lora = field(default_factory=Lora)
     optimization: Optimization = field(default_factory=Optimization)
     grpo: Grpo = field(default_factory=Grpo)
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: RolloutSampling = field(default_factory=RolloutSampling)
     rewards: RewardSettings = field(default_factory=RewardSettings)
     evidence_view: EvidenceView | None = None
     held_out: HeldOut = field(default_factory=HeldOut)
@@ -143,7 +140,7 @@ class Experiment:
 
 
 def plain_values(experiment: Experiment) -> dict[str, Any]:
-    """The recipe as nested dicts, lists and numbers, as it is written to ``config.json``."""
+    """The recipe as nested dicts, lists and numbers, the form of ``config.json``."""
     plain: dict[str, Any] = json.loads(json.dumps(asdict(experiment), sort_keys=True))
     return plain
 
@@ -178,7 +175,7 @@ def from_plain(plain: Mapping[str, Any]) -> Experiment:
             "lora": Lora(**lora),
             "optimization": Optimization(**parts["optimization"]),
             "grpo": Grpo(**parts["grpo"]),
-            "sampling": Sampling(**parts["sampling"]),
+            "sampling": RolloutSampling(**parts["sampling"]),
             "rewards": RewardSettings(**parts["rewards"]),
             "evidence_view": None if view is None else EvidenceView(**view),
             "held_out": HeldOut(**parts["held_out"]),

@@ -1,10 +1,7 @@
-"""The named recipes: the paper's run, one for each row of its ablations, and the tiny ones.
+"""The named recipes: the paper's run, one per row of its ablations, and the tiny ones.
 
-Takes nothing, gives ``Experiment`` constants and a look-up by name. Every ablation is the
-paper's run with one part replaced, so what differs is what its line says. To add one: a line
-here; the laws over ``EXPERIMENTS`` test it.
-
-Left out deliberately: what a recipe consists of (``training.experiment``).
+Every ablation is the paper's run with one part replaced. To add one: a line in ``EXPERIMENTS``,
+whose property tests cover it.
 """
 
 from dataclasses import replace
@@ -18,7 +15,7 @@ from decomposerl.training.experiment import (
     HeldOut,
     Lora,
     Optimization,
-    Sampling,
+    RolloutSampling,
 )
 
 PAPER_7B = Experiment(
@@ -35,7 +32,7 @@ PAPER_3B = replace(
 )
 
 TINY_VIEW = EvidenceView(most_sentences=2)
-"""What the tiny policy reads: the lessons of its warm start are no longer."""
+"""As much as in the lessons of the tiny policy's warm start."""
 TINY = Experiment(
     name="tiny",
     title="A policy that two cores train in minutes",
@@ -43,11 +40,11 @@ TINY = Experiment(
     lora=Lora(dtype="float32"),
     optimization=Optimization(learning_rate=4e-4, least_learning_rate=4e-5, steps=30),
     grpo=Grpo(per_device_batch=32, global_batch=32, mask_truncated=False),
-    sampling=Sampling(max_prompt_tokens=400, max_completion_tokens=420),
+    sampling=RolloutSampling(max_prompt_tokens=400, max_completion_tokens=420),
     evidence_view=TINY_VIEW,
     held_out=HeldOut(claims=128),
 )
-"""The embedded profile's run. No figure of it stands beside the paper's."""
+"""The embedded profile's run; its figures are not comparable with the paper's."""
 
 
 def _without(reward: str, row: str) -> Experiment:
@@ -112,16 +109,16 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         shuffle_rewards=True,
     ),
 )
-"""Every recipe, in the order in which partitions are listed."""
+"""Every recipe, in the order of the partitions."""
 
 
 def experiment(name: str) -> Experiment:
-    """The recipe of that name.
+    """The recipe with this name.
 
     Raises:
         ConfigError: there is none; the message lists the names.
     """
-    found = {one.name: one for one in EXPERIMENTS}
-    if name not in found:
-        raise ConfigError(f"there is no experiment '{name}'; the names are {', '.join(found)}")
-    return found[name]
+    by_name = {recipe.name: recipe for recipe in EXPERIMENTS}
+    if name not in by_name:
+        raise ConfigError(f"there is no experiment '{name}'; the names are {', '.join(by_name)}")
+    return by_name[name]

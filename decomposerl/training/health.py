@@ -1,13 +1,9 @@
-"""Rules that say, from a run's curves alone, whether it still learns.
+"""Rules that detect from a run's curves that it no longer learns.
 
-Takes the history of a run, one mapping of measure to value a step, oldest first, and gives
-findings. Keys are the measures of ``training.curves``; a reward's standard deviation over the
-step's rollouts is under ``spread_key(name)``. A measure that is missing, None or not finite at
-a step says nothing about it. Every rule looks at the mean over the last ``window`` steps, so
-that no single step stops a run, and is silent until that many steps are done.
-
-Left out deliberately: ending the run (the trainer's), and remembering what was said already:
-``news`` compares two answers.
+A history has one mapping of measure to value per step, oldest first. Keys are the measures of
+``training.curves``; a reward's standard deviation over the step's rollouts has the key
+``spread_key(name)``. Missing, None and non-finite values are ignored. Every rule uses means over
+the last ``window`` steps, so that no single step stops a run, and is silent before that many steps.
 """
 
 import math
@@ -32,19 +28,18 @@ RULES: tuple[Rule, ...] = get_args(Rule)
 
 @dataclass(frozen=True, slots=True)
 class HealthSettings:
-    """The bounds, all means over ``window`` steps; shares are 0..1.
+    """The thresholds, for means over ``window`` steps; shares are 0..1.
 
-    ``window``: steps a rule looks back; at the paper's two groups a step, 20 steps are 40
-    groups and 160 rollouts. ``zero_spread_warn`` and ``_stop``: share of groups whose rollouts
-    all have the same total; such a group moves nothing, and where all do, no step learns.
-    ``truncated_warn`` and ``_stop``: share of completions that the token limit ended; masked
-    ones move nothing, so only with ``mask_truncated`` does the rule stop.
-    ``judge_failures_warn`` and ``_stop``: share of judged scores without a ruling.
-    ``dominating``: one reward's share of the rewards' summed standard deviations above which
+    ``window``: at the paper's two groups per step, 20 steps are 40 groups and 160 rollouts.
+    ``zero_spread_warn`` and ``_stop``: share of groups whose rollouts all have the same total and
+    so no advantage. ``truncated_warn`` and ``_stop``: share of completions that the token limit
+    ended; masked ones have no gradient, so the rule stops only with ``mask_truncated``.
+    ``judge_failures_warn`` and ``_stop``: share of judged rewards without a ruling.
+    ``dominating``: one reward's share of the rewards' summed standard deviations, above which
     the others hardly enter the advantage. ``drift``: relative change of the mean number of
-    questions against the run's first ``window`` steps. ``count_ratio``: questions against n*,
-    this many times more or fewer. ``agreement``: share of pseudo-labels that equal the known
-    label below which they teach little more than a coin.
+    questions against the run's first ``window`` steps. ``count_ratio``: factor between questions
+    and n*, either way. ``agreement``: share of pseudo-labels that equal the known label, below
+    which they teach little more than chance.
     """
 
     window: int = 20
@@ -62,8 +57,8 @@ class HealthSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What a rule found: one sentence for a person, and whether the run should end."""
+class HealthFinding:
+    """One sentence for a person, and whether the run should end."""
 
     rule: Rule
     message: str
@@ -75,78 +70,82 @@ def spread_key(name: str) -> str:
     return f"{name}/spread"
 
 
-def check(history: Sequence[Measures], settings: HealthSettings) -> list[Finding]:
-    """What is wrong now, in the order of ``RULES``; empty before ``window`` steps are done."""
+def health_findings(history: Sequence[Measures], settings: HealthSettings) -> list[HealthFinding]:
+    """What is wrong now, in the order of ``RULES``; empty before ``window`` steps."""
     if len(history) < settings.window:
         return []
     return [finding for rule in _CHECKS for finding in rule(history, settings)]
 
 
-def news(now: Sequence[Finding], before: Sequence[Finding]) -> list[Finding]:
-    """The findings of ``now`` that ``before`` did not have, or had without a stop."""
-    said = {(finding.rule, finding.stop) for finding in before}
-    return [finding for finding in now if (finding.rule, finding.stop) not in said]
+def new_findings(
+    now: Sequence[HealthFinding], before: Sequence[HealthFinding]
+) -> list[HealthFinding]:
+    """The findings of ``now`` that ``before`` does not have, or has without a stop."""
+    known = {(finding.rule, finding.stop) for finding in before}
+    return [finding for finding in now if (finding.rule, finding.stop) not in known]
 
 
 def _mean(steps: Sequence[Measures], key: str) -> float | None:
-    """The mean of what ``steps`` say of ``key``; None where none says anything."""
-    found = [value for step in steps if (value := step.get(key)) is not None]
-    finite = [value for value in found if math.isfinite(value)]
+    """The mean of the finite values of ``key``; None where there is none."""
+    values = [step.get(key) for step in steps]
+    finite = [value for value in values if value is not None and math.isfinite(value)]
     return math.fsum(finite) / len(finite) if finite else None
 
 
-def _zero_spread(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _zero_spread(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "zero_spread_groups")
     if share is None or share < settings.zero_spread_warn:
         return
     text = f"in {_percent(share)} of groups over {settings.window} steps all totals are equal"
     stop = share >= settings.zero_spread_stop
     tail = "nothing is learned" if stop else "the others alone move the policy"
-    yield Finding("zero_spread_groups", f"{text}: {tail}", stop)
+    yield HealthFinding("zero_spread_groups", f"{text}: {tail}", stop)
 
 
-def _truncated(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _truncated(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "truncated")
     if share is None or share < settings.truncated_warn:
         return
     text = f"the token limit ended {_percent(share)} of completions over {settings.window} steps"
     masked = "; they are masked and teach nothing" if settings.mask_truncated else ""
     stop = settings.mask_truncated and share >= settings.truncated_stop
-    yield Finding("truncated", text + masked, stop)
+    yield HealthFinding("truncated", text + masked, stop)
 
 
-def _judge_failures(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _judge_failures(
+    history: Sequence[Measures], settings: HealthSettings
+) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "judge_failures")
     if share is None or share < min(settings.judge_failures_warn, settings.judge_failures_stop):
         return
-    text = f"{_percent(share)} of judged scores lack a ruling over {settings.window} steps"
-    yield Finding("judge_failures", text, stop=share >= settings.judge_failures_stop)
+    text = f"{_percent(share)} of judged rewards lack a ruling over {settings.window} steps"
+    yield HealthFinding("judge_failures", text, stop=share >= settings.judge_failures_stop)
 
 
-def _dominating(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _dominating(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     recent = history[-settings.window :]
-    found = {reward.name: _mean(recent, spread_key(reward.name)) for reward in REWARDS}
-    spreads = {name: value for name, value in found.items() if value is not None}
+    means = {reward.name: _mean(recent, spread_key(reward.name)) for reward in REWARDS}
+    spreads = {name: value for name, value in means.items() if value is not None}
     whole = math.fsum(spreads.values())
-    if len(spreads) < 2 or whole <= 0:  # noqa: PLR2004 - one reward alone dominates nobody
+    if len(spreads) < 2 or whole <= 0:  # noqa: PLR2004 - a single reward cannot dominate
         return
     name = max(spreads, key=lambda each: spreads[each])
     share = spreads[name] / whole
     if share >= settings.dominating:
         text = f"reward '{name}' has {_percent(share)} of the rewards' summed spread"
-        yield Finding("dominating_reward", f"{text} over {settings.window} steps")
+        yield HealthFinding("dominating_reward", f"{text} over {settings.window} steps")
 
 
-def _drift(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _drift(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     first = _mean(history[: settings.window], "questions")
     now = _mean(history[-settings.window :], "questions")
     if first is None or now is None or abs(now - first) <= settings.drift * first:
         return
     text = f"questions a trace went from {first:.1f} in the first {settings.window} steps"
-    yield Finding("question_drift", f"{text} to {now:.1f} in the last")
+    yield HealthFinding("question_drift", f"{text} to {now:.1f} in the last")
 
 
-def _count(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _count(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     recent = history[-settings.window :]
     asked, wanted = _mean(recent, "questions"), _mean(recent, "n_star")
     if asked is None or not wanted:
@@ -154,22 +153,22 @@ def _count(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Fi
     if wanted / settings.count_ratio <= asked <= wanted * settings.count_ratio:
         return
     text = f"a trace asks {asked:.1f} questions where n* is {wanted:.1f}"
-    yield Finding("question_count", f"{text}, mean over {settings.window} steps")
+    yield HealthFinding("question_count", f"{text}, mean over {settings.window} steps")
 
 
-def _agreement(history: Sequence[Measures], settings: HealthSettings) -> Iterator[Finding]:
+def _agreement(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
     share = _mean(history[-settings.window :], "pseudo_label_agreement")
     if share is None or share >= settings.agreement:
         return
     text = f"pseudo-labels agree with {_percent(share)} of the known labels"
-    yield Finding("pseudo_label_agreement", f"{text} over {settings.window} steps")
+    yield HealthFinding("pseudo_label_agreement", f"{text} over {settings.window} steps")
 
 
 def _percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-_Check = Callable[[Sequence[Measures], HealthSettings], Iterator[Finding]]
+_Check = Callable[[Sequence[Measures], HealthSettings], Iterator[HealthFinding]]
 _CHECKS: tuple[_Check, ...] = (
     _zero_spread,
     _truncated,

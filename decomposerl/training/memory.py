@@ -1,11 +1,8 @@
-"""What a training run needs of a device's memory, reckoned from the model's configuration.
+"""The device memory of a training run, estimated from the model's configuration.
 
-Takes the shape of a decoder of the Qwen2 and Llama kind and a recipe, gives bytes by use.
-Weights, adapter, optimizer and cache are exact for that shape; activations are a bound on
-the largest moment and leave out what a library keeps besides, so ask for room to spare.
-
-Left out deliberately: sharding over several devices, and a vLLM engine on the same card,
-which takes the share it is told.
+For decoders of the Qwen2 and Llama kind. Weights, adapter, optimizer and cache are exact;
+activations are a bound on the peak without what libraries allocate besides, so leave a reserve.
+Sharding over devices and a vLLM engine on the same card are not counted.
 """
 
 from collections.abc import Mapping
@@ -57,11 +54,11 @@ class ModelShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryEstimate:
     """Bytes on one device, by use.
 
-    ``cache`` and, at different moments, ``prefill`` and ``scores`` are there while rollouts
-    are sampled; ``update`` holds the activations of forward and backward pass.
+    Sampling takes ``cache`` and, at different times, ``prefill`` and ``scores``; ``update`` holds
+    the activations of forward and backward pass.
     """
 
     weights: int
@@ -73,7 +70,7 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """The most at once: what sampling needs is free again when the update begins."""
+        """The peak: what sampling needs is free again when the update begins."""
         sampling = self.cache + max(self.prefill, self.scores)
         return self.weights + self.adapter + max(sampling, self.update)
 
@@ -82,7 +79,7 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
     """The shape from the values of a model's ``config.json``.
 
     Raises:
-        KeyError: the configuration is not one of such a decoder.
+        KeyError: the configuration is not that of such a decoder.
     """
     heads = config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // heads
@@ -98,9 +95,9 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
     )
 
 
-def memory_of(
+def estimate_memory(
     shape: ModelShape, experiment: Experiment, processes: int = 1, *, checkpointing: bool = True
-) -> Memory:
+) -> MemoryEstimate:
     """Bytes on each of ``processes`` devices at the recipe's longest prompts and completions."""
     number, sampling, grpo = _BYTES[experiment.lora.dtype], experiment.sampling, experiment.grpo
     length = sampling.max_prompt_tokens + sampling.max_completion_tokens
@@ -110,7 +107,7 @@ def memory_of(
     layer = trained * 2 * (4 * shape.hidden + wide + 2 * shape.intermediate)
     kept = trained * shape.hidden * shape.layers if checkpointing else layer * (shape.layers - 1)
     prefilled = rollouts * sampling.max_prompt_tokens
-    return Memory(
+    return MemoryEstimate(
         weights=shape.parameters * number,
         adapter=shape.adapter(experiment.lora) * _FLOAT * _LORA_COPIES,
         cache=2 * rollouts * length * shape.keys * shape.layers * number,

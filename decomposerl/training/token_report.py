@@ -1,11 +1,6 @@
-"""Are the prompts short enough? Lengths of every prompt against the limit, before a step.
+"""Prompt lengths against the token limit: quantiles by source, and the claims that are too long.
 
-Takes claims with the length of their prompt in the policy's tokens, gives quantiles over all
-and by source, and the claims that are too long. TRL cuts no prompt: one that is too long is
-left out of training, or the run does not start.
-
-Left out deliberately: counting (``resources.training``) and showing
-(``reports.training_plan``).
+TRL truncates no prompt: one that is too long is left out of training, or the run does not start.
 """
 
 from dataclasses import dataclass
@@ -25,7 +20,7 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class TokenReport:
-    """``by_source`` (``BY_SOURCE``) has a line a source and the last, ``all``, for all of them.
+    """``by_source`` (``BY_SOURCE``) has a row per source, and the last, ``all``, for all of them.
 
     ``too_long`` (``LENGTHS``) lists the claims above ``limit``, longest first.
     """
@@ -36,10 +31,10 @@ class TokenReport:
 
 
 def token_report(lengths: pl.DataFrame, limit: int) -> TokenReport:
-    """The report on ``lengths`` (``LENGTHS``, a row a claim) against ``limit`` tokens.
+    """The report on ``lengths`` (``LENGTHS``, a row per claim) against ``limit`` tokens.
 
     Quantiles are lengths that occur (the nearest at or above the share); ``longest`` is the
-    claim with the longest prompt, the first by id where several are.
+    claim with the longest prompt, the first by id among equals.
     """
     lines = [
         _line(str(name), group, limit)

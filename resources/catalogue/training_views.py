@@ -59,12 +59,12 @@ _LOGS = (
 def attempts(data: Path) -> pl.DataFrame:
     """Every start of every run in the folder, as ``ATTEMPTS``."""
     # Imported late: it loads Dagster, which browsing does not need.
-    from resources.training.run_folder import read_starts
+    from resources.training.run_store import read_attempts
 
     rows = [
         (folder.parent.name, start.attempt, start.resumed_from)
         for folder in sorted(data.glob("policy/*/run.json"))
-        for start in read_starts(folder.parent)
+        for start in read_attempts(folder.parent)
     ]
     return pl.DataFrame(rows, schema=ATTEMPTS.schema, orient="row")
 

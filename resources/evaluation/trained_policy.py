@@ -31,7 +31,7 @@ from decomposerl.traces.trace import Verdict
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
 from resources.store.parquet import DataFolder
-from resources.training.run_folder import RunFolder, read_outcome
+from resources.training.run_store import RunFolder, read_outcome
 
 PROMPT = NAME
 REVISION = 1

@@ -1,59 +1,52 @@
-"""Rollouts in, rewards out: the judge asked, the questions embedded, the ensemble summed.
+"""Rewards of rollouts: ask the judge, embed the questions, sum the ensemble.
 
-Takes rollouts and the two ports that rewards need, gives the scored batch and its verdict
-table. What no active reward needs is not asked: without necessity no leave-one-out set,
-without joint quality no question, without diversity no vector.
-
-Left out deliberately: reading traces (``decomposerl.traces.records``) and showing rewards
-(``decomposerl.reports``).
+What no active reward reads is not computed: each ``Reward`` names the roles of its judge calls and
+whether it reads question vectors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from decomposerl.judge.call import CRITERIA, AnswersVerdict, Judge, Ruling
-from decomposerl.judge.plan import Plan, plan
+from decomposerl.judge.plan import Plan, Role, plan
 from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
-from decomposerl.rewards.composite import Scored, score, weights_of
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.rewards.composite import RewardedBatch, active_rewards, reward_batch
+from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
 
-NOT_ASKED = "not_asked"
-"""``failure`` of a call that no active reward needs; it does not enter the table."""
-_NEEDED_BY = {
-    "full": ("coverage", "necessity"),
-    "leave_one_out": ("necessity",),
-    "question": ("joint",),
-}
-"""Which rewards read the rulings of a role."""
+_SKIPPED = "not_asked"
+"""``failure`` of a call that no active reward reads; it does not enter the table."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scoring:
-    """A scored batch with its ``JUDGE_CALLS`` table and the number of distinct calls asked."""
+class JudgedBatch:
+    """A rewarded batch, its ``JUDGE_CALLS`` table and the number of distinct calls made."""
 
-    scored: Scored
+    rewards: RewardedBatch
     judge_calls: pl.DataFrame
-    asked: int
+    distinct_calls: int
 
 
-def score_rollouts(
+def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the catalogue
     rollouts: Sequence[Rollout],
     judge: Judge,
     embedder: Embedder,
     settings: RewardSettings,
     most_cycles: int | None = None,
-) -> Scoring:
-    """Score a batch of rollouts of any number of prompts.
+    rewards: Sequence[Reward] = REWARDS,
+) -> JudgedBatch:
+    """Rewards for a batch of rollouts of any number of prompts.
 
-    A trace of more than ``most_cycles`` cycles is judged on none of them: nothing is asked,
-    its judged rewards are 0 and it has no vote, as for a trace without questions.
+    The judge sees no trace of more than ``most_cycles`` cycles: its judged rewards are 0 and it
+    has no vote, as for a trace without questions.
 
     Raises:
         ConfigError: a weight names no reward.
@@ -61,51 +54,51 @@ def score_rollouts(
         ValueError: the rollouts of a group differ in claim, evidence, label or n*.
         EngineError: an engine failed as a whole.
     """
-    weights = weights_of(settings)
+    active = active_rewards(settings, rewards)
     planned = plan([_within(rollout, most_cycles) for rollout in rollouts])
-    rulings, asked = _rulings(planned, judge, {name for name, weight in weights.items() if weight})
-    vectors = _vectors(rollouts, embedder) if weights["diversity"] else [None] * len(rollouts)
+    roles = {role for reward in active for role in reward.judge_roles}
+    rulings, distinct_calls = _rulings(planned, judge, roles)
     signals = [
-        found if len(found.without) == len(rollout.trace.cycles) else _unasked(rollout)
-        for found, rollout in zip(planned.signals(rulings), rollouts, strict=True)
+        read if len(read.without) == len(rollout.trace.cycles) else _zero_signals(rollout)
+        for read, rollout in zip(planned.signals(rulings), rollouts, strict=True)
     ]
-    cases = [Case(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
-    told = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(NOT_ASKED))
-    return Scoring(score(cases, settings), told, asked)
+    compare = any(reward.reads_vectors for reward in active)
+    vectors = _vectors(rollouts, embedder) if compare else [None] * len(rollouts)
+    cases = [RewardCase(*parts) for parts in zip(rollouts, signals, vectors, strict=True)]
+    calls = planned.frame(rulings, judge.engine).filter(pl.col("failure").ne_missing(_SKIPPED))
+    return JudgedBatch(reward_batch(cases, settings, rewards), calls, distinct_calls)
 
 
 def _within(rollout: Rollout, most_cycles: int | None) -> Rollout:
-    """The rollout as the judge is asked about it."""
+    """The rollout as the judge sees it."""
     if most_cycles is None or len(rollout.trace.cycles) <= most_cycles:
         return rollout
     return replace(rollout, trace=replace(rollout.trace, cycles=()))
 
 
-def _unasked(rollout: Rollout) -> Signals:
+def _zero_signals(rollout: Rollout) -> Signals:
     """Rulings under which every judged reward is 0, with and without a label."""
     no = (False,) * len(rollout.trace.cycles)
-    nothing = (False,) * len(CRITERIA)
+    unmet = (False,) * len(CRITERIA)
     nei: AnswersVerdict = "NotEnoughInfo"
-    return Signals(nei, (nei,) * len(no), no, (nothing,) * len(no), no, no)
+    return Signals(nei, (nei,) * len(no), no, (unmet,) * len(no), no, no)
 
 
-def _rulings(planned: Plan, judge: Judge, active: set[str]) -> tuple[list[Ruling], int]:
-    """One ruling a call; those that no active reward reads are not asked."""
-    needed = sorted(
-        {use.call for use in planned.uses if not active.isdisjoint(_NEEDED_BY[use.role])}
-    )
-    rulings = [Ruling(None, NOT_ASKED)] * len(planned.calls)
-    answers = judge.judge([planned.calls[place] for place in needed])
-    for place, ruling in zip(needed, answers, strict=True):
-        rulings[place] = ruling
+def _rulings(planned: Plan, judge: Judge, roles: set[Role]) -> tuple[list[Ruling], int]:
+    """One ruling per call, and the number of calls made: only those used in one of ``roles``."""
+    needed = sorted({use.call for use in planned.uses if use.role in roles})
+    rulings = [Ruling(None, _SKIPPED)] * len(planned.calls)
+    answers = judge.judge([planned.calls[index] for index in needed])
+    for index, ruling in zip(needed, answers, strict=True):
+        rulings[index] = ruling
     return rulings, len(needed)
 
 
 def _vectors(rollouts: Sequence[Rollout], embedder: Embedder) -> list[NDArray[np.float32] | None]:
-    """The unit vectors of each rollout's questions; every distinct question embedded once."""
-    asked = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
-    rows = {text: row for row, text in enumerate(dict.fromkeys(q for each in asked for q in each))}
+    """The unit vectors of each rollout's questions; every distinct question is embedded once."""
+    questions = [[cycle.question for cycle in rollout.trace.cycles] for rollout in rollouts]
+    rows = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(questions)))}
     if not rows:
         return [None] * len(rollouts)
     vectors = embedder.embed(list(rows))
-    return [vectors[[rows[text] for text in each]] if each else None for each in asked]
+    return [vectors[[rows[text] for text in texts]] if texts else None for texts in questions]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.training.experiments import TINY_VIEW
-from resources.training.checkpoints import folder_aside, publish_folder
+from resources.store.temporary import folder_aside, publish_folder
 
 CHECKPOINT = Path(__file__).with_name("checkpoint")
 """The checkpoint of the project, in 16 bits."""

@@ -19,7 +19,7 @@ from resources.policy_tiny.circuit import Words, wire_copying
 from resources.policy_tiny.examples import Example, batches, encoded
 from resources.policy_tiny.folder import PROMPT, VIEW
 from resources.policy_tiny.tokenizer import CLAIM, EVIDENCE, START, train_tokenizer
-from resources.training.checkpoints import empty_folder, folder_aside, publish_folder
+from resources.store.temporary import empty_folder, folder_aside, publish_folder
 from sample.policy_lessons import HELD, MISSING, lessons
 
 Progress = Callable[[int, float], None]

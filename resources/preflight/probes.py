@@ -1,8 +1,8 @@
 """Checks of single things that a run needs, each with a fix where it is missing.
 
-Each function gives a ``ReadinessCheck``. A check changes nothing and loads no model: it reads
-a package's version, a folder's files, an endpoint's list of models. A key is sent only to its endpoint and
-never part of a finding.
+Each function gives a ``ReadinessCheck``. A check changes nothing and loads no model: it reads a
+package's version, a folder's files, an endpoint's list of models. A key is sent only to its
+endpoint and is never part of a finding.
 """
 
 import json

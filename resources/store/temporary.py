@@ -103,3 +103,40 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)
+
+
+def folder_aside(target: Path) -> Path:
+    """Where a folder with a single writer is written before ``publish_folder`` renames it."""
+    return target.with_name(f".{target.name}.partial")
+
+
+def empty_folder(path: Path) -> None:
+    """Create the folder, without what it may contain."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+
+
+def publish_folder(written: Path, target: Path) -> None:
+    """Flush every file of ``written`` to disk and rename it to ``target``.
+
+    An earlier ``target`` is renamed just before and then removed.
+    """
+    for path in (*sorted(written.rglob("*")), written):
+        _flush(path)
+    if target.exists():
+        old = target.with_name(f".{target.name}.old")
+        shutil.rmtree(old, ignore_errors=True)
+        target.rename(old)
+        written.rename(target)
+        shutil.rmtree(old)
+    else:
+        written.rename(target)
+    _flush(target.parent)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

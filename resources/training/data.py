@@ -1,31 +1,46 @@
-"""Training claims as a data set of prompts.
+"""Training data: claims become prompts, and sampled tokens become rollouts.
 
-Takes the claims' Parquet file and a tokenizer, gives one row a claim: the prompt as messages,
-which the tokenizer's chat template renders, and what rewards and logs need. The policy may be
-shown a part of the evidence; judge and rewards always see all of it. A prompt that is too long
-is left out and counted, never cut.
-
-Left out deliberately: the order in which claims are sampled (``training.order``).
+A prompt that is too long is left out and counted, never truncated. The policy may see a part of
+the evidence; judge and rewards always see all of it. Text is rebuilt from the tokens, because the
+tokenizer's reply parser, which TRL would use, may remove thoughts.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.template import PromptFile
 from decomposerl.rewards.supervision import is_labelled
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.rollout import Rollout
+from decomposerl.traces.trace import Verdict
+from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import Experiment
-from decomposerl.training.held_out_claims import held_out_claims
 from resources.store.prompts import load_policy_prompt
-from resources.training.batch import CLAIM_COLUMNS
-from resources.training.library_types import Dataset, Tokenizer
-from resources.training.run import TrainingRun
+from resources.training.process import TrainingRun
 
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedTokenizerBase
+
+CLAIM_COLUMNS = (
+    "claim_id",
+    "claim",
+    "evidence",
+    "label",
+    "n_star",
+    "source",
+    "labelled",
+    "prompt_digest",
+    "prompt_tokens",
+)
 Row = dict[str, Any]
 
 
@@ -36,8 +51,8 @@ class Prompts:
     rows: tuple[Row, ...]
     left_out: int
 
-    def dataset(self) -> Dataset:
-        """The rows as TRL takes them."""
+    def dataset(self) -> "Dataset":
+        """The rows in the form that TRL takes."""
         from datasets import Dataset
 
         columns = ("prompt", *CLAIM_COLUMNS)
@@ -45,7 +60,7 @@ class Prompts:
 
 
 def policy_prompt(run: TrainingRun) -> PromptFile:
-    """The prompt that the policy answers: a person's own, its base's, or the project's.
+    """The policy's prompt: your own, its base's, or the project's.
 
     Raises:
         ConfigError: the file is not UTF-8 text or malformed.
@@ -53,12 +68,12 @@ def policy_prompt(run: TrainingRun) -> PromptFile:
     return load_policy_prompt(run.base, run.prompts)
 
 
-def training_prompts(run: TrainingRun, tokenizer: Tokenizer) -> Prompts:
+def training_prompts(run: TrainingRun, tokenizer: "PreTrainedTokenizerBase") -> Prompts:
     """The training claims, in the file's order; labelled by the share s (section 3.3)."""
     return _prompts(pl.read_parquet(run.claims), run, tokenizer, run.experiment.supervision)
 
 
-def held_out_prompts(run: TrainingRun, tokenizer: Tokenizer) -> Prompts:
+def held_out_prompts(run: TrainingRun, tokenizer: "PreTrainedTokenizerBase") -> Prompts:
     """The held-out claims, all labelled; none where the run has none."""
     wanted = run.experiment.held_out.claims
     if run.held_out is None or not wanted:
@@ -73,53 +88,142 @@ def held_out_prompts(run: TrainingRun, tokenizer: Tokenizer) -> Prompts:
 
 
 def _prompts(
-    claims: pl.DataFrame,
-    run: TrainingRun,
-    tokenizer: Tokenizer,
-    share: float,
+    claims: pl.DataFrame, run: TrainingRun, tokenizer: "PreTrainedTokenizerBase", share: float
 ) -> Prompts:
     prompt = policy_prompt(run)
-    shown = [_messages(prompt, row, run.experiment) for row in claims.iter_rows(named=True)]
-    texts = [_rendered(tokenizer, messages) for messages in shown]
-    found = [
-        _row(claim, messages, text, _ids(tokenizer, messages), share)
-        for claim, messages, text in zip(claims.iter_rows(named=True), shown, texts, strict=True)
+    rows = [
+        _row(claim, _messages(prompt, claim, run.experiment), tokenizer, share)
+        for claim in claims.iter_rows(named=True)
     ]
-    most = run.experiment.sampling.max_prompt_tokens
-    rows = tuple(row for row in found if row["prompt_tokens"] <= most)
-    return Prompts(rows, len(found) - len(rows))
+    limit = run.experiment.sampling.max_prompt_tokens
+    kept = tuple(row for row in rows if row["prompt_tokens"] <= limit)
+    return Prompts(kept, len(rows) - len(kept))
 
 
-def _messages(prompt: PromptFile, row: Row, experiment: Experiment) -> list[dict[str, str]]:
-    evidence = row["evidence"]
+def _messages(prompt: PromptFile, claim: Row, experiment: Experiment) -> list[dict[str, str]]:
+    evidence = claim["evidence"]
     if experiment.evidence_view is not None:
-        evidence = evidence_view(row["claim"], evidence, experiment.evidence_view)
-    messages = policy_messages(prompt, evidence, row["claim"])
+        evidence = evidence_view(claim["claim"], evidence, experiment.evidence_view)
+    messages = policy_messages(prompt, evidence, claim["claim"])
     return [{"role": turn.role, "content": turn.content} for turn in messages]
 
 
-def _rendered(tokenizer: Tokenizer, messages: Sequence[dict[str, str]]) -> str:
-    text: str = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-    return text
-
-
-def _ids(tokenizer: Tokenizer, messages: Sequence[dict[str, str]]) -> list[int]:
-    """The very call that TRL makes, so that lengths are those of the prompts it samples from."""
-    rendered = tokenizer.apply_chat_template(
+def _row(
+    claim: Row,
+    messages: list[dict[str, str]],
+    tokenizer: "PreTrainedTokenizerBase",
+    share: float,
+) -> Row:
+    text = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    # The call that TRL makes, so that lengths are those of the prompts that it samples from.
+    tokens: Any = tokenizer.apply_chat_template(
         messages, add_generation_prompt=True, tokenize=True, return_dict=True
     )
-    return list(rendered["input_ids"])
-
-
-def _row(
-    claim: Row, messages: list[dict[str, str]], text: str, ids: list[int], share: float
-) -> Row:
+    ids = list(tokens["input_ids"])
     kept = {name: claim[name] for name in ("claim_id", "claim", "evidence", "label", "source")}
     return kept | {
         "prompt": messages,
         "prompt_ids": ids,
         "n_star": claim["n_star"],
         "labelled": is_labelled(claim["claim"], share),
-        "prompt_digest": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+        "prompt_digest": hashlib.sha256(str(text).encode("utf-8", "surrogatepass")).hexdigest(),
         "prompt_tokens": len(ids),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One sampled completion and its claim. ``tokens`` include the end token, if there is one."""
+
+    claim_id: str
+    claim: str
+    evidence: str
+    label: Verdict
+    n_star: int
+    source: str
+    labelled: bool
+    prompt_digest: str
+    prompt_tokens: int
+    tokens: tuple[int, ...]
+    text: str
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionReader:
+    """Decodes sampled tokens. ``ends`` are the token ids that end a completion."""
+
+    tokenizer: "PreTrainedTokenizerBase"
+    ends: frozenset[int]
+
+    def read(
+        self, columns: Mapping[str, Sequence[Any]], tokens: Sequence[Sequence[int]]
+    ) -> list[Completion]:
+        """The completions of a batch whose columns include ``CLAIM_COLUMNS``."""
+        return [
+            Completion(
+                **{name: columns[name][row] for name in CLAIM_COLUMNS},
+                tokens=tuple(ids),
+                text=self.text(ids),
+                truncated=not ids or ids[-1] not in self.ends,
+            )
+            for row, ids in enumerate(tokens)
+        ]
+
+    def text(self, tokens: Sequence[int]) -> str:
+        """The policy's text; the tags of a trace are no special tokens and stay."""
+        return str(
+            self.tokenizer.decode(
+                list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+        )
+
+
+def completion_reader(
+    tokenizer: "PreTrainedTokenizerBase", ends: Sequence[int]
+) -> CompletionReader:
+    """A reader that takes a padding token for an end, as TRL's mask of truncated ones does.
+
+    Raises:
+        TrainingError: decoding would drop a tag of the trace.
+    """
+    padding: Any = tokenizer.pad_token_id
+    reader = CompletionReader(tokenizer, frozenset({*ends, padding}))
+    tags = "<think><question><answer><verification>"
+    ids: Any = tokenizer(tags, add_special_tokens=False)["input_ids"]
+    if "".join(reader.text(ids).split()) != tags:
+        raise TrainingError("the tokenizer drops tags of the trace, which are its special tokens")
+    return reader
+
+
+def rollouts_of(batch: Sequence[Completion], group_size: int) -> list[Rollout]:
+    """The rollouts, numbered within their group; without a label where the claim is unlabelled.
+
+    Raises:
+        TrainingError: a group does not have ``group_size`` members; the majority vote of a part
+            of it may differ.
+    """
+    for claim_id, size in Counter(one.claim_id for one in batch).items():
+        if size != group_size:
+            raise TrainingError(
+                f"group '{claim_id}' has {size} rollouts in this batch, not {group_size}"
+            )
+    counts: Counter[str] = Counter()
+    rollouts = []
+    for one in batch:
+        rollouts.append(_rollout(one, counts[one.claim_id]))
+        counts[one.claim_id] += 1
+    return rollouts
+
+
+def _rollout(one: Completion, number: int) -> Rollout:
+    return Rollout(
+        group=one.claim_id,
+        number=number,
+        claim=one.claim,
+        evidence=one.evidence,
+        trace=parse_trace(one.text),
+        label=one.label if one.labelled else None,
+        n_star=one.n_star,
+        truncated=one.truncated,
+    )

@@ -1,54 +1,59 @@
-"""Work that one of several training processes does for all.
+"""Work that the main one of several training processes does for all.
 
-Groups are whole only when every process's completions are looked at, and a judge is asked once:
-the first process scores, the others get its numbers, or its fault.
-
-Left out deliberately: training over several processes as such, which is accelerate's.
+The rewards of a group need all of its rollouts, and every judge call is made once: the main process
+computes, the others receive its result or its error.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from resources.training.batch import Sampled
-from resources.training.library_types import Accelerator
-from resources.training.rewards import Amounts
+from resources.training.data import Completion
+from resources.training.reward_scoring import RewardColumns
 
-Found = TypeVar("Found")
+if TYPE_CHECKING:
+    from accelerate import Accelerator, PartialState
+
+Result = TypeVar("Result")
 
 
-def from_first(accelerator: Accelerator, compute: Callable[[], Found]) -> Found:
-    """What the first process computes, in every process.
+def broadcast_from_main(
+    accelerator: "Accelerator | PartialState", compute: Callable[[], Result]
+) -> Result:
+    """The main process's result of ``compute``, in every process.
 
-    Called by all at the same point, in their main threads: the collectives use the device of
-    the thread. A fault is raised in all, so that none waits for the others.
+    All processes must call this at the same point and in their main threads: the collectives use
+    the thread's device.
+
+    Raises:
+        Exception: whatever ``compute`` raised, in all processes, so that none waits for the others.
     """
     if accelerator.num_processes == 1:
         return compute()
     from accelerate.utils import broadcast_object_list
 
-    told: list[Any] = [_attempted(compute) if accelerator.is_main_process else None]
-    (found,) = broadcast_object_list(told)
-    if isinstance(found, Exception):
-        raise found
-    return found  # type: ignore[no-any-return]
+    sent: list[Any] = [_attempt(compute) if accelerator.is_main_process else None]
+    (result,) = broadcast_object_list(sent)
+    if isinstance(result, Exception):
+        raise result
+    return result  # type: ignore[no-any-return]
 
 
-def amounts_across(
-    accelerator: Accelerator,
-    evaluate: Callable[[Sequence[Sampled]], Amounts],
-    mine: Sequence[Sampled],
-) -> Amounts:
-    """The amounts of this process's completions, scored with everyone's."""
+def gather_rewards(
+    accelerator: "Accelerator",
+    compute: Callable[[Sequence[Completion]], RewardColumns],
+    local: Sequence[Completion],
+) -> RewardColumns:
+    """The rewards of this process's completions, computed together with all others'."""
     from accelerate.utils import gather_object
 
-    everyone = gather_object(list(mine))
-    found = from_first(accelerator, lambda: dict(evaluate(everyone)))
-    first = accelerator.process_index * len(mine)
-    return {name: amounts[first : first + len(mine)] for name, amounts in found.items()}
+    completions = gather_object(list(local))
+    columns = broadcast_from_main(accelerator, lambda: dict(compute(completions)))
+    first = accelerator.process_index * len(local)
+    return {name: values[first : first + len(local)] for name, values in columns.items()}
 
 
-def _attempted(compute: Callable[[], Found]) -> Found | Exception:
+def _attempt(compute: Callable[[], Result]) -> Result | Exception:
     try:
         return compute()
-    except Exception as error:  # noqa: BLE001 - the others must learn of it, whatever it is
+    except Exception as error:  # noqa: BLE001 - the other processes must get it, whatever it is
         return error

@@ -1,17 +1,13 @@
-"""Looks whether a training run can go well, before a step of it is spent.
+"""Checks and estimates before a training run spends its first step.
 
-Takes a ``TrainingRun`` and its judge, gives a ``DryRun``: the tokenizer is loaded and every
-prompt measured, the judge is asked one harmless question, disk and GPU are looked at, and
-batches, judge calls, memory and hours are reckoned. No weights are loaded and nothing is
-written.
-
-Left out deliberately: what is done about problems (whoever starts the run decides).
+The tokenizer is loaded and every prompt measured, the judge gets one harmless call, disk and GPU
+are checked, and batches, judge calls, memory and hours are estimated. No weights are loaded and
+nothing is written.
 """
 
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 from uuid import uuid4
 
 import polars as pl
@@ -22,29 +18,29 @@ from decomposerl.reports.cost import Price
 from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.training_plan import DryRun, judging_cost
 from decomposerl.training.estimate import (
-    Amounts,
     ClaimFacts,
     JudgeTokens,
-    amounts,
-    calls_a_rollout,
+    RunEstimate,
+    batch_problems,
+    calls_per_rollout,
     disk_bytes,
-    divisibility,
+    estimate_run,
 )
-from decomposerl.training.memory import Memory, ModelShape, memory_of, shape_of
+from decomposerl.training.memory import MemoryEstimate, ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
 from resources.preflight.probes import disk
 from resources.preflight.workload import claim_facts
 from resources.training.data import training_prompts
-from resources.training.run import TrainingRun
+from resources.training.process import TrainingRun
 
 _GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known besides the run: the judge's price and speed, a step's seconds, processes.
+class DryRunFacts:
+    """Facts besides the run: the judge's price and speed, a step's seconds, processes.
 
-    ``tokens_per_s`` is the judge's on one card of ours; None where money or others' cards pay.
+    ``tokens_per_s`` is the judge's on one card of yours; None for a paid or foreign server.
     """
 
     price: Price | None = None
@@ -54,40 +50,40 @@ class Known:
     processes: int = 1
 
 
-def dry_run(run: TrainingRun, judge: Judge, known: Known | None = None) -> DryRun:
+def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) -> DryRun:
     """Everything that can be known about a run without training.
 
     Raises:
         ConfigError: the policy's prompt file is malformed, or a weight names no reward.
     """
-    told = known or Known()
-    facts = claim_facts(run.claims) or ClaimFacts(0, 0.0, 0.0, 0.0)
-    found = amounts(run.experiment, facts, told.judge_tokens, told.seconds_per_step)
+    facts = facts or DryRunFacts()
+    claims = claim_facts(run.claims) or ClaimFacts(0, 0.0, 0.0, 0.0)
+    estimate = estimate_run(run.experiment, claims, facts.judge_tokens, facts.seconds_per_step)
     lengths, shape = _lengths(run), _shape(run)
-    memory = None if isinstance(shape, ReadinessCheck) else _memory(run, shape, told.processes)
-    needed = _disk(run, found, shape)
+    memory = None if isinstance(shape, ReadinessCheck) else _memory(run, shape, facts.processes)
+    needed = _disk(run, estimate, shape)
     findings = (
-        *_batches(run, facts, told.processes),
+        *_batches(run, claims, facts.processes),
         *_prompts(run, lengths),
         *([shape] if isinstance(shape, ReadinessCheck) else []),
-        _judge(run, judge, facts),
+        _judge(run, judge, claims),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
         *_gpu(run, memory),
     )
     return DryRun(
         experiment=run.experiment.name,
         findings=findings,
-        amounts=found,
-        judging=judging_cost(found, judge.engine, told.price, told.tokens_per_s),
+        amounts=estimate,
+        judging=judging_cost(estimate, judge.engine, facts.price, facts.tokens_per_s),
         memory=memory,
         disk=needed,
         lengths=None if isinstance(lengths, ReadinessCheck) else lengths,
     )
 
 
-def _batches(run: TrainingRun, facts: ClaimFacts, processes: int) -> Iterator[ReadinessCheck]:
+def _batches(run: TrainingRun, claims: ClaimFacts, processes: int) -> Iterator[ReadinessCheck]:
     grpo = run.experiment.grpo
-    wrong = divisibility(grpo, processes)
+    wrong = batch_problems(grpo, processes)
     together = f"{grpo.global_batch} completions a step, groups of {grpo.group_size}"
     if wrong:
         yield ReadinessCheck(
@@ -95,27 +91,25 @@ def _batches(run: TrainingRun, facts: ClaimFacts, processes: int) -> Iterator[Re
         )
     else:
         yield ReadinessCheck("batches", together, "ok", "they divide")
-    a_step = grpo.global_batch // grpo.group_size
-    if facts.claims < a_step:
-        said = f"{facts.claims} claims, and one step takes {a_step}"
-        yield ReadinessCheck("claims", run.claims.name, "missing", said, "materialize a larger set")
-
-
-def _tokenizer(run: TrainingRun) -> Any:  # noqa: ANN401 - the library has no common type
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(run.base)
+    per_step = grpo.global_batch // grpo.group_size
+    if claims.claims < per_step:
+        detail = f"{claims.claims} claims, and one step takes {per_step}"
+        yield ReadinessCheck(
+            "claims", run.claims.name, "missing", detail, "materialize a larger set"
+        )
 
 
 def _lengths(run: TrainingRun) -> TokenReport | ReadinessCheck:
     """The report on all prompts, also those that training will leave out."""
+    from transformers import AutoTokenizer
+
     try:
-        tokenizer = _tokenizer(run)
+        tokenizer = AutoTokenizer.from_pretrained(run.base)
     except (OSError, ValueError) as error:
         return _absent("tokenizer", run.base, error)
     sampling = run.experiment.sampling
-    endless = replace(run.experiment, sampling=replace(sampling, max_prompt_tokens=sys.maxsize))
-    rows = training_prompts(replace(run, experiment=endless), tokenizer).rows
+    unlimited = replace(run.experiment, sampling=replace(sampling, max_prompt_tokens=sys.maxsize))
+    rows = training_prompts(replace(run, experiment=unlimited), tokenizer).rows
     frame = pl.DataFrame([{name: row[name] for name in LENGTHS} for row in rows], LENGTHS)
     return token_report(frame, sampling.max_prompt_tokens)
 
@@ -127,12 +121,12 @@ def _prompts(run: TrainingRun, lengths: TokenReport | ReadinessCheck) -> Iterato
     yield ReadinessCheck("model", f"tokenizer of {run.base}", "ok", "loads")
     claims = sum(lengths.by_source.filter(pl.col("source") == ALL)["claims"])
     short = claims - lengths.too_long.height
-    said = f"{short:,} of {claims:,} within {lengths.limit:,} tokens"
+    detail = f"{short:,} of {claims:,} within {lengths.limit:,} tokens"
     if short == claims:
-        yield ReadinessCheck("prompts", run.claims.name, "ok", said)
+        yield ReadinessCheck("prompts", run.claims.name, "ok", detail)
         return
-    mend = "the others are left out; raise max_prompt_tokens to train on them"
-    yield ReadinessCheck("prompts", run.claims.name, "note" if short else "missing", said, mend)
+    fix = "the others are left out; raise max_prompt_tokens to train on them"
+    yield ReadinessCheck("prompts", run.claims.name, "note" if short else "missing", detail, fix)
 
 
 def _shape(run: TrainingRun) -> ModelShape | ReadinessCheck:
@@ -144,69 +138,70 @@ def _shape(run: TrainingRun) -> ModelShape | ReadinessCheck:
     except (OSError, ValueError) as error:
         return _absent("configuration", run.base, error)
     except KeyError as error:
-        said = f"its memory cannot be reckoned: no {error} in its configuration"
-        return ReadinessCheck("model", run.base, "note", said)
+        detail = f"its memory cannot be estimated: no {error} in its configuration"
+        return ReadinessCheck("model", run.base, "note", detail)
     sampling = run.experiment.sampling
-    asked = sampling.max_prompt_tokens + sampling.max_completion_tokens
-    most = config.get("max_position_embeddings") or asked
-    if most < asked:
-        said = f"reads {most:,} tokens; prompt and completion may have {asked:,}"
-        return ReadinessCheck("model", run.base, "missing", said, "lower the experiment's limits")
+    needed = sampling.max_prompt_tokens + sampling.max_completion_tokens
+    limit = config.get("max_position_embeddings") or needed
+    if limit < needed:
+        detail = f"reads {limit:,} tokens; prompt and completion may have {needed:,}"
+        return ReadinessCheck("model", run.base, "missing", detail, "lower the experiment's limits")
     return shape
 
 
 def _absent(part: str, base: str, error: Exception) -> ReadinessCheck:
-    said = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return ReadinessCheck("model", f"{part} of {base}", "missing", said, f"hf download {base}")
+    detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ReadinessCheck("model", f"{part} of {base}", "missing", detail, f"hf download {base}")
 
 
-def _judge(run: TrainingRun, judge: Judge, facts: ClaimFacts) -> ReadinessCheck:
-    """One call that no stored ruling can answer, so that the judge itself does."""
+def _judge(run: TrainingRun, judge: Judge, claims: ClaimFacts) -> ReadinessCheck:
+    """The result of one call that no stored ruling can answer, so that the judge itself does."""
     engine = judge.engine
-    if not sum(calls_a_rollout(run.experiment, facts.questions).values()):
+    if not sum(calls_per_rollout(run.experiment, claims.questions).values()):
         return ReadinessCheck(
-            "judge", engine, "ok", "not asked: no reward of the experiment is judged"
+            "judge", engine, "ok", "not called: no reward of the experiment is judged"
         )
     document = f"The note of the day is {uuid4().hex}."
     call = JudgeCall("answerability", document=document, question="What is the note of the day?")
-    mend = "look at DECOMPOSERL_JUDGE_URL and at the server's log (docs/running-on-gpus.md)"
+    fix = "check DECOMPOSERL_JUDGE_URL and the server's log (docs/running-on-gpus.md)"
     try:
         (ruling,) = judge.judge([call])
     except EngineError as error:
-        return ReadinessCheck("judge", engine, "missing", str(error), mend)
+        return ReadinessCheck("judge", engine, "missing", str(error), fix)
     if ruling.value is None:
-        said = f"gave no ruling: {ruling.failure}"
-        return ReadinessCheck("judge", engine, "missing", said, mend)
+        return ReadinessCheck("judge", engine, "missing", f"gave no ruling: {ruling.failure}", fix)
     return ReadinessCheck("judge", engine, "ok", "rules")
 
 
-def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> Memory:
+def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstimate:
     on_gpu = run.device.startswith("cuda")
-    return memory_of(shape, run.experiment, processes, checkpointing=on_gpu)
+    return estimate_memory(shape, run.experiment, processes, checkpointing=on_gpu)
 
 
-def _disk(run: TrainingRun, found: Amounts, shape: ModelShape | ReadinessCheck) -> dict[str, int]:
+def _disk(
+    run: TrainingRun, estimate: RunEstimate, shape: ModelShape | ReadinessCheck
+) -> dict[str, int]:
     adapter = 0 if isinstance(shape, ReadinessCheck) else shape.adapter(run.experiment.lora)
     longest = float(run.experiment.sampling.max_completion_tokens)
-    return dict(disk_bytes(found, adapter, longest, run.limits.checkpoints_kept))
+    return dict(disk_bytes(estimate, adapter, longest, run.limits.checkpoints_kept))
 
 
-def _gpu(run: TrainingRun, memory: Memory | None) -> Iterator[ReadinessCheck]:
+def _gpu(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[ReadinessCheck]:
     if not run.device.startswith("cuda"):
         return
     import torch
 
     if not torch.cuda.is_available():
-        mend = "run on a machine with a GPU, or set DECOMPOSERL_DEVICE=cpu"
-        yield ReadinessCheck("GPU", run.device, "missing", "torch finds no card", mend)
+        fix = "run on a machine with a GPU, or set DECOMPOSERL_DEVICE=cpu"
+        yield ReadinessCheck("GPU", run.device, "missing", "torch finds no card", fix)
         return
     free, whole = torch.cuda.mem_get_info(run.device)
     if run.generation.engine == "vllm_colocate":
         free -= round(run.generation.memory_share * whole)
     needed = 0 if memory is None else memory.total
-    said = f"{free / _GIB:,.1f} GiB for training, about {needed / _GIB:,.1f} needed"
+    detail = f"{free / _GIB:,.1f} GiB for training, about {needed / _GIB:,.1f} needed"
     if free < needed:
-        mend = "free the card, or shorten prompts and completions"
-        yield ReadinessCheck("GPU", run.device, "missing", said, mend)
+        fix = "free the card, or shorten prompts and completions"
+        yield ReadinessCheck("GPU", run.device, "missing", detail, fix)
     else:
-        yield ReadinessCheck("GPU", run.device, "ok", said)
+        yield ReadinessCheck("GPU", run.device, "ok", detail)

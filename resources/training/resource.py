@@ -1,87 +1,76 @@
-"""The trainer as a Dagster resource: a run is written down, and a process of its own trains it.
+"""The trainer as a Dagster resource, and a trained policy as a materialization.
 
-Takes a ``TrainingRun`` and the context of an asset, gives what the process reported. It speaks
-Dagster Pipes; its lines appear in the run's log as they come. The process frees a GPU's memory
-when it ends, may have an environment of its own, and never outlives its starter
-(``resources.process.child``).
-
-Dagster's ``PipesSubprocessClient`` is not used: it leaves a child alone that takes longer than
-its patience, and shows nothing of what a dead one printed.
-
-Left out deliberately: which program trains (``module``, given by the wiring), training itself.
+A run is trained in a process of its own that reports through Dagster Pipes; its lines appear in
+the run's log as they come. The process frees a GPU's memory when it ends, may have another Python
+environment, and never outlives its starter (``resources.process.child``). Dagster's
+``PipesSubprocessClient`` is not used: it abandons a child that takes longer than its grace period,
+and shows nothing of what a dead one printed.
 """
 
+import hashlib
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import polars as pl
 from pydantic import Field
 
 from decomposerl.errors import TrainingError
-from decomposerl.training.experiment import Experiment
+from decomposerl.reports.training_figure import training_png
+from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
+from decomposerl.training.curves import changes, ends
+from decomposerl.training.experiment import plain_values
 from resources.process.child import run_watched
+from resources.store.parquet import file_sha256
 from resources.store.profile_defaults import ProfileDefaults
+from resources.store.recording import picture
 from resources.store.temporary import replace_file
-from resources.training.messages import (
+from resources.training.process import (
     DONE,
     DRY_RUN,
+    Generation,
+    GenerationEngine,
+    RunLimits,
+    TrainingOutcome,
+    TrainingRun,
     last_of,
     meaning_of,
     outcome_among,
 )
-from resources.training.run import (
-    Generation,
-    GenerationEngine,
-    Limits,
-    TrainingOutcome,
-    TrainingRun,
-)
+from resources.training.run_inputs import RunInputs
+from resources.training.run_store import RunFolder, read_attempts
 from resources.vllm.process import tail
 
 _RUN_FILE, _LOG_FILE = "run.json", "worker.log"
+_WEIGHTS = "adapter_model.safetensors"
+_ENDS = 10  # the ends of training curves are means over a tenth of the steps
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
-    """What a training process reported; ``dry_run`` is what it found before the first step."""
+class TrainedRun:
+    """The reports of a training process; ``dry_run`` is from before the first step."""
 
     run: TrainingRun
     outcome: TrainingOutcome
     dry_run: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """What a run learns from: files of claims, base weights, a folder of prompts, and its key.
-
-    ``folder`` is the run's own; ``notes`` another one, for what is written around it.
-    """
-
-    experiment: Experiment
-    key: str
-    claims: Path
-    held_out: Path | None
-    base: str
-    prompts: str
-    folder: Path
-    notes: Path
-
-
 class _Messages(dg.PipesTempFileMessageReader):
-    """Messages of one process. Dagster's own property of this name warns that it is a preview."""
+    """Messages of one process."""
 
     @property
-    def expected_writer_count(self) -> int:
-        """How many processes write."""
+    def expected_writer_count(self) -> int:  # Dagster's own warns that it is a preview
+        """The number of processes that write."""
         return 1
 
 
 class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
-    """How a policy is trained on this machine; nothing here changes what is learned."""
+    """How a policy is trained on this machine, without effect on what is learned."""
 
     module: str = Field(description="Python module that trains: started with -m and --run FILE")
     python: str = Field(default="", description="interpreter; empty: this one")
@@ -92,9 +81,10 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     )
     device: str = Field(default="cpu", description="torch's name")
     threads: int = Field(default=1, ge=1, description="torch's threads")
-    prompts_dir: str = Field(default="", description="folder of prompt files of one's own")
+    prompts_dir: str = Field(default="", description="folder of your own prompt files")
     generation: GenerationEngine = Field(
-        default="transformers", description="what samples: in process, or vLLM beside or apart"
+        default="transformers",
+        description="what samples: transformers, or vLLM beside it or as a server",
     )
     generation_url: str = Field(default="", description="vllm_server: its URL, without /v1")
     memory_share: float = Field(
@@ -104,23 +94,23 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     checkpoint_every: int = Field(default=50, ge=1, description="optimizer steps")
     checkpoints_kept: int = Field(default=2, ge=1, description="complete ones")
     most_judge_failures: float = Field(
-        default=0.05, ge=0, le=1, description="share of judged scores without a ruling; ends it"
+        default=0.05, ge=0, le=1, description="share of judged rewards without a ruling; ends it"
     )
     most_cycles: int = Field(default=40, ge=1, description="a longer trace is not judged")
     grace_s: float = Field(
         default=120, gt=0, description="seconds for a checkpoint when a run is cancelled"
     )
 
-    def planned(self, material: Material, *, stop_unhealthy: bool) -> TrainingRun:
-        """The run of some material on this machine."""
+    def plan_run(self, inputs: RunInputs, *, stop_unhealthy: bool) -> TrainingRun:
+        """The run on this machine that learns from these inputs."""
         return TrainingRun(
-            experiment=material.experiment,
-            key=material.key,
-            claims=material.claims,
-            base=material.base,
-            folder=material.folder,
-            held_out=material.held_out,
-            prompts=material.prompts,
+            experiment=inputs.experiment,
+            key=inputs.key,
+            claims=inputs.claims,
+            base=inputs.base,
+            folder=inputs.folder,
+            held_out=inputs.held_out,
+            prompts=inputs.prompts,
             device=self.device,
             threads=self.threads,
             generation=Generation(
@@ -129,7 +119,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 memory_share=self.memory_share,
                 paged=self.paged,
             ),
-            limits=Limits(
+            limits=RunLimits(
                 checkpoint_every=self.checkpoint_every,
                 checkpoints_kept=self.checkpoints_kept,
                 most_judge_failures=self.most_judge_failures,
@@ -144,17 +134,17 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         run: TrainingRun,
         notes: Path,
         options: Sequence[str] = (),
-    ) -> Trained:
+    ) -> TrainedRun:
         """Train in a process of its own, whose log is in ``notes``.
 
         Raises:
-            TrainingError: the process ended before it was done; the message has its exit status
-                and the last lines it printed.
+            TrainingError: the process failed; the message has its exit status and the last lines
+                that it printed.
         """
         log = notes / _LOG_FILE
-        context.log.info(f"training in a process of its own; what it prints is in {log}")
+        context.log.info(f"training in a process of its own; its output is in {log}")
         with dg.open_pipes_session(
-            # With the asset's own context Dagster warns of a method that it calls itself.
+            # With the asset's own context Dagster warns about a method that it calls itself.
             context=context.op_execution_context,
             context_injector=dg.PipesTempFileContextInjector(),
             message_reader=_Messages(),
@@ -162,27 +152,26 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             pipes = [w for pair in session.get_bootstrap_cli_arguments().items() for w in pair]
             status = self._run(run, log, [*options, *pipes], context.run.run_id)
         if status != DONE:
-            raise TrainingError(_story(f"ended with {meaning_of(status)}", log))
+            raise TrainingError(_failure(f"ended with {meaning_of(status)}", log))
         messages = session.get_custom_messages()
         outcome = outcome_among(messages)
         if outcome is None:
-            raise TrainingError(_story("ended without an outcome", log))
+            raise TrainingError(_failure("ended without an outcome", log))
         dry = last_of(messages, DRY_RUN) or {}
-        return Trained(run, outcome, dict(dry.get("report", {})))
+        return TrainedRun(run, outcome, dict(dry.get("report", {})))
 
-    def look(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
-        """What the process finds before the first step, as a page; nothing is trained.
-
-        A Pipes session would want a materialization, so the page is read from the log.
+    def dry_run(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
+        """The page of a dry run in a process of its own; nothing is trained.
 
         Raises:
-            TrainingError: it found a problem, or could not look.
+            TrainingError: it found a problem, or failed.
         """
+        # A Pipes session would require a materialization, so the page is read from the log.
         log = notes / "dry_run.log"
         log.unlink(missing_ok=True)
         status = self._run(run, log, ["--dry-run-only"], context.run.run_id)
         if status != DONE:
-            raise TrainingError(_story(f"ended with {meaning_of(status)}", log))
+            raise TrainingError(_failure(f"ended with {meaning_of(status)}", log))
         return log.read_text("utf-8")
 
     def _run(self, run: TrainingRun, log: Path, options: Sequence[str], run_id: str) -> int:
@@ -193,5 +182,68 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         return run_watched([*words, "--run", str(run_file), *options], log, self.grace_s, title)
 
 
-def _story(what: str, log: Path) -> str:
+def _failure(what: str, log: Path) -> str:
     return f"the training process {what}. Its log is {log}, and ends:\n{tail(log)}"
+
+
+def policy_result(trained: TrainedRun) -> dg.MaterializeResult[None]:
+    """The materialization of a policy: metadata for the UI, and a data version."""
+    run, experiment, outcome = trained.run, trained.run.experiment, trained.outcome
+    config = RunFolder(run.folder).config
+    metadata: dict[str, Any] = {
+        "experiment": experiment.title,
+        "reproduces": experiment.paper or "nothing of the paper",
+        "adapter": dg.MetadataValue.path(str(outcome.adapter)),
+        "run": run.key,
+        "base": run.base,
+        "steps": outcome.steps,
+        "attempts": len(read_attempts(run.folder)) or 1,
+        "resumed from step": outcome.resumed_from,
+        "stopped early": outcome.stopped or "no",
+        "learning curves": picture(training_png(pl.read_parquet(outcome.curves))),
+        "curves file": dg.MetadataValue.path(str(outcome.curves)),
+        "before and after": dg.MetadataValue.md(_before_and_after(outcome)),
+        "wall time": duration(sum(outcome.seconds.values())),
+        "wall time by phase": dg.MetadataValue.md(seconds_markdown(outcome.seconds)),
+        "judge": dg.MetadataValue.json(_plain(outcome.judge)),
+        "recipe": dg.MetadataValue.json(plain_values(experiment)),
+        "resolved config": dg.MetadataValue.json(_config(config)),
+        "library versions": dg.MetadataValue.json(_plain(outcome.versions)),
+        "dry run": dg.MetadataValue.md(str(trained.dry_run.get("markdown", "none"))),
+        **_numbers(outcome),
+    }
+    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(_version(outcome)))
+
+
+def _before_and_after(outcome: TrainingOutcome) -> str:
+    curves = pl.read_parquet(outcome.curves)
+    first, last = ends(curves, max(outcome.steps // _ENDS, 1))
+    return changes_markdown(changes({**outcome.before, **first}, {**outcome.after, **last}))
+
+
+def _numbers(outcome: TrainingOutcome) -> dict[str, float]:
+    """Held-out measures as numbers, which the UI plots across materializations."""
+    return {
+        f"{key.replace('_', ' ')} {end}": value
+        for end, measures in (("before", outcome.before), ("after", outcome.after))
+        for key, value in measures.items()
+    }
+
+
+def _version(outcome: TrainingOutcome) -> str:
+    """Over the adapter's weights and the curves."""
+    weights = outcome.adapter / _WEIGHTS if outcome.adapter.is_dir() else outcome.adapter
+    both = file_sha256(weights) + file_sha256(outcome.curves)
+    return hashlib.sha256(both.encode()).hexdigest()
+
+
+def _config(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    config: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return config
+
+
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(dict(values), default=str))
+    return plain

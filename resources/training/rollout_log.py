@@ -1,13 +1,9 @@
-"""The append-only log of a run: every rollout, reward, ruling and measure, a file a step.
+"""The append-only log of a run: every rollout, reward, ruling and measure, one file per step.
 
-Takes scored batches, writes one atomic Parquet file a step, attempt and table, named
-``step-000012.attempt-02.parquet``; step 12 is the one after twelve optimizer steps. What held-out
-claims gave lies in folders of its own. Nothing is ever written over or removed.
-
-Readers see the run as if nobody had ever stopped it: an attempt that went on from step r
-replaces all that earlier ones sampled from r on.
-
-Left out deliberately: which measures there are (``training.measures``).
+Files are atomic Parquet, named ``step-000012.attempt-02.parquet`` in a folder per table; step 12
+is the one after twelve optimizer steps. Held-out claims have folders of their own. No file is
+overwritten or removed: readers drop what a later attempt replaced, which is all that earlier
+attempts sampled from its first step on, so that they see one uninterrupted run.
 """
 
 import re
@@ -22,9 +18,10 @@ from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import CURVES, JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.table import Table
 from decomposerl.training.curves import TRAIN, Split
+from resources.judge.scoring import JudgedBatch
 from resources.store.parquet import write_parquet
-from resources.training.rewards import ScoredBatch
-from resources.training.run_folder import Start, read_starts
+from resources.training.data import Completion
+from resources.training.run_store import AttemptRecord, read_attempts
 
 LogTable = Literal["rollouts", "rewards", "judge_calls", "curves"]
 _TABLES: dict[LogTable, Table] = {
@@ -37,8 +34,17 @@ _NAME = re.compile(r"step-(\d{6,})\.attempt-(\d{2,})\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
+class StepBatch:
+    """A rewarded batch of completions. ``step`` is the number of optimizer steps before it."""
+
+    step: int
+    completions: Sequence[Completion]
+    judged: JudgedBatch
+
+
+@dataclass(frozen=True, slots=True)
 class LogFile:
-    """One file: the steps done before it was sampled, and the attempt that did."""
+    """One file: the number of steps before it was sampled, and the attempt."""
 
     step: int
     attempt: int
@@ -53,13 +59,12 @@ class RolloutLog:
     run: str
     attempt: int
 
-    def write(self, batch: ScoredBatch, split: Split = TRAIN) -> None:
+    def write(self, batch: StepBatch, split: Split = TRAIN) -> None:
         """Log a batch's rollouts, rewards and judge calls."""
-        scored = batch.scoring.scored
         frames: dict[LogTable, pl.DataFrame] = {
             "rollouts": self._rollouts(batch, split),
-            "rewards": rewards_frame(scored, self.run, batch.step),
-            "judge_calls": batch.scoring.judge_calls,
+            "rewards": rewards_frame(batch.judged.rewards, self.run, batch.step),
+            "judge_calls": batch.judged.judge_calls,
         }
         for table, frame in frames.items():
             self._write(table, split, batch.step, frame)
@@ -73,8 +78,8 @@ class RolloutLog:
         target = _folder(self.folder, table, split) / name
         write_parquet(_TABLES[table].conform(frame), target)
 
-    def _rollouts(self, batch: ScoredBatch, split: Split) -> pl.DataFrame:
-        scored = batch.scoring.scored
+    def _rollouts(self, batch: StepBatch, split: Split) -> pl.DataFrame:
+        rewards = batch.judged.rewards
         rows = [
             {
                 "run": self.run,
@@ -99,7 +104,7 @@ class RolloutLog:
                 TOTAL: total,
             }
             for one, rollout, total in zip(
-                batch.sampled, scored.rollouts, scored.totals, strict=True
+                batch.completions, rewards.rollouts, rewards.totals, strict=True
             )
         ]
         return pl.DataFrame(rows, schema=ROLLOUTS.schema)
@@ -108,7 +113,7 @@ class RolloutLog:
 def read_log(folder: Path, table: LogTable, split: Split = TRAIN) -> pl.DataFrame:
     """A table of the whole run, by step, without what a later attempt replaced.
 
-    ``judge_calls`` gets a column ``step``, for it has none.
+    ``judge_calls``, which has no step, gets a column ``step``.
     """
     frames = []
     for file in files(folder, table, split):
@@ -118,11 +123,11 @@ def read_log(folder: Path, table: LogTable, split: Split = TRAIN) -> pl.DataFram
 
 
 def files(folder: Path, table: LogTable, split: Split = TRAIN) -> list[LogFile]:
-    """The files that count, one a step, by step."""
-    starts = read_starts(folder)
+    """The files that count, one per step, by step."""
+    attempts = read_attempts(folder)
     counting: dict[int, LogFile] = {}
     for file in sorted(all_files(folder, table, split), key=lambda file: file.attempt):
-        if _counts(file, starts, split):
+        if _counts(file, attempts, split):
             counting[file.step] = file
     return [counting[step] for step in sorted(counting)]
 
@@ -134,13 +139,11 @@ def all_files(folder: Path, table: LogTable, split: Split = TRAIN) -> Iterator[L
             yield LogFile(int(match[1]), int(match[2]), path)
 
 
-def _counts(file: LogFile, starts: Sequence[Start], split: Split) -> bool:
-    """Whether no later attempt began before the file's step was over.
-
-    Held-out claims are sampled between steps: what is known at step r holds for a run that
-    goes on from r.
-    """
-    later = [start.resumed_from for start in starts if start.attempt > file.attempt]
+def _counts(file: LogFile, attempts: Sequence[AttemptRecord], split: Split) -> bool:
+    """Whether no later attempt began before the file's step was over."""
+    # Held-out claims are sampled between steps: a measure at step r holds for a run that
+    # resumes from r, a training step r does not.
+    later = [each.resumed_from for each in attempts if each.attempt > file.attempt]
     return all(file.step < step + (split != TRAIN) for step in later)
 
 

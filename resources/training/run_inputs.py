@@ -1,41 +1,47 @@
-"""What a training run learns from, copied once out of the data folder.
+"""What a training run learns from: copies of the data, the judge, and the key over all of it.
 
-Takes a recipe and the data folder, gives copies of its claims, held-out claims, base policy and
-prompt in ``<folder>/inputs/<key>/``, and the run's key, which is over the content of these very
-copies. Trainer, resumed runs and evaluation read the copies alone, so that assets may be
-materialized again, or edited, while a run goes on.
-
-Left out deliberately: which claims are held out (``training.held_out_claims``), and a base that
-is a hub name or a person's own folder: it may be large and stays where it is.
+Claims, held-out claims, base policy and prompt are copied to ``<folder>/inputs/<key>/``, and the
+key is over the content of these copies. Trainer, resumed runs and evaluation read only the
+copies, so that assets may be materialized again while a run trains. A base that is a hub name or
+your own folder is not copied.
 """
 
+import hashlib
+import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
 
-from decomposerl.errors import TrainingError
+from decomposerl.errors import ConfigError, TrainingError
 from decomposerl.prompts.policy import NAME as POLICY
+from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
-from decomposerl.training.held_out_claims import held_out_claims
+from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
-from resources.training.checkpoints import empty_folder, publish_folder
-from resources.training.resource import Material
-from resources.training.run_folder import RunFolder, read_key
-from resources.training.run_key import base_version, run_key
+from resources.store.temporary import empty_folder, publish_folder
+from resources.training.run_store import RunFolder, read_key
 
 _SILVER = "silver_decomposed"
 _TRAINING = ("training_claims", "training_claims_random")
 _CLAIMS, _HELD_OUT, _PROMPTS, _ASIDE = "claims.parquet", "held_out.parquet", "prompts", ".partial"
+_COPIED = (
+    ("training claims", _CLAIMS),
+    ("held-out claims", _HELD_OUT),
+    ("base policy", BASE_POLICY),
+    ("policy prompt", _PROMPTS),
+)
 _TRIES = 3
 _SEED = 42  # not the run's: runs of several seeds are evaluated on the same claims
+_READ_WHOLE = 64 * 1024 * 1024
 
 
-class Inputs(NamedTuple):
-    """The copies in one folder; ``base`` is a hub name or a folder elsewhere where it is no copy.
+class InputCopies(NamedTuple):
+    """The copies in one folder; ``base`` may be a hub name or a folder elsewhere.
 
     ``held_out`` is None and ``prompts`` empty where the run has none of its own.
     """
@@ -46,64 +52,81 @@ class Inputs(NamedTuple):
     prompts: str
 
 
-def gather(
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """The inputs of a run: files of claims, base weights, a folder of prompts, and its key.
+
+    ``folder`` is the run's own; ``notes`` receives the logs of its processes.
+    """
+
+    experiment: Experiment
+    key: str
+    claims: Path
+    held_out: Path | None
+    base: str
+    prompts: str
+    folder: Path
+    notes: Path
+
+
+def gather_inputs(
     data: DataFolder,
     experiment: Experiment,
     engines: Sequence[str],
     prompts: str = "",
     folder: Path | None = None,
-) -> Material:
-    """The material of a recipe, copied; ``engines`` are the names of judge and question embedder.
+) -> RunInputs:
+    """Copy the inputs of a recipe; ``engines`` are the names of judge and question embedder.
 
-    The copies lie in ``folder``, by default the run's own; those of a run that never began are
-    removed.
+    The copies are stored in ``folder``, by default the run's own; those of a run that never began
+    are removed.
 
     Raises:
-        TrainingError: an asset that it needs was not materialized yet, or changes all the time.
+        TrainingError: an asset that it needs is not materialized yet, or keeps changing.
         ConfigError: a prompt file is malformed.
     """
     own = policy_folder(data, experiment.name)
-    place = RunFolder((own if folder is None else folder).resolve())
+    run_folder = RunFolder((own if folder is None else folder).resolve())
     sources = _sources(data, experiment)
-    load_prompt(POLICY, prompts)  # a malformed folder of prompts is refused before a copy is made
-    aside = place.inputs(_ASIDE)
+    load_prompt(POLICY, prompts)  # refuse a malformed folder of prompts before copying
+    aside = run_folder.inputs(_ASIDE)
     empty_folder(aside)
     try:
         _copy(data, experiment, sources, prompts, aside)
         key = _key(experiment, aside, engines)
-        target = place.inputs(key)
+        target = run_folder.inputs(key)
         if not target.is_dir() or _key(experiment, target, engines) != key:
             publish_folder(aside, target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     for path in target.parent.iterdir():
-        if path.name not in {key, read_key(place)}:
+        if path.name not in {key, read_key(run_folder)}:
             shutil.rmtree(path)
     notes = notes_folder(data, experiment.name)
-    return Material(experiment, key, *_inputs(experiment, target), folder=own, notes=notes)
+    return RunInputs(experiment, key, *_copies(experiment, target), folder=own, notes=notes)
 
 
 def policy_folder(data: DataFolder, experiment: str) -> Path:
-    """Where a recipe's run and its adapter lie."""
+    """The folder of a recipe's run and adapter."""
     return data.path / "policy" / experiment
 
 
 def notes_folder(data: DataFolder, experiment: str) -> Path:
-    """Where what is written around a recipe's run lies."""
+    """The folder of process logs and other notes on a recipe's run."""
     return data.path / "policy_runs" / experiment
 
 
-def look_folder(data: DataFolder, experiment: str) -> Path:
-    """Where the copies for a look before the first step lie, which leaves no run behind."""
+def dry_run_folder(data: DataFolder, experiment: str) -> Path:
+    """The folder of the copies for a dry run, which leaves no run behind."""
     return notes_folder(data, experiment) / "dry_run"
 
 
-def inputs_of(data: DataFolder, experiment: Experiment) -> Inputs | None:
-    """What the recipe's present run learned from; None where no copies of it are there."""
-    place = RunFolder(policy_folder(data, experiment.name))
-    key = read_key(place)
-    copies = place.inputs(key)
-    return _inputs(experiment, copies) if key and copies.is_dir() else None
+def inputs_of(data: DataFolder, experiment: Experiment) -> InputCopies | None:
+    """What the recipe's present run learned from; None where there are no copies of it."""
+    run_folder = RunFolder(policy_folder(data, experiment.name))
+    key = read_key(run_folder)
+    copies = run_folder.inputs(key)
+    return _copies(experiment, copies) if key and copies.is_dir() else None
 
 
 def base_of(data: DataFolder, experiment: Experiment) -> str:
@@ -115,37 +138,93 @@ def base_of(data: DataFolder, experiment: Experiment) -> str:
     return str(data.path / BASE_POLICY) if tiny else experiment.model
 
 
-def news(material: Material) -> str:
-    """A sentence where the run begins anew in place of another one; empty where it does not."""
-    place = RunFolder(material.folder)
-    earlier = read_key(place)
-    if earlier in {"", material.key}:
+def restart_notice(inputs: RunInputs) -> str:
+    """Why the run replaces an earlier one and begins at step 0; empty where it does not."""
+    run_folder = RunFolder(inputs.folder)
+    earlier = read_key(run_folder)
+    if earlier in {"", inputs.key}:
         return ""
-    before, now = place.inputs(earlier), material.claims.parent
-    what = [words for words, name in _WORDS if _digest(before / name) != _digest(now / name)]
-    changed = ", ".join(what) if before.is_dir() else "inputs, recipe"
+    before, now = run_folder.inputs(earlier), inputs.claims.parent
+    differing = [words for words, name in _COPIED if _digest(before / name) != _digest(now / name)]
+    changed = ", ".join(differing) if before.is_dir() else "inputs, recipe"
     return (
         f"{changed or 'recipe or engines'} changed since run {earlier}: it moves to "
-        f"{place.path / 'superseded' / earlier}, and run {material.key} begins at step 0"
+        f"{run_folder.path / 'superseded' / earlier}, and run {inputs.key} begins at step 0"
     )
 
 
-_WORDS = (
-    ("training claims", _CLAIMS),
-    ("held-out claims", _HELD_OUT),
-    ("base policy", BASE_POLICY),
-    ("policy prompt", _PROMPTS),
-)
+def judge_for(judge: JudgeResource, experiment: Experiment) -> JudgeResource:
+    """The profile's judge with the recipe's thinking, for graph and training process alike.
+
+    Raises:
+        ConfigError: the recipe wants a judge that does not exist.
+    """
+    if experiment.judge == "tiny":
+        raise ConfigError(
+            f"experiment '{experiment.name}' is judged by the tiny judge, which this version does "
+            "not have"
+        )
+    if experiment.judge_thinking is None or judge.engine != "chat":
+        return judge
+    thinking = "on" if experiment.judge_thinking else "off"
+    return judge.model_copy(update={"thinking": thinking})
+
+
+def run_key(
+    experiment: Experiment,
+    files: Sequence[Path | None],
+    base: str,
+    engines: Sequence[str],
+    prompts: str = "",
+) -> str:
+    """The key of a run, 16 hex digits: the same key resumes, another one starts over.
+
+    ``files`` are claims and held-out claims, ``engines`` judge and embedder. What changes only
+    speed (device, generation engine, limits, paths) is not part of it.
+
+    Raises:
+        ConfigError: the policy's prompt file is missing or malformed.
+        OSError: a file of claims or of the base cannot be read.
+    """
+    parts = [
+        experiment.digest,
+        [None if file is None else file_sha256(file) for file in files],
+        base_version(base),
+        list(engines),
+        load_prompt(POLICY, prompts).digest,
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def base_version(base: str) -> str:
+    """The identity of base weights: a hub name itself, or the hash of a folder's files.
+
+    Files above 64 MiB, which would take minutes to read, count by name and size.
+    """
+    folder = Path(base)
+    if not folder.is_dir():
+        return base
+    prints = [
+        (str(path.relative_to(folder)), _fingerprint(path))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+    return hashlib.sha256(json.dumps(prints).encode()).hexdigest()
+
+
+def _fingerprint(path: Path) -> str:
+    size = path.stat().st_size
+    return str(size) if size > _READ_WHOLE else file_sha256(path)
 
 
 def _digest(path: Path) -> str:
     return file_sha256(path) if path.is_file() else base_version(str(path)) * path.is_dir()
 
 
-def _inputs(experiment: Experiment, folder: Path) -> Inputs:
+def _copies(experiment: Experiment, folder: Path) -> InputCopies:
     held_out, prompts = folder / _HELD_OUT, folder / _PROMPTS
     tiny = experiment.model == BASE_POLICY
-    return Inputs(
+    return InputCopies(
         claims=folder / _CLAIMS,
         held_out=held_out if held_out.is_file() else None,
         base=str(folder / BASE_POLICY) if tiny else experiment.model,
@@ -154,23 +233,24 @@ def _inputs(experiment: Experiment, folder: Path) -> Inputs:
 
 
 def _key(experiment: Experiment, folder: Path, engines: Sequence[str]) -> str:
-    found = _inputs(experiment, folder)
-    return run_key(experiment, (found.claims, found.held_out), found.base, engines, found.prompts)
+    copies = _copies(experiment, folder)
+    files = (copies.claims, copies.held_out)
+    return run_key(experiment, files, copies.base, engines, copies.prompts)
 
 
 def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:
-    """The live files and the folder that are copied, or that held-out claims are chosen from."""
+    """The live files and folder that are copied, or that held-out claims are chosen from."""
     names = [experiment.claims, *([_SILVER] if experiment.held_out.claims else [])]
-    found = {name: data.path / f"{name}.parquet" for name in names}
+    sources = {name: data.path / f"{name}.parquet" for name in names}
     if experiment.model == BASE_POLICY:
-        found[BASE_POLICY] = data.path / BASE_POLICY
-    for asset, path in found.items():
+        sources[BASE_POLICY] = data.path / BASE_POLICY
+    for asset, path in sources.items():
         if not path.exists():
             raise TrainingError(
                 f"{path} is not there. Materialize it first: dagster asset materialize "
                 f"-m dagster_project.definitions --select '{asset}'"
             )
-    return found
+    return sources
 
 
 def _copy(
@@ -192,13 +272,13 @@ def _copy(
 
 
 def _copy_model(live: Path, target: Path) -> None:
-    """Copy a folder whole: one that is swapped in the middle is copied again."""
+    """Copy a folder whole: one that is replaced meanwhile is copied again."""
     for _ in range(_TRIES):
         shutil.rmtree(target, ignore_errors=True)
         try:
             version = base_version(str(live))
             shutil.copytree(live, target)
-        except OSError:  # a file went while it was read
+        except OSError:  # a file vanished while it was read
             continue
         if base_version(str(target)) == version:
             return

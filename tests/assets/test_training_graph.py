@@ -15,10 +15,9 @@ import pytest
 
 from assets.training import PolicyConfig
 from project import PYTHONPATH, SUPPORT
-from resources.training.messages import meaning_of, outcome_among, outcome_message
+from resources.training.process import TrainingRun, meaning_of, outcome_among, outcome_message
 from resources.training.resource import PolicyTrainerResource
-from resources.training.run import TrainingRun
-from resources.training.run_key import base_version
+from resources.training.run_inputs import base_version
 from training_graph import RECIPES, materialize, write_claims
 from training_stand_in import STEPS
 
@@ -211,9 +210,9 @@ def test_base_weights_are_known_by_content(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(-9, "137"), (137, "kill -9"), (143, "told to end"), (77, "unknown")]
+    ("status", "words"), [(-9, "137"), (137, "kill -9"), (143, "was terminated"), (77, "unknown")]
 )
-def test_exit_statuses_are_told_in_words(status: int, words: str):
+def test_exit_statuses_in_words(status: int, words: str):
     """A signal from Popen and the shell's number for it read the same."""
     assert words in meaning_of(status)
 

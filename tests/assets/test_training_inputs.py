@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from assets.training_inputs import training_claims_random
 from decomposerl.schemas import LABELS, SILVER_DECOMPOSED, TRAINING_CLAIMS
-from decomposerl.training.held_out_claims import held_out_claims
-from decomposerl.training.random_claims import random_claims
+from decomposerl.training.claim_draws import held_out_claims, random_claims
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
 from strategies import FRAME_LAW, example_row, frame_of, frames
 

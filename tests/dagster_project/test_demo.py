@@ -19,7 +19,7 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.training.curves import MEASURE_NAMES
 from decomposerl.training.experiments import experiment
 from resources.store.parquet import DataFolder
-from resources.training.run import TrainingOutcome
+from resources.training.process import TrainingOutcome
 from toy_corpus import corpus
 
 SPLITS = ("held_out_sampled", "held_out_greedy")

@@ -9,7 +9,7 @@ from dagster_project.definitions import build_definitions
 from dagster_project.engine_choices import engine_choices
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from decomposerl.errors import ConfigError
-from decomposerl.training.estimate import divisibility
+from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B
 from project import ROOT
 from resources.training.resource import PolicyTrainerResource
@@ -88,7 +88,7 @@ def test_accelerate_understands_its_files_and_the_papers_batch_divides(path: Pat
     from accelerate.commands.config.config_args import load_config_from_file
 
     read = load_config_from_file(str(path))
-    assert [] == divisibility(PAPER_7B.grpo, read.num_processes)
+    assert [] == batch_problems(PAPER_7B.grpo, read.num_processes)
     assert "NOT RUN on GPUs" in path.read_text("utf-8")
     fsdp = yaml.safe_load(path.read_text("utf-8")).get("fsdp_config", {})
     assert set(fsdp) <= set(read.fsdp_config)

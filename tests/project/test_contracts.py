@@ -99,8 +99,8 @@ SEEDS = {
         "Asking for verdicts",
     ),
     "a checkpoint that knows the trainer": (
-        "resources/training/checkpoints.py",
-        "def late():\n    import resources.training.trainer\n",
+        "resources/training/safe_point.py",
+        "def late():\n    import resources.training.train\n",
         "The trainer reads",
     ),
     "a profile that knows the definitions": (

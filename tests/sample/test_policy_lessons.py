@@ -11,7 +11,7 @@ from decomposerl.traces.rollout import Rollout
 from decomposerl.training.experiment import EvidenceView
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import Scoring, score_rollouts
+from resources.judge.scoring import JudgedBatch, reward_rollouts
 from resources.policy_tiny.folder import VIEW
 from resources.policy_tiny.warm_start import WarmStart
 from sample.plan import cases
@@ -44,13 +44,13 @@ def everybodys() -> set[str]:
     return first & second
 
 
-def judged(made: list[Lesson]) -> Scoring:
+def judged(made: list[Lesson]) -> JudgedBatch:
     """The lessons scored by the rule judge, for which the view is the document."""
     rollouts = [
         Rollout(str(place), 0, one.claim, one.view, parse_trace(one.trace), one.label, 2)
         for place, one in enumerate(made)
     ]
-    return score_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
+    return reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
 
 
 def test_the_same_arguments_give_the_same_lessons():
@@ -160,7 +160,7 @@ def test_names_are_not_those_of_the_bundled_sample():
 
 def test_the_rewards_hold_clean_traces_for_right():
     """Form and verdict earn everything; the rules see most claims covered and questions needed."""
-    scores = judged(CLEAN[:120]).scored.scores
+    scores = judged(CLEAN[:120]).rewards.results
     assert {1.0} == {score.value for score in scores["format"]}
     assert {1.0} == {score.value for score in scores["verification"]}
     assert {1.0, 0.5} >= {score.value for score in scores["question_count"]}
@@ -190,7 +190,7 @@ def test_flaws_cost_what_the_rewards_pay_for():
     earned = {
         kind: {
             name: sum(score.value or 0 for score in scores) / len(scores)
-            for name, scores in judged(made).scored.scores.items()
+            for name, scores in judged(made).rewards.results.items()
         }
         for kind, made in by_kind.items()
     }

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.consistency import consistency
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.rollout import Rollout
@@ -35,16 +35,16 @@ LISTED = ("How many golfers does the list name?", "The list names five golfers."
 FROM_US = "How many of the golfers come from the United States?"
 
 
-def case(pairs: Pairs, evidence: str = "", number: int = 0) -> Case:
+def case(pairs: Pairs, evidence: str = "", number: int = 0) -> RewardCase:
     n = len(pairs)
     trace = Trace((), (), None, tuple(Cycle(*pair) for pair in pairs), None)
     silent = tuple(abstains(answer) for _, answer in pairs)
     unasked = (None,) * n
     signals = Signals(None, unasked, unasked, unasked, unasked, silent)
-    return Case(Rollout("group", number, "A claim.", evidence, trace), signals)
+    return RewardCase(Rollout("group", number, "A claim.", evidence, trace), signals)
 
 
-def scored(pairs: Pairs, evidence: str = "") -> Score:
+def scored(pairs: Pairs, evidence: str = "") -> RewardResult:
     (score,) = consistency([case(pairs, evidence)], RewardSettings())
     return score
 

@@ -25,8 +25,8 @@ from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
 from resources.corpora.resource import CorporaResource
 from resources.policy_tiny.folder import CHECKPOINT
 from resources.store.parquet import DataFolder, ParquetTables, write_parquet
-from resources.training.run import TrainingOutcome
-from resources.training.run_folder import RunFolder, write_outcome
+from resources.training.process import TrainingOutcome
+from resources.training.run_store import RunFolder, write_outcome
 
 TEST_SETS = tuple(one for one in BENCHMARKS if one.name in {"fever", "wice"})
 NAMES = tuple(one.name for one in TEST_SETS)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from decomposerl.judge.call import CRITERIA, AnswersVerdict
 from decomposerl.judge.signals import Signals
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import build_trace
@@ -68,14 +68,16 @@ def case(
     verdict: Verdict | None = S,
     label: Verdict | None = S,
     truncated: bool = False,
-) -> Case:
+) -> RewardCase:
     """A case of as many cycles as there are verdicts in ``without``; vectors at right angles."""
     number = len(without)
     sampled = rollout(number, verdict, label=label, truncated=truncated)
-    return Case(sampled, signals(number, full, without), unit(*np.eye(max(number, 1)))[:number])
+    return RewardCase(
+        sampled, signals(number, full, without), unit(*np.eye(max(number, 1)))[:number]
+    )
 
 
-def numbered(cases: Sequence[Case], group: str = "g") -> list[Case]:
+def numbered(cases: Sequence[RewardCase], group: str = "g") -> list[RewardCase]:
     """The cases as one group, numbered in order."""
     return [
         replace(one, rollout=replace(one.rollout, group=group, number=number))
@@ -89,11 +91,11 @@ def unit(*rows: Sequence[float]) -> NDArray[np.float32]:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def values(scores: Sequence[Score]) -> list[float | None]:
+def values(scores: Sequence[RewardResult]) -> list[float | None]:
     return [score.value for score in scores]
 
 
-def states(score: Score) -> list[str]:
+def states(score: RewardResult) -> list[str]:
     """What each question was found to be."""
     return [question.state for question in score.questions]
 
@@ -137,7 +139,7 @@ def groups(
     group: str = "g",
     failing: bool = False,
     label: st.SearchStrategy[Verdict | None] | None = None,
-) -> list[Case]:
+) -> list[RewardCase]:
     """Rollouts of one prompt: at least one, of 0 to 4 cycles."""
     claim_label = draw(st.none() | labels if label is None else label)
     n_star = draw(st.none() | st.integers(1, 5))
@@ -154,12 +156,12 @@ def groups(
         asked = sampled.trace.cycles
         rows = [draw(vectors) for _ in asked]
         ruled = draw(rulings(asked, failing=failing))
-        members.append(Case(sampled, ruled, unit(*rows) if rows else None))
+        members.append(RewardCase(sampled, ruled, unit(*rows) if rows else None))
     return numbered(members, group)
 
 
 @st.composite
-def batches(draw: st.DrawFn, *, failing: bool = False) -> list[Case]:
+def batches(draw: st.DrawFn, *, failing: bool = False) -> list[RewardCase]:
     """Up to three groups, their rollouts mixed."""
     drawn = [
         draw(groups(group=f"prompt {place}", failing=failing))

@@ -14,8 +14,8 @@ from pathlib import Path
 from decomposerl.judge.call import JudgeCall, Ruling
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.training.run import StepReport
-from resources.training.trainer import train
+from resources.training.process import StepReport
+from resources.training.train import train
 from training_parts import resumable
 
 

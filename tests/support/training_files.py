@@ -11,7 +11,7 @@ import polars as pl
 
 from decomposerl import schemas
 from decomposerl.table import Table
-from decomposerl.training.curves import Point, curve_rows
+from decomposerl.training.curves import CurvePoint, curve_rows
 from resources.store.parquet import write_parquet
 
 EXPERIMENT, KEY = "tiny", "ab" * 8
@@ -106,11 +106,15 @@ def _call(number: int) -> dict[str, object]:
 
 def _write_curves(folder: Path) -> None:
     points = [
-        curve_rows(KEY, EXPERIMENT, step, "train", {n: Point(step / 10, 0.5, 16) for n in _TOLD})
+        curve_rows(
+            KEY, EXPERIMENT, step, "train", {n: CurvePoint(step / 10, 0.5, 16) for n in _TOLD}
+        )
         for step in range(1, 8)
     ]
     points += [
-        curve_rows(KEY, EXPERIMENT, step, "held_out_sampled", {"total": Point(0.5 + step / 10)})
+        curve_rows(
+            KEY, EXPERIMENT, step, "held_out_sampled", {"total": CurvePoint(0.5 + step / 10)}
+        )
         for step in (0, 5)
     ]
     write_parquet(schemas.CURVES.conform(pl.concat(points)), folder / "curves.parquet")

@@ -21,13 +21,13 @@ from decomposerl.training.experiment import (
     HeldOut,
     Lora,
     Optimization,
-    Sampling,
+    RolloutSampling,
 )
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
+from resources.training.process import RunLimits, StepReport, TrainingRun
 from resources.training.rollout_log import read_log
-from resources.training.run import Limits, StepReport, TrainingRun
-from resources.training.trainer import train
+from resources.training.train import train
 from strategies import example_row, frame_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _tokenizer() -> "PreTrainedTokenizerFast":
     from transformers import PreTrainedTokenizerFast
 
     tags = [f"<{kind}>" for kind in ("think", "question", "answer", "verification")]
-    words = {word: place for place, word in enumerate(["<|unk|>", *_WORDS])}
+    words = {word: index for index, word in enumerate(["<|unk|>", *_WORDS])}
     cutter = Tokenizer(WordLevel(words, unk_token="<|unk|>"))  # noqa: S106 - a mark
     cutter.pre_tokenizer = WhitespaceSplit()
     cutter.add_special_tokens(["<|pad|>", "<|im_start|>", "<|im_end|>"])
@@ -116,10 +116,10 @@ def claims_file(path: Path, count: int = 6) -> Path:
         TRAINING_CLAIMS,
         [
             example_row(
-                claim=f"Ilva opened the Torbeck bridge {place}",
-                label=("Supported", "Refuted")[place % 2],
+                claim=f"Ilva opened the Torbeck bridge {index}",
+                label=("Supported", "Refuted")[index % 2],
             )
-            for place in range(count)
+            for index in range(count)
         ],
     )
     frame.write_parquet(path)
@@ -141,17 +141,17 @@ EXPERIMENT = Experiment(
     lora=Lora(rank=4, alpha=8, projections=("q_proj", "v_proj"), dtype="float32"),
     optimization=Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=2),
     grpo=Grpo(group_size=4, per_device_batch=4, global_batch=8),
-    sampling=Sampling(max_prompt_tokens=64, max_completion_tokens=12),
+    sampling=RolloutSampling(max_prompt_tokens=64, max_completion_tokens=12),
 )
 
 
 def run_of(folder: Path, base: Path, **changes: Any) -> TrainingRun:  # noqa: ANN401 - fields of the two types
     """A run in ``folder``; ``changes`` are of the recipe, or of the run by the run's names."""
-    told = {name: changes.pop(name) for name in ("key", "limits", "held_out") if name in changes}
+    fields = {name: changes.pop(name) for name in ("key", "limits", "held_out") if name in changes}
     held_out = changes.pop("held_out_claims", None)
     if held_out is not None:
         changes["held_out"] = held_out
-        told["held_out"] = held_out_file(folder.with_name(f"{folder.name}.held_out.parquet"))
+        fields["held_out"] = held_out_file(folder.with_name(f"{folder.name}.held_out.parquet"))
     run = TrainingRun(
         experiment=replace(EXPERIMENT, **changes),
         key="0123456789abcdef",
@@ -159,18 +159,18 @@ def run_of(folder: Path, base: Path, **changes: Any) -> TrainingRun:  # noqa: AN
         base=str(base),
         folder=folder,
     )
-    return replace(run, **told)
+    return replace(run, **fields)
 
 
 def trained(run: TrainingRun, judge: Any = None) -> list[StepReport]:  # noqa: ANN401 - any judge
-    """Train with the rule judge, or another; what was reported."""
+    """Train with the rule judge, or another; the reports."""
     reports: list[StepReport] = []
     train(run, judge or RuleJudge(), BagOfWordsEmbedder(), reports.append)
     return reports
 
 
 SOME_HELD_OUT = HeldOut(claims=2, every=2, samples=2)
-PATIENT = Limits(most_judge_failures=1.0, stop_unhealthy=False)
+PATIENT = RunLimits(most_judge_failures=1.0, stop_unhealthy=False)
 
 
 def resumable(folder: Path, base: Path) -> TrainingRun:
@@ -199,7 +199,7 @@ def alike(one: Path, other: Path) -> bool:
     )
 
 
-def told(folder: Path, split: Split = "train") -> tuple[pl.DataFrame, pl.DataFrame]:
+def logged(folder: Path, split: Split = "train") -> tuple[pl.DataFrame, pl.DataFrame]:
     """Everything a run sampled and measured but wall time and the number of the attempt."""
     rollouts = read_log(folder, "rollouts", split).drop("attempt")
     curves = read_log(folder, "curves", split)
@@ -219,9 +219,9 @@ class FailingJudge:
         """Rulings on a batch."""
         self.asked.append(len(calls))
         rulings = [Ruling(_YES[call.task]) for call in calls]
-        places = [place for place, call in enumerate(calls) if call.task == self.task]
-        for place in places[: self.most]:
-            rulings[place] = Ruling(None, "timeout")
+        indices = [index for index, call in enumerate(calls) if call.task == self.task]
+        for index in indices[: self.most]:
+            rulings[index] = Ruling(None, "timeout")
         return rulings
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from accelerate import PartialState
 
 from fakes import BagOfWordsEmbedder
-from resources.training.run import StepReport, TrainingRun
-from resources.training.trainer import train
+from resources.training.process import StepReport, TrainingRun
+from resources.training.train import train
 from training_parts import FailingJudge
 
 

@@ -16,10 +16,10 @@ import polars as pl
 
 from dagster_project.worker_output import Output, opened_output
 from decomposerl.schemas import CURVES
-from decomposerl.training.curves import Point, curve_rows
+from decomposerl.training.curves import CurvePoint, curve_rows
 from decomposerl.training.health import spread_key
 from resources.store.parquet import write_parquet
-from resources.training.run import StepReport, TrainingOutcome, TrainingRun
+from resources.training.process import StepReport, TrainingOutcome, TrainingRun
 
 STEPS = 30
 SECRET = "sk-never-shown"  # noqa: S105 - stands for one
@@ -86,7 +86,10 @@ def outcome_of(run: TrainingRun) -> TrainingOutcome:
             name,
             step,
             "train",
-            {"total": Point(3 + step / 100, 0.5, 16), "zero_spread_groups": Point(equal, None, 2)},
+            {
+                "total": CurvePoint(3 + step / 100, 0.5, 16),
+                "zero_spread_groups": CurvePoint(equal, None, 2),
+            },
         )
         for step in range(1, STEPS + 1)
     ]

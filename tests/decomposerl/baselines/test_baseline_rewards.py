@@ -16,7 +16,7 @@ from fakes import BagOfWordsEmbedder, ScriptedVerifier
 from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.runner import ClaimToVerify, run_claims
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import score_rollouts
+from resources.judge.scoring import reward_rollouts
 
 CLAIM = "Marta Oller directed Glass Harbour and was born in Vienna in 1921."
 EVIDENCE = (
@@ -50,8 +50,8 @@ def test_the_rewards_score_what_a_baseline_asked(
     trace = parse_trace(write_trace(build_trace(found.opening, found.cycles, found.verdict)))
     assert {fault.kind for fault in trace.faults} <= {"repeated_question", "too_few_cycles"}
     rollout = Rollout("a", 0, CLAIM, EVIDENCE, trace, "Supported", 2)
-    scored = score_rollouts([rollout], RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
-    values = {name: scores[0].value for name, scores in scored.scored.scores.items()}
+    scored = reward_rollouts([rollout], RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
+    values = {name: scores[0].value for name, scores in scored.rewards.results.items()}
     assert {one.name for one in REWARDS} - {"consistency"} == set(values)  # off by default
     assert None not in values.values()
     assert values["verification"] == (found.verdict == "Supported")

@@ -19,7 +19,7 @@ from consistency_traces import (
     scored,
     states,
 )  # fmt: skip
-from decomposerl.rewards.reward import Score
+from decomposerl.rewards.reward import RewardResult
 from decomposerl.traces.grammar import parse_trace
 from planted_traces.planting import TRACE_KINDS, planted_traces
 from sample.tables import TableClaim, health, science
@@ -81,7 +81,7 @@ def test_evidence_that_settles_nothing_accuses_nobody(pairs: Pairs, evidence: st
 
 def test_no_cycles_earn_nothing():
     """A trace that says nothing is not praised for it."""
-    assert Score(0.0) == scored([])
+    assert RewardResult(0.0) == scored([])
 
 
 @pytest.mark.parametrize("kind", TRACE_KINDS)

@@ -20,7 +20,7 @@ from consistency_traces import (
     states,
 )  # fmt: skip
 from decomposerl.rewards.consistency import consistency
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from strategies import LAW
 
@@ -97,7 +97,7 @@ def test_the_first_contradiction_is_named():
 
 def test_signals_of_another_length_are_an_error():
     """A case whose rulings are not about its cycles is refused."""
-    short = Case(case(CLASHES["years"]).rollout, case([]).signals)
+    short = RewardCase(case(CLASHES["years"]).rollout, case([]).signals)
     with pytest.raises(ValueError, match="zip"):
         consistency([short], RewardSettings())
 

@@ -14,8 +14,8 @@ from decomposerl.judge.call import AnswersVerdict
 from decomposerl.judge.plan import plan
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import Scored, score
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.composite import RewardedBatch, reward_batch
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grammar import parse_trace
@@ -194,7 +194,7 @@ REPAIRED = replace(
 )
 
 
-def case_of(golden: Golden, *, labelled: bool = True) -> Case:
+def case_of(golden: Golden, *, labelled: bool = True) -> RewardCase:
     """The printed trace as a case; what is answerable, atomic and correct as the golden says."""
     trace = parse_trace(golden.text)
     places = range(len(trace.cycles))
@@ -210,22 +210,22 @@ def case_of(golden: Golden, *, labelled: bool = True) -> Case:
     label = golden.label if labelled else None
     claim = f"The claim about {golden.name}."
     rollout = Rollout(golden.name, 0, claim, golden.evidence, trace, label, golden.n_star)
-    return Case(rollout, ruled, unit(*golden.vectors))
+    return RewardCase(rollout, ruled, unit(*golden.vectors))
 
 
-def values_of(scored: Scored) -> dict[str, float | None]:
-    return {name: found[0].value for name, found in scored.scores.items()}
+def values_of(scored: RewardedBatch) -> dict[str, float | None]:
+    return {name: found[0].value for name, found in scored.results.items()}
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
 def test_the_seven_rewards_of_a_printed_trace(golden: Golden):
     """Each reward gives what the arithmetic beside the trace says, and the total is their sum."""
-    scored = score([case_of(golden)], PLAIN)
+    scored = reward_batch([case_of(golden)], PLAIN)
     found = values_of(scored)
     assert NAMES == tuple(found)
     assert pytest.approx(list(golden.expected), abs=1e-6) == list(found.values())
     assert pytest.approx([sum(golden.expected)], abs=1e-6) == list(scored.totals)
-    assert list(golden.necessity) == states(scored.scores["necessity"][0])
+    assert list(golden.necessity) == states(scored.results["necessity"][0])
 
 
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.name)
@@ -241,9 +241,9 @@ def test_the_printed_traces_have_no_fault(golden: Golden):
 
 def test_the_monkeys_abstention():
     """The honest "I don't know": +1/2 for its question in necessity, and joint is 1."""
-    (monkeys,) = score([case_of(MONKEY)], PLAIN).scores["joint"]
+    (monkeys,) = reward_batch([case_of(MONKEY)], PLAIN).results["joint"]
     assert (1.0, ["answered", "abstained", "answered"]) == (monkeys.value, states(monkeys))
-    (needed,) = score([case_of(MONKEY)], PLAIN).scores["necessity"]
+    (needed,) = reward_batch([case_of(MONKEY)], PLAIN).results["necessity"]
     assert (0.5, "redundant") == (needed.questions[1].value, needed.questions[1].state)
 
 
@@ -252,7 +252,7 @@ def test_the_monkeys_abstention_by_the_letter():
     literal = RewardSettings(abstention="literal")
     dodge = case_of(replace(MONKEY, unanswerable=frozenset()))
     found = [
-        score([one], settings).scores["joint"][0].value
+        reward_batch([one], settings).results["joint"][0].value
         for settings in (PLAIN, literal)
         for one in (case_of(MONKEY), dodge)
     ]
@@ -262,20 +262,20 @@ def test_the_monkeys_abstention_by_the_letter():
 def test_the_other_readings_of_the_printed_traces():
     """Strict atomicity: 1/2 for the dates; the mean of necessity: (1/2 + 1/2 + 1) / 3."""
     by_name = {golden.name: case_of(golden) for golden in GOLDENS}
-    strict = score([by_name["date"]], RewardSettings(atomicity="strict"))
+    strict = reward_batch([by_name["date"]], RewardSettings(atomicity="strict"))
     assert 0.5 == values_of(strict)["joint"]
-    mean = score([by_name["books"], by_name["monkeys"]], RewardSettings(necessity="mean"))
-    assert pytest.approx([2 / 3, 2 / 3]) == [one.value for one in mean.scores["necessity"]]
+    mean = reward_batch([by_name["books"], by_name["monkeys"]], RewardSettings(necessity="mean"))
+    assert pytest.approx([2 / 3, 2 / 3]) == [one.value for one in mean.results["necessity"]]
 
 
 def test_the_printed_traces_without_labels():
     """A lone rollout agrees with itself; needed is an answer whose absence turns the verdict."""
     cases = [case_of(golden, labelled=False) for golden in GOLDENS]
-    scored = score(cases, PLAIN)
+    scored = reward_batch(cases, PLAIN)
     assert (None,) * 5 == scored.counted["verification"]
     assert (1.0,) * 5 == scored.counted["coverage"]
     assert (0.0, 1.0, 0.0, 0.0, 0.0) == scored.counted["necessity"]
-    labelled = score([case_of(golden) for golden in GOLDENS], PLAIN)
+    labelled = reward_batch([case_of(golden) for golden in GOLDENS], PLAIN)
     for name in ("format", "question_count", "diversity", "joint"):
         assert labelled.counted[name] == scored.counted[name]
 
@@ -283,13 +283,13 @@ def test_the_printed_traces_without_labels():
 @pytest.mark.parametrize("golden", [*GOLDENS[:4], REPAIRED], ids=lambda golden: golden.name)
 def test_the_sound_traces_are_consistent(golden: Golden):
     """No false alarm: the four sound traces, and the golf trace with its count put right."""
-    scored = score([case_of(golden)], EVERY)
+    scored = reward_batch([case_of(golden)], EVERY)
     assert 1.0 == values_of(scored)["consistency"]
 
 
 def test_consistency_sees_the_undercount():
     """Three are counted and four are named: the count loses its third, and is named."""
-    (found,) = score([case_of(UNDERCOUNT)], EVERY).scores["consistency"]
+    (found,) = reward_batch([case_of(UNDERCOUNT)], EVERY).results["consistency"]
     assert pytest.approx(2 / 3) == found.value
     assert ["consistent", "miscounts", "consistent"] == states(found)
 
@@ -302,9 +302,9 @@ def test_without_a_label_only_consistency_sees_the_undercount():
     necessity pay the twin alone, but none says which question is wrong.
     """
     pair = (UNDERCOUNT, REPAIRED)
-    wrong, right = (values_of(score([case_of(one, labelled=False)], EVERY)) for one in pair)
+    wrong, right = (values_of(reward_batch([case_of(one, labelled=False)], EVERY)) for one in pair)
     assert {"consistency"} == {name for name in wrong if wrong[name] != right[name]}
-    wrong, right = (values_of(score([case_of(one)], EVERY)) for one in pair)
+    wrong, right = (values_of(reward_batch([case_of(one)], EVERY)) for one in pair)
     outcome = {"verification", "coverage", "necessity", "consistency"}
     assert outcome == {name for name in wrong if wrong[name] != right[name]}
     assert (1.0, 1.0, 0.5) == (right["verification"], right["coverage"], right["necessity"])
@@ -318,6 +318,6 @@ def test_a_group_of_undercounts_teaches_the_wrong_count():
         replace(one, rollout=replace(one.rollout, number=number))
         for number, one in enumerate([wrong, wrong, right])
     ]
-    scored = score(group, EVERY)
+    scored = reward_batch(group, EVERY)
     assert (1.0, 1.0, 0.0) == scored.counted["coverage"]
     assert np.argmax(scored.counted["consistency"]) == 2

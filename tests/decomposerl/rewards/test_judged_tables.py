@@ -7,7 +7,7 @@ from decomposerl.judge.signals import Signals
 from decomposerl.rewards.coverage import coverage
 from decomposerl.rewards.joint import joint
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.trace import Verdict
@@ -45,7 +45,7 @@ def test_coverage_with_a_label(
 ):
     """The judge's verdict or not; too little information is no label, a failure is no score."""
     (found,) = coverage([case(full, label=label)], PLAIN)
-    assert Score(expected, "scored" if expected is not None else "failed") == found
+    assert RewardResult(expected, "scored" if expected is not None else "failed") == found
 
 
 def test_coverage_looks_at_the_answers_and_not_at_the_verdict():
@@ -188,11 +188,11 @@ FOUR_OF_5, NONE_MET = (True, True, True, False, True), (False,) * 5
 
 def asked(
     *rulings: tuple[bool | None, tuple[bool, ...] | None, bool | None, bool],
-) -> Case:
+) -> RewardCase:
     """A case whose questions have these: answerable, atomic, correct, abstained."""
     parts = [tuple(part) for part in zip(*rulings, strict=True)] or [()] * 4
     ruled = Signals(NEI, (NEI,) * len(rulings), *parts)
-    return Case(rollout(cycles(len(rulings))), ruled)
+    return RewardCase(rollout(cycles(len(rulings))), ruled)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import score
+from decomposerl.rewards.composite import reward_batch
 from decomposerl.rewards.necessity import necessity
-from decomposerl.rewards.reward import Case, Reward
+from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.rewards.table import TOTAL
@@ -50,9 +50,11 @@ def test_the_catalogue_has_the_papers_seven_first():
 @every_reward
 @LAW
 @given(groups(failing=True), reward_settings)
-def test_values_lie_in_their_range(reward: Reward, cases: list[Case], settings: RewardSettings):
+def test_values_lie_in_their_range(
+    reward: Reward, cases: list[RewardCase], settings: RewardSettings
+):
     """One score a case; a value in the range exactly where it is scored; one entry a cycle."""
-    scores = reward.score(cases, settings)
+    scores = reward.compute(cases, settings)
     assert len(cases) == len(scores)
     for one, found in zip(cases, scores, strict=True):
         assert (found.state == "scored") == (found.value is not None)
@@ -66,13 +68,13 @@ def test_values_lie_in_their_range(reward: Reward, cases: list[Case], settings: 
 @LAW
 @given(groups(failing=True), reward_settings, st.randoms(use_true_random=False))
 def test_order_of_rollouts(
-    reward: Reward, cases: list[Case], settings: RewardSettings, chance: random.Random
+    reward: Reward, cases: list[RewardCase], settings: RewardSettings, chance: random.Random
 ):
     """Who stands where in the group changes nobody's score."""
     order = list(range(len(cases)))
     chance.shuffle(order)
-    scores = reward.score(cases, settings)
-    shuffled = reward.score([cases[place] for place in order], settings)
+    scores = reward.compute(cases, settings)
+    shuffled = reward.compute([cases[place] for place in order], settings)
     assert [scores[place] for place in order] == shuffled
 
 
@@ -80,10 +82,10 @@ def test_order_of_rollouts(
 @LAW
 @given(groups(), reward_settings)
 def test_no_ruling_is_lost_no_reward_fails(
-    reward: Reward, cases: list[Case], settings: RewardSettings
+    reward: Reward, cases: list[RewardCase], settings: RewardSettings
 ):
     """With all rulings a reward is scored, or absent for the whole group."""
-    found = {score.state for score in reward.score(cases, settings)}
+    found = {score.state for score in reward.compute(cases, settings)}
     assert len(found) == 1
     assert found <= {"scored", "absent"}
     rollout = cases[0].rollout
@@ -111,7 +113,7 @@ READERS = {
 @LAW
 @given(groups(), reward_settings, st.sampled_from(sorted(READERS)), st.data())
 def test_null_in_null_out(
-    cases: list[Case], settings: RewardSettings, field: str, data: st.DataObject
+    cases: list[RewardCase], settings: RewardSettings, field: str, data: st.DataObject
 ):
     """A lost ruling fails the rewards that read it, for its rollout; others stay as they were.
 
@@ -126,7 +128,7 @@ def test_null_in_null_out(
     silent = field == "correct" and asked and cases[chosen].signals.abstained[place]
     failing = READERS[field] if asked and not silent else set()
     for reward in REWARDS:
-        before, after = reward.score(cases, settings), reward.score(hit, settings)
+        before, after = reward.compute(cases, settings), reward.compute(hit, settings)
         assert (reward.name in failing) == (after[chosen].state == "failed")
         assert reward.name not in failing or after[chosen].value is None
         voting = reward.name == "coverage" and field == "full" and cases[0].rollout.label is None
@@ -142,24 +144,24 @@ settings_by_sum = st.sampled_from(
 
 @LAW
 @given(batches(failing=True), settings_by_sum, st.randoms(use_true_random=False))
-def test_order_of_groups(cases: list[Case], settings: RewardSettings, chance: random.Random):
+def test_order_of_groups(cases: list[RewardCase], settings: RewardSettings, chance: random.Random):
     """A mixed batch scores as each of its groups does alone, in any order."""
     order = list(range(len(cases)))
     chance.shuffle(order)
-    whole = score(cases, settings)
-    shuffled = score([cases[place] for place in order], settings)
+    whole = reward_batch(cases, settings)
+    shuffled = reward_batch([cases[place] for place in order], settings)
     assert [whole.totals[place] for place in order] == list(shuffled.totals)
-    for name, found in whole.scores.items():
-        assert [found[place] for place in order] == list(shuffled.scores[name])
+    for name, found in whole.results.items():
+        assert [found[place] for place in order] == list(shuffled.results[name])
     for group in {one.rollout.group for one in cases}:
         members = [place for place, one in enumerate(cases) if one.rollout.group == group]
-        alone = score([cases[place] for place in members], settings)
+        alone = reward_batch([cases[place] for place in members], settings)
         assert [whole.totals[place] for place in members] == list(alone.totals)
 
 
 @LAW
 @given(groups())
-def test_necessity_is_no_more_than_any_question(cases: list[Case]):
+def test_necessity_is_no_more_than_any_question(cases: list[RewardCase]):
     """The minimum law, with a label and without; the mean is never below the minimum."""
     least = necessity(cases, PLAIN)
     mean = necessity(cases, RewardSettings(necessity="mean"))
@@ -192,20 +194,20 @@ def test_a_right_verdict_harms_nobody(label: Verdict, without: list[Verdict]):
 
 @LAW
 @given(groups(label=st.none()))
-def test_without_a_label_nothing_is_negative_or_half(cases: list[Case]):
+def test_without_a_label_nothing_is_negative_or_half(cases: list[RewardCase]):
     """Coverage and relative necessity are 0 or 1, and verification is not there."""
     by_name = {reward.name: reward for reward in REWARDS}
     for name in ("coverage", "necessity"):
-        assert {*values(by_name[name].score(cases, PLAIN))} <= {0.0, 1.0}
-    assert {None} == {*values(by_name["verification"].score(cases, PLAIN))}
+        assert {*values(by_name[name].compute(cases, PLAIN))} <= {0.0, 1.0}
+    assert {None} == {*values(by_name["verification"].compute(cases, PLAIN))}
 
 
 @LAW
 @given(groups(label=st.none()))
-def test_agreement_pays_at_most_one_side(cases: list[Case]):
+def test_agreement_pays_at_most_one_side(cases: list[RewardCase]):
     """Of an unlabelled group only those of one verdict are paid, and never an undecided one."""
     by_name = {reward.name: reward for reward in REWARDS}
-    paid = by_name["coverage"].score(cases, PLAIN)
+    paid = by_name["coverage"].compute(cases, PLAIN)
     sides = {c.signals.full for c, found in zip(cases, paid, strict=True) if found.value}
     assert len(sides) <= 1
     assert NEI not in sides

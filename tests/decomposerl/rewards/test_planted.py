@@ -7,8 +7,8 @@ import pytest
 
 from decomposerl.judge.signals import Signals
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import score
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.composite import reward_batch
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.traces.abstention import abstains
@@ -19,7 +19,7 @@ from planted_traces.planting import TRACE_KINDS, planted_traces
 from project import ROOT
 from resources.embedder.minilm import MiniLM
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import score_rollouts
+from resources.judge.scoring import reward_rollouts
 
 PAGE = ROOT / "docs/rewards.md"
 JUDGED = [reward.name for reward in REWARDS if reward.judged]
@@ -37,13 +37,13 @@ def values() -> pl.DataFrame:
         )
         for trace in TRACES
     ]
-    scoring = score_rollouts(rollouts, RuleJudge(), MiniLM(), RewardSettings())
+    scoring = reward_rollouts(rollouts, RuleJudge(), MiniLM(), RewardSettings())
     kinds = pl.DataFrame(
         [(t.group, t.number, t.kind, place) for place, t in enumerate(TRACES)],
         schema={"group": pl.String, "rollout": pl.Int64, "kind": pl.String, "trace": pl.Int64},
         orient="row",
     )
-    table = rewards_frame(scoring.scored).filter(pl.col("question").is_null())
+    table = rewards_frame(scoring.rewards).filter(pl.col("question").is_null())
     return table.join(kinds, on=["group", "rollout"]).select("trace", "kind", "reward", "value")
 
 
@@ -154,9 +154,9 @@ def test_the_worked_example_of_the_docs():
     )
     assert (False, True, False) == signals.abstained
     vectors = MiniLM().embed([question for question, _ in cycles])
-    case = Case(Rollout("g", 0, claim, "", trace, "Refuted", 3), signals, vectors)
-    scored = score([case], RewardSettings())
+    case = RewardCase(Rollout("g", 0, claim, "", trace, "Refuted", 3), signals, vectors)
+    scored = reward_batch([case], RewardSettings())
     told = re.findall(r"^\| \*\*\w.*\*\*([−\d./]+)\*\* \|$", PAGE.read_text("utf-8"), re.MULTILINE)
     stated = [0.5 if number == "1/2" else float(number.replace("−", "-")) for number in told]
-    found = [scores[0].value for scores in scored.scores.values()]
+    found = [scores[0].value for scores in scored.results.values()]
     assert stated == pytest.approx([*found, scored.totals[0]], abs=0.006)

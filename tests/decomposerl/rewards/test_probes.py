@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from decomposerl.rewards.consistency import consistency
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.trace import Cycle
 from reward_parts import PLAIN, rollout, signals, states
@@ -36,11 +36,11 @@ FROM_US = "How many of the golfers come from the United States?"
 BOTH_WROTE = "Good Omens is by Terry Pratchett and Neil Gaiman."
 
 
-def scored(pairs: Pairs, evidence: str = "") -> Score:
+def scored(pairs: Pairs, evidence: str = "") -> RewardResult:
     asked = [Cycle(question, answer, "So.") for question, answer in pairs]
     sampled = replace(rollout(asked), evidence=evidence)
     ruled = replace(signals(len(asked)), abstained=tuple(abstains(a) for _, a in pairs))
-    return consistency([Case(sampled, ruled)], PLAIN)[0]
+    return consistency([RewardCase(sampled, ruled)], PLAIN)[0]
 
 
 @pytest.mark.parametrize("shape", EVIDENCE)

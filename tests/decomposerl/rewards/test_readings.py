@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.diversity import diversity
-from decomposerl.rewards.reward import Case
+from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from reward_parts import PLAIN, rollout, signals, unit, values, vectors
 from strategies import LAW
@@ -15,8 +15,8 @@ from strategies import LAW
 traces = st.lists(st.lists(vectors, max_size=5), min_size=1, max_size=6)
 
 
-def case_of(rows: list[tuple[float, ...]]) -> Case:
-    return Case(rollout(len(rows)), signals(len(rows)), unit(*rows) if rows else None)
+def case_of(rows: list[tuple[float, ...]]) -> RewardCase:
+    return RewardCase(rollout(len(rows)), signals(len(rows)), unit(*rows) if rows else None)
 
 
 def by_hand(rows: list[tuple[float, ...]]) -> float:
@@ -49,7 +49,7 @@ def test_a_vector_that_is_not_finite_is_an_error(odd: float):
     """A value that is not a number would make every mean of the batch one that is not."""
     broken = np.array([[1.0, 0.0], [odd, 0.0]], dtype=np.float32)
     with pytest.raises(ValueError, match="not finite"):
-        diversity([Case(rollout(2), signals(2), broken)], PLAIN)
+        diversity([RewardCase(rollout(2), signals(2), broken)], PLAIN)
 
 
 @pytest.mark.parametrize("name", ["necessity", "abstention", "atomicity", "votes", "failures"])

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError, RewardError, SchemaError
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import Scored, score, weights_of
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.composite import RewardedBatch, reward_batch, weights_of
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import FailurePolicy, RewardSettings
 from decomposerl.rewards.table import TOTAL, rewards_frame
 from decomposerl.schemas import REWARDS as TABLE
@@ -31,10 +31,10 @@ def under(policy: FailurePolicy) -> RewardSettings:
 @LAW
 @given(batches(failing=True), weights, policies)
 def test_the_total_is_the_weighted_sum_of_what_counts(
-    cases: list[Case], chosen: dict[str, float], policy: FailurePolicy
+    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Total = sum of weight x counted value; null exactly where nothing counts."""
-    scored = score(cases, RewardSettings(weights=chosen, failures=policy))
+    scored = reward_batch(cases, RewardSettings(weights=chosen, failures=policy))
     for place, total in enumerate(scored.totals):
         amounts = {name: found[place] for name, found in scored.counted.items()}
         terms = [
@@ -48,12 +48,12 @@ def test_the_total_is_the_weighted_sum_of_what_counts(
 @LAW
 @given(batches(failing=True), policies)
 def test_what_counts_is_the_value_or_what_the_policy_puts_there(
-    cases: list[Case], policy: FailurePolicy
+    cases: list[RewardCase], policy: FailurePolicy
 ):
     """A score that counts counts as it is; an absent one never; a failed one as 0 or not at all."""
-    scored = score(cases, under(policy))
+    scored = reward_batch(cases, under(policy))
     for name, amounts in scored.counted.items():
-        for amount, found in zip(amounts, scored.scores[name], strict=True):
+        for amount, found in zip(amounts, scored.results[name], strict=True):
             if found.state == "absent":
                 assert amount is None
             elif found.state == "failed":
@@ -65,30 +65,30 @@ def test_what_counts_is_the_value_or_what_the_policy_puts_there(
 
 @LAW
 @given(batches(failing=True))
-def test_drop_group_compares_on_equal_terms(cases: list[Case]):
+def test_drop_group_compares_on_equal_terms(cases: list[RewardCase]):
     """Within a group every rollout's total is made of the same rewards: those that nobody lost."""
-    scored = score(cases, PLAIN)
+    scored = reward_batch(cases, PLAIN)
     for group in {one.rollout.group for one in cases}:
         members = [place for place, one in enumerate(cases) if one.rollout.group == group]
-        for name, found in scored.scores.items():
+        for name, found in scored.results.items():
             whole = all(found[place].state == "scored" for place in members)
             assert {whole} == {scored.counted[name][place] is not None for place in members}
 
 
 @LAW
 @given(batches(failing=True))
-def test_drop_rollout_drops_those_alone(cases: list[Case]):
+def test_drop_rollout_drops_those_alone(cases: list[RewardCase]):
     """A rollout that lost anything has no total and counts nowhere; its siblings lose nothing."""
-    scored = score(cases, under("drop_rollout"))
+    scored = reward_batch(cases, under("drop_rollout"))
     for place in range(len(cases)):
-        found = {name: scores[place] for name, scores in scored.scores.items()}
+        found = {name: scores[place] for name, scores in scored.results.items()}
         lost = any(one.state == "failed" for one in found.values())
         assert lost == (scored.totals[place] is None)
         for name, one in found.items():
             assert (None if lost else one.value) == scored.counted[name][place]
 
 
-def twins() -> list[Case]:
+def twins() -> list[RewardCase]:
     """Two groups of two; the first rollout of the first group lost its verdict of all answers."""
     good = case(S, [NEI, NEI])
     return numbered([case(None, [NEI, NEI]), good], "a") + numbered([good, good], "b")
@@ -104,7 +104,7 @@ def twins() -> list[Case]:
 )
 def test_failure_policies_by_hand(policy: FailurePolicy, totals: list[float | None]):
     """Format, verification, count, joint 1, diversity 0; coverage and necessity 1 or lost."""
-    scored = score(twins(), under(policy))
+    scored = reward_batch(twins(), under(policy))
     assert totals == list(scored.totals)
     rates = {name: scored.failure_rate(name) for name in SEVEN}
     assert dict.fromkeys(SEVEN, 0.0) | {"coverage": 0.25, "necessity": 0.25} == rates
@@ -113,47 +113,47 @@ def test_failure_policies_by_hand(policy: FailurePolicy, totals: list[float | No
 def test_raise_names_the_reward_and_the_rollout():
     """Under ``raise`` the first lost ruling stops the batch; without one all is as ever."""
     with pytest.raises(RewardError, match="'coverage' lacks a ruling for rollout 0 of 'a'"):
-        score(twins(), under("raise"))
+        reward_batch(twins(), under("raise"))
     whole = twins()[1:]
-    assert score(whole, PLAIN).totals == score(whole, under("raise")).totals
+    assert reward_batch(whole, PLAIN).totals == reward_batch(whole, under("raise")).totals
 
 
 def test_what_is_switched_off_cannot_fail():
     """Without coverage and necessity the lost verdict is nobody's loss, under every policy."""
     off = {"coverage": 0.0, "necessity": 0.0}
     for policy in ("drop_group", "drop_rollout", "zero", "raise"):
-        scored = score(twins(), RewardSettings(weights=off, failures=policy))
+        scored = reward_batch(twins(), RewardSettings(weights=off, failures=policy))
         assert [4.0] * 4 == list(scored.totals)
-        assert not {"coverage", "necessity"} & scored.scores.keys()
+        assert not {"coverage", "necessity"} & scored.results.keys()
 
 
 def test_the_failure_rate_passes_over_what_is_absent():
     """The rate is over the scores that there could be; without any it is 0."""
     lone = numbered([case(S), case(None)], "a") + numbered([case(S, label=None)], "b")
-    scored = score(lone, PLAIN)
+    scored = reward_batch(lone, PLAIN)
     assert (0.0, 1 / 3) == (scored.failure_rate("verification"), scored.failure_rate("coverage"))
-    unlabelled = score(numbered([case(S, label=None)]), PLAIN)
+    unlabelled = reward_batch(numbered([case(S, label=None)]), PLAIN)
     assert 0.0 == unlabelled.failure_rate("verification")
-    mixed = (Score(None, "failed"), Score(1.0), Score(None, "absent"))
-    assert 0.5 == replace(scored, scores={"joint": mixed}).failure_rate("joint")
+    mixed = (RewardResult(None, "failed"), RewardResult(1.0), RewardResult(None, "absent"))
+    assert 0.5 == replace(scored, results={"joint": mixed}).failure_rate("joint")
 
 
 def test_unlabelled_groups_are_summed_without_verification():
     """Absent is not 0: six rewards count for one group and seven for the other."""
     cases = numbered([case(S, label=None)], "a") + numbered([case(S)], "b")
-    scored = score(cases, PLAIN)
+    scored = reward_batch(cases, PLAIN)
     assert (None, 1.0) == scored.counted["verification"]
     assert [5.0, 6.0] == list(scored.totals)
 
 
 @LAW
 @given(batches(), st.sampled_from(NAMES))
-def test_a_switch_takes_one_reward_out(cases: list[Case], name: str):
+def test_a_switch_takes_one_reward_out(cases: list[RewardCase], name: str):
     """An ablation changes no other reward, and each total by that reward's amount alone."""
     everything = RewardSettings(weights=dict.fromkeys(NAMES, 1.0))
     without = RewardSettings(weights=dict.fromkeys(NAMES, 1.0) | {name: 0.0})
-    whole, less = score(cases, everything), score(cases, without)
-    assert {key: found for key, found in whole.scores.items() if key != name} == less.scores
+    whole, less = reward_batch(cases, everything), reward_batch(cases, without)
+    assert {key: found for key, found in whole.results.items() if key != name} == less.results
     for place in range(len(cases)):
         amount = whole.counted[name][place] or 0.0
         assert pytest.approx(whole.totals[place] - amount) == less.totals[place]
@@ -161,13 +161,15 @@ def test_a_switch_takes_one_reward_out(cases: list[Case], name: str):
 
 def test_weights():
     """The paper's seven weigh 1; a setting overrides one by name; the order is the catalogue's."""
-    assert SEVEN == list(score(twins(), PLAIN).weights)
+    assert SEVEN == list(reward_batch(twins(), PLAIN).weights)
     chosen = RewardSettings(weights={"necessity": 3, "format": 0.5, "consistency": 2.0})
     expected = {"format": 0.5, "necessity": 3.0, "consistency": 2.0}
     found = weights_of(chosen)
     assert NAMES == list(found)
     assert dict.fromkeys(SEVEN, 1.0) | expected == found
-    (total,) = score([case(S)], RewardSettings(weights={"necessity": 3.0, "joint": 0.25})).totals
+    (total,) = reward_batch(
+        [case(S)], RewardSettings(weights={"necessity": 3.0, "joint": 0.25})
+    ).totals
     assert 6.0 + 2.0 - 0.75 == total
 
 
@@ -175,24 +177,24 @@ def test_weights():
 def test_a_weight_is_a_finite_number(weight: float):
     """A weight that is none would make every total none."""
     with pytest.raises(ConfigError, match="weight of 'joint'"):
-        score(twins(), RewardSettings(weights={"joint": weight}))
+        reward_batch(twins(), RewardSettings(weights={"joint": weight}))
 
 
 @pytest.mark.parametrize("name", ["R_fmt", "Format", "neccessity", "", TOTAL])
 def test_an_unknown_weight_name_is_refused(name: str):
     """A misspelt switch must not run the experiment with the reward on; the names are listed."""
     with pytest.raises(ConfigError, match=rf"no reward '{name}'; the names are format, veri"):
-        score(twins(), RewardSettings(weights={name: 0.0}))
+        reward_batch(twins(), RewardSettings(weights={name: 0.0}))
 
 
 def test_everything_off_or_nothing_there():
     """Without an active reward there is no total; without cases there is nothing."""
     off = RewardSettings(weights=dict.fromkeys(SEVEN, 0.0))
-    assert (None,) * 4 == score(twins(), off).totals
-    assert () == score([], PLAIN).totals
+    assert (None,) * 4 == reward_batch(twins(), off).totals
+    assert () == reward_batch([], PLAIN).totals
 
 
-def _other(field: str, value: object) -> Callable[[Case], Case]:
+def _other(field: str, value: object) -> Callable[[RewardCase], RewardCase]:
     return lambda one: replace(one, rollout=replace(one.rollout, **{field: value}))
 
 
@@ -200,13 +202,13 @@ def _other(field: str, value: object) -> Callable[[Case], Case]:
     "changed",
     [_other("claim", "No."), _other("evidence", "No."), _other("label", None), _other("n_star", 9)],
 )
-def test_a_group_is_one_prompt(changed: Callable[[Case], Case]):
+def test_a_group_is_one_prompt(changed: Callable[[RewardCase], RewardCase]):
     """Rollouts that differ in what they were asked are not compared; other groups may differ."""
     one, other = numbered([case(S), case(S)])
     with pytest.raises(ValueError, match="rollouts of group 'g' differ"):
-        score([one, changed(other)], PLAIN)
+        reward_batch([one, changed(other)], PLAIN)
     apart = changed(other)
-    score([one, replace(apart, rollout=replace(apart.rollout, group="h"))], PLAIN)
+    reward_batch([one, replace(apart, rollout=replace(apart.rollout, group="h"))], PLAIN)
 
 
 @pytest.mark.parametrize("field", ["without", "answerable", "atomic", "correct", "abstained"])
@@ -215,22 +217,22 @@ def test_signals_of_another_trace_are_refused(field: str):
     one = case(S, [NEI, NEI])
     short = replace(one.signals, **{field: getattr(one.signals, field)[:1]})
     with pytest.raises(ValueError, match=r"rollout 0 of 'g' has 2 cycles, its signals have \[1, 2"):
-        score([replace(one, signals=short)], PLAIN)
+        reward_batch([replace(one, signals=short)], PLAIN)
     longer = case(S, [NEI, NEI, NEI]).signals
     with pytest.raises(ValueError, match=r"has 2 cycles, its signals have \[3\]"):
-        score([replace(one, signals=longer)], PLAIN)
+        reward_batch([replace(one, signals=longer)], PLAIN)
 
 
 def test_diversity_needs_vectors_only_where_it_is_on():
     """Without vectors a batch is scored if diversity is switched off, and refused if not."""
     bare = [replace(one, vectors=None) for one in twins()[1:]]
     off = RewardSettings(weights={"diversity": 0.0})
-    assert [6.0] * 3 == list(score(bare, off).totals)
+    assert [6.0] * 3 == list(reward_batch(bare, off).totals)
     with pytest.raises(ValueError, match="question vectors"):
-        score(bare, PLAIN)
+        reward_batch(bare, PLAIN)
 
 
-def summed(scored: Scored) -> dict[tuple[str, int], float]:
+def summed(scored: RewardedBatch) -> dict[tuple[str, int], float]:
     """Each rollout's total again, from the rows of the table alone."""
     frame = rewards_frame(scored)
     found: dict[tuple[str, int], float] = {}
@@ -244,10 +246,10 @@ def summed(scored: Scored) -> dict[tuple[str, int], float]:
 @LAW
 @given(batches(failing=True), weights, policies)
 def test_the_table_says_what_was_summed(
-    cases: list[Case], chosen: dict[str, float], policy: FailurePolicy
+    cases: list[RewardCase], chosen: dict[str, float], policy: FailurePolicy
 ):
     """Rows conform, and weight x value over the counted rows of a trace gives its total row."""
-    scored = score(cases, RewardSettings(weights=chosen, failures=policy))
+    scored = reward_batch(cases, RewardSettings(weights=chosen, failures=policy))
     frame = rewards_frame(scored, "run", 7)
     assert TABLE.schema == frame.schema
     assert {("run", 7)} >= {*frame.select("run", "step").rows()}
@@ -265,7 +267,7 @@ def test_the_table_of_one_rollout():
     """The trace before its questions, rewards in the catalogue's order, then the total."""
     (one,) = numbered([case(R, [S, NEI], verdict=None, label=S)])
     chosen = {name: 0.0 for name in SEVEN if name not in {"verification", "necessity"}}
-    frame = rewards_frame(score([one], RewardSettings(weights=chosen | {"necessity": 2.0})))
+    frame = rewards_frame(reward_batch([one], RewardSettings(weights=chosen | {"necessity": 2.0})))
     expected = [
         ("verification", None, 0.0, "scored", 1.0, True),
         ("necessity", None, -1.0, "scored", 2.0, True),
@@ -281,7 +283,7 @@ def test_the_table_of_a_lost_ruling():
     """What is null is null with its reason, and what does not count says so."""
     cases = numbered([case(None, [NEI, NEI], label=None), case(S, [S, NEI], label=None)])
     chosen = {name: 0.0 for name in SEVEN if name not in {"verification", "coverage"}}
-    frame = rewards_frame(score(cases, RewardSettings(weights=chosen)))
+    frame = rewards_frame(reward_batch(cases, RewardSettings(weights=chosen)))
     expected = [
         (0, "verification", None, "absent", False),
         (0, "coverage", None, "failed", False),
@@ -296,12 +298,12 @@ def test_the_table_of_a_lost_ruling():
 def test_the_table_refuses_a_rollout_twice():
     """Two rollouts of one group and number would be one row's two values."""
     with pytest.raises(SchemaError):
-        rewards_frame(score([case(S), case(S)], PLAIN))
+        rewards_frame(reward_batch([case(S), case(S)], PLAIN))
 
 
 def test_scores_are_plain_numbers():
     """Values are floats of the language, not of an array library, so that they print as such."""
-    scored = score(twins(), PLAIN)
-    every = [one.value for found in scored.scores.values() for one in found]
+    scored = reward_batch(twins(), PLAIN)
+    every = [one.value for found in scored.results.values() for one in found]
     assert {float, type(None)} == {type(value) for value in every}
     assert not any(isinstance(total, np.floating) for total in scored.totals)

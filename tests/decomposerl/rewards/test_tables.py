@@ -6,7 +6,7 @@ import pytest
 from decomposerl.rewards.diversity import diversity
 from decomposerl.rewards.format import CONDITIONS, conditions_met, format_reward
 from decomposerl.rewards.question_count import question_count
-from decomposerl.rewards.reward import Case, Score
+from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.verification import verification
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -68,23 +68,23 @@ def test_format_conditions(broken: tuple[str, ...], text: str):
     trace = parse_trace(text)
     expected = tuple(name for name, _ in CONDITIONS if name not in broken)
     assert expected == conditions_met(trace)
-    scored = format_reward([Case(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
-    assert [Score((8 - len(broken)) / 8)] == scored
+    scored = format_reward([RewardCase(Rollout("g", 0, "c", "e", trace), signals(0))], PLAIN)
+    assert [RewardResult((8 - len(broken)) / 8)] == scored
 
 
 @pytest.mark.parametrize(
     ("expected", "verdict", "label"),
     [
-        (Score(1.0), S, S),
-        (Score(1.0), R, R),
-        (Score(0.0), S, R),
-        (Score(0.0), R, S),
-        (Score(0.0), None, R),
-        (Score(None, "absent"), S, None),
-        (Score(None, "absent"), None, None),
+        (RewardResult(1.0), S, S),
+        (RewardResult(1.0), R, R),
+        (RewardResult(0.0), S, R),
+        (RewardResult(0.0), R, S),
+        (RewardResult(0.0), None, R),
+        (RewardResult(None, "absent"), S, None),
+        (RewardResult(None, "absent"), None, None),
     ],
 )
-def test_verification(expected: Score, verdict: Verdict | None, label: Verdict | None):
+def test_verification(expected: RewardResult, verdict: Verdict | None, label: Verdict | None):
     """The label or not; no verdict misses, and without a label nothing is there to reach."""
     assert [expected] == verification([case(verdict=verdict, label=label)], PLAIN)
 
@@ -93,7 +93,7 @@ def test_two_different_verdicts_reach_no_label():
     """Who says both has said neither."""
     trace = parse_trace(GOOD + END.replace("Supported", "Refuted"))
     both = [Rollout("g", 0, "c", "e", trace, label) for label in (S, R)]
-    assert [0.0, 0.0] == values(verification([Case(r, signals(2)) for r in both], PLAIN))
+    assert [0.0, 0.0] == values(verification([RewardCase(r, signals(2)) for r in both], PLAIN))
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,16 @@ def test_two_different_verdicts_reach_no_label():
 )
 def test_question_count_kernel(expected: float, asked: int, wanted: int):
     """The triangle: 0 at n = 0, 1 at n*, 0 from 2 n* on."""
-    (found,) = question_count([Case(rollout(asked, n_star=wanted), signals(asked))], PLAIN)
+    (found,) = question_count([RewardCase(rollout(asked, n_star=wanted), signals(asked))], PLAIN)
     assert pytest.approx(expected) == found.value
 
 
 def test_question_count_without_n_star():
     """Where the claim has no n* the reward is absent; an n* of 0 is refused."""
-    absent = Case(rollout(2, n_star=None), signals(2))
-    assert [Score(None, "absent")] == question_count([absent], PLAIN)
+    absent = RewardCase(rollout(2, n_star=None), signals(2))
+    assert [RewardResult(None, "absent")] == question_count([absent], PLAIN)
     with pytest.raises(ValueError, match="n\\* is 0"):
-        question_count([Case(rollout(2, n_star=0), signals(2))], PLAIN)
+        question_count([RewardCase(rollout(2, n_star=0), signals(2))], PLAIN)
 
 
 SIXTY = ((1, 0), (0.5, 3**0.5 / 2))
@@ -151,7 +151,7 @@ def test_diversity_by_hand(
     expected: float, nearest: list[float], rows: tuple[tuple[float, float], ...]
 ):
     """Each question from the second on pays its cosine to the nearest earlier one, over n."""
-    (found,) = diversity([Case(rollout(len(rows)), signals(len(rows)), unit(*rows))], PLAIN)
+    (found,) = diversity([RewardCase(rollout(len(rows)), signals(len(rows)), unit(*rows))], PLAIN)
     assert pytest.approx(expected, abs=1e-6) == found.value
     assert pytest.approx(nearest, abs=1e-6) == [one.value for one in found.questions]
     assert ["first", *["compared"] * (len(rows) - 1)] == states(found)
@@ -159,7 +159,7 @@ def test_diversity_by_hand(
 
 def test_diversity_of_one_question_or_none_is_the_worst():
     """Read literally a single question would score 0, the best; it scores -1."""
-    alone = [Case(rollout(0), signals(0)), Case(rollout(1), signals(1), unit((1, 0)))]
+    alone = [RewardCase(rollout(0), signals(0)), RewardCase(rollout(1), signals(1), unit((1, 0)))]
     assert [-1.0, -1.0] == values(diversity(alone, PLAIN))
     assert [[], ["alone"]] == [states(score) for score in diversity(alone, PLAIN)]
 
@@ -167,8 +167,8 @@ def test_diversity_of_one_question_or_none_is_the_worst():
 def test_diversity_is_bounded_and_never_minus_zero():
     """Vectors a rounding error too long give no cosine above 1; right angles give a plain 0."""
     long = np.full((2, 2), np.float32(1.00001))
-    assert [-0.5] == values(diversity([Case(rollout(2), signals(2), long)], PLAIN))
-    (apart,) = diversity([Case(rollout(2), signals(2), unit((1, 0), (0, 1)))], PLAIN)
+    assert [-0.5] == values(diversity([RewardCase(rollout(2), signals(2), long)], PLAIN))
+    (apart,) = diversity([RewardCase(rollout(2), signals(2), unit((1, 0), (0, 1)))], PLAIN)
     assert "0.0 0.0" == f"{apart.value} {apart.questions[1].value}"
 
 
@@ -176,4 +176,4 @@ def test_diversity_is_bounded_and_never_minus_zero():
 def test_diversity_without_a_vector_a_question(vectors: np.ndarray | None):
     """Vectors that are not one a question are a fault of the caller, not a score."""
     with pytest.raises(ValueError, match="diversity needs 2 question vectors"):
-        diversity([Case(rollout(2), signals(2), vectors)], PLAIN)
+        diversity([RewardCase(rollout(2), signals(2), vectors)], PLAIN)

@@ -15,7 +15,7 @@ from decomposerl.traces.citations import citations
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.scoring import score_rollouts
+from resources.judge.scoring import reward_rollouts
 
 CLAIM = "Ilva Marrek opened the Torbeck bridge in 1921."
 EVIDENCE = "Ilva Marrek opened it in 1921.\n| Name | Year |\n| Ilva | 1921 |\n| Torbeck | 1930 |"
@@ -88,7 +88,7 @@ def rollout(place: str, unit: str, length: int) -> Rollout:
 
 
 def scored(one: Rollout) -> None:
-    score_rollouts([one], RuleJudge(), OneVector(), EVERY)
+    reward_rollouts([one], RuleJudge(), OneVector(), EVERY)
 
 
 def seconds(act: object) -> float:

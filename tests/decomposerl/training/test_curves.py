@@ -23,14 +23,14 @@ from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.schemas import CURVES
 from decomposerl.training.curves import (
     MEASURE_NAMES,
-    Point,
+    CurvePoint,
     Split,
     changes,
+    curve_point,
     curve_rows,
     ends,
     history,
     measure_named,
-    point,
     smoothed,
 )
 from decomposerl.training.health import spread_key
@@ -43,7 +43,7 @@ values = st.lists(finite | st.none() | st.just(math.nan), max_size=30)
 def curves(steps: int, split: Split = "train", every: int = 1) -> pl.DataFrame:
     """A run whose format rises from 0 by 0.01 a step with a spread of 0.1."""
     rows = [
-        curve_rows("r" * 16, "tiny", step, split, {"format": Point(step / 100, 0.1, 16)})
+        curve_rows("r" * 16, "tiny", step, split, {"format": CurvePoint(step / 100, 0.1, 16)})
         for step in range(0, steps, every)
     ]
     return pl.concat([CURVES.empty(), *rows])
@@ -60,29 +60,29 @@ def test_every_reward_is_a_measure_and_names_are_unique():
 
 @LAW
 @given(values)
-def test_a_point_is_the_mean_and_spread_of_what_is_there(found: Sequence[float | None]):
+def test_a_point_is_the_mean_and_spread_of_what_is_there(values: Sequence[float | None]):
     """None and NaN count nowhere; mean and spread are those of polars, ddof 0."""
-    told = pl.Series(found, dtype=pl.Float64).fill_nan(None).drop_nulls()
-    at = point(found)
-    assert len(told) == at.rows
-    if not len(told):
-        assert at == Point(None, None, 0)
+    finite = pl.Series(values, dtype=pl.Float64).fill_nan(None).drop_nulls()
+    at = curve_point(values)
+    assert len(finite) == at.rows
+    if not len(finite):
+        assert at == CurvePoint(None, None, 0)
         return
-    assert at.mean == pytest.approx(told.mean(), abs=1e-6)
+    assert at.mean == pytest.approx(finite.mean(), abs=1e-6)
     assert (at.spread is None) == (at.rows == 1)
-    assert at.spread is None or at.spread == pytest.approx(told.std(ddof=0), abs=1e-6)
+    assert at.spread is None or at.spread == pytest.approx(finite.std(ddof=0), abs=1e-6)
 
 
 @LAW
 @given(values, st.integers(1, 40))
-def test_smoothing_stays_in_the_range_of_the_values(found: Sequence[float | None], window: int):
+def test_smoothing_stays_in_the_range_of_the_values(values: Sequence[float | None], window: int):
     """A moving mean has one entry a value, never leaves their range, and a window of 1 is them."""
-    smooth = smoothed(found, window)
-    assert len(found) == len(smooth)
-    told = [value for value in found if value is not None and math.isfinite(value)]
+    smooth = smoothed(values, window)
+    assert len(values) == len(smooth)
+    finite = [value for value in values if value is not None and math.isfinite(value)]
     for mean in smooth:
-        assert mean is None or min(told) - 1e-6 <= mean <= max(told) + 1e-6
-    assert [v if v is not None and v == v else None for v in found] == smoothed(found, 1)  # noqa: PLR0124
+        assert mean is None or min(finite) - 1e-6 <= mean <= max(finite) + 1e-6
+    assert [v if v is not None and v == v else None for v in values] == smoothed(values, 1)  # noqa: PLR0124
 
 
 def test_smoothing_by_hand():
@@ -93,7 +93,9 @@ def test_smoothing_by_hand():
 
 def test_rows_of_a_step_conform_to_their_table():
     """Also where a measure has no value at all."""
-    rows = curve_rows("r", "tiny", 3, "train", {"format": Point(0.5, 0.1, 8), "loss": point([])})
+    rows = curve_rows(
+        "r", "tiny", 3, "train", {"format": CurvePoint(0.5, 0.1, 8), "loss": curve_point([])}
+    )
     assert CURVES.conform(rows).equals(rows)
     assert [None] == rows.filter(measure="loss")["mean"].to_list()
 
@@ -101,9 +103,9 @@ def test_rows_of_a_step_conform_to_their_table():
 def test_history_reads_back_what_was_written():
     """One mapping a step, oldest first, of one split, means and spreads under their keys."""
     table = pl.concat([curves(3).reverse(), curves(3, "held_out_greedy")])
-    told = history(table)
-    assert [0.0, 0.01, 0.02] == [step["format"] for step in told]
-    assert {0.1} == {step[spread_key("format")] for step in told}
+    steps = history(table)
+    assert [0.0, 0.01, 0.02] == [step["format"] for step in steps]
+    assert {0.1} == {step[spread_key("format")] for step in steps}
 
 
 def test_both_ends_are_means_over_a_window():
@@ -118,21 +120,21 @@ def test_both_ends_are_means_over_a_window():
 
 def test_changes_are_in_the_order_of_measures_within_their_split():
     """What only one end has is kept and has no difference; unlisted measures come last."""
-    found = changes(
+    ends = changes(
         {"held_out_greedy/own": 1.0, "held_out_greedy/total": 1.0, "train/loss": 0.5},
         {"held_out_greedy/format": 0.2, "held_out_greedy/total": 1.5},
     )
-    assert ["format", "total", "own", "loss"] == [change.measure.name for change in found]
-    assert [None, 0.5, None, None] == [change.difference for change in found]
+    assert ["format", "total", "own", "loss"] == [change.measure.name for change in ends]
+    assert [None, 0.5, None, None] == [change.difference for change in ends]
 
 
 def test_the_report_shows_before_after_and_change():
     """Markdown and text hold the same numbers; differences are signed and as precise as both."""
-    found = changes(
+    ends = changes(
         {"train/format": 0.25, "train/completion_tokens": 88.71, "train/loss": 0.0},
         {"train/format": 0.5, "train/completion_tokens": 61.04},
     )
-    for page in (changes_text(found), changes_markdown(found)):
+    for page in (changes_text(ends), changes_markdown(ends)):
         (line,) = [line for line in page.splitlines() if "Format" in line]
         assert all(word in line for word in ("training claims", "0.250", "0.500", "+0.250"))
         (line,) = [line for line in page.splitlines() if "Completion" in line]

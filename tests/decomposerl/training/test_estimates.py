@@ -15,17 +15,17 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from decomposerl.training.estimate import (
     PAPER_CLAIMS,
-    Amounts,
     ClaimFacts,
     JudgeTokens,
-    amounts,
-    calls_a_rollout,
+    RunEstimate,
+    calls_per_rollout,
     disk_bytes,
+    estimate_run,
 )
 from decomposerl.training.experiments import PAPER_7B, experiment
-from decomposerl.training.memory import ModelShape, memory_of, shape_of
+from decomposerl.training.memory import ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import BY_SOURCE, LENGTHS, token_report
-from resources.training.trl_settings import lora_arguments
+from resources.training.settings import lora_arguments
 from strategies import LAW
 
 QWEN_7B = {
@@ -52,11 +52,11 @@ GIB = 2**30
 
 def test_the_papers_run_asks_about_a_million_times():
     """5,464 steps of 16 completions, each 4 x 2.63 + 1 calls."""
-    found = amounts(PAPER_7B, PAPER_CLAIMS)
-    assert (5_464, 87_424, 10_928) == (found.steps, found.completions, found.prompts)
-    assert (1_007_124, 229_925) == (found.judge_calls, found.questions)
-    assert found.hours is None
-    assert 6.07 == pytest.approx(amounts(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
+    estimate = estimate_run(PAPER_7B, PAPER_CLAIMS)
+    assert (5_464, 87_424, 10_928) == (estimate.steps, estimate.completions, estimate.prompts)
+    assert (1_007_124, 229_925) == (estimate.judge_calls, estimate.questions)
+    assert estimate.hours is None
+    assert 6.07 == pytest.approx(estimate_run(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
 
 
 CYCLE = "<question>Q{n}?</question><answer>a{n} is.</answer><think>t</think>"
@@ -69,8 +69,8 @@ def test_the_calls_of_a_rollout_are_those_that_the_plan_makes():
     """For three questions the bound is what the judge plan really holds, task by task."""
     planned = plan([Rollout("g", 0, "A claim.", "A document.", parse_trace(TRACE))])
     made = pl.Series([call.task for call in planned.calls]).value_counts()
-    assert dict(made.rows()) == calls_a_rollout(PAPER_7B, 3.0)
-    assert 13.0 == sum(calls_a_rollout(PAPER_7B, 3.0).values())
+    assert dict(made.rows()) == calls_per_rollout(PAPER_7B, 3.0)
+    assert 13.0 == sum(calls_per_rollout(PAPER_7B, 3.0).values())
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_calls_of_a_rollout_are_those_that_the_plan_makes():
 def test_what_no_reward_reads_is_not_asked(off: tuple[str, ...], calls: int):
     """Necessity needs the leave-one-out sets, joint quality the questions; both share coverage."""
     settings = RewardSettings(weights=dict.fromkeys(off, 0.0))
-    assert calls == sum(calls_a_rollout(replace(PAPER_7B, rewards=settings), 3.0).values())
+    assert calls == sum(calls_per_rollout(replace(PAPER_7B, rewards=settings), 3.0).values())
 
 
 @LAW
@@ -96,21 +96,21 @@ def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: f
     """Tokens are those of all calls together, and every number follows from the steps."""
     facts = ClaimFacts(claims, questions, evidence, claim)
     lengths = JudgeTokens(question=1.0, answer=1.0, around=0.0, reply=2.0)
-    found = amounts(PAPER_7B, facts, lengths, 1.0)
-    assert found.completions == 16 * found.steps == 8 * found.prompts
-    assert 2 * found.judge_calls == found.judge_completion_tokens
+    estimate = estimate_run(PAPER_7B, facts, lengths, 1.0)
+    assert estimate.completions == 16 * estimate.steps == 8 * estimate.prompts
+    assert 2 * estimate.judge_calls == estimate.judge_completion_tokens
     one = (questions + 1) * (claim + questions) + questions * (claim + 1)
     one += questions * (2 * evidence + 3)
-    assert found.judge_prompt_tokens == pytest.approx(found.completions * one, abs=1)
+    assert estimate.judge_prompt_tokens == pytest.approx(estimate.completions * one, abs=1)
 
 
 def test_a_batch_used_twice_is_sampled_once():
     """With two iterations half of the steps sample nothing new: as many rollouts, more steps."""
-    once = amounts(PAPER_7B, PAPER_CLAIMS)
+    once = estimate_run(PAPER_7B, PAPER_CLAIMS)
     twice = replace(PAPER_7B, grpo=replace(PAPER_7B.grpo, iterations=2))
-    found = amounts(twice, PAPER_CLAIMS)
-    assert (10_928, 87_424) == (found.steps, found.completions)
-    assert replace(once, steps=10_928) == found
+    estimate = estimate_run(twice, PAPER_CLAIMS)
+    assert (10_928, 87_424) == (estimate.steps, estimate.completions)
+    assert replace(once, steps=10_928) == estimate
 
 
 def test_a_batch_that_is_begun_is_sampled_whole():
@@ -118,8 +118,8 @@ def test_a_batch_that_is_begun_is_sampled_whole():
     chosen = replace(PAPER_7B.optimization, steps=3)
     recipe = replace(PAPER_7B, optimization=chosen, grpo=replace(PAPER_7B.grpo, iterations=2))
     assert (3, 32) == (
-        amounts(recipe, PAPER_CLAIMS).steps,
-        amounts(recipe, PAPER_CLAIMS).completions,
+        estimate_run(recipe, PAPER_CLAIMS).steps,
+        estimate_run(recipe, PAPER_CLAIMS).completions,
     )
 
 
@@ -156,12 +156,14 @@ def test_a_shape_counts_the_weights_of_a_real_model():
 
 def test_the_papers_run_fits_one_large_card():
     """Weights 14.2 GiB and cache 14 GiB by arithmetic; all of it in 80 GiB, and less on two."""
-    memory = memory_of(shape_of(QWEN_7B), PAPER_7B)
+    memory = estimate_memory(shape_of(QWEN_7B), PAPER_7B)
     assert 14.2 == pytest.approx(memory.weights / GIB, abs=0.05)
     assert 16 * 16_000 * 2 * 28 * 512 * 2 == memory.cache
     assert memory.weights < memory.total < 80 * GIB
-    assert memory_of(shape_of(QWEN_7B), PAPER_7B, 2).total < memory.total
-    assert memory_of(shape_of(QWEN_7B), PAPER_7B, checkpointing=False).total > 2 * memory.total
+    assert estimate_memory(shape_of(QWEN_7B), PAPER_7B, 2).total < memory.total
+    assert (
+        estimate_memory(shape_of(QWEN_7B), PAPER_7B, checkpointing=False).total > 2 * memory.total
+    )
 
 
 def test_a_shape_reads_other_decoders_of_the_kind():
@@ -173,19 +175,19 @@ def test_a_shape_reads_other_decoders_of_the_kind():
 
 def test_disk_holds_checkpoints_rollouts_and_calls():
     """One checkpoint more than is kept, each with both moments; nothing of a run of no step."""
-    found = disk_bytes(amounts(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
-    assert 3 * 3 * 4 * 161_480_704 == found["checkpoints"]
-    assert 87_424 * 700 * 2 == found["rollouts"]
-    nothing = disk_bytes(Amounts(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
+    estimate = disk_bytes(estimate_run(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
+    assert 3 * 3 * 4 * 161_480_704 == estimate["checkpoints"]
+    assert 87_424 * 700 * 2 == estimate["rollouts"]
+    nothing = disk_bytes(RunEstimate(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
     assert {0} == set(nothing.values())
 
 
 def test_an_ablation_without_the_judge_costs_less():
     """Removing necessity saves n calls a rollout, halving the epochs half of all."""
-    whole = amounts(PAPER_7B, PAPER_CLAIMS).judge_calls
-    without = amounts(experiment("no_necessity"), PAPER_CLAIMS).judge_calls
+    whole = estimate_run(PAPER_7B, PAPER_CLAIMS).judge_calls
+    without = estimate_run(experiment("no_necessity"), PAPER_CLAIMS).judge_calls
     assert round(87_424 * 2.63) == whole - without
-    assert whole == 2 * amounts(experiment("one_epoch"), PAPER_CLAIMS).judge_calls
+    assert whole == 2 * estimate_run(experiment("one_epoch"), PAPER_CLAIMS).judge_calls
 
 
 def lengths_of(*rows: tuple[str, str, int]) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.policy_tiny.tokenizer import train_tokenizer
 from resources.training.data import training_prompts
-from resources.training.run import TrainingRun
+from resources.training.process import TrainingRun
 from strategies import LAW, VOCABULARY, any_text, claim_text, passages
 from training_parts import run_of
 
@@ -75,10 +75,10 @@ def test_a_wider_view_holds_the_narrower(claim: str, evidence: str, most: int):
 
 @LAW
 @given(SENTENCES, st.lists(SENTENCES, min_size=1, max_size=8), st.integers(1, 4))
-def test_sentences_that_share_an_entity_come_first(claim: str, told: list[str], most: int):
+def test_sentences_that_share_an_entity_come_first(claim: str, document: list[str], most: int):
     """All of them where there is room, none besides them; where none shares one, one alone."""
-    sharing = [line for line in told if entities(claim) & entities(line)]
-    lines = seen(claim, "\n".join(told), most)
+    sharing = [line for line in document if entities(claim) & entities(line)]
+    lines = seen(claim, "\n".join(document), most)
     assert len(lines) == min(most, max(1, len(sharing)))
     assert not sharing or all(line in sharing for line in lines)
 
@@ -87,48 +87,50 @@ def test_sentences_that_share_an_entity_come_first(claim: str, told: list[str], 
 @given(st.integers(2, 6), st.integers(0, 6), st.integers(1, 3))
 def test_the_sentence_with_the_rare_name_comes_in(common: int, place: int, most: int):
     """Of all that share the claim's common name, the one that also has its rare name is shown."""
-    told = [f"Torbeck has a bridge of kind {kind}." for kind in "abcdef"[:common]]
-    told.insert(place, "It was Ilva who closed the mill.")
-    assert told[min(place, common)] in seen("Ilva opened it near Torbeck.", "\n".join(told), most)
+    document = [f"Torbeck has a bridge of kind {kind}." for kind in "abcdef"[:common]]
+    document.insert(place, "It was Ilva who closed the mill.")
+    assert document[min(place, common)] in seen(
+        "Ilva opened it near Torbeck.", "\n".join(document), most
+    )
 
 
 @LAW
 @given(st.permutations(["Ilva", "Torbeck", "1921", "Ösk"]), st.integers(1, 4))
 def test_the_order_is_the_documents_whatever_weighs_more(names: list[str], most: int):
     """Lines are read as they follow each other in the text, not as they were ranked."""
-    told = [f"so {name} was {'here ' * place}again." for place, name in enumerate(names)]
-    told.insert(2, f"so {names[3]} and {names[0]} met.")
-    lines = seen(f"Did Torbeck and {names[3]} meet Ilva in 1921 at Ösk?", "\n".join(told), most)
-    assert lines == [line for line in told if line in lines]
+    document = [f"so {name} was {'here ' * place}again." for place, name in enumerate(names)]
+    document.insert(2, f"so {names[3]} and {names[0]} met.")
+    lines = seen(f"Did Torbeck and {names[3]} meet Ilva in 1921 at Ösk?", "\n".join(document), most)
+    assert lines == [line for line in document if line in lines]
     assert len(lines) == most
 
 
 def test_an_entity_weighs_twice_a_plain_word():
     """Of two sentences that share a name, the one that shares another name, not another word."""
-    told = ["Ilva has green paint.", "Ilva met Torbeck."]
-    assert told[1:] == seen("Ilva gave Torbeck something green.", "\n".join(told), 1)
-    assert told[:1] == seen("Ilva gave torbeck something green.", "\n".join(told), 1)
+    document = ["Ilva has green paint.", "Ilva met Torbeck."]
+    assert document[1:] == seen("Ilva gave Torbeck something green.", "\n".join(document), 1)
+    assert document[:1] == seen("Ilva gave torbeck something green.", "\n".join(document), 1)
 
 
 def test_an_entity_has_a_capital_or_a_digit_in_both_texts():
     """Names and numbers count where both write them so; a word that opens a sentence does not."""
-    told = ["Bridges are old.", "The river has 1921 fish.", "ilva is a word.", "See Ilva."]
-    assert told[1:2] == seen("In 1921 bridges fell.", "\n".join(told), 3)
-    assert told[3:] == seen("Ilva fell.", "\n".join(told), 3)
+    document = ["Bridges are old.", "The river has 1921 fish.", "ilva is a word.", "See Ilva."]
+    assert document[1:2] == seen("In 1921 bridges fell.", "\n".join(document), 3)
+    assert document[3:] == seen("Ilva fell.", "\n".join(document), 3)
 
 
 def test_the_first_five_letters_of_a_plain_word_decide_between_namesakes():
     """Among sentences with the same name, the one that shares more of the other words."""
-    told = ["Ilva owns a mill.", "Ilva sponsored a race.", "Ilva sold a boat."]
-    assert told[1:2] == seen("Ilva sponsors it.", "\n".join(told), 1)
+    document = ["Ilva owns a mill.", "Ilva sponsored a race.", "Ilva sold a boat."]
+    assert document[1:2] == seen("Ilva sponsors it.", "\n".join(document), 1)
 
 
 def test_ties_go_to_the_earlier_sentence():
     """Equal sentences come in the document's order, and so does the one shown in need."""
-    told = ["Ilva sang.", "Ilva swam.", "Ilva slept."]
-    assert told[:2] == seen("Ilva won.", "\n".join(told), 2)
-    assert told[:1] == seen("Nobody won.", "\n".join(told), 2)
-    assert told[:1] == seen("", "\n".join(told), 2)
+    document = ["Ilva sang.", "Ilva swam.", "Ilva slept."]
+    assert document[:2] == seen("Ilva won.", "\n".join(document), 2)
+    assert document[:1] == seen("Nobody won.", "\n".join(document), 2)
+    assert document[:1] == seen("", "\n".join(document), 2)
 
 
 def test_rows_of_a_table_are_sentences():

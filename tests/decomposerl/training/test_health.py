@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.training.health import RULES, Finding, HealthSettings, check, news, spread_key
+from decomposerl.training.health import (
+    RULES,
+    HealthFinding,
+    HealthSettings,
+    health_findings,
+    new_findings,
+    spread_key,
+)
 from strategies import LAW
 
 SHORT = HealthSettings(window=4)
@@ -23,8 +30,8 @@ def spreads(**of: float) -> list[dict[str, float | None]]:
     return [{spread_key(name): value for name, value in of.items()} for _ in range(6)]
 
 
-def questions(*asked: float) -> list[dict[str, float | None]]:
-    return [{"questions": value} for value in asked]
+def questions(*values: float) -> list[dict[str, float | None]]:
+    return [{"questions": value} for value in values]
 
 
 TABLE = {
@@ -64,20 +71,20 @@ TABLE = {
 @pytest.mark.parametrize(("history", "expected"), TABLE.values(), ids=TABLE.keys())
 def test_each_rule_at_its_bound(history: Steps, expected: list[tuple[str, bool]]):
     """A rule speaks from its bound on, stops from its second bound on, and is alone in it."""
-    assert expected == [(found.rule, found.stop) for found in check(history, SHORT)]
+    assert expected == [(finding.rule, finding.stop) for finding in health_findings(history, SHORT)]
 
 
 def test_truncations_that_are_not_masked_never_stop():
     """Unmasked truncated completions still teach; the rule warns."""
     history = steady(truncated=1.0)
-    (finding,) = check(history, HealthSettings(window=4, mask_truncated=False))
+    (finding,) = health_findings(history, HealthSettings(window=4, mask_truncated=False))
     assert not finding.stop
     assert "masked" not in finding.message
 
 
 def test_the_message_carries_the_number():
     """A person reads the share and the window, not a rule's name."""
-    (finding,) = check(steady(zero_spread_groups=0.75), SHORT)
+    (finding,) = health_findings(steady(zero_spread_groups=0.75), SHORT)
     assert "75%" in finding.message
     assert "4 steps" in finding.message
 
@@ -85,15 +92,15 @@ def test_the_message_carries_the_number():
 def test_a_bad_start_that_is_over_is_not_a_finding():
     """Only the window counts: early steps that were all alike do not stop a run that moves."""
     history = steady(zero_spread_groups=1.0) + steady(zero_spread_groups=0.1)
-    assert [] == check(history, SHORT)
+    assert [] == health_findings(history, SHORT)
 
 
 def test_news_are_said_once_and_again_when_they_become_worse():
-    """The same warning is not news; a warning that turned into a stop is."""
-    warning, stop = Finding("truncated", "a"), Finding("truncated", "b", stop=True)
-    assert [warning] == news([warning], [])
-    assert [] == news([Finding("truncated", "other words")], [warning])
-    assert [stop] == news([stop], [warning])
+    """The same warning is not new; a warning that turned into a stop is."""
+    warning, stop = HealthFinding("truncated", "a"), HealthFinding("truncated", "b", stop=True)
+    assert [warning] == new_findings([warning], [])
+    assert [] == new_findings([HealthFinding("truncated", "other words")], [warning])
+    assert [stop] == new_findings([stop], [warning])
 
 
 shares = st.floats(0, 1) | st.none() | st.just(math.nan)
@@ -109,7 +116,7 @@ histories = st.lists(st.dictionaries(st.sampled_from(keys), shares), max_size=12
 @given(histories)
 def test_one_finding_a_rule_in_the_order_of_rules(history: Steps):
     """Any history gives at most one finding a rule, in the published order, and no error."""
-    places = [RULES.index(found.rule) for found in check(history, SHORT)]
+    places = [RULES.index(finding.rule) for finding in health_findings(history, SHORT)]
     assert sorted(set(places)) == places
 
 
@@ -117,18 +124,18 @@ def test_one_finding_a_rule_in_the_order_of_rules(history: Steps):
 @given(histories)
 def test_silence_before_the_window_is_full(history: Steps):
     """Fewer steps than the window say nothing, whatever they hold."""
-    assert [] == check(history[:3], SHORT)
+    assert [] == health_findings(history[:3], SHORT)
 
 
 @LAW
 @given(histories)
 def test_a_step_that_measured_nothing_is_as_one_without_the_key(history: Steps):
     """None and NaN count as missing, never as zero."""
-    told = [
+    same = [
         {key: value for key, value in step.items() if value is not None and math.isfinite(value)}
         for step in history
     ]
-    assert check(history, SHORT) == check(told, SHORT)
+    assert health_findings(history, SHORT) == health_findings(same, SHORT)
 
 
 @LAW
@@ -139,8 +146,8 @@ def test_worse_never_stops_less(history: Steps, place: int):
         worse = [dict(step) for step in history]
         if len(worse) >= 4 and worse[-1 - place].get(key) is not None:
             worse[-1 - place][key] = 1.0
-        before = {found.rule for found in check(history, SHORT) if found.stop}
-        after = {found.rule for found in check(worse, SHORT) if found.stop}
+        before = {finding.rule for finding in health_findings(history, SHORT) if finding.stop}
+        after = {finding.rule for finding in health_findings(worse, SHORT) if finding.stop}
         assert before <= after
 
 
@@ -151,4 +158,6 @@ def test_steps_of_the_window_in_any_order(history: Steps):
     turned = [*history[:-4], *reversed(history[-4:])]
     if len(history) < 8:
         return
-    assert [f.rule for f in check(history, SHORT)] == [f.rule for f in check(turned, SHORT)]
+    assert [f.rule for f in health_findings(history, SHORT)] == [
+        f.rule for f in health_findings(turned, SHORT)
+    ]

@@ -18,7 +18,7 @@ from trl import GRPOConfig
 from decomposerl.errors import ConfigError
 from decomposerl.rewards.composite import weights_of
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.training.estimate import divisibility
+from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiment import (
     BASE_POLICY,
     EvidenceView,
@@ -31,8 +31,8 @@ from decomposerl.training.experiment import (
 )
 from decomposerl.training.experiments import EXPERIMENTS, PAPER_7B, TINY, experiment
 from project import ROOT
-from resources.training.run import Generation, TrainingRun
-from resources.training.trl_settings import grpo_arguments, lora_arguments
+from resources.training.process import Generation, TrainingRun
+from resources.training.settings import grpo_arguments, lora_arguments
 
 PAPER_CLAIMS = 5_464
 every_recipe = pytest.mark.parametrize("recipe", EXPERIMENTS, ids=lambda one: one.name)
@@ -218,10 +218,10 @@ ABLATED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", ABLATED)
 def test_an_ablation_changes_its_one_part(name: str):
     """Beside name, title and row it is the paper's run with what its name says."""
-    found = experiment(name)
-    assert found.paper
-    told = {"name": name, "title": found.title, "paper": found.paper}
-    assert replace(PAPER_7B, **told, **ABLATED[name]) == found
+    recipe = experiment(name)
+    assert recipe.paper
+    described = {"name": name, "title": recipe.title, "paper": recipe.paper}
+    assert replace(PAPER_7B, **described, **ABLATED[name]) == recipe
 
 
 def test_each_removed_reward_is_one_of_the_papers_seven():
@@ -271,7 +271,7 @@ def test_a_recipe_comes_back_from_its_own_json(recipe: Experiment):
 @every_recipe
 def test_every_recipe_divides_and_reaches_trl(recipe: Experiment):
     """Batches hold whole groups, and TRL accepts the arguments and takes the recipe's steps."""
-    assert [] == divisibility(recipe.grpo)
+    assert [] == batch_problems(recipe.grpo)
     config = received(recipe)
     assert 0 == config.generation_batch_size % config.num_generations
     assert recipe.grpo.global_batch == config.generation_batch_size
@@ -302,15 +302,15 @@ def other_value(name: str, old: object) -> object:
 
 def altered(recipe: object) -> dict[str, Any]:
     """The recipe with one field changed, for each field of it and of its parts."""
-    found: dict[str, Any] = {}
+    variants: dict[str, Any] = {}
     for field in dataclasses.fields(recipe):
         old = getattr(recipe, field.name)
         if dataclasses.is_dataclass(old):
             parts = {f"{field.name}.{name}": part for name, part in altered(old).items()}
         else:
             parts = {field.name: other_value(field.name, old)}
-        found |= {name: replace(recipe, **{field.name: part}) for name, part in parts.items()}
-    return found
+        variants |= {name: replace(recipe, **{field.name: part}) for name, part in parts.items()}
+    return variants
 
 
 ALTERED = altered(PAPER_7B)
@@ -374,11 +374,11 @@ def test_several_devices_share_the_global_batch():
     [
         (Grpo(per_device_batch=5), "no multiple of 5"),
         (Grpo(group_size=6), "no whole number of groups of 6"),
-        (Grpo(group_size=1), "nobody to be compared with"),
+        (Grpo(group_size=1), "nothing to compare"),
     ],
 )
 def test_batches_that_do_not_divide_are_refused(grpo: Grpo, said: str):
-    """The message says which numbers do not fit; TRL is not asked."""
+    """The message says which numbers do not fit; TRL is not called."""
     with pytest.raises(ConfigError, match=said):
         arguments(replace(PAPER_7B, grpo=grpo))
 

@@ -8,12 +8,12 @@ import pytest
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import system_named
 from decomposerl.schemas import CURVES
-from decomposerl.training.curves import Point, curve_rows
+from decomposerl.training.curves import CurvePoint, curve_rows
 from leaderboard_parts import SYSTEMS
 from resources.evaluation.trained_policy import chosen_facts, chosen_policy
 from resources.store.parquet import DataFolder, write_parquet
-from resources.training.run import TrainingOutcome
-from resources.training.run_folder import RunFolder, write_outcome
+from resources.training.process import TrainingOutcome
+from resources.training.run_store import RunFolder, write_outcome
 
 MEASURED = {0: 0.5, 10: 0.7, 20: 0.9, 30: 0.8}
 
@@ -23,7 +23,7 @@ def data(tmp_path: Path) -> DataFolder:
     """A run of 30 steps that kept the checkpoints of steps 10, 20 and 25."""
     run = RunFolder(tmp_path / "policy/tiny")
     rows = [
-        curve_rows("run", "tiny", step, "held_out_greedy", {"balanced_accuracy": Point(score)})
+        curve_rows("run", "tiny", step, "held_out_greedy", {"balanced_accuracy": CurvePoint(score)})
         for step, score in MEASURED.items()
     ]
     write_parquet(CURVES.conform(pl.concat(rows)), run.curves)

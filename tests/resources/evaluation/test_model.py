@@ -25,8 +25,8 @@ from resources.evaluation.model import EvaluationModelResource, OpenedSystem
 from resources.evaluation.served_policy import ServedModels
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.parquet import DataFolder
-from resources.training.run import TrainingOutcome
-from resources.training.run_folder import RunFolder, write_outcome
+from resources.training.process import TrainingOutcome
+from resources.training.run_store import RunFolder, write_outcome
 from resources.verifier.resource import VerifierResource
 from sample.policy_lessons import lessons
 

@@ -12,7 +12,7 @@ from decomposerl.rewards.supervision import is_labelled
 from decomposerl.training.experiment import EvidenceView, HeldOut
 from resources.store.prompts import load_prompt
 from resources.training.data import Prompts, held_out_prompts, policy_prompt, training_prompts
-from resources.training.run import TrainingRun
+from resources.training.process import TrainingRun
 from training_parts import held_out_file, run_of, tiny_policy
 
 

@@ -1,4 +1,4 @@
-"""The look before the first step: what it finds, what it reckons, what it refuses."""
+"""The dry run before the first step: its findings, its estimates, its refusals."""
 
 import json
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from decomposerl.reports.training_plan import (
 )
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import TRAINING_CLAIMS
-from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, Sampling
+from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import write_parquet
-from resources.training.preflight import Known, dry_run
-from resources.training.run import TrainingRun
+from resources.training.preflight import DryRunFacts, dry_run
+from resources.training.process import TrainingRun
 from strategies import example_row, frame_of
 from tiny_models import tiny_chat
 
@@ -33,17 +33,17 @@ UNJUDGED = RewardSettings(weights=dict.fromkeys(("coverage", "necessity", "joint
 
 @dataclass
 class SilentJudge:
-    """Never rules, or cannot be asked at all; keeps what it was asked."""
+    """Gives no ruling, or is unreachable; keeps the calls that it got."""
 
     reachable: bool = True
-    asked: list[JudgeCall] = field(default_factory=list)
+    calls: list[JudgeCall] = field(default_factory=list)
     engine: str = "a silent judge"
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """No ruling."""
         if not self.reachable:
             raise EngineError("nobody listens")
-        self.asked += calls
+        self.calls += calls
         return [Ruling(None, "no answer") for _ in calls]
 
 
@@ -66,32 +66,32 @@ def of(run: TrainingRun, recipe: Experiment) -> TrainingRun:
     return replace(run, experiment=recipe)
 
 
-def findings(found: DryRun) -> dict[str, str]:
-    return {finding.part: finding.state for finding in found.findings}
+def findings(result: DryRun) -> dict[str, str]:
+    return {finding.part: finding.state for finding in result.findings}
 
 
 def test_a_run_that_can_go_well_has_no_problem(run: TrainingRun):
     """Tokenizer, prompts, judge, disk and batches are fine; nothing is written."""
-    found = dry_run(run, RuleJudge())
-    assert () == found.problems
-    assert {"ok"} == set(findings(found).values())
-    assert {"batches", "model", "prompts", "judge", "disk"} == set(findings(found))
+    result = dry_run(run, RuleJudge())
+    assert () == result.problems
+    assert {"ok"} == set(findings(result).values())
+    assert {"batches", "model", "prompts", "judge", "disk"} == set(findings(result))
     assert not run.folder.exists()
-    assert found.amounts is not None
-    assert (4, 64) == (found.amounts.steps, found.amounts.completions)
-    assert round(64 * (4 * (2 + 2 + 2 + 5) / 4 + 1)) == found.amounts.judge_calls
+    assert result.amounts is not None
+    assert (4, 64) == (result.amounts.steps, result.amounts.completions)
+    assert round(64 * (4 * (2 + 2 + 2 + 5) / 4 + 1)) == result.amounts.judge_calls
 
 
 def test_the_limits_of_the_prompts_are_the_experiments(run: TrainingRun):
     """Above the limit a claim is named and left out; above it all, the run is refused."""
-    few = of(run, replace(PAPER_7B, sampling=Sampling(max_prompt_tokens=4_000)))
-    found = dry_run(few, RuleJudge())
-    assert found.lengths is not None
-    (left,) = found.lengths.too_long.iter_rows(named=True)
-    assert ("wice", "note") == (left["source"], findings(found)["prompts"])
-    assert left["claim_id"] in dry_run_markdown(found)
-    assert () == found.problems
-    none = of(run, replace(PAPER_7B, sampling=Sampling(max_prompt_tokens=10)))
+    few = of(run, replace(PAPER_7B, sampling=RolloutSampling(max_prompt_tokens=4_000)))
+    result = dry_run(few, RuleJudge())
+    assert result.lengths is not None
+    (left,) = result.lengths.too_long.iter_rows(named=True)
+    assert ("wice", "note") == (left["source"], findings(result)["prompts"])
+    assert left["claim_id"] in dry_run_markdown(result)
+    assert () == result.problems
+    none = of(run, replace(PAPER_7B, sampling=RolloutSampling(max_prompt_tokens=10)))
     assert ["prompts"] == [problem.part for problem in dry_run(none, RuleJudge()).problems]
 
 
@@ -106,7 +106,7 @@ def test_prompts_are_measured_as_the_policy_sees_them(run: TrainingRun):
 
 @pytest.mark.parametrize(("reachable", "said"), [(True, "no answer"), (False, "nobody listens")])
 def test_a_judge_that_does_not_rule_is_a_problem(run: TrainingRun, *, reachable: bool, said: str):
-    """Whether it cannot be asked or does not answer, the reason is given and what to look at."""
+    """Unreachable or without a ruling: the finding has the reason and the fix."""
     (problem,) = dry_run(run, SilentJudge(reachable)).problems
     assert ("judge", True) == (problem.part, said in problem.said)
     assert "DECOMPOSERL_JUDGE_URL" in problem.mend
@@ -117,17 +117,17 @@ def test_the_judge_itself_is_asked_every_time(run: TrainingRun):
     judge = SilentJudge()
     dry_run(run, judge)
     dry_run(run, judge)
-    first, second = judge.asked
+    first, second = judge.calls
     assert first.key != second.key
 
 
 def test_a_run_without_judged_rewards_needs_no_judge(run: TrainingRun):
-    """Nobody is asked, and no call is reckoned."""
+    """No call is made, and none is estimated."""
     judge = SilentJudge(reachable=False)
-    found = dry_run(of(run, replace(PAPER_7B, rewards=UNJUDGED)), judge)
-    assert () == found.problems
-    assert found.amounts is not None
-    assert 0 == found.amounts.judge_calls
+    result = dry_run(of(run, replace(PAPER_7B, rewards=UNJUDGED)), judge)
+    assert () == result.problems
+    assert result.amounts is not None
+    assert 0 == result.amounts.judge_calls
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_run_without_judged_rewards_needs_no_judge(run: TrainingRun):
     [
         (replace(PAPER_7B, grpo=Grpo(group_size=6)), "batches"),
         (replace(PAPER_7B, grpo=Grpo(global_batch=64)), "claims"),
-        (replace(PAPER_7B, sampling=Sampling(max_completion_tokens=99_000)), "model"),
+        (replace(PAPER_7B, sampling=RolloutSampling(max_completion_tokens=99_000)), "model"),
     ],
 )
 def test_what_cannot_be_trained_is_said_before(run: TrainingRun, recipe: Experiment, part: str):
@@ -144,49 +144,49 @@ def test_what_cannot_be_trained_is_said_before(run: TrainingRun, recipe: Experim
 
 
 def test_a_base_that_is_not_here_is_named_with_its_command(run: TrainingRun, tmp_path: Path):
-    """Its prompts and memory stay unknown; the rest is still told."""
-    found = dry_run(replace(run, base=str(tmp_path / "absent")), RuleJudge())
-    assert {"model"} == {problem.part for problem in found.problems}
-    assert all("hf download" in problem.mend for problem in found.problems)
-    assert (None, None) == (found.lengths, found.memory)
-    assert "judge calls" in dry_run_markdown(found)
+    """Its prompts and memory stay unknown; the rest is still reported."""
+    result = dry_run(replace(run, base=str(tmp_path / "absent")), RuleJudge())
+    assert {"model"} == {problem.part for problem in result.problems}
+    assert all("hf download" in problem.mend for problem in result.problems)
+    assert (None, None) == (result.lengths, result.memory)
+    assert "judge calls" in dry_run_markdown(result)
 
 
 def test_a_gpu_that_is_not_there_is_a_problem(run: TrainingRun):
-    """Asked for on a machine without one; the memory is reckoned all the same."""
+    """Requested on a machine without one; the memory is estimated all the same."""
     import torch
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
-    found = dry_run(replace(run, device="cuda"), RuleJudge())
-    assert ["GPU"] == [problem.part for problem in found.problems]
-    assert found.memory is not None
-    assert found.memory.total > found.memory.weights > 0
+    result = dry_run(replace(run, device="cuda"), RuleJudge())
+    assert ["GPU"] == [problem.part for problem in result.problems]
+    assert result.memory is not None
+    assert result.memory.total > result.memory.weights > 0
 
 
-def test_money_and_hours_are_told_where_they_are_known(run: TrainingRun):
+def test_money_and_hours_are_given_where_they_are_known(run: TrainingRun):
     """A price gives dollars, a step's seconds give hours; without them nothing is made up."""
     bare = dry_run(run, RuleJudge())
     assert bare.judging is not None
     assert (None, None) == (bare.judging.dollars, bare.judging.gpu_hours)
     assert "no step was timed" in dry_run_markdown(bare)
-    known = Known(price=Price(1.0, 2.0), tokens_per_s=100.0, seconds_per_step=3_600.0)
-    found = dry_run(run, RuleJudge(), known)
-    line = found.judging
+    facts = DryRunFacts(price=Price(1.0, 2.0), tokens_per_s=100.0, seconds_per_step=3_600.0)
+    result = dry_run(run, RuleJudge(), facts)
+    line = result.judging
     assert line is not None
     assert (line.prompt_tokens + 2 * line.completion_tokens) / 1e6 == line.dollars
     assert (line.prompt_tokens + line.completion_tokens) / 100 / 3_600 == line.gpu_hours
     assert ("hours", "4.0") in [
         tuple(cell.strip() for cell in row.strip("|").split("|"))
-        for row in dry_run_markdown(found).splitlines()
+        for row in dry_run_markdown(result).splitlines()
     ]
 
 
 def test_the_page_survives_json_and_names_every_problem(run: TrainingRun):
     """What goes to the run's log and its metadata is plain, whole and in sentences."""
-    found = dry_run(replace(run, device="cuda"), SilentJudge())
-    plain = json.loads(json.dumps(dry_run_plain(found)))
-    assert problem_lines(found) == plain["problems"]
+    result = dry_run(replace(run, device="cuda"), SilentJudge())
+    plain = json.loads(json.dumps(dry_run_plain(result)))
+    assert problem_lines(result) == plain["problems"]
     assert len(plain["problems"]) >= 1
     assert sum(row["claims"] for row in plain["prompt_tokens"] if row["source"] == "all") == 4
     assert pl.DataFrame(plain["prompt_tokens"]).height == 3

@@ -14,9 +14,9 @@ from decomposerl.training.experiments import experiment
 from resources.evaluation.training_overlap import dev_claims
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
-from resources.training.resource import Material, PolicyTrainerResource
-from resources.training.run_folder import begin
-from resources.training.run_inputs import base_of, gather, news
+from resources.training.resource import PolicyTrainerResource
+from resources.training.run_inputs import RunInputs, base_of, gather_inputs, restart_notice
+from resources.training.run_store import begin_attempt
 from training_graph import claims
 
 RECIPE = replace(experiment("tiny"), held_out=HeldOut(claims=2))
@@ -34,14 +34,14 @@ def data(tmp_path: Path) -> DataFolder:
     return folder
 
 
-def taken(data: DataFolder, prompts: str = "", **changes: object) -> Material:
-    return gather(data, replace(RECIPE, **changes), ("judge", "embedder"), prompts)  # type: ignore[arg-type]
+def gathered(data: DataFolder, prompts: str = "", **changes: object) -> RunInputs:
+    return gather_inputs(data, replace(RECIPE, **changes), ("judge", "embedder"), prompts)  # type: ignore[arg-type]
 
 
-def started(material: Material) -> Material:
+def started(inputs: RunInputs) -> RunInputs:
     """As if its trainer had begun."""
-    begin(PolicyTrainerResource(module="m").planned(material, stop_unhealthy=False))
-    return material
+    begin_attempt(PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=False))
+    return inputs
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -64,28 +64,28 @@ def test_copies_hold_what_was_there_and_nothing_reaches_them(data: DataFolder, t
     own = tmp_path / "prompts"
     own.mkdir()
     (own / "policy.md").write_text(PROMPT)
-    material = taken(data, str(own))
-    copies = material.claims.parent
+    inputs = gathered(data, str(own))
+    copies = inputs.claims.parent
     before = contents(copies)
     assert {"claims.parquet", "held_out.parquet", "prompts/policy.md"} < set(before)
     assert before["claims.parquet"] == file_sha256(data.path / "training_claims.parquet")
-    assert copies == data.path.resolve() / "policy/tiny/inputs" / material.key
+    assert copies == data.path.resolve() / "policy/tiny/inputs" / inputs.key
     digest = load_prompt("policy", str(own)).digest
     for path in (data.path / "training_claims.parquet", own / "policy.md"):
         edit(path)
     edit(data.path / "base_policy/model.safetensors")
     assert before == contents(copies)
-    assert digest == load_prompt("policy", material.prompts).digest
-    assert Path(material.base).parent == copies
+    assert digest == load_prompt("policy", inputs.prompts).digest
+    assert Path(inputs.base).parent == copies
 
 
 def test_the_same_inputs_are_taken_once(data: DataFolder):
     """Same key, same files, not written again; a damaged copy is replaced."""
-    first = taken(data)
+    first = gathered(data)
     stamp = first.claims.stat().st_mtime_ns
-    assert (first.key, stamp) == (taken(data).key, first.claims.stat().st_mtime_ns)
+    assert (first.key, stamp) == (gathered(data).key, first.claims.stat().st_mtime_ns)
     edit(first.claims)
-    assert first.key == taken(data).key
+    assert first.key == gathered(data).key
     assert file_sha256(first.claims) == file_sha256(data.path / "training_claims.parquet")
     assert [first.key] == [path.name for path in first.claims.parent.parent.iterdir()]
 
@@ -96,15 +96,15 @@ def test_the_same_inputs_are_taken_once(data: DataFolder):
 )
 def test_changed_inputs_begin_another_run_and_say_so(data: DataFolder, file: str, named: str):
     """The sentence names what changed; the earlier run keeps its copies when it moves aside."""
-    first = started(taken(data))
-    assert "" == news(taken(data))
+    first = started(gathered(data))
+    assert "" == restart_notice(gathered(data))
     kept = contents(first.claims.parent)
     if file.endswith("parquet"):
         rewrite(data, 4)
     else:
         edit(data.path / file)
-    other = taken(data)
-    message = news(other)
+    other = gathered(data)
+    message = restart_notice(other)
     assert other.key != first.key
     assert named in message
     assert f"run {other.key} begins at step 0" in message
@@ -118,17 +118,17 @@ def test_changed_inputs_begin_another_run_and_say_so(data: DataFolder, file: str
 
 def test_a_changed_recipe_is_named_too(data: DataFolder):
     """Where the copies are equal, something else made the key another one."""
-    started(taken(data))
-    assert news(taken(data, seed=9)).startswith("recipe or engines changed")
+    started(gathered(data))
+    assert restart_notice(gathered(data, seed=9)).startswith("recipe or engines changed")
 
 
 def test_copies_of_runs_that_never_began_are_removed(data: DataFolder):
     """Of three gatherings the run's own and the last one stay."""
-    first = started(taken(data))
+    first = started(gathered(data))
     rewrite(data, 4)
-    second = taken(data)
+    second = gathered(data)
     rewrite(data, 5)
-    third = taken(data)
+    third = gathered(data)
     there = {path.name for path in (first.folder / "inputs").iterdir()}
     assert {first.key, third.key} == there != {second.key}
 
@@ -136,16 +136,16 @@ def test_copies_of_runs_that_never_began_are_removed(data: DataFolder):
 def test_what_is_missing_or_malformed_leaves_nothing_behind(data: DataFolder, tmp_path: Path):
     """Before a copy is made."""
     with pytest.raises(ConfigError, match="there is no folder of prompts"):
-        taken(data, str(tmp_path / "nowhere"))
+        gathered(data, str(tmp_path / "nowhere"))
     (data.path / "silver_decomposed.parquet").unlink()
     with pytest.raises(TrainingError, match="--select 'silver_decomposed'"):
-        taken(data)
+        gathered(data)
     assert not (data.path / "policy").exists()
 
 
 def test_evaluation_goes_by_what_the_policy_was_trained_on(data: DataFolder):
     """Calibrations leave out its own claims, and its base is the one that the adapter fits."""
-    first = started(taken(data))
+    first = started(gathered(data))
     used = {*pl.read_parquet(first.claims)["claim_id"]}
     assert first.held_out is not None
     used |= {*pl.read_parquet(first.held_out)["claim_id"]}

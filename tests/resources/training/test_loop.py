@@ -15,19 +15,19 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.table import TOTAL
 from fakes import BagOfWordsEmbedder
 from resources.judge.rule_judge import RuleJudge
-from resources.training.policy_trainer import closing_trainer
+from resources.training.process import TrainingRun
 from resources.training.rollout_log import read_log
-from resources.training.run import TrainingRun
-from resources.training.run_folder import RunFolder, read_outcome
-from resources.training.trainer import open_policy, prepare, train
+from resources.training.run_store import RunFolder, read_outcome
+from resources.training.train import load_policy, prepare, train
+from resources.training.trl_hooks import closing_trainer
 from training_parts import (
     EXPERIMENT,
     PATIENT,
     SOME_HELD_OUT,
     FailingJudge,
     alike,
+    logged,
     run_of,
-    told,
     trained,
     weights,
 )
@@ -82,33 +82,33 @@ def test_our_composite_is_what_the_trainer_sums(run: TrainingRun):
     """Mean and spread of the total, and each reward's mean, are TRL's at every step."""
     rollouts = read_log(run.folder, "rollouts")
     curves = read_log(run.folder, "curves")
-    for step, logged in enumerate(trainer_logs(run)):
+    for step, entry in enumerate(trainer_logs(run)):
         totals = rollouts.filter(step=step)["total"].to_numpy()
         assert 8 == len(totals)
-        assert totals.mean() == pytest.approx(logged["reward"], abs=1e-6)
-        assert totals.std(ddof=1) == pytest.approx(logged["reward_std"], abs=1e-6)
+        assert totals.mean() == pytest.approx(entry["reward"], abs=1e-6)
+        assert totals.std(ddof=1) == pytest.approx(entry["reward_std"], abs=1e-6)
         means = dict(curves.filter(step=step).select("measure", "mean").iter_rows())
         for name in NAMES:
-            assert means[name] == pytest.approx(logged[f"rewards/{name}/mean"], abs=1e-6)
-        assert means[TOTAL] == pytest.approx(logged["reward"], abs=1e-6)
-        assert means["truncated"] == pytest.approx(logged["completions/clipped_ratio"])
-        assert means["loss"] == logged["loss"]
-        assert means["zero_spread_groups"] == pytest.approx(logged["frac_reward_zero_std"])
+            assert means[name] == pytest.approx(entry[f"rewards/{name}/mean"], abs=1e-6)
+        assert means[TOTAL] == pytest.approx(entry["reward"], abs=1e-6)
+        assert means["truncated"] == pytest.approx(entry["completions/clipped_ratio"])
+        assert means["loss"] == entry["loss"]
+        assert means["zero_spread_groups"] == pytest.approx(entry["frac_reward_zero_std"])
 
 
 def test_advantages_are_the_papers(base: Path, tmp_path: Path):
     """Each total less its group's mean, over the group's standard deviation."""
     run = run_of(tmp_path / "run", base)
-    watch = prepare(run, open_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
-    with closing_trainer(watch.trainer):
-        watch.trainer.train()
+    monitor = prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+    with closing_trainer(monitor.trainer):
+        monitor.trainer.train()
     rollouts = read_log(run.folder, "rollouts").filter(step=1)
     totals = rollouts["total"].to_numpy().reshape(2, 4)
     assert [1, 1] == [rollouts["group"][4 * place : 4 * place + 4].n_unique() for place in (0, 1)]
     mean, spread = totals.mean(1, keepdims=True), totals.std(1, ddof=1, keepdims=True)
     expected = ((totals - mean) / (spread + 1e-4)).ravel()
     assert np.abs(expected).max() > 0
-    assert expected == pytest.approx(np.array(watch.trainer._logs["advantages"]), abs=1e-5)
+    assert expected == pytest.approx(np.array(monitor.trainer._logs["advantages"]), abs=1e-5)
 
 
 def test_a_lost_ruling_switches_the_reward_off_for_its_group(base: Path, tmp_path: Path):
@@ -161,7 +161,7 @@ def test_unlabelled_claims_train_on_the_groups_vote(base: Path, tmp_path: Path):
     """At s = 0 nothing is verified, the other six rewards move the policy, the log keeps labels."""
     made = run_of(tmp_path / "run", base, supervision=0.0, optimization=STEEP)
     reports = trained(made)
-    rollouts, curves = told(made.folder)
+    rollouts, curves = logged(made.folder)
     assert not rollouts["labelled"].any()
     assert 0 == rollouts["label"].null_count()
     assert [None, None] == curves.filter(measure="verification")["mean"].to_list()
@@ -176,9 +176,9 @@ def test_held_out_claims_leave_the_training_as_it_is(run: TrainingRun, base: Pat
     without = replace(without, claims=run.claims)
     trained(without)
     assert alike(run.folder / "adapter", without.folder / "adapter")
-    first, second = told(run.folder)[0], told(without.folder)[0]
+    first, second = logged(run.folder)[0], logged(without.folder)[0]
     assert first.equals(second)
-    greedy, sampled = (told(run.folder, s)[0] for s in ("held_out_greedy", "held_out_sampled"))
+    greedy, sampled = (logged(run.folder, s)[0] for s in ("held_out_greedy", "held_out_sampled"))
     assert [0, 2] == greedy["step"].unique(maintain_order=True).to_list()
     assert (4, 8) == (greedy.height, sampled.height)
     assert set(greedy["group"]).isdisjoint(first["group"])
@@ -188,13 +188,13 @@ def test_shuffled_rewards_teach_something_else(run: TrainingRun, base: Path, tmp
     """The control sees the same rollouts at first, logs true rewards and learns other weights."""
     made = run_of(tmp_path / "run", base, optimization=STEEP, shuffle_rewards=True)
     trained(made)
-    first, second = told(run.folder)[0], told(made.folder)[0]
+    first, second = logged(run.folder)[0], logged(made.folder)[0]
     assert first.filter(step=0).equals(second.filter(step=0))
     assert not alike(run.folder / "adapter", made.folder / "adapter")
 
 
 def test_a_run_that_is_done_does_nothing(run: TrainingRun):
-    """Started again it gives its outcome, asks nobody and writes nothing."""
+    """Started again it gives its outcome, makes no call and writes nothing."""
     before = {path: path.stat().st_mtime_ns for path in run.folder.rglob("*")}
     judge = FailingJudge("coverage")
     outcome = train(run, judge, BagOfWordsEmbedder(), lambda _: None)
@@ -206,10 +206,10 @@ def test_a_run_that_is_done_does_nothing(run: TrainingRun):
 def test_prompts_that_are_too_long_are_left_out_and_counted(base: Path, tmp_path: Path):
     """None is cut; with too few left the run is refused."""
     made = run_of(tmp_path / "run", base)
-    lengths = [row["prompt_tokens"] for row in open_policy(made).training.rows]
+    lengths = [row["prompt_tokens"] for row in load_policy(made).training.rows]
     assert 6 == len(lengths)
     limit = replace(EXPERIMENT.sampling, max_prompt_tokens=min(lengths) - 1)
-    policy = open_policy(replace(made, experiment=replace(made.experiment, sampling=limit)))
+    policy = load_policy(replace(made, experiment=replace(made.experiment, sampling=limit)))
     assert (0, 6) == (len(policy.training.rows), policy.training.left_out)
 
 
@@ -235,7 +235,7 @@ def test_a_batch_may_make_several_steps(base: Path, tmp_path: Path):
         limits=replace(PATIENT, checkpoint_every=1),
     )
     trained(made)
-    rollouts, curves = told(made.folder)
+    rollouts, curves = logged(made.folder)
     assert [0, 2] == rollouts["step"].unique(maintain_order=True).to_list()
     assert [0, 1, 2, 3] == curves.filter(measure="loss")["step"].to_list()
     assert [0, 2] == curves.filter(measure="total")["step"].to_list()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from decomposerl.errors import TrainingError
 from decomposerl.training.experiment import Experiment, Grpo, Optimization, steps_of
-from resources.training.order import StepOrder
+from resources.training.trl_hooks import StepOrder
 
 
 def order(claims: int, per_step: int, steps: int, seed: int = 1, **layout: int) -> StepOrder:
@@ -20,9 +20,9 @@ def test_an_epoch_has_every_claim_and_no_step_has_one_twice(claims: int, per_ste
     """Each epoch's steps hold all claims; claims that fill the last step come once more."""
     per_step = min(per_step, claims)
     batches = -(-claims // per_step)
-    told = order(claims, per_step, 2 * batches, seed)
+    layout = order(claims, per_step, 2 * batches, seed)
     for epoch in range(2):
-        steps = [told.claims_of(epoch * batches + batch) for batch in range(batches)]
+        steps = [layout.claims_of(epoch * batches + batch) for batch in range(batches)]
         assert all(len(set(step)) == per_step for step in steps)
         rows = [row for step in steps for row in step]
         assert set(range(claims)) == set(rows)
@@ -40,11 +40,11 @@ def test_epochs_differ_and_seeds_decide():
 @given(st.integers(2, 12), st.integers(1, 3), st.integers(1, 3), st.integers(1, 7))
 def test_a_loader_reads_groups_in_a_row(claims: int, reads: int, iterations: int, steps: int):
     """Each step is read so many times, its claims repeated; a batch lasts its iterations."""
-    told = order(claims, 2, steps, reads=reads, iterations=iterations)
-    rows = list(told)
-    assert len(told) == len(rows) == steps * reads * 2 * 3
+    layout = order(claims, 2, steps, reads=reads, iterations=iterations)
+    rows = list(layout)
+    assert len(layout) == len(rows) == steps * reads * 2 * 3
     for step in range(steps):
-        first, second = told.claims_of(step - step % iterations)
+        first, second = layout.claims_of(step - step % iterations)
         whole = [first] * 3 + [second] * 3
         part = rows[step * reads * 6 : (step + 1) * reads * 6]
         assert whole * reads == part
@@ -56,8 +56,8 @@ def test_steps_of_a_recipe_are_whole_epochs(iterations: int):
     grpo = Grpo(group_size=8, global_batch=16, iterations=iterations)
     recipe = Experiment("e", "e", optimization=Optimization(epochs=2.0), grpo=grpo)
     steps = steps_of(recipe, 11)
-    told = order(11, 2, steps, iterations=iterations)
-    sampled = [row for step in range(0, steps, iterations) for row in told.claims_of(step)]
+    layout = order(11, 2, steps, iterations=iterations)
+    sampled = [row for step in range(0, steps, iterations) for row in layout.claims_of(step)]
     assert 12 * iterations == steps
     counts = [sampled.count(row) for row in range(11)]
     assert (2, 2 * 11 + 2) == (min(counts), sum(counts))  # two fill the last steps

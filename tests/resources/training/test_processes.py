@@ -25,13 +25,13 @@ def test_two_processes_score_whole_groups_once(tmp_path: Path):
         held_out_claims=HeldOut(claims=2),
         limits=PATIENT,
     )
-    told = tmp_path / "run.json"
-    told.write_text(run.to_json(), "utf-8")
+    run_file = tmp_path / "run.json"
+    run_file.write_text(run.to_json(), "utf-8")
     words = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     paths = PYTHONPATH
     environment = os.environ | {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     child = subprocess.run(
-        [*words, str(SUPPORT / "training_process.py"), str(told)],
+        [*words, str(SUPPORT / "training_process.py"), str(run_file)],
         env=environment,
         capture_output=True,
         text=True,

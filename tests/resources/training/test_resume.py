@@ -15,19 +15,19 @@ from decomposerl.judge.call import JudgeCall, Ruling
 from fakes import BagOfWordsEmbedder
 from project import PYTHONPATH, SUPPORT
 from resources.judge.rule_judge import RuleJudge
+from resources.training.process import TrainingOutcome, TrainingRun
 from resources.training.rollout_log import all_files
-from resources.training.run import TrainingOutcome, TrainingRun
-from resources.training.run_folder import Start, read_starts
-from resources.training.trainer import train
+from resources.training.run_store import AttemptRecord, read_attempts
+from resources.training.train import train
 from training_parts import (
     EXPERIMENT,
     PATIENT,
     FailingJudge,
     alike,
+    logged,
     resumable,
     run_of,
     tiny_policy,
-    told,
 )
 
 KILLED = -signal.SIGKILL
@@ -53,7 +53,7 @@ def go_on(run: TrainingRun, judge: object = None) -> TrainingOutcome:
 def assert_the_same_run(folder: Path, whole: Path) -> None:
     """Rollouts, measures and weights agree exactly; wall time may not."""
     for split in ("train", "held_out_sampled", "held_out_greedy"):
-        (rollouts, curves), (rollouts_, curves_) = told(folder, split), told(whole, split)
+        (rollouts, curves), (rollouts_, curves_) = logged(folder, split), logged(whole, split)
         assert rollouts.equals(rollouts_)
         assert curves.equals(curves_)
     assert alike(folder / "adapter", whole / "adapter")
@@ -75,7 +75,7 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
     assert KILLED == child.returncode, child.stderr
     outcome = go_on(run)
     assert (6, done, "") == (outcome.steps, outcome.resumed_from, outcome.stopped)
-    assert (Start(1, 0), Start(2, done)) == read_starts(run.folder)
+    assert (AttemptRecord(1, 0), AttemptRecord(2, done)) == read_attempts(run.folder)
     assert_the_same_run(run.folder, uninterrupted)
 
 
@@ -134,7 +134,7 @@ def test_a_judge_that_keeps_failing_ends_the_run(base: Path, tmp_path: Path):
     """What the limit allows in twenty steps fails at once: stop, with a checkpoint."""
     run = run_of(tmp_path / "run", base, limits=replace(PATIENT, most_judge_failures=0.001))
     outcome = go_on(run, FailingJudge("coverage", most=100))
-    assert "of judged scores over the last 20 steps lack a ruling" in outcome.stopped
+    assert "of judged rewards over the last 20 steps lack a ruling" in outcome.stopped
     assert 1 == outcome.steps
     assert (run.folder / "checkpoints" / "step-000001").is_dir()
     assert outcome.adapter.is_dir()

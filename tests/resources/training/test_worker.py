@@ -20,13 +20,11 @@ from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import DataFolder, write_parquet
+from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource
 from resources.training.rollout_log import read_log
-from resources.training.run import TrainingRun
-from resources.training.run_folder import RunFolder, read_outcome, read_starts
-from resources.training.run_inputs import gather
-from resources.training.run_judge import judge_for
-from resources.training.run_key import run_key
+from resources.training.run_inputs import gather_inputs, judge_for, run_key
+from resources.training.run_store import RunFolder, read_attempts, read_outcome
 from training_parts import (
     EXPERIMENT,
     PATIENT,
@@ -119,7 +117,7 @@ def test_a_signal_leaves_a_checkpoint_and_the_next_start_goes_on(tmp_path: Path,
     assert 0 == status, printed
     assert f"step {done} of 24" not in printed
     assert "step 24 of 24" in printed
-    assert [0, done] == [one.resumed_from for one in read_starts(run.folder)]
+    assert [0, done] == [one.resumed_from for one in read_attempts(run.folder)]
 
 
 def test_a_run_learns_from_its_own_copies(tmp_path: Path):
@@ -134,15 +132,15 @@ def test_a_run_learns_from_its_own_copies(tmp_path: Path):
     steps = Optimization(learning_rate=1e-2, least_learning_rate=1e-3, steps=24)
     recipe = replace(EXPERIMENT, optimization=steps, held_out=SOME_HELD_OUT)
     embedder = EmbedderResource(results_dir=str(tmp_path / "engine_results")).open().engine
-    material = gather(data, recipe, (RuleJudge().engine, embedder))
-    run = PolicyTrainerResource(module="m").planned(material, stop_unhealthy=False)
+    inputs = gather_inputs(data, recipe, (RuleJudge().engine, embedder))
+    run = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=False)
     run = replace(run, limits=PATIENT, folder=tmp_path / "run")
 
     process = start(run)
     assert process.stdout is not None
     while "Before training" not in process.stdout.readline():
         assert process.poll() is None
-    ids = [*pl.read_parquet(material.held_out)["claim_id"], *frame["claim_id"]][: frame.height]
+    ids = [*pl.read_parquet(inputs.held_out)["claim_id"], *frame["claim_id"]][: frame.height]
     other = frame.with_columns(claim=pl.col("claim") + " again", claim_id=pl.Series(ids))
     write_parquet(other, data.path / "training_claims.parquet")
     tiny_policy(data.path / "base_policy", seed=1)

@@ -1,11 +1,8 @@
-"""A recipe in the words of TRL and peft.
+"""A recipe in the terms of TRL and peft.
 
-Takes a ``TrainingRun``, gives the keyword arguments of ``trl.GRPOConfig`` and
-``peft.LoraConfig``. Whatever the recipe decides, whatever TRL's default has changed between
-versions, and whatever would change the result if it did, is said outright.
-
-Left out deliberately: the trainer, its callbacks and ``reward_weights``, which belong to the
-reward functions (``resources.training``).
+The keyword arguments of ``trl.GRPOConfig`` and ``peft.LoraConfig`` for a ``TrainingRun``. Every
+argument is explicit that the recipe decides, whose default TRL has changed between versions, or
+that would change the result. The trainer adds ``reward_weights``.
 """
 
 from dataclasses import fields
@@ -13,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.errors import ConfigError
-from decomposerl.training.estimate import divisibility
+from decomposerl.training.estimate import batch_problems
 from decomposerl.training.experiment import Experiment, Lora, steps_of
-from resources.training.run import Generation, TrainingRun
+from resources.training.process import Generation, TrainingRun
 
 
 def grpo_arguments(
@@ -23,13 +20,13 @@ def grpo_arguments(
 ) -> dict[str, Any]:
     """All keyword arguments of ``trl.GRPOConfig`` for a run on ``claims`` training claims.
 
-    ``folder`` receives the checkpoints; ``processes`` is how many trainers run side by side
+    ``folder`` receives the checkpoints; ``processes`` is the number of parallel trainers
     (accelerate's ``num_processes``).
 
     Raises:
-        ConfigError: the batches do not divide; the message says all that is wrong.
+        ConfigError: the batches do not divide; the message lists every problem.
     """
-    problems = divisibility(run.experiment.grpo, processes)
+    problems = batch_problems(run.experiment.grpo, processes)
     if problems:
         raise ConfigError(f"experiment '{run.experiment.name}': {'; '.join(problems)}")
     return (
@@ -60,12 +57,12 @@ def lora_arguments(lora: Lora) -> dict[str, Any]:
 
 
 def _batches(experiment: Experiment, claims: int, processes: int) -> dict[str, Any]:
-    """One generation makes one optimizer step: ``steps_per_generation`` is the accumulation."""
+    """One generation per optimizer step: ``steps_per_generation`` is the accumulation."""
     grpo = experiment.grpo
     accumulation = grpo.global_batch // (grpo.per_device_batch * processes)
     return {
         "max_steps": steps_of(experiment, claims),
-        "num_train_epochs": experiment.optimization.epochs,  # max_steps overrules it
+        "num_train_epochs": experiment.optimization.epochs,  # max_steps overrides it
         "per_device_train_batch_size": grpo.per_device_batch,
         "gradient_accumulation_steps": accumulation,
         "steps_per_generation": accumulation,
@@ -97,7 +94,7 @@ def _loss(experiment: Experiment) -> dict[str, Any]:
         "entropy_coef": 0.0,
         "off_policy_mask_threshold": None,
         "sync_ref_model": False,
-        "disable_dropout": False,  # Qwen2.5 has none, and the adapter's is the recipe's
+        "disable_dropout": False,  # Qwen2.5 has none, the adapter's is in the recipe
         "cast_lm_head_to_fp32": False,
         "use_liger_kernel": False,
         "average_tokens_across_devices": True,
@@ -155,24 +152,22 @@ def _generation(generation: Generation, experiment: Experiment) -> dict[str, Any
 
 
 def _device(run: TrainingRun) -> dict[str, Any]:
-    """Mixed precision follows the base, but for continuous batching.
-
-    There TRL would cast the whole model to bfloat16, adapter included, and steps of 5e-6 would
-    be rounded away; without the flag the adapter stays in float32 and computes in it.
-    """
+    """Mixed precision follows the base, except with continuous batching."""
+    # There TRL would cast the whole model to bfloat16, adapter included, and steps of 5e-6 would
+    # be rounded away; without the flag the adapter stays in float32 and computes in it.
     mixed = run.experiment.lora.dtype == "bfloat16" and not _continuous(run.generation)
     return {
         "use_cpu": not _on_gpu(run),
         "bf16": mixed,  # TRL: on, whatever the weights are
         "fp16": False,
-        _checkpointing(): _on_gpu(run),  # TRL: on; a tiny model has the memory
+        _checkpointing(): _on_gpu(run),  # TRL: on; a tiny model fits without
         "dataloader_pin_memory": _on_gpu(run),
         "torch_compile": False,
     }
 
 
 def _records(run: TrainingRun, folder: Path) -> dict[str, Any]:
-    """One line a step, checkpoints by steps, nothing sent anywhere."""
+    """One log entry per step, checkpoints by steps, nothing sent anywhere."""
     return {
         "output_dir": str(folder),
         "save_strategy": "steps",
@@ -197,7 +192,7 @@ def _on_gpu(run: TrainingRun) -> bool:
 
 
 def _checkpointing() -> str:
-    """The argument that frees activations: transformers renamed it, and warns of the old name."""
+    """The argument's name: transformers renamed it, and warns about the old name."""
     from transformers import TrainingArguments
 
     names = {field.name for field in fields(TrainingArguments)}

@@ -1,0 +1,191 @@
+"""The contract between the graph and a training process.
+
+The starter writes a ``TrainingRun`` as JSON. The process reports with JSON messages through Dagster
+Pipes: a ``StepReport`` per optimizer step, the dry run and, at the end, the ``TrainingOutcome``.
+Each message has ``kind`` and that kind's fields.
+"""
+
+import json
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from decomposerl.training.experiment import Experiment, from_plain, plain_values
+
+GenerationEngine = Literal["transformers", "vllm_colocate", "vllm_server"]
+STEP, DRY_RUN, OUTCOME = "step", "dry_run", "outcome"
+DONE, FAILED, REFUSED = 0, 1, 2
+_SIGNALLED = 128
+_MEANING = {
+    FAILED: "an unexpected error",
+    REFUSED: "it was refused before or while it ran; the reason is in its log",
+    _SIGNALLED + signal.SIGINT: "it was interrupted and left a checkpoint if a step was done",
+    _SIGNALLED + signal.SIGTERM: "it was terminated and left a checkpoint if a step was done",
+    _SIGNALLED + signal.SIGKILL: "it was killed: kill -9, or the system ran out of memory",
+    _SIGNALLED + signal.SIGSEGV: "a library crashed",
+}
+_PATHS = ("adapter", "curves")
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """How rollouts are generated; meant to change speed and not what is learned.
+
+    ``url`` is the vLLM server's. ``memory_share`` is the share of the card for vLLM beside the
+    trainer, or of the free memory for the cache of continuous batching (``paged``).
+    ``importance_correction`` is TRL's correction for the gap between vLLM's and the trainer's
+    probabilities: off, as in the paper.
+    """
+
+    engine: GenerationEngine = "transformers"
+    url: str = ""
+    memory_share: float = 0.3
+    paged: bool = False
+    importance_correction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """When a run stops by itself, and how often it saves. Shares are 0..1.
+
+    ``most_judge_failures``: share of judged rewards without a ruling over the last steps.
+    ``most_cycles``: a trace with more cycles is not judged (its judged rewards are those of a
+    trace without questions). ``stop_unhealthy``: whether health rules may end the run, or only
+    warn.
+    """
+
+    checkpoint_every: int = 50
+    checkpoints_kept: int = 2
+    most_judge_failures: float = 0.05
+    most_cycles: int = 40
+    stop_unhealthy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """All that a training process needs besides its profile. Paths are absolute.
+
+    ``claims`` is a Parquet file of ``TRAINING_CLAIMS``, ``held_out`` one of
+    ``SILVER_DECOMPOSED`` or None. ``base`` is what ``Experiment.model`` means here: a hub name or
+    a folder. ``folder`` receives everything (``training.run_store``). ``key`` identifies the run:
+    16 hex digits over recipe, claims, base weights and engines; another key starts from step 0.
+    ``prompts`` is a folder of your own prompt files, empty for the project's.
+    """
+
+    experiment: Experiment
+    key: str
+    claims: Path
+    base: str
+    folder: Path
+    held_out: Path | None = None
+    prompts: str = ""
+    device: str = "cpu"
+    threads: int = 1
+    generation: Generation = field(default_factory=Generation)
+    limits: RunLimits = field(default_factory=RunLimits)
+
+    def to_json(self) -> str:
+        """The run as one JSON object."""
+        plain = asdict(self) | {"experiment": plain_values(self.experiment)}
+        return json.dumps(plain, default=str, sort_keys=True, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> "TrainingRun":
+        """The run back from ``to_json``.
+
+        Raises:
+            KeyError: a field is missing.
+            TypeError: a field is unknown.
+        """
+        plain = json.loads(text)
+        held_out = plain["held_out"]
+        return cls(
+            **{
+                **plain,
+                "experiment": from_plain(plain["experiment"]),
+                "claims": Path(plain["claims"]),
+                "folder": Path(plain["folder"]),
+                "held_out": None if held_out is None else Path(held_out),
+                "generation": Generation(**plain["generation"]),
+                "limits": RunLimits(**plain["limits"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """The report on one step. ``means`` are the measures of ``schemas.CURVES``.
+
+    A measure's spread is among them under ``training.health.spread_key``.
+    """
+
+    step: int
+    steps: int
+    attempt: int
+    means: Mapping[str, float | None]
+    seconds: Mapping[str, float]
+    eta_s: float
+    warnings: tuple[str, ...] = ()
+
+
+Report = Callable[[StepReport], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOutcome:
+    """How a run ended. ``stopped`` is the reason of an early end, else empty.
+
+    ``before`` and ``after`` are the held-out measures at both ends (split, slash, measure).
+    ``judge`` and ``seconds`` are totals over all attempts; ``versions`` are the libraries'.
+    """
+
+    steps: int
+    resumed_from: int
+    stopped: str
+    adapter: Path
+    curves: Path
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    seconds: Mapping[str, float]
+    judge: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+def step_message(report: StepReport) -> dict[str, Any]:
+    """One step as a message."""
+    return {"kind": STEP, **asdict(report)}
+
+
+def dry_run_message(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The result of a dry run as a message."""
+    return {"kind": DRY_RUN, "report": dict(report)}
+
+
+def outcome_message(outcome: TrainingOutcome) -> dict[str, Any]:
+    """The end of a run as a message."""
+    plain = asdict(outcome)
+    return {"kind": OUTCOME, **plain, **{name: str(plain[name]) for name in _PATHS}}
+
+
+def outcome_among(messages: Sequence[Any]) -> TrainingOutcome | None:
+    """The last outcome among messages of all kinds; None where there is none."""
+    message = last_of(messages, OUTCOME)
+    if message is None:
+        return None
+    names = {each.name for each in fields(TrainingOutcome)}
+    plain = {name: value for name, value in message.items() if name in names}
+    return TrainingOutcome(**{**plain, **{name: Path(plain[name]) for name in _PATHS}})
+
+
+def last_of(messages: Sequence[Any], kind: str) -> dict[str, Any] | None:
+    """The last message of a kind; None where there is none."""
+    matching = [each for each in messages if isinstance(each, dict) and each.get("kind") == kind]
+    return matching[-1] if matching else None
+
+
+def meaning_of(status: int) -> str:
+    """An exit status in words, with its number; a negative one is a signal, as from Popen."""
+    code = status if status >= 0 else _SIGNALLED - status
+    return f"exit status {code}: {_MEANING.get(code, 'unknown to this project')}"

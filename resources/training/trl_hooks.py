@@ -1,0 +1,288 @@
+"""TRL's ``GRPOTrainer`` with the few methods that differ, and the use of its internals.
+
+Loss, advantages, clipping, masking and optimizer are TRL's, unchanged.
+"""
+
+import atexit
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from decomposerl.errors import TrainingError
+from resources.store.temporary import empty_folder, folder_aside, publish_folder
+from resources.training.data import CLAIM_COLUMNS, Completion, CompletionReader, Row
+from resources.training.distributed import gather_rewards
+from resources.training.reward_scoring import ComputeRewards, SharedRewards
+from resources.training.run_store import Checkpoints
+from resources.training.safe_point import temporary_seed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from trl import GRPOTrainer
+
+_SAMPLING_KEYS = ("do_sample", "temperature", "top_p", "top_k", "min_p")
+
+
+class StepOrder:
+    """A run's claims in the order in which the data loader reads them, all steps as one epoch.
+
+    A function of seed and step, so that a resumed run agrees: TRL's own sampler draws a new order
+    each epoch from a generator that a resumed run restarts, and drops an incomplete last batch.
+    A batch of claims makes ``iterations`` steps, and a step reads it ``reads`` times (once per
+    micro-batch; TRL samples at the first and skips the others). Within a batch each claim is
+    repeated ``group_size`` times in a row.
+    """
+
+    def __init__(  # noqa: PLR0913 - the layout of a run, by name
+        self,
+        *,
+        claims: int,
+        claims_a_step: int,
+        group_size: int,
+        steps: int,
+        seed: int,
+        iterations: int = 1,
+        reads: int = 1,
+    ) -> None:
+        """``steps`` optimizer steps.
+
+        Raises:
+            TrainingError: there are fewer claims than one step takes.
+        """
+        if claims < claims_a_step:
+            raise TrainingError(
+                f"{claims} training claims can be used, one step takes {claims_a_step}"
+            )
+        self._claims, self._per_step, self._seed = claims, claims_a_step, seed
+        self._group_size, self._steps = group_size, steps
+        self._iterations, self._reads = iterations, reads
+
+    def claims_of(self, step: int) -> list[int]:
+        """The rows of a step's claims, from 0; all different.
+
+        Each epoch is a new order of all claims. Where its last batch is incomplete, the first
+        claims of the same order fill it.
+        """
+        batches = -(-self._claims // self._per_step)
+        epoch, batch = divmod(step // self._iterations, batches)
+        order = np.random.default_rng([self._seed, epoch]).permutation(self._claims)
+        first = batch * self._per_step
+        return [int(order[i % self._claims]) for i in range(first, first + self._per_step)]
+
+    def __iter__(self) -> Iterator[int]:
+        """Every row that the loader reads, in order."""
+        for step in range(self._steps):
+            rows = [row for row in self.claims_of(step) for _ in range(self._group_size)]
+            for _ in range(self._reads):
+                yield from rows
+
+    def __len__(self) -> int:
+        """The number of rows that the loader reads."""
+        return self._steps * self._reads * self._per_step * self._group_size
+
+
+@dataclass(slots=True)
+class PhaseTimer:
+    """Wall time of the current step by phase, in seconds."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Add the time of the block to ``phase``."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[phase] = self.spent.get(phase, 0.0) + perf_counter() - started
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerParts:
+    """The project's parts that the trainer uses."""
+
+    order: StepOrder
+    reader: CompletionReader
+    compute: ComputeRewards
+    shared: SharedRewards
+    phases: PhaseTimer
+    checkpoints: Checkpoints
+
+
+_Grpo: Any = object  # mixed in before GRPOTrainer, whose import takes seconds
+
+
+class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
+    """The methods of ``GRPOTrainer`` that differ; ``parts`` is set before training starts."""
+
+    parts: TrainerParts
+
+    def _get_train_sampler(self, *_: object) -> StepOrder:
+        """A resumed run continues reading where the first one stopped."""
+        return self.parts.order
+
+    def _generate(self, prompts: list[Any]) -> Any:  # noqa: ANN401 - TRL's
+        with self.parts.phases.timed("generation"):
+            return super()._generate(prompts)
+
+    def _calculate_rewards(
+        self,
+        inputs: list[dict[str, Any]],
+        prompts: object,
+        completions: object,
+        completion_ids_list: Sequence[Sequence[int]],
+    ) -> Any:  # noqa: ANN401 - TRL's
+        """TRL's own sum of our reward functions; several processes first compute them together."""
+        with self.parts.phases.timed("judging"):
+            if self.accelerator.num_processes > 1:
+                self._reward_together(inputs, completion_ids_list)
+            return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+
+    def _reward_together(
+        self, inputs: list[dict[str, Any]], tokens: Sequence[Sequence[int]]
+    ) -> None:
+        step, parts = self.state.global_step, self.parts
+        columns = {name: [row[name] for row in inputs] for name in inputs[0]}
+        local = parts.reader.read(columns, tokens)
+        rewards = gather_rewards(self.accelerator, lambda each: parts.compute(step, each), local)
+        parts.shared.put(step, local, rewards)
+
+    def _get_output_dir(self, *_: object, **__: object) -> str:
+        """Checkpoints are written under a temporary name."""
+        return str(self.parts.checkpoints.aside)
+
+    def _save_checkpoint(self, model: object, trial: object) -> None:
+        """Write a checkpoint under a temporary name, then publish it."""
+        step, checkpoints = self.state.global_step, self.parts.checkpoints
+        if checkpoints.has(step):
+            return
+        if self.accelerator.is_main_process:
+            empty_folder(checkpoints.aside)
+        self.accelerator.wait_for_everyone()
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            checkpoints.publish(step, checkpoints.aside / f"checkpoint-{step}")
+        self.accelerator.wait_for_everyone()
+
+    def create_model_card(self, *_: object, **__: object) -> None:
+        """None: ``config.json`` has what a card would say."""
+
+    def _send_telemetry(self) -> None:
+        """None: nothing is sent anywhere."""
+
+
+def policy_trainer(parts: TrainerParts, **arguments: Any) -> "GRPOTrainer":  # noqa: ANN401 - TRL's
+    """A ``GRPOTrainer`` with our hooks, from its own keyword arguments."""
+    from transformers import PrinterCallback
+    from trl import GRPOTrainer
+
+    kind = type("PolicyTrainer", (PolicyHooks, GRPOTrainer), {"parts": parts})
+    # peft and TRL read this flag of transformers by its former name, at every generation.
+    warnings.filterwarnings("ignore", ".*is_gradient_checkpointing", FutureWarning)
+    trainer = kind(**arguments)
+    trainer.remove_callback(PrinterCallback)  # steps are reported, not printed
+    return trainer
+
+
+def end_tokens(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """The ids that end a completion: the tokenizer's, and all that the model declares."""
+    config: Any = model.generation_config
+    declared = config.eos_token_id
+    listed = declared if isinstance(declared, list) else [declared]
+    return [number for number in (tokenizer.eos_token_id, *listed) if number is not None]
+
+
+@contextmanager
+def closing_trainer(trainer: "GRPOTrainer") -> Iterator[None]:
+    """End the thread in which TRL runs reward functions; it would live as long as the process."""
+    from trl.trainer.utils import shutdown_event_loop_in_daemon
+
+    try:
+        yield
+    finally:
+        atexit.unregister(shutdown_event_loop_in_daemon)
+        shutdown_event_loop_in_daemon(trainer.async_loop_thread, trainer.async_loop)
+        trainer.async_loop.close()
+
+
+def write_adapter(trainer: "GRPOTrainer", target: Path) -> None:
+    """Write the adapter (safetensors) and its tokenizer as a folder that is complete or absent."""
+    aside = folder_aside(target)
+    if trainer.accelerator.is_main_process:
+        empty_folder(aside)
+    trainer.accelerator.wait_for_everyone()
+    trainer.save_model(str(aside))
+    trainer.accelerator.wait_for_everyone()
+    if trainer.accelerator.is_main_process:
+        (aside / "training_args.bin").unlink(missing_ok=True)  # a pickle; config.json has it all
+        publish_folder(aside, target)
+
+
+def sample_completions(
+    trainer: "GRPOTrainer",
+    reader: CompletionReader,
+    rows: Sequence[Row],
+    *,
+    samples: int,
+    greedy: bool,
+) -> list[Completion]:
+    """``samples`` completions per row, at the training temperature or greedy, in the rows' order.
+
+    The training's random state and data order stay unchanged. Every process samples all of them
+    from one seed, so that sharded models stay in step.
+    """
+    repeated = [row for row in rows for _ in range(samples)]
+    size = trainer.args.per_device_train_batch_size * trainer.args.steps_per_generation
+    tokens: list[Sequence[int]] = []
+    seed = trainer.args.seed + trainer.state.global_step
+    with temporary_seed(seed), _eval_mode(trainer), _decoding(trainer, greedy=greedy):
+        for first in range(0, len(repeated), size):
+            prompts = [row["prompt_ids"] for row in repeated[first : first + size]]
+            completions, _ = trainer._generate_single_turn(prompts, None, {}, 1)  # noqa: SLF001 - TRL's one way to sample with every engine
+            tokens += completions
+    columns = {name: [row[name] for row in repeated] for name in CLAIM_COLUMNS}
+    return reader.read(columns, tokens)
+
+
+@contextmanager
+def _eval_mode(trainer: "GRPOTrainer") -> Iterator[None]:
+    """No dropout; the earlier mode is restored."""
+    before = trainer.model.training
+    trainer.model.eval()
+    try:
+        yield
+    finally:
+        trainer.model.train(before)
+
+
+@contextmanager
+def _decoding(trainer: "GRPOTrainer", *, greedy: bool) -> Iterator[None]:
+    """Sample as in training, or take the most likely token each time."""
+    if not greedy:
+        yield
+        return
+    if trainer.use_vllm:
+        engine = trainer.vllm_generation
+        before = engine.temperature
+        engine.temperature = 0.0
+        try:
+            yield
+        finally:
+            engine.temperature = before
+        return
+    sampling = trainer.generation_config, trainer.generation_kwargs
+    plain = {k: v for k, v in trainer.generation_kwargs.items() if k not in _SAMPLING_KEYS}
+    trainer.generation_kwargs = plain | {"do_sample": False}
+    kind = type(trainer.generation_config)
+    trainer.generation_config = kind(**trainer.generation_kwargs, disable_compile=True)
+    try:
+        yield
+    finally:
+        trainer.generation_config, trainer.generation_kwargs = sampling
