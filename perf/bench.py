@@ -40,9 +40,9 @@ from perf import (
 )
 from perf.busy import load_beside
 from perf.older_processor import is_emulated, program
+from perf.pages import write_between_markers
 from perf.sizes import PAPER, QUICK, Sizes
 from perf.timing import Row
-from studies.verifier_report import write_between_markers
 
 TOTAL_S, BENCH_S = 870.0, 300.0
 ROW = "row "  # how a line of a child begins that is one; peers print lines too

@@ -20,7 +20,7 @@ from statistics import median
 
 from decomposerl.reports.escape import markdown_table
 from perf.grpo_case import Case
-from studies.verifier_report import write_between_markers
+from perf.pages import write_between_markers
 
 PROMPTS, COMPLETIONS = (1_024, 4_096, 11_000), (512, 1_024)
 TINY_PROMPTS, TINY_COMPLETIONS = (24, 40), (8,)

@@ -22,9 +22,9 @@ from dagster_project.job_runs import JobRuns
 from dagster_project.profiles import Profile, profile_from_environment, titles_for
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import System, systems
+from perf.pages import write_between_markers
 from resources.store.parquet import DataFolder
 from studies.baseline_report import baseline_page
-from studies.verifier_report import write_between_markers
 
 ENGINES = {"rules", "lexical"}
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from perf.bench_process import run_fresh
 from perf.machine import description
+from perf.pages import write_between_markers
 from studies.growth_stage import STAGES
-from studies.verifier_report import write_between_markers
 
 RESULTS = Path(__file__).resolve().parent / "growth.json"
 SIZES = (50_000, 155_506, 500_000, 1_500_000)

@@ -31,7 +31,7 @@ from decomposerl.evaluation.intervals import Bounds, metric_interval
 from decomposerl.evaluation.metrics import Codes, balanced_accuracy, indicators
 from decomposerl.evaluation.paired import compare, p_two_sided
 from decomposerl.reports.escape import markdown_table
-from studies.verifier_report import write_between_markers
+from perf.pages import write_between_markers
 
 SEED, DRAWS, REPLICATES = 11, 1_000, 2_000
 MARKS = "interval coverage"

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from decomposerl.training.experiment import Experiment, Optimization
 from decomposerl.training.experiments import experiment
+from perf.pages import write_between_markers
 from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
 from resources.judge.rule_judge import RuleJudge
@@ -33,7 +34,6 @@ from resources.training.run import Limits, StepReport, TrainingRun
 from resources.training.run_inputs import gather
 from resources.training.trainer import train
 from studies.learning_report import Study, study_page
-from studies.verifier_report import write_between_markers
 
 VARIANTS = ("tiny", "tiny_s10", "tiny_shuffled")
 CONTROL = "control"

@@ -22,9 +22,9 @@ from decomposerl.kernels.set_join import keep_first_duplicates
 from decomposerl.kernels.word_sets import Shingle
 from decomposerl.reports.escape import markdown_table
 from perf.inputs import synthetic_claims
+from perf.pages import write_between_markers
 from perf.timing import timed
 from resources.corpora.folder import FolderCorpora
-from studies.verifier_report import write_between_markers
 
 THRESHOLD = 0.7
 Engine = Callable[[Sequence[str]], Matches]

@@ -19,10 +19,10 @@ import polars as pl
 from perf.bench_process import ROOT, run_fresh
 from perf.busy import load_beside
 from perf.machine import description
+from perf.pages import write_between_markers
 from perf.timing import timed
 from studies.paper_facts import planted_facts
 from studies.paper_plan import COUNTS, PAPER_ROWS
-from studies.verifier_report import write_between_markers
 
 MOST_S, MOST_MB = 180.0, 6_000.0
 SAMPLE, WARM = 5_000, 200

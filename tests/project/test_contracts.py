@@ -43,6 +43,16 @@ SEEDS = {
         "def late():\n    import resources.store.parquet\n",
         "never back",
     ),
+    "a benchmark that knows a study": (
+        "perf/pages.py",
+        "def late():\n    import studies.growth\n",
+        "never back",
+    ),
+    "a product that knows its benchmarks": (
+        "dagster_project/doctor.py",
+        "def late():\n    import perf.timing\n",
+        "never back",
+    ),
     "dagster in the domain": ("decomposerl/claims/load.py", "import dagster\n", "no service"),
     "a clock in the domain": ("decomposerl/funnel/step.py", "import time\n", "no service"),
     "a late torch outside the kernels": (
