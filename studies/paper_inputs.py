@@ -26,7 +26,7 @@ from perf.inputs import (
     Vectors,
     clustered_vectors,
     neighbours,
-    replaced_places,
+    replaced_positions,
     synthetic_claims,
     synthetic_evidence,
     vocabulary,
@@ -79,7 +79,7 @@ def _plant_texts(rng: Random, plan: Plan, claims: list[str], tests: list[str]) -
 def _reworded(rng: Random, claim: str, spare: Sequence[str], jaccard: float) -> str:
     """``claim`` with as many of its different words exchanged as the Jaccard allows."""
     different = list(dict.fromkeys(words(claim)))
-    gone = replaced_places(rng, len(different), jaccard).tolist()
+    gone = replaced_positions(rng, len(different), jaccard).tolist()
     exchanged = {different[place]: spare[int(rng.integers(len(spare)))] for place in gone}
     return " ".join(exchanged.get(word, word) for word in words(claim)).capitalize() + "."
 
