@@ -1,5 +1,6 @@
 # The commands of this project. Each makes its own .venv; nothing is installed outside it.
 #   make demo     funnel, training, evaluation on the bundled sample; ends with a leaderboard
+#   make check    the fast checks, under a minute: format, lint, types, contracts, fast tests
 #   make test     every check, in the order named below
 #   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
 #   make ui       the Dagster UI on this project's instance
@@ -36,7 +37,21 @@ export OMP_NUM_THREADS ?= 1
 HERMETIC := env -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
 step = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help demo test bench ui format clean
+# Every check but the tests; `make check` and `make test` run the same ones.
+define gates
+$(call step,format)
+@$(BIN)/ruff format --check .
+$(call step,lint)
+@$(BIN)/ruff check .
+$(call step,types)
+@$(BIN)/mypy
+$(call step,import contracts)
+@$(BIN)/lint-imports --no-logo
+$(call step,definitions)
+@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
+endef
+
+.PHONY: help demo check test bench ui format clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -47,17 +62,13 @@ demo: $(STAMPS)/demo .dagster_home/dagster.yaml
 ui: $(STAMPS)/demo .dagster_home/dagster.yaml
 	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml
 
+check: $(STAMPS)/dev .dagster_home/dagster.yaml
+	$(gates)
+	$(call step,fast tests)
+	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS) $(FAST_TESTS)
+
 test: $(STAMPS)/dev .dagster_home/dagster.yaml
-	$(call step,format)
-	@$(BIN)/ruff format --check .
-	$(call step,lint)
-	@$(BIN)/ruff check .
-	$(call step,types)
-	@$(BIN)/mypy
-	$(call step,import contracts)
-	@$(BIN)/lint-imports --no-logo
-	$(call step,definitions)
-	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
+	$(gates)
 	$(call step,tests)
 	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS)
 
