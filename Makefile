@@ -17,6 +17,8 @@ SHELL := /bin/bash
 PIP_ARGS ?=
 # Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
 PYTEST_ARGS ?= -q -n 2 --dist loadfile
+# Quick files that notice most mistakes: structure, documents, schemas, every corpus and reward.
+FAST_TESTS := tests/project/test_house.py tests/project/test_architecture.py
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin

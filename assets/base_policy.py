@@ -7,7 +7,6 @@ checkpoint, or the same made anew from nothing.
 import dagster as dg
 
 from resources.policy_tiny.folder import base_policy_facts, load_base_policy
-from resources.policy_tiny.warm_start import WarmStart, warm_start
 from resources.store.parquet import DataFolder
 from resources.store.run_lock import alone
 
@@ -33,6 +32,9 @@ def base_policy(
             context.log.info(f"step {step}: loss {loss:.3f}")
 
     if config.anew:
+        # Loads the invented world, which nothing else of the graph needs.
+        from resources.policy_tiny.warm_start import WarmStart, warm_start
+
         warm_start(WarmStart(), folder, tell)
     else:
         load_base_policy(folder)

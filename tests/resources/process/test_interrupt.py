@@ -29,11 +29,11 @@ class Started:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             start_new_session=True,
+            bufsize=0,  # a buffer would keep what follows the first line from communicate()
         )
         assert self._process.stdout is not None
-        assert "ready\n" == self._process.stdout.readline()
+        assert b"ready\n" == self._process.stdout.readline()
         self._at = 0.0
 
     def tell(self, number: int = signal.SIGINT) -> None:
@@ -44,7 +44,7 @@ class Started:
     def end(self) -> tuple[int, str, str, float]:
         """Exit status, both outputs, and the seconds since the signal."""
         out, err = self._process.communicate(timeout=60)
-        return self._process.returncode, out, err, time.monotonic() - self._at
+        return self._process.returncode, out.decode(), err.decode(), time.monotonic() - self._at
 
 
 @pytest.mark.parametrize("what", ["sleeping", "team", "deaf", "compiled", "family"])
