@@ -16,7 +16,8 @@ SHELL := /bin/bash
 
 PIP_ARGS ?=
 # Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
-PYTEST_ARGS ?= -q -n 2 --dist loadfile
+# Files start in the order of tests/conftest.py, the longest first.
+PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder
 # Quick files that notice most mistakes: structure, documents, schemas, every corpus and reward.
 FAST_TESTS := tests/project/test_house.py tests/project/test_architecture.py
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
@@ -35,8 +36,9 @@ export HF_HUB_OFFLINE ?= 1
 # One torch thread: on small machines more threads only fight each other.
 export OMP_NUM_THREADS ?= 1
 
-# Tests describe the project, not this shell: they start without its settings.
-HERMETIC := env -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
+# Tests describe the project, not this shell: they start without its settings. Compiled modules are
+# kept, as tests start many programs.
+HERMETIC := env -u PYTHONDONTWRITEBYTECODE -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
 step = @printf '\n== %s\n' "$(1)"
 
 # Every check but the tests; `make check` and `make test` run the same ones.
