@@ -1,5 +1,6 @@
 # The commands of this project. Each makes its own .venv; nothing is installed outside it.
 #   make demo     funnel, training, evaluation on the bundled sample; ends with a leaderboard
+#   make check    the fast checks, under a minute: format, lint, types, contracts, fast tests
 #   make test     every check, in the order named below
 #   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
 #   make ui       the Dagster UI on this project's instance
@@ -15,7 +16,10 @@ SHELL := /bin/bash
 
 PIP_ARGS ?=
 # Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
-PYTEST_ARGS ?= -q -n 2 --dist loadfile
+# Files start in the order of tests/conftest.py, the longest first.
+PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder
+# Quick files that notice most mistakes: structure, documents, schemas, every corpus and reward.
+FAST_TESTS := tests/project/test_house.py tests/project/test_architecture.py
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
@@ -32,11 +36,26 @@ export HF_HUB_OFFLINE ?= 1
 # One torch thread: on small machines more threads only fight each other.
 export OMP_NUM_THREADS ?= 1
 
-# Tests describe the project, not this shell: they start without its settings.
-HERMETIC := env -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
+# Tests describe the project, not this shell: they start without its settings. Compiled modules are
+# kept, as tests start many programs.
+HERMETIC := env -u PYTHONDONTWRITEBYTECODE -u DAGSTER_HOME -u DECOMPOSERL_PROFILE -u DECOMPOSERL_CORPORA -u DECOMPOSERL_DATA
 step = @printf '\n== %s\n' "$(1)"
 
-.PHONY: help demo test bench ui format clean
+# Every check but the tests; `make check` and `make test` run the same ones.
+define gates
+$(call step,format)
+@$(BIN)/ruff format --check .
+$(call step,lint)
+@$(BIN)/ruff check .
+$(call step,types)
+@$(BIN)/mypy
+$(call step,import contracts)
+@$(BIN)/lint-imports --no-logo
+$(call step,definitions)
+@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
+endef
+
+.PHONY: help demo check test bench ui format clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -47,17 +66,13 @@ demo: $(STAMPS)/demo .dagster_home/dagster.yaml
 ui: $(STAMPS)/demo .dagster_home/dagster.yaml
 	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml
 
+check: $(STAMPS)/dev .dagster_home/dagster.yaml
+	$(gates)
+	$(call step,fast tests)
+	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS) $(FAST_TESTS)
+
 test: $(STAMPS)/dev .dagster_home/dagster.yaml
-	$(call step,format)
-	@$(BIN)/ruff format --check .
-	$(call step,lint)
-	@$(BIN)/ruff check .
-	$(call step,types)
-	@$(BIN)/mypy
-	$(call step,import contracts)
-	@$(BIN)/lint-imports --no-logo
-	$(call step,definitions)
-	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
+	$(gates)
 	$(call step,tests)
 	@$(HERMETIC) $(BIN)/python -m pytest $(PYTEST_ARGS)
 

@@ -10,7 +10,6 @@ from pydantic import Field
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.claim_draws import random_claims
 from resources.policy_tiny.folder import base_policy_facts, load_base_policy
-from resources.policy_tiny.warm_start import WarmStart, warm_start
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
 from resources.store.run_lock import alone
@@ -43,6 +42,9 @@ def base_policy(
             context.log.info(f"step {step}: loss {loss:.3f}")
 
     if config.anew:
+        # Loads the invented world, which nothing else of the graph needs.
+        from resources.policy_tiny.warm_start import WarmStart, warm_start
+
         warm_start(WarmStart(), folder, log_loss)
     else:
         load_base_policy(folder)

@@ -1,15 +1,12 @@
-"""``make bench``: every kernel beside its peers, in one table.
+"""``make bench``: every kernel next to its peers, in one table.
 
 ``python -m perf.bench [--only NAME] [--quick] [--strict] [--report docs/benchmarks.md]``
-prints a line as soon as it is taken and writes all of them to ``perf/results.json``: a list
+prints each row as soon as it is measured and writes all rows to ``perf/results.json``: a list
 of ``{name, ours_s, peer, peer_s, ratio, bar, limit_s, note, busy_ours_s, busy_ratio}``.
 
-Each bench runs in a process of its own, which is ended at ``BENCH_S``, or when the whole
-bench has taken ``TOTAL_S``: what it measured until then stays in the table, and a row says
-that the rest is missing.
-
-Left out deliberately: the funnel as a whole (``studies.paper_scale``) and its growth
-(``studies.growth``).
+Each bench runs in its own process, which is killed after ``BENCH_S`` seconds or when the whole
+run has used ``TOTAL_S``. Rows measured before that are kept, and one row says that the rest is
+missing. The whole funnel is measured by ``studies.paper_scale`` and ``studies.growth``.
 """
 
 import argparse
@@ -40,22 +37,22 @@ from perf import (
 )
 from perf.busy import load_beside
 from perf.older_processor import is_emulated, program
+from perf.pages import write_between_markers
 from perf.sizes import PAPER, QUICK, Sizes
 from perf.timing import Row
-from studies.verifier_report import write_between_markers
 
 TOTAL_S, BENCH_S = 870.0, 300.0
-ROW = "row "  # how a line of a child begins that is one; peers print lines too
+ROW = "row "  # prefix of a row on a child's standard output, where peers print too
 RESULTS = Path(__file__).resolve().parent / "results.json"
 BENCHES: dict[str, Callable[[Sizes], Iterator[Row]]] = {
     "lexical": bench_lexical.lexical_rows,
-    "lexical_leaks": bench_lexical.leak_rows,
+    "lexical_leaks": bench_lexical.lexical_leak_rows,
     "minhash": bench_lexical.minhash_rows,
     "process": bench_process.process_rows,
     "semantic": bench_cosine.semantic_rows,
     "semantic_long": bench_cosine.semantic_long_rows,
     "sequential": bench_cosine.sequential_rows,
-    "semantic_leaks": bench_cosine.leak_rows,
+    "semantic_leaks": bench_cosine.semantic_leak_rows,
     "cell": bench_selection.cell_rows,
     "large_cell": bench_selection.large_cell_rows,
     "overlap": bench_rules.overlap_rows,
@@ -79,16 +76,16 @@ HEADS = (
 
 
 def main() -> None:
-    """Run, print and write; the exit code tells of a missed bar only with ``--strict``."""
+    """Run, print and write; with ``--strict`` a missed bar gives exit code 1."""
     options = _options()
     if options.rows_of:
         for row in BENCHES[options.rows_of](QUICK if options.quick else PAPER):
             print(ROW + json.dumps(dataclasses.asdict(row)), flush=True)
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the child too, as Ctrl-C does
-    lacking = peers.missing()
-    if lacking:
-        sys.exit(f"not installed: {', '.join(lacking)}. Run: .venv/bin/pip install -e '.[bench]'")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # ends the child too, like Ctrl-C
+    missing = peers.missing()
+    if missing:
+        sys.exit(f"not installed: {', '.join(missing)}. Run: .venv/bin/pip install -e '.[bench]'")
     started = time.perf_counter()
     print(f"{machine.description()}; {_rates()}")
     rows: list[Row] = []
@@ -109,7 +106,7 @@ def main() -> None:
 
 
 def rows_within(command: Sequence[str], name: str, limit_s: float) -> Iterator[Row]:
-    """Rows that a process prints, which is ended after ``limit_s`` with all it started."""
+    """Rows that ``command`` prints; after ``limit_s`` its process group is killed."""
     with subprocess.Popen(  # noqa: S603 - our own program
         command, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as child:
@@ -131,16 +128,18 @@ def rows_within(command: Sequence[str], name: str, limit_s: float) -> Iterator[R
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", action="append", choices=list(BENCHES), help="only these")
-    parser.add_argument("--quick", action="store_true", help="small sizes: tries the bench itself")
-    parser.add_argument("--strict", action="store_true", help="exit 1 where a bar is missed")
+    parser.add_argument("--only", action="append", choices=list(BENCHES), help="run only these")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to test the bench itself"
+    )
+    parser.add_argument("--strict", action="store_true", help="exit with 1 if a bar is missed")
     parser.add_argument("--rows-of", choices=list(BENCHES), help=argparse.SUPPRESS)
     parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
     return parser.parse_args()
 
 
 def report(rows: Iterable[Row], seconds: float) -> str:
-    """The table with the machine it was taken on, as Markdown."""
+    """The table and a description of the machine, as Markdown."""
     every = list(rows)
     barred = [row for row in every if row.bar is not None]
     missed = [row.name for row in barred if row.missed]
@@ -161,10 +160,10 @@ def report(rows: Iterable[Row], seconds: float) -> str:
 
 
 def _rates() -> str:
-    """Measured at the first call: before anything else is timed."""
-    found = machine.rates()
-    products = ", ".join(f"{kind} {rate / 1e9:,.0f}" for kind, rate in found.products.items())
-    return f"products in GFLOP/s: {products}; memory read at {found.read_bytes / 1e9:.0f} GB/s"
+    # The first call measures; it is made before anything else is timed.
+    measured = machine.rates()
+    products = ", ".join(f"{kind} {rate / 1e9:,.0f}" for kind, rate in measured.products.items())
+    return f"products in GFLOP/s: {products}; memory read at {measured.read_bytes / 1e9:.0f} GB/s"
 
 
 def line_of(row: Row) -> str:

@@ -1,9 +1,8 @@
-"""The chat client beside the plain ``openai`` client, on a loopback server that is fast.
+"""The chat client next to the plain ``openai`` client, on a fast loopback server.
 
-Takes sizes, gives rows. Both sides have 256 calls in flight and answer the same prompts;
-opening and closing the clients is in the time of both. The server has a process of its own.
-
-Left out deliberately: slow servers. There the server decides, and every client is alike.
+Both sides keep 256 calls in flight and send the same prompts; opening and closing the clients
+is part of both times. The server runs in its own process. With a slow server the server alone
+would decide the time, so a fast one is used.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _MODEL = "fast"
 
 
 def chat_rows(sizes: Sizes) -> Iterator[Row]:
-    """Calls without a cache, calls that are written to one, and look-ups in a full one."""
+    """Calls without a cache, calls written to a cache, and look-ups in a full cache."""
     requests = [_request(number) for number in range(sizes.chat)]
     with _server() as url, tempfile.TemporaryDirectory() as folder:
         settings = ChatSettings(model=_MODEL, endpoints=(url,), concurrency=IN_FLIGHT)
@@ -66,7 +65,7 @@ def _request(number: int) -> ChatRequest:
 
 @contextmanager
 def _server() -> Iterator[str]:
-    """The fast server's URL; its process ends with the block."""
+    """URL of the fast server; its process ends with the block."""
     command = [sys.executable, "-m", "perf.chat_server"]
     with subprocess.Popen(  # noqa: S603 - our own program
         command, cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -79,19 +78,19 @@ def _server() -> Iterator[str]:
 
 
 def _written(settings: ChatSettings, requests: Sequence[ChatRequest], data: Path) -> int:
-    """As ``_ours``, into a cache that is empty before."""
+    """Like ``_ours``, into an empty cache."""
     with tempfile.TemporaryDirectory(dir=data) as fresh:
         return _ours(settings, requests, Path(fresh))
 
 
 def _ours(settings: ChatSettings, requests: Sequence[ChatRequest], data: Path | None) -> int:
-    """How many requests got a reply."""
+    """Number of requests that got a reply."""
     with ChatClient(settings, data) as chat:
         return sum(isinstance(one, ChatReply) for one in chat.complete(requests))
 
 
 def _plain(url: str, requests: Sequence[ChatRequest]) -> int:
-    """How many requests got a reply from the package alone."""
+    """Number of requests that got a reply from the ``openai`` package alone."""
     return asyncio.run(_plain_batch(url, requests))
 
 

@@ -1,10 +1,8 @@
-"""Semantic duplicates and leaks beside faiss and beside bare matrix products.
+"""Semantic duplicates and leaks next to faiss and to bare matrix products.
 
-Takes sizes, gives rows. A product is timed on a part of the work and scaled to all of its
-operations: what the same machine would need if it did nothing but multiply.
-
-Left out deliberately: approximate indexes. They were slower and wrong in 0.4 to 0.9 % of
-decisions at these sizes.
+A product is timed on a part of the work and scaled to all of its operations: the time that the
+machine would need if it only multiplied. Approximate indexes are not shown: they were slower
+and wrong in 0.4 to 0.9 % of decisions at these sizes.
 """
 
 from collections.abc import Iterator
@@ -30,7 +28,7 @@ FAISS_SHARE = 8
 
 
 def semantic_rows(sizes: Sizes) -> Iterator[Row]:
-    """Keep-first duplicates of the pool that the paper's difficulty band leaves."""
+    """Keep-first duplicates in a pool of the size that the paper's difficulty band keeps."""
     vectors = clustered_vectors(*sizes.semantic)
     reference = _blockwise(vectors)
     row = _against_product(vectors, reference)
@@ -56,7 +54,7 @@ def semantic_long_rows(sizes: Sizes) -> Iterator[Row]:
 
 
 def sequential_rows(sizes: Sizes) -> Iterator[Row]:
-    """The definition, row by row, against which nothing may deviate."""
+    """Compare with the definition, row by row; no deviation is allowed."""
     vectors = clustered_vectors(*sizes.sequential)
     work = partial(keep_first_cosine, vectors, DUPLICATE)
     both = paired(work, partial(_row_by_row, vectors), pairs=1)
@@ -71,8 +69,8 @@ def sequential_rows(sizes: Sizes) -> Iterator[Row]:
     )
 
 
-def leak_rows(sizes: Sizes) -> Iterator[Row]:
-    """The semantic arm of decontamination."""
+def semantic_leak_rows(sizes: Sizes) -> Iterator[Row]:
+    """The semantic part of decontamination."""
     rows, tests = sizes.decontaminated
     left = clustered_vectors(rows, sizes.dimensions)
     right = holdout_vectors(left, tests)
@@ -117,9 +115,9 @@ def leak_rows(sizes: Sizes) -> Iterator[Row]:
 def _against_product(
     vectors: Vectors, reference: NDArray[np.bool_], precision: Precision = "auto"
 ) -> Row:
-    """Ours against an f32 product of the needed operations; ``reference`` is what must leave.
+    """Ours against an f32 product of the needed operations; ``reference`` marks duplicates.
 
-    In precision f32 it is what a machine without units for fewer bits does.
+    Precision f32 is the path of machines without hardware support for fewer bits.
     """
     keep_first_cosine(vectors[:WARM], DUPLICATE, precision=precision)
     work = partial(keep_first_cosine, vectors, DUPLICATE, precision=precision)
@@ -128,27 +126,26 @@ def _against_product(
     quiet = paired(work, product.run, scale=flop / product.flop)
     with busy_core():
         busy = paired(work, product.run, scale=flop / product.flop, pairs=1)
-    found = quiet.ours
-    wrong = int((found.is_matched != reference).sum())
+    ours = quiet.ours
+    wrong = int((ours.found != reference).sum())
     return Row(
         f"semantic duplicates, {_shape(vectors)}{'' if precision == 'auto' else ', in f32'}",
         quiet.ours_s,
         "bare f32 product",
         quiet.peer_s,
         quiet.ratio,
-        _bar(found.engine),
+        _bar(ours.engine),
         flop / rates().best,
-        f"{found.engine}; keeps {int((~found.is_matched).sum()):,}; "
-        f"{wrong} deviations from f32 blocks",
+        f"{ours.engine}; keeps {int((~ours.found).sum()):,}; {wrong} deviations from f32 blocks",
         busy.ours_s,
         busy.ratio,
     )
 
 
 def _peer_kind() -> str:
-    """bf16 where the machine multiplies it faster than f32, else f32."""
-    found = rates().products
-    return "bf16" if found.get("bf16", 0.0) > found["f32"] else "f32"
+    """bf16 if the machine multiplies it faster than f32, else f32."""
+    by_kind = rates().products
+    return "bf16" if by_kind.get("bf16", 0.0) > by_kind["f32"] else "f32"
 
 
 def _in_fewer_bits(engine: str | None) -> bool:
@@ -156,13 +153,13 @@ def _in_fewer_bits(engine: str | None) -> bool:
 
 
 def _bar(engine: str | None) -> float:
-    """A filter in half or quarter precision must pass what full precision can do."""
+    """A filter in half or quarter precision must be faster than full precision can be."""
     return 2.5 if _in_fewer_bits(engine) else 0.9
 
 
 def _faiss_row(vectors: Vectors, both: Paired[Matches, Any], note: str) -> Row:
-    """In f32 faiss has the same rate, and twice as many pairs as each row with the kept ones."""
-    engine, kept = both.ours.engine, int((~both.ours.is_matched).sum())
+    """Compare with faiss, which multiplies every pair instead of each row with kept rows."""
+    engine, kept = both.ours.engine, int((~both.ours.found).sum())
     bar = 8.0 if _in_fewer_bits(engine) else _bar(engine) * 2 * len(vectors) / kept
     return Row(
         f"semantic duplicates, {_shape(vectors)} (2)",
@@ -180,7 +177,7 @@ def _shape(vectors: Vectors) -> str:
 
 
 def _row_by_row(vectors: Vectors) -> NDArray[np.bool_]:
-    """A row leaves iff an earlier kept row is near: the definition itself."""
+    """The definition itself: a row is a duplicate iff an earlier kept row is near."""
     kept = np.empty_like(vectors)
     count = 0
     removed = np.zeros(len(vectors), np.bool_)
@@ -194,7 +191,7 @@ def _row_by_row(vectors: Vectors) -> NDArray[np.bool_]:
 
 
 def _blockwise(vectors: Vectors) -> NDArray[np.bool_]:
-    """The same in blocks of single-precision products."""
+    """The same decisions in blocks of single-precision products."""
     kept = np.empty_like(vectors)
     count = 0
     removed = np.zeros(len(vectors), np.bool_)

@@ -1,7 +1,7 @@
-"""The bundled MiniLM beside sentence-transformers' default, and forms of it in fewer bits.
+"""The bundled MiniLM next to sentence-transformers' default, and variants in fewer bits.
 
-Takes sizes, gives rows. The claims are the sample's. A form in fewer bits is timed and its
-lowest cosine with float32 noted: one that moves decisions is no engine of the funnel.
+The claims are those of the sample. For each variant the lowest cosine with float32 is noted:
+a variant that changes decisions cannot be an engine of the funnel.
 """
 
 import tempfile
@@ -27,7 +27,7 @@ Vectors = NDArray[np.float32]
 
 
 def embedding_rows(sizes: Sizes) -> Iterator[Row]:
-    """All cores beside the peers' own threads; bits that change with the batch are counted."""
+    """Ours on all cores, peers with their own threads; counts vectors that depend on the batch."""
     texts = sample_claims(sizes.embedded)
     ours = MiniLM()
     for name, bar, peer in (
@@ -37,16 +37,16 @@ def embedding_rows(sizes: Sizes) -> Iterator[Row]:
     ):
         ours.embed(texts[:WARM])
         peer(texts[:WARM])
-        found = paired(lambda: ours.embed(texts), lambda: peer(texts))  # noqa: B023 - called here
-        lowest = float(np.einsum("ij,ij->i", found.ours, found.peer).min())
+        both = paired(lambda: ours.embed(texts), lambda: peer(texts))  # noqa: B023 - called here
+        lowest = float(np.einsum("ij,ij->i", both.ours, both.peer).min())
         alone = np.concatenate([peer([text]) for text in texts[:100]])
-        moved = int((alone != found.peer[:100]).any(axis=1).sum())
+        moved = int((alone != both.peer[:100]).any(axis=1).sum())
         yield Row(
             f"embedding, {len(texts):,} claims",
-            found.ours_s,
+            both.ours_s,
             name,
-            found.peer_s,
-            found.ratio,
+            both.peer_s,
+            both.ratio,
             bar,
             note=f"lowest cosine with float32 {lowest:.6f}; {moved} of 100 vectors of the peer "
             "change with the texts beside them, 0 of ours",
@@ -91,6 +91,8 @@ class _Int8(MiniLM):
         tokenizer, _ = super()._model
         model, _ = encoder(Path(get_model_path()))
         with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
-            options = {"DefaultTensorType": TensorProto.FLOAT}  # of what fused operators give
+            options = {
+                "DefaultTensorType": TensorProto.FLOAT
+            }  # type of the outputs of fused operators
             quantize_dynamic(model, file.name, weight_type=QuantType.QInt8, extra_options=options)
             return tokenizer, session_of(file.name)

@@ -1,11 +1,9 @@
-"""Bootstrap intervals of balanced accuracy beside what a user would write.
+"""Bootstrap intervals of balanced accuracy next to what a user would write.
 
-Gives rows: 10,000 draws over 30,000 predictions within labels, by documents and for a pair of
-systems. Peers: ``balanced_accuracy_score`` of scikit-learn in a loop over draws, and
+10,000 draws over 30,000 predictions within labels, by documents and for a pair of systems.
+Peers: scikit-learn's ``balanced_accuracy_score`` in a loop over draws, and
 ``scipy.stats.bootstrap`` over the two labels. Both are timed on a part of the draws and scaled,
-and their intervals are held against ours.
-
-Left out deliberately: metrics without draws, which take milliseconds either way.
+and their intervals are compared with ours.
 """
 
 import warnings
@@ -35,21 +33,21 @@ Bounds = tuple[float, float]
 
 
 def evaluation_rows(sizes: Sizes) -> Iterator[Row]:
-    """The interval beside both peers, then by documents and of a difference beside 2 s."""
+    """The interval next to both peers; by documents and of a difference within ``ALLOWED_S``."""
     del sizes  # the bars hold for this size
     labels, verdicts, others = _outcomes()
     name = f"interval of balanced accuracy, {DRAWS:,} draws of {ROWS:,}"
-    for place, (peer, work, draws) in enumerate(_peers(labels, verdicts)):
-        found = paired(lambda: _ours(labels, verdicts), work, scale=DRAWS / draws)
-        apart = max(abs(a - b) for a, b in zip(found.ours, found.peer, strict=True))
+    for index, (peer, work, draws) in enumerate(_peers(labels, verdicts)):
+        both = paired(lambda: _ours(labels, verdicts), work, scale=DRAWS / draws)
+        gap = max(abs(a - b) for a, b in zip(both.ours, both.peer, strict=True))
         yield Row(
-            name + f" ({place + 1})" * bool(place),
-            found.ours_s,
+            name + f" ({index + 1})" * bool(index),
+            both.ours_s,
             peer,
-            found.peer_s,
-            found.ratio,
+            both.peer_s,
+            both.ratio,
             BARS[peer.split(",")[0].split(".")[0]],
-            note=f"peer timed on {draws} draws; bounds differ by {100 * apart:.2f} points",
+            note=f"peer timed on {draws} draws; bounds differ by {100 * gap:.2f} points",
         )
     documents = np.random.default_rng(SEED).integers(0, DOCUMENTS, ROWS).tolist()
     for what, work in (
@@ -62,11 +60,13 @@ def evaluation_rows(sizes: Sizes) -> Iterator[Row]:
 
 
 def _outcomes() -> tuple[Codes, Codes, Codes]:
-    """Labels and two systems' verdicts: right three in four times, some without a verdict."""
+    """Labels and the verdicts of two systems: mostly right, some without a verdict."""
     rng = np.random.default_rng(SEED)
     labels = (rng.random(ROWS) < REFUTED).astype(np.int64)
-    said = [np.where(rng.random(ROWS) < right, labels, rng.integers(0, 3, ROWS)) for right in RIGHT]
-    return labels, said[0], said[1]
+    verdicts = [
+        np.where(rng.random(ROWS) < right, labels, rng.integers(0, 3, ROWS)) for right in RIGHT
+    ]
+    return labels, verdicts[0], verdicts[1]
 
 
 def _ours(labels: Codes, verdicts: Codes, documents: list[int] | None = None) -> Bounds:
@@ -76,8 +76,8 @@ def _ours(labels: Codes, verdicts: Codes, documents: list[int] | None = None) ->
 
 
 def _difference(labels: Codes, verdicts: Codes, others: Codes) -> Bounds:
-    told, _ = compare(labels, verdicts, others, clusters_of(labels), generator(SEED))
-    return told.low, told.high
+    comparison, _ = compare(labels, verdicts, others, clusters_of(labels), generator(SEED))
+    return comparison.low, comparison.high
 
 
 def _peers(labels: Codes, verdicts: Codes) -> list[tuple[str, Callable[[], Bounds], int]]:
@@ -92,13 +92,13 @@ def _looped(labels: Codes, verdicts: Codes) -> Bounds:
 
     rng = np.random.default_rng(SEED)
     sides = [np.flatnonzero(labels == label) for label in (0, 1)]
-    found = np.empty(LOOPED)
+    values = np.empty(LOOPED)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns of verdicts that are no label
+        warnings.simplefilter("ignore")  # it warns about verdicts that are no label
         for draw in range(LOOPED):
             rows = np.concatenate([rng.choice(side, len(side)) for side in sides])
-            found[draw] = balanced_accuracy_score(labels[rows], verdicts[rows])
-    return interval(found)
+            values[draw] = balanced_accuracy_score(labels[rows], verdicts[rows])
+    return interval(values)
 
 
 def _scipy(labels: Codes, verdicts: Codes) -> Bounds:
@@ -109,7 +109,7 @@ def _scipy(labels: Codes, verdicts: Codes) -> Bounds:
     ) -> NDArray[np.float64]:
         return (first.mean(axis=axis) + second.mean(axis=axis)) / 2
 
-    found = stats.bootstrap(
+    bounds = stats.bootstrap(
         [(verdicts[labels == label] == label).astype(float) for label in (0, 1)],
         mean_of_recalls,
         n_resamples=BATCHED,
@@ -117,4 +117,4 @@ def _scipy(labels: Codes, verdicts: Codes) -> Bounds:
         method="percentile",
         rng=np.random.default_rng(SEED),
     ).confidence_interval
-    return float(found.low), float(found.high)
+    return float(bounds.low), float(bounds.high)

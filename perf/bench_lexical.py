@@ -1,8 +1,7 @@
-"""Lexical duplicates and leaks beside MinHash libraries, at the paper's size.
+"""Lexical duplicates and leaks next to MinHash libraries, at the paper's size.
 
-Takes sizes, gives rows. Everything starts from strings, so both sides find their own words.
-
-Left out deliberately: what plain MinHash misses (``docs/funnel.md``).
+Both sides start from strings and find words themselves. What plain MinHash misses is described
+in ``docs/funnel.md``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ WARM = 2_000
 
 
 def lexical_rows(sizes: Sizes) -> Iterator[Row]:
-    """Duplicates against rensa, then what they miss; against datasketch once."""
+    """Duplicates against rensa, with what it misses, and one pair against datasketch."""
     texts = synthetic_claims(sizes.claims)
     ours = partial(keep_first_duplicates, texts, THRESHOLD)
     peer = partial(peers.rensa_removed, texts, THRESHOLD)
@@ -72,9 +71,9 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     both = paired(work, peer)
     with busy_core():
         busy = paired(work, peer, pairs=1)
-    found = both.ours.is_matched
-    recall = (found & exact).sum() / max(exact.sum(), 1)
-    precision = (found & exact).sum() / max(found.sum(), 1)
+    removed = both.ours.found
+    recall = (removed & exact).sum() / max(exact.sum(), 1)
+    precision = (removed & exact).sum() / max(removed.sum(), 1)
     yield Row(
         f"verified MinHash, {sizes.claims:,} claims",
         both.ours_s,
@@ -88,8 +87,8 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     )
 
 
-def leak_rows(sizes: Sizes) -> Iterator[Row]:
-    """The lexical arm of decontamination: claims against test claims."""
+def lexical_leak_rows(sizes: Sizes) -> Iterator[Row]:
+    """The lexical part of decontamination: claims against test claims."""
     every = synthetic_claims(sizes.claims + sizes.tests)
     tests, claims = every[: sizes.tests], every[sizes.tests :]
     ours = partial(cross_matches, claims, tests, THRESHOLD)
@@ -113,12 +112,12 @@ def leak_rows(sizes: Sizes) -> Iterator[Row]:
 
 
 def copied_once_s(texts: Sequence[str]) -> float:
-    """Seconds to copy the strings into one array of bytes: nothing can be quicker."""
+    """Seconds to copy the strings into one array of bytes: a lower bound."""
     return min(timed(lambda: "".join(texts).encode())[0] for _ in range(3))
 
 
-def _engine(found: Matches) -> str:
-    return found.engine or "engine unnamed"
+def _engine(matches: Matches) -> str:
+    return matches.engine or "engine unnamed"
 
 
 def _difference(ours: Matches, peer: NDArray[np.bool_]) -> str:
@@ -131,7 +130,7 @@ def _difference(ours: Matches, peer: NDArray[np.bool_]) -> str:
 
 
 def _brute_force(texts: Sequence[str]) -> str:
-    """Compare with every pair of sets, in input order."""
+    """Compare with a brute-force pass over all pairs of sets."""
     sets = [frozenset(words(text)) for text in texts]
     kept: list[int] = []
     removed = np.zeros(len(sets), np.bool_)

@@ -1,10 +1,8 @@
-"""Whole processes: memory of a deduplication, and what compiling costs a first run.
+"""Fresh processes: memory of a deduplication, and the compile time of a first run.
 
-Takes sizes, gives rows. A row about memory has its bar as most megabytes: its ratio is that
-bound over the peak. A row about a cold start holds ten seconds over what the first run took
-longer, in processor time: compiling is one thread's work.
-
-Left out deliberately: the time to import; it is in both runs.
+The bar of a memory row is a maximum: its ratio is ``MOST_MB`` over the peak. The ratio of the
+cold start is ``MOST_COLD_S`` over the extra CPU time of the first run; imports take part in
+both runs and cancel out.
 """
 
 import json
@@ -27,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run_fresh(*arguments: str, cache: str | None = None) -> dict[str, Any]:
-    """What ``python -m perf.<arguments>`` prints as its last line of JSON."""
+    """The last line of JSON that ``python -m <arguments>`` prints."""
     environment = dict(os.environ)
     if cache is not None:
         environment["NUMBA_CACHE_DIR"] = cache
@@ -35,25 +33,25 @@ def run_fresh(*arguments: str, cache: str | None = None) -> dict[str, Any]:
     done = subprocess.run(  # noqa: S603 - our own program
         command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True
     )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
 def process_rows(sizes: Sizes) -> Iterator[Row]:
-    """A fresh process that reads claims and finds duplicates, and a first run of the funnel."""
+    """A fresh process that finds duplicates in a file, and a first run of the funnel."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "claims.parquet"
         pl.DataFrame({"claim": synthetic_claims(sizes.claims)}).write_parquet(path)
         run_fresh("perf.one_process", "duplicates", str(path))
-        found = run_fresh("perf.one_process", "duplicates", str(path))
+        cost = run_fresh("perf.one_process", "duplicates", str(path))
     yield Row(
         "lexical process, peak memory",
-        found["seconds"],
+        cost["seconds"],
         f"{MOST_MB:.0f} MB",
         None,
-        MOST_MB / found["peak_mb"],
+        MOST_MB / cost["peak_mb"],
         1.0,
-        note=f"{found['peak_mb']:.0f} MB; start, imports, Parquet and {found['rows']:,} removals "
+        note=f"{cost['peak_mb']:.0f} MB; start, imports, Parquet and {cost['rows']:,} removals "
         "in the time given",
     )
     with tempfile.TemporaryDirectory() as cache:

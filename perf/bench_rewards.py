@@ -1,11 +1,9 @@
-"""The rewards, and the plan of the judge's calls, beside the time that each may take.
+"""The rewards and the plan of judge calls, next to the time that each may take.
 
-Gives rows. The batch is 512 rollouts of 64 prompts, traces of three cycles as long as a
-policy's, one answer in ten an abstention, half of the prompts without a label; the rulings
-are given. The other side is the time allowed, so that a ratio of 1 is just in time.
-
-Left out deliberately: judges and embedders, which have their own time, and peers: nobody
-else scores such a batch.
+The batch has 512 rollouts of 64 prompts: traces of three cycles with realistic lengths, one
+answer in ten an abstention, half of the prompts without a label; the rulings are given. The
+"peer" is the allowed time, so a ratio of 1 is just in time. Judges and embedders are not part
+of the measured time.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +35,7 @@ Answer = TypeVar("Answer")
 
 
 def reward_rows(sizes: Sizes) -> Iterator[Row]:
-    """Parsing and planning for one rollout; scoring without vectors, with them, and all eight."""
+    """Parsing and planning per rollout; scoring without vectors, with them, with all rewards."""
     del sizes  # the bars hold for this batch
     texts = [_text(number) for number in range(ROLLOUTS)]
     seconds, planned = _repeated(lambda: _planned(texts))
@@ -55,33 +53,33 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
     ):
         settings = RewardSettings(weights=weights)
         seconds, scored = _repeated(lambda settings=settings: reward_batch(cases, settings))
-        yield _row(name, seconds, ALLOWED_S["scoring"], _told(scored))
+        yield _row(name, seconds, ALLOWED_S["scoring"], _summary(scored))
 
 
 def _row(name: str, seconds: float, allowed_s: float, note: str) -> Row:
     return Row(name, seconds, "time allowed", allowed_s, allowed_s / seconds, 1.0, note=note)
 
 
-def _told(scored: RewardedBatch) -> str:
+def _summary(scored: RewardedBatch) -> str:
     totals = [total for total in scored.totals if total is not None]
     return f"{len(scored.results)} rewards, {len(totals)} totals; median of {RUNS} runs"
 
 
 def _repeated(work: Callable[[], Answer]) -> tuple[float, Answer]:
-    """Median seconds and the last answer; one run before them is not counted."""
+    """Median seconds and the last result, after one warm-up run."""
     work()
     runs = [timed(work) for _ in range(RUNS)]
     return median(seconds for seconds, _ in runs), runs[-1][1]
 
 
 def _text(number: int) -> str:
-    """A trace of its own words; some questions are shared within a prompt, as in rollouts."""
+    """A distinct trace; some questions are shared within a prompt, as in real rollouts."""
     cycles = []
-    for place in range(QUESTIONS):
-        known = (number + place) % 10 != 0
-        told = f"The committee agreed on part {place} in 19{number % 90 + 10}, as planned."
-        answer = told if known else f"I don't know; the document does not mention part {place}."
-        question = f"In which year was part {place} of bridge {number // 3} agreed on?"
+    for part in range(QUESTIONS):
+        known = (number + part) % 10 != 0
+        fact = f"The committee agreed on part {part} in 19{number % 90 + 10}, as planned."
+        answer = fact if known else f"I don't know; the document does not mention part {part}."
+        question = f"In which year was part {part} of bridge {number // 3} agreed on?"
         cycles.append(
             f"<question>{question}</question>\n<answer>{answer}</answer>\n"
             f"<think>{_THOUGHT}{number}</think>"
@@ -109,7 +107,7 @@ def _rollout(number: int, text: str) -> Rollout:
 
 
 def _cases(planned: Plan) -> list[RewardCase]:
-    """Every rollout with rulings and random unit vectors."""
+    """Every rollout with its rulings and random unit vectors."""
     rng = np.random.default_rng(SEED)
     vectors = rng.standard_normal((ROLLOUTS, QUESTIONS, DIMENSIONS), dtype=np.float32)
     vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
@@ -118,7 +116,7 @@ def _cases(planned: Plan) -> list[RewardCase]:
 
 
 def _ruling(call: JudgeCall) -> Ruling:
-    """A ruling that depends on the call alone."""
+    """A ruling that depends only on the call."""
     number = int(call.key[:8], 16)
     if call.task == "coverage":
         return Ruling(VERDICTS[number % len(VERDICTS)])

@@ -1,9 +1,7 @@
-"""The rules that read the evidence, beside polars lists and beside tokenising every row.
+"""The rules that read evidence, next to polars lists and to tokenising every row.
 
-Takes sizes, gives rows. The times are those of ``sizes.evidence`` rows; the note scales them
-to the paper's 155,506.
-
-Left out deliberately: entity recognition (``studies.paper_scale`` times it on a sample).
+Times are for ``sizes.evidence`` rows; the note scales them to the paper's 155,506. Entity
+recognition is timed on a sample by ``studies.paper_scale``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -65,15 +63,15 @@ def overlap_rows(sizes: Sizes) -> Iterator[Row]:
 
 
 def token_rows(sizes: Sizes) -> Iterator[Row]:
-    """The rule stage with a byte-level tokenizer that is asked only where bounds are open."""
+    """The rule stage with a byte-level tokenizer, which counts only rows that bounds leave open."""
     passages = list(synthetic_evidence(sizes.evidence))
     labels = ["Supported"] * sizes.evidence
     frame = claims_frame("pool", synthetic_claims(sizes.evidence), passages, labels)
     counter = BytePairs.trained([" ".join(row) for row in passages[:TRAINED_ON]])
     work = partial(rule_filter, frame, RuleSettings(), counter, SameEntities())
     seconds, done = timed(work)
-    asked = counter.asked
-    share = asked / sizes.evidence
+    counted = counter.counted
+    share = counted / sizes.evidence
     part = frame["evidence"].to_list()[::10]
     every_s, _ = timed(partial(counter.count, part))
     scaled = every_s * sizes.evidence / len(part)
@@ -84,22 +82,22 @@ def token_rows(sizes: Sizes) -> Iterator[Row]:
         scaled,
         MOST_COUNTED / max(share, 1e-9),
         1.0,
-        note=f"{asked:,} rows, {share:.3f} of all: the ratio is 1/3 over that; ours is the "
+        note=f"{counted:,} rows, {share:.3f} of all: the ratio is 1/3 over that; ours is the "
         f"whole rule stage, which keeps {done.kept.height:,}; the peer was timed on a tenth",
     )
 
 
 @dataclass
 class BytePairs:
-    """A ``TokenCounter`` over a byte-level BPE that remembers how many texts it counted.
+    """A ``TokenCounter`` over a byte-level BPE that records how many texts it counted.
 
-    Each white-space word has a token of its own and each token at least one byte, so words
-    and bytes bound the count.
+    Every whitespace-separated word has at least one token and every token at least one byte,
+    so words and bytes bound the count.
     """
 
     tokenizer: Any
     unit: str = "bpe_bytes"
-    asked: int = field(default=0)
+    counted: int = field(default=0)
 
     @classmethod
     def trained(cls, texts: Sequence[str]) -> "BytePairs":
@@ -112,12 +110,12 @@ class BytePairs:
 
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """Tokens of each text, shape (n,)."""
-        self.asked += len(texts)
+        self.counted += len(texts)
         encoded = self.tokenizer.encode_batch(list(texts))
         return np.array([len(one.ids) for one in encoded], np.int64)
 
     def bounds(
         self, words: NDArray[np.int64], utf8_bytes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Words and bytes."""
+        """Words as lower bound, bytes as upper bound."""
         return words, utf8_bytes

@@ -1,9 +1,7 @@
-"""Facility location beside submodlib and beside the bare product of similarities.
+"""Facility location next to submodlib and to the bare product of similarities.
 
-Takes sizes, gives rows. f(S) is computed here for every answer, in double precision from
-one matrix.
-
-Left out deliberately: quotas and cells, which cost nothing.
+The objective f(S) of every answer is computed here, in double precision from one matrix.
+Quotas and cells are not timed: they cost nothing.
 """
 
 import heapq
@@ -74,7 +72,7 @@ def _beside_product(vectors: Vectors, picks: int) -> Iterator[Row]:
     with busy_core():
         busy = paired(work, product, pairs=1)
     similarity = product()
-    np.fill_diagonal(similarity, 1)  # as the selection has it, by definition
+    np.fill_diagonal(similarity, 1)  # the selection defines it as 1
     oracle_s, oracle = timed(partial(_oracle, similarity, picks))
     note = (
         f"matrix {similarity.nbytes / 1e6:,.0f} MB; {quiet.ours.evaluations:,} gains evaluated; "
@@ -99,18 +97,18 @@ def _oracle(similarity: Vectors, picks: int) -> list[int]:
     """Lazy greedy with sums in double precision, ties to the lowest row."""
     cover = np.zeros(len(similarity))
     bounds = [
-        (-float(np.maximum(row, 0).sum(dtype=float)), place) for place, row in enumerate(similarity)
+        (-float(np.maximum(row, 0).sum(dtype=float)), index) for index, row in enumerate(similarity)
     ]
     heapq.heapify(bounds)
     chosen: list[int] = []
     while len(chosen) < picks:
-        _, place = bounds[0]
-        gain = float(np.maximum(similarity[place] - cover, 0).sum())
-        heapq.heapreplace(bounds, (-gain, place))
-        if bounds[0] == (-gain, place):
+        _, row = bounds[0]
+        gain = float(np.maximum(similarity[row] - cover, 0).sum())
+        heapq.heapreplace(bounds, (-gain, row))
+        if bounds[0] == (-gain, row):
             heapq.heappop(bounds)
-            chosen.append(place)
-            np.maximum(cover, similarity[place], out=cover)
+            chosen.append(row)
+            np.maximum(cover, similarity[row], out=cover)
     return chosen
 
 
@@ -123,6 +121,6 @@ def _compared(similarity: Vectors, ours: Sequence[int], other: Sequence[int]) ->
 
 def _objective(similarity: Vectors, picks: Sequence[int]) -> float:
     cover: NDArray[np.float64] = np.zeros(len(similarity))
-    for place in picks:
-        np.maximum(cover, similarity[place], out=cover)
+    for row in picks:
+        np.maximum(cover, similarity[row], out=cover)
     return float(cover.sum())

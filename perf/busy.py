@@ -1,9 +1,6 @@
-"""A neighbour that keeps one core busy for the time of a ``with`` block.
+"""A process that keeps one core busy during a ``with`` block, and the machine's load.
 
-Takes nothing. The process is started and ended here; ``load_beside`` tells whether others
-were at work already.
-
-Left out deliberately: pinning. A real neighbour moves between cores too.
+The process is not pinned to a core: real neighbours move between cores too.
 """
 
 import os
@@ -15,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def busy_core() -> Iterator[None]:
-    """One process that only counts, ended with the block."""
+    """Run one busy-looping process until the block ends."""
     neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -25,5 +22,5 @@ def busy_core() -> Iterator[None]:
 
 
 def load_beside() -> float | None:
-    """The machine's load average of the last minute, None where it tells none."""
+    """Load average of the last minute, None if the system does not report it."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None

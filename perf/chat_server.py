@@ -1,9 +1,7 @@
-"""A chat server that costs as little as possible, for the overhead of clients.
+"""A minimal chat server for measuring the overhead of clients.
 
-``python -m perf.chat_server`` prints its port and answers every request with the same
-reply. It reads no more of a request than where it ends.
-
-Left out deliberately: everything a server should do (``tests/support/fault_server.py`` does some).
+``python -m perf.chat_server`` prints its port and answers every request with the same reply.
+It parses no more of a request than its length.
 """
 
 import asyncio
@@ -30,7 +28,7 @@ _END, _LENGTH = b"\r\n\r\n", b"content-length:"
 
 
 class _Connection(asyncio.Protocol):
-    """Answers each whole request of one connection."""
+    """Answers each complete request of one connection."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -38,7 +36,7 @@ class _Connection(asyncio.Protocol):
         self._transport, self._unread = transport, b""
 
     def data_received(self, data: bytes) -> None:
-        """Answer what is complete, keep the rest."""
+        """Answer complete requests and buffer the rest."""
         self._unread += data
         while (head := self._unread.find(_END)) >= 0:
             headers = self._unread[:head].lower()

@@ -1,9 +1,7 @@
-"""Made-up claims as the frames that the stages take, and engines that answer at once.
+"""Synthetic claims as the frames that stages take, and engines that answer immediately.
 
-Takes strings, gives ``CLAIMS``, ``BENCHMARK_CLAIMS`` and ``DIFFICULTY_BAND``
-frames and the four ports.
-
-Left out deliberately: anything on disk (``resources.store.replay``, ``studies.paper_inputs``).
+Builds ``CLAIMS``, ``BENCHMARK_CLAIMS`` and ``DIFFICULTY_BAND`` frames and the four ports,
+all in memory.
 """
 
 import time
@@ -25,7 +23,7 @@ def claims_frame(
     passages: Sequence[Sequence[str]],
     labels: Sequence[str],
 ) -> pl.DataFrame:
-    """``CLAIMS`` of one source; ids count up, the evidence joins its passages by lines."""
+    """``CLAIMS`` of one source, with numbered ids; evidence is the passages, one per line."""
     columns = {
         "claim": claims,
         "evidence": ["\n".join(row) for row in passages],
@@ -37,7 +35,7 @@ def claims_frame(
 
 
 def benchmark_frame(name: str, claims: Sequence[str]) -> pl.DataFrame:
-    """``BENCHMARK_CLAIMS`` without labels and evidence: a claim list."""
+    """``BENCHMARK_CLAIMS`` with claims only, without labels and evidence."""
     columns = {"claim": claims, "passages": [[]] * len(claims)}
     return _filled(BENCHMARK_CLAIMS, columns, source=name, split="test")
 
@@ -59,7 +57,7 @@ def _filled(
 
 
 def band_frame(claims: Sequence[str], sources: Sequence[str], seed: int = 7) -> pl.DataFrame:
-    """``DIFFICULTY_BAND`` with one word of evidence a row: what the later stages need."""
+    """``DIFFICULTY_BAND`` with one word of evidence per row: enough for the later stages."""
     rng = np.random.default_rng([seed, 9])
     labels = np.array(LABELS)[rng.integers(0, 2, len(claims))].tolist()
     frame = claims_frame("pool", claims, [["Evidence."]] * len(claims), labels)
@@ -80,9 +78,9 @@ def band_frame(claims: Sequence[str], sources: Sequence[str], seed: int = 7) -> 
 
 @dataclass(frozen=True)
 class SameEntities:
-    """Two entities in every claim."""
+    """The same two entities for every text."""
 
-    engine: str = "made up"
+    engine: str = "synthetic"
 
     def entities(self, texts: Sequence[str]) -> list[list[str]]:
         """The same two for each text."""
@@ -91,9 +89,9 @@ class SameEntities:
 
 @dataclass(frozen=True)
 class SameProbability:
-    """Every pair in the middle of the band."""
+    """Probability 0.5 for every pair."""
 
-    engine: str = "made up"
+    engine: str = "synthetic"
 
     def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """0.5 for each pair."""
@@ -102,9 +100,9 @@ class SameProbability:
 
 @dataclass(frozen=True)
 class SameQuestions:
-    """Three questions for every claim."""
+    """The same three questions for every claim."""
 
-    engine: str = "made up"
+    engine: str = "synthetic"
 
     def decompose(self, pairs: Sequence[tuple[str, str]]) -> list[list[str] | None]:
         """The same three for each pair."""
@@ -113,14 +111,14 @@ class SameQuestions:
 
 @dataclass
 class MadeVectors:
-    """Clustered vectors for whatever is asked, and how long it took to make them."""
+    """Clustered vectors for any texts, and the seconds spent generating them."""
 
     dimensions: int
-    engine: str = "made up"
+    engine: str = "synthetic"
     seconds: float = 0.0
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Vectors by place, not by text: equal texts get different ones."""
+        """Vectors by row, not by text: equal texts get different vectors."""
         started = time.perf_counter()
         vectors = clustered_vectors(len(texts), self.dimensions)
         self.seconds += time.perf_counter() - started

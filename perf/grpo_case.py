@@ -1,12 +1,11 @@
 """A few optimizer steps of the paper's recipe at one length of prompts and completions.
 
 ``python -m perf.grpo_case --prompt 4096 --completion 512 --device cuda`` builds Qwen2.5-7B's
-architecture from its configuration with random weights, trains a few steps through our own
-trainer, and prints one line of JSON: seconds of each measured step by phase and the peak of
-memory. Every completion has its full length. No network, no file but a temporary folder.
+architecture from its configuration with random weights, trains a few steps with the project's
+trainer, and prints one line of JSON: seconds of each measured step by phase, and peak memory.
+Every completion has its full length. Needs no network and writes only to a temporary folder.
 
-Left out deliberately: the judge (random text holds no question, so none is asked), several
-lengths (``perf.grpo_step`` starts a process for each), and what is learned: nothing.
+Random text contains no questions, so the judge gets no calls.
 """
 
 import argparse
@@ -38,7 +37,7 @@ QWEN_7B = {
     "rope_parameters": {"rope_type": "default", "rope_theta": 1_000_000.0},
     "tie_word_embeddings": False,
 }
-"""Of the model's public ``config.json``."""
+"""From the model's public ``config.json``."""
 TINY = QWEN_7B | {
     "vocab_size": 256,
     "hidden_size": 32,
@@ -47,7 +46,7 @@ TINY = QWEN_7B | {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
 }
-_TINY_SHARE = 0.01  # of the memory, for the cache of continuous batching
+_TINY_SHARE = 0.01  # of the memory: cache of continuous batching
 _TEMPLATE = (
     "{% for message in messages %}{{ message['content'] }}{% endfor %}"
     "{% if add_generation_prompt %} <|im_start|>{% endif %}"
@@ -55,8 +54,8 @@ _TEMPLATE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """What is measured: lengths in tokens, steps, the first of which is not counted."""
+class StepCase:
+    """One measurement: lengths in tokens, and steps after one uncounted warm-up step."""
 
     prompt: int
     completion: int
@@ -67,17 +66,17 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """Seconds of each counted step by phase, peak memory in GiB, and on which device."""
+class Measurement:
+    """Seconds of each counted step by phase, peak memory in GiB, and the device."""
 
-    case: Case
+    case: StepCase
     steps: tuple[dict[str, float], ...]
     peak_gib: float
     device: str
 
 
-def measure(case: Case, folder: Path) -> Measured:
-    """Train ``case.steps`` steps, then one more than was said: the first warms up."""
+def measure(case: StepCase, folder: Path) -> Measurement:
+    """Train ``case.steps`` steps after one warm-up step."""
     import torch
     from transformers import AutoModelForCausalLM, Qwen2Config
     from transformers.utils import logging
@@ -97,21 +96,21 @@ def measure(case: Case, folder: Path) -> Measured:
     with torch.device(case.device):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     reader = completion_reader(tokenizer, end_tokens(model, tokenizer))
-    run, seen = _run(case, folder), list[StepReport]()
+    run, reports = _run(case, folder), list[StepReport]()
     policy = LoadedPolicy(model, tokenizer, reader, Prompts(tuple(_rows(case)), 0), Prompts((), 0))
-    watch = prepare(run, policy, RuleJudge(), MadeVectors(8), seen.append)
+    watch = prepare(run, policy, RuleJudge(), MadeVectors(8), reports.append)
     _force_length(watch.trainer.generation_config, case)
     watch.trainer.train()
-    lengths = {report.means["completion_tokens"] for report in seen}
+    lengths = {report.means["completion_tokens"] for report in reports}
     if lengths != {float(case.completion)}:
         raise RuntimeError(f"completions have {lengths} tokens in place of {case.completion}")
-    return Measured(
-        case, tuple(dict(report.seconds) for report in seen[1:]), _peak_gib(case), _name(case)
+    return Measurement(
+        case, tuple(dict(report.seconds) for report in reports[1:]), _peak_gib(case), _name(case)
     )
 
 
-def _recipe(case: Case) -> Experiment:
-    """The paper's recipe at these lengths. Completions that never end must not leave the loss."""
+def _recipe(case: StepCase) -> Experiment:
+    """The paper's recipe at these lengths, with unfinished completions kept in the loss."""
     lora = Lora(rank=4, alpha=8, dtype="float32") if case.tiny else PAPER_7B.lora
     return replace(
         PAPER_7B,
@@ -125,7 +124,7 @@ def _recipe(case: Case) -> Experiment:
     )
 
 
-def _run(case: Case, folder: Path) -> TrainingRun:
+def _run(case: StepCase, folder: Path) -> TrainingRun:
     return TrainingRun(
         experiment=_recipe(case),
         key="0" * 16,
@@ -138,8 +137,8 @@ def _run(case: Case, folder: Path) -> TrainingRun:
     )
 
 
-def _tokenizer(case: Case) -> Any:  # noqa: ANN401 - a transformers tokenizer
-    """A word a token, as many words as the model has outputs."""
+def _tokenizer(case: StepCase) -> Any:  # noqa: ANN401 - a transformers tokenizer
+    """A tokenizer with one token per word and as many words as the model has outputs."""
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -157,11 +156,11 @@ def _tokenizer(case: Case) -> Any:  # noqa: ANN401 - a transformers tokenizer
     )
 
 
-def _rows(case: Case) -> list[dict[str, Any]]:
-    """Claims enough for every step, each prompt of exactly the wanted length."""
+def _rows(case: StepCase) -> list[dict[str, Any]]:
+    """Enough claims for every step, each with a prompt of exactly the wanted length."""
     grpo = PAPER_7B.grpo
     needed = (case.steps + 1) * grpo.global_batch // grpo.group_size
-    words = 200  # of the vocabulary; which they are costs nothing
+    words = 200  # of the vocabulary: the choice of words does not affect the cost
     return [
         {
             "prompt": [
@@ -184,14 +183,15 @@ def _rows(case: Case) -> list[dict[str, Any]]:
     ]
 
 
-def _force_length(config: Any, case: Case) -> None:  # noqa: ANN401 - transformers' GenerationConfig
-    """No completion ends early: by its least length, which continuous batching does not know."""
+def _force_length(config: Any, case: StepCase) -> None:  # noqa: ANN401 - transformers' GenerationConfig
+    """Let no completion end early."""
+    # Continuous batching ignores min_new_tokens, so there the end token is removed.
     config.min_new_tokens = None if case.paged else case.completion
     if case.paged:
         config.eos_token_id = None
 
 
-def _peak_gib(case: Case) -> float:
+def _peak_gib(case: StepCase) -> float:
     if not case.device.startswith("cuda"):
         return peak_mb() * 1e6 / 2**30
     import torch
@@ -199,7 +199,7 @@ def _peak_gib(case: Case) -> float:
     return float(torch.cuda.max_memory_reserved(case.device)) / 2**30
 
 
-def _name(case: Case) -> str:
+def _name(case: StepCase) -> str:
     if not case.device.startswith("cuda"):
         return case.device
     import torch
@@ -208,7 +208,7 @@ def _name(case: Case) -> str:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Measure the case that the command line names."""
+    """Measure the case given on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompt", type=int, required=True)
     parser.add_argument("--completion", type=int, required=True)
@@ -216,10 +216,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--paged", action="store_true")
     parser.add_argument("--tiny", action="store_true")
-    case = Case(**vars(parser.parse_args(words)))
+    case = StepCase(**vars(parser.parse_args(words)))
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(case, Path(folder))
-    sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        measurement = measure(case, Path(folder))
+    sys.stdout.write(json.dumps(asdict(measurement)) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
-"""Synthetic claims, vectors and evidence at the paper's size, the same for every seed.
+"""Synthetic claims, vectors and evidence at the paper's size, deterministic in the seed.
 
-Takes numbers of rows and a seed, gives strings and unit vectors. The shapes follow what was
-measured on real claims: word frequencies by Zipf and Mandelbrot, templates that many claims
-share, near copies, clusters of paraphrases around the threshold.
-
-Left out deliberately: meaning. Quality is measured on the bundled sample and real corpora.
+The shapes follow measurements on real claims: word frequencies by Zipf and Mandelbrot, shared
+templates, near copies, clusters of paraphrases around the threshold. The texts have no meaning;
+quality is measured on the bundled sample and on real corpora.
 """
 
 import itertools
@@ -32,16 +30,16 @@ BLOCK = 4_096
 
 @cache
 def vocabulary(seed: int = 7) -> NDArray[np.object_]:
-    """60,000 different pronounceable words, the commonest first; common ones tend to be short."""
+    """60,000 distinct pronounceable words by frequency; frequent words tend to be short."""
     rng = np.random.default_rng([seed, 1])
     syllables = [a + b + c for a in _ONSETS for b in _NUCLEI for c in _CODAS]
-    found: dict[str, None] = {}
-    while len(found) < VOCABULARY:
+    distinct: dict[str, None] = {}
+    while len(distinct) < VOCABULARY:
         parts = rng.integers(0, len(syllables), (VOCABULARY, 3))
         lengths = rng.integers(1, 4, VOCABULARY)
         for row, length in zip(parts.tolist(), lengths.tolist(), strict=True):
-            found["".join(syllables[part] for part in row[:length])] = None
-    words = np.array(list(found)[:VOCABULARY], dtype=object)
+            distinct["".join(syllables[part] for part in row[:length])] = None
+    words = np.array(list(distinct)[:VOCABULARY], dtype=object)
     lengths = np.array([len(word) for word in words])
     return words[np.argsort(lengths + rng.normal(0, 2, VOCABULARY), kind="stable")]
 
@@ -49,8 +47,8 @@ def vocabulary(seed: int = 7) -> NDArray[np.object_]:
 def word_numbers(rng: Random, count: int) -> Numbers:
     """``count`` word numbers with Zipf-Mandelbrot frequencies (exponent 1.05, shift 2.7)."""
     weights = np.cumsum((np.arange(VOCABULARY) + 2.7) ** -1.05)
-    found: Numbers = np.searchsorted(weights, rng.random(count) * weights[-1])
-    return found
+    numbers: Numbers = np.searchsorted(weights, rng.random(count) * weights[-1])
+    return numbers
 
 
 def synthetic_claims(
@@ -58,10 +56,9 @@ def synthetic_claims(
 ) -> list[str]:
     """Claims of 12 to 40 words, a quarter on shared templates, a tenth near copies.
 
-    ``covered`` is the most of a claim that its template gives: with 1.0 a short claim may
-    be nothing else, and equal to others on it. A copy has some of its words replaced, so
-    that its Jaccard with the original lies about uniformly between 0.5 and 1; a third of
-    the copies are shuffled.
+    ``covered`` is the largest share of a claim that comes from its template: with 1.0 a short
+    claim can be all template and equal to others. Copies have words replaced so that their
+    Jaccard with the original is roughly uniform between 0.5 and 1; a third are shuffled.
     """
     if not rows:
         return []
@@ -81,9 +78,9 @@ def synthetic_claims(
     return _sentences_of(vocabulary(seed)[numbers].tolist(), starts.tolist())
 
 
-def _sentences_of(words: list[str], places: list[int]) -> list[str]:
+def _sentences_of(words: list[str], bounds: list[int]) -> list[str]:
     return [
-        f"{' '.join(words[start:end])}.".capitalize() for start, end in itertools.pairwise(places)
+        f"{' '.join(words[start:end])}.".capitalize() for start, end in itertools.pairwise(bounds)
     ]
 
 
@@ -100,13 +97,13 @@ def _write_templates(rng: Random, numbers: Numbers, starts: Numbers, covered: fl
 
 def _copy(rng: Random, original: Numbers) -> Numbers:
     copy = original.copy()
-    places = replaced_places(rng, len(original), rng.uniform(0.5, 1))
-    copy[places] = rng.integers(0, VOCABULARY, len(places))
+    replaced = replaced_positions(rng, len(original), rng.uniform(0.5, 1))
+    copy[replaced] = rng.integers(0, VOCABULARY, len(replaced))
     return rng.permutation(copy) if rng.random() < SHUFFLED else copy
 
 
-def replaced_places(rng: Random, words: int, jaccard: float) -> Numbers:
-    """Which of so many different words to replace for about this Jaccard."""
+def replaced_positions(rng: Random, words: int, jaccard: float) -> Numbers:
+    """Positions to replace among ``words`` distinct words to get about this Jaccard."""
     return rng.permutation(words)[: round(words * (1 - jaccard) / (1 + jaccard))]
 
 
@@ -117,11 +114,11 @@ def clustered_vectors(
     rows_a_cluster: int = 6,
     spread: tuple[float, float] = (0.45, 1.5),
 ) -> Vectors:
-    """Unit vectors in clusters whose inner cosine runs from about 0.4 to 0.85.
+    """Unit vectors in clusters with inner cosines from about 0.4 to 0.85.
 
-    0.45 of a common direction, 0.65 of the cluster's, 0.62 a of noise, with a uniform in
-    ``spread`` a cluster: thresholds cut through clusters. The common direction is the same
-    for every seed.
+    Each is 0.45 of a common direction, 0.65 of its cluster's and 0.62 a of noise, with a
+    uniform in ``spread`` per cluster, so that thresholds cut through clusters. The common
+    direction is the same for every seed.
     """
     rng = np.random.default_rng([seed, 3])
     clusters = max(rows // rows_a_cluster, 1)
@@ -139,7 +136,7 @@ def clustered_vectors(
 
 
 def selection_vectors(rows: int, dimensions: int, seed: int = 7) -> Vectors:
-    """Unit vectors of one cell: rows / 20 clusters, a fifth of the rows near copies."""
+    """Unit vectors of one cell: rows / 20 clusters; a fifth of the rows are near copies."""
     rng = np.random.default_rng([seed, 4])
     vectors = clustered_vectors(rows, dimensions, seed, rows_a_cluster=20)
     copies = np.sort(rng.permutation(rows)[: rows // 5])
@@ -150,18 +147,18 @@ def selection_vectors(rows: int, dimensions: int, seed: int = 7) -> Vectors:
 
 
 def holdout_vectors(train: Vectors, rows: int, seed: int = 7, planted: int = 600) -> Vectors:
-    """Unit vectors of test claims, ``planted`` of them near a training row (noise 0.2-0.7)."""
+    """Unit vectors of test claims; ``planted`` of them are near a training row (noise 0.2-0.7)."""
     rng = np.random.default_rng([seed, 5])
     vectors = clustered_vectors(rows, train.shape[1], seed + 1)
-    places = rng.permutation(rows)[:planted]
-    near = train[rng.integers(0, len(train), len(places))]
-    noise = rng.uniform(0.2, 0.7, len(places)).astype(np.float32)[:, None]
-    vectors[places] = scaled_to_one(near + noise * unit_noise(rng, len(places), train.shape[1]))
+    leaked = rng.permutation(rows)[:planted]
+    near = train[rng.integers(0, len(train), len(leaked))]
+    noise = rng.uniform(0.2, 0.7, len(leaked)).astype(np.float32)[:, None]
+    vectors[leaked] = scaled_to_one(near + noise * unit_noise(rng, len(leaked), train.shape[1]))
     return vectors
 
 
 def neighbours(rng: Random, vectors: Vectors, cosines: NDArray[np.float64]) -> Vectors:
-    """Unit vectors at about these cosines to ``vectors``, row by row."""
+    """Unit vectors with about these cosines to ``vectors``, row by row."""
     noise = np.sqrt(1 / cosines**2 - 1).astype(np.float32)[:, None]
     return scaled_to_one(vectors + noise * unit_noise(rng, *vectors.shape))
 
@@ -172,7 +169,7 @@ def unit_noise(rng: Random, rows: int, dimensions: int) -> Vectors:
 
 
 def scaled_to_one(vectors: Vectors) -> Vectors:
-    """The same array with every row scaled in place to length 1."""
+    """Scale every row to length 1, in place; returns the same array."""
     for start in range(0, len(vectors), BLOCK):
         block = vectors[start : start + BLOCK]
         block /= np.sqrt(np.einsum("ij,ij->i", block, block))[:, None]
@@ -180,42 +177,42 @@ def scaled_to_one(vectors: Vectors) -> Vectors:
 
 
 def evidence_lengths(rows: int, seed: int = 7) -> Numbers:
-    """Words of evidence a row: log-normal, median 540, mean about 830, 80 to 7,000."""
+    """Words of evidence per row: log-normal, median 540, mean about 830, 80 to 7,000."""
     rng = np.random.default_rng([seed, 6])
     drawn = np.exp(rng.normal(np.log(MEDIAN_WORDS), SPREAD, rows))
     return np.clip(drawn, LEAST_WORDS, MOST_WORDS).astype(np.int64)
 
 
 def synthetic_evidence(rows: int, seed: int = 7) -> Iterator[list[str]]:
-    """Evidence of each row as passages of six sentences, one row at a time.
+    """Yield the evidence of each row as passages of six sentences.
 
-    A row is a run of a long made-up text, cut at a sentence, so a sentence serves several
-    rows as a page serves several claims. Sentences have 8 to 30 words, a capital and a
-    full stop; in a fifth of the rows every third sentence carries an accent.
+    A row is a slice of one long synthetic text, cut at sentences, so that rows share sentences
+    as claims share pages. Sentences have 8 to 30 words, a capital and a full stop; in a fifth
+    of the rows every third sentence has accents.
     """
     plain, accented, ends = _long_text(seed)
     rng = np.random.default_rng([seed, 7])
     starts = rng.integers(0, SENTENCES, rows)
-    wanted = evidence_lengths(rows, seed) + ends[starts - 1]  # the text goes round twice
+    wanted = evidence_lengths(rows, seed) + ends[starts - 1]  # the text is doubled: wrap around
     stops = np.searchsorted(ends, np.where(starts == 0, wanted - ends[-1], wanted)) + 1
     for start, stop, row in zip(starts.tolist(), stops.tolist(), rng.random(rows), strict=True):
         text = accented if row < ACCENTED_ROWS else plain
         yield [
-            " ".join(text[place : min(place + SENTENCES_A_PASSAGE, stop)])
-            for place in range(start, stop, SENTENCES_A_PASSAGE)
+            " ".join(text[first : min(first + SENTENCES_A_PASSAGE, stop)])
+            for first in range(start, stop, SENTENCES_A_PASSAGE)
         ]
 
 
 @cache
 def _long_text(seed: int) -> tuple[list[str], list[str], Numbers]:
-    """The long text twice over, plain and accented, and where each sentence ends in words."""
+    """The long text twice in a row, plain and accented, and each sentence's end in words."""
     rng = np.random.default_rng([seed, 8])
     sizes = rng.integers(8, 31, SENTENCES)
     ends = np.cumsum(np.tile(sizes, 2))
     words = vocabulary(seed)[word_numbers(rng, int(sizes.sum()))].tolist()
     plain = _sentences_of(words, [0, *ends[:SENTENCES].tolist()])
     accented = [
-        text if place % ACCENTED_SENTENCES else text.replace("a", "á", 2).replace("o", "ö", 1)
-        for place, text in enumerate(plain)
+        text if index % ACCENTED_SENTENCES else text.replace("a", "á", 2).replace("o", "ö", 1)
+        for index, text in enumerate(plain)
     ]
     return plain * 2, accented * 2, ends

@@ -1,9 +1,7 @@
-"""What this machine can do: rates of matrix products and of reading memory, peak memory.
+"""Rates of this machine (matrix products, memory reads), peak memory, and a description.
 
-Takes nothing, gives numbers measured now with every core. They are the limits that the
-table holds the kernels against.
-
-Left out deliberately: names of processors as a basis of any decision.
+Rates are measured at the first call with all cores. They are the hardware limits that the
+table compares the kernels with.
 """
 
 import os
@@ -28,12 +26,12 @@ FEW_COLUMNS = 64
 FLOP = 2.0 * ROWS * COLUMNS * INNER
 READ_BYTES = 400_000_000
 MOST_PRODUCT_S = 1.0  # a slower product is timed on fewer columns
-PAYING = 1.5  # how much faster than f32 a product in fewer bits is where its units exist
+PAYING = 1.5  # least speed-up over f32 that shows hardware support for fewer bits
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """One matrix product a call, of so many operations."""
+    """One matrix product per call, and its floating-point operations."""
 
     run: Callable[[], object]
     flop: float
@@ -41,25 +39,25 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Operations a second by kind of product (f32 always, others where torch has them)."""
+    """Operations per second by kind of product: f32 always, others if torch supports them."""
 
     products: dict[str, float]
     read_bytes: float
 
     @property
     def best(self) -> float:
-        """The fastest product's rate."""
+        """Rate of the fastest product."""
         return max(self.products.values())
 
     @property
     def fewer_bits_pay(self) -> bool:
-        """Whether the machine has units for products in fewer bits than f32: its class."""
+        """Whether the machine has hardware support for products in fewer bits than f32."""
         return self.best >= PAYING * self.products["f32"]
 
 
 @cache
 def products() -> dict[str, Product]:
-    """Matrix products by kind, with their inputs made.
+    """Matrix products by kind, with inputs allocated.
 
     ``ROWS`` x ``COLUMNS`` x ``INNER``, or as many columns as take about ``MOST_PRODUCT_S``.
     """
@@ -67,7 +65,7 @@ def products() -> dict[str, Product]:
 
 
 def sized(product: Callable[[int], object]) -> Product:
-    """As many columns as the rate of a small product allows; the first call is not counted."""
+    """``product`` with as many columns as fit in ``MOST_PRODUCT_S``, after one warm-up call."""
     product(FEW_COLUMNS)
     column_s = timed(partial(product, FEW_COLUMNS))[0] / FEW_COLUMNS
     columns = min(max(int(MOST_PRODUCT_S / column_s), FEW_COLUMNS), COLUMNS)
@@ -75,7 +73,7 @@ def sized(product: Callable[[int], object]) -> Product:
 
 
 def _kinds() -> dict[str, Callable[[int], object]]:
-    """A product with the first columns of the right side, by kind."""
+    """By kind: a product with the first ``n`` columns of the right-hand side."""
     rng = np.random.default_rng(0)
     left = rng.standard_normal((ROWS, INNER), dtype=np.float32)
     right = rng.standard_normal((COLUMNS, INNER), dtype=np.float32)
@@ -101,22 +99,19 @@ def _kinds() -> dict[str, Callable[[int], object]]:
 
 @cache
 def rates() -> Rates:
-    """Median of three calls each, after one that is not counted."""
-    found = {}
+    """Median of three calls each, after one warm-up call."""
+    by_kind = {}
     for kind, product in products().items():
         product.run()
-        found[kind] = product.flop / median(timed(product.run)[0] for _ in range(3))
+        by_kind[kind] = product.flop / median(timed(product.run)[0] for _ in range(3))
     block = np.ones(READ_BYTES // 8)
     read = median(timed(block.sum)[0] for _ in range(3))
-    return Rates(found, READ_BYTES / read)
+    return Rates(by_kind, READ_BYTES / read)
 
 
 def peak_mb() -> float:
-    """Most memory this process ever held, in MB of 10^6 bytes.
-
-    The kernel's own count of this program; ``ru_maxrss`` also remembers the parent that
-    started it.
-    """
+    """Peak memory of this process, in MB of 10^6 bytes."""
+    # VmHWM counts this program alone; ru_maxrss includes the parent that forked it.
     status = Path("/proc/self/status")
     if status.is_file():
         line = next(row for row in status.read_text().splitlines() if row.startswith("VmHWM"))
@@ -134,7 +129,7 @@ def description() -> str:
     units = [unit for unit in wanted if unit in facts.get("flags", "").split()]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     pools = sorted({f"{pool['internal_api']} {pool['version']}" for pool in threadpool_info()})
-    emulated = ", kept to AVX2: an emulation of an older one" if is_emulated() else ""
+    emulated = ", restricted to AVX2 to emulate an older one" if is_emulated() else ""
     return (
         f"{os.cpu_count()} cores ({facts.get('model name', platform.machine())}; "
         f"{', '.join(units) or 'no vector units listed'}{emulated}), {memory:.0f} GiB, "

@@ -1,9 +1,6 @@
-"""The memory of this process over time, sampled in a thread.
+"""Memory of this process over time, sampled by a thread.
 
-Takes nothing, gives the peak of any span of time in MB of 10^6 bytes. Memory-mapped files
-count where their pages are in memory.
-
-Left out deliberately: other processes, and anything between two samples.
+Peaks are in MB of 10^6 bytes. Memory-mapped files count as far as their pages are resident.
 """
 
 import os
@@ -18,7 +15,7 @@ _STATM = Path("/proc/self/statm")
 
 
 class MemoryWatch:
-    """Samples for the time of a ``with`` block; off where the system does not tell."""
+    """Samples during a ``with`` block; without ``/proc`` there are no samples."""
 
     def __init__(self) -> None:
         """Nothing is sampled before the block is entered."""
@@ -44,7 +41,7 @@ class MemoryWatch:
             self._thread.join()
 
     def peak_mb(self, start: float = 0.0, end: float = float("inf")) -> float:
-        """Most memory between two times of ``time.time``; 0 where nothing was sampled."""
+        """Peak between two ``time.time`` values; 0 without samples in between."""
         return max((size for at, size in self._samples if start <= at <= end), default=0.0)
 
     def _sample(self) -> None:

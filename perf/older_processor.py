@@ -1,9 +1,7 @@
-"""Another program of this package as on a processor that has AVX2 and no more: an emulation.
+"""Run a module as on a processor with AVX2 and nothing newer, by emulation.
 
 ``python -m perf.older_processor perf.bench --only semantic`` keeps every library from using
-newer units. It is not that processor: clock, caches and memory stay this machine's.
-
-Left out deliberately: processors without AVX2.
+newer instructions. Clock, caches and memory are still those of this machine.
 """
 
 import os
@@ -27,23 +25,23 @@ SETTINGS = {
 
 
 def is_emulated() -> bool:
-    """Whether this process was started here, or by one that was."""
+    """Whether this process or one of its parents was started by this module."""
     return INSIDE in os.environ
 
 
 def program(*modules: str) -> list[str]:
-    """What ``python -m`` takes so that a child runs as this process does."""
+    """Arguments of ``python -m`` that run a child under the same emulation as this process."""
     return ["perf.older_processor", *modules] if is_emulated() else [*modules]
 
 
 def main() -> None:
-    """Start again with the settings, which libraries read when they load; then the program."""
+    """Restart with the settings, which libraries read when they load, then run the module."""
     if not is_emulated():
         os.environ.update(SETTINGS, **{INSIDE: "avx2"})
         os.execv(sys.executable, [sys.executable, "-m", *program(), *sys.argv[1:]])  # noqa: S606
     import torch
 
-    # Torch multiplies whole numbers by oneDNN where it may, else by a plain loop, as it does there.
+    # Without oneDNN torch multiplies integers in a plain loop, as on the older processor.
     torch.backends.mkldnn.set_flags(_enabled=False)
     sys.argv = sys.argv[1:]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

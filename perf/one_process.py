@@ -1,11 +1,8 @@
-"""What a fresh process costs: run by the bench, once for memory and twice for a cold start.
+"""The cost of a fresh process, for the bench's memory and cold-start rows.
 
 ``python -m perf.one_process duplicates claims.parquet`` reads claims and finds duplicates;
 ``python -m perf.one_process funnel`` runs every stage on a few rows. Each prints one line of
-JSON: seconds since the interpreter asked for this module, seconds of processor time, and
-peak memory.
-
-Left out deliberately: any figure that a warm process gives too.
+JSON: rows, seconds since this module was loaded, CPU seconds and peak memory.
 """
 
 import json
@@ -17,7 +14,7 @@ ROWS, DIMENSIONS = 300, 64
 
 
 def duplicates(path: str) -> int:
-    """Rows removed from a Parquet file with a ``claim`` column."""
+    """Number of duplicates in a Parquet file with a ``claim`` column."""
     import polars as pl
 
     from decomposerl.kernels.set_join import keep_first_duplicates
@@ -27,7 +24,7 @@ def duplicates(path: str) -> int:
 
 
 def funnel() -> int:
-    """Rows left of a small pool after every stage with its default settings."""
+    """Rows of a small pool that pass every stage with default settings."""
     from decomposerl.funnel import catalogue, settings
     from perf.frames import (
         MadeVectors,
@@ -55,12 +52,12 @@ def funnel() -> int:
 
 
 def main() -> None:
-    """Run what the first argument names and print what it cost."""
+    """Run the program named by the first argument and print its cost."""
     rows = duplicates(sys.argv[2]) if sys.argv[1] == "duplicates" else funnel()
-    found = {"rows": rows, "seconds": time.perf_counter() - STARTED, "cpu_s": time.process_time()}
+    cost = {"rows": rows, "seconds": time.perf_counter() - STARTED, "cpu_s": time.process_time()}
     from perf.machine import peak_mb
 
-    print(json.dumps({**found, "peak_mb": peak_mb()}))
+    print(json.dumps({**cost, "peak_mb": peak_mb()}))
 
 
 if __name__ == "__main__":

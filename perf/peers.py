@@ -1,10 +1,7 @@
-"""The peers that a user would pick, each called the way its own pages show.
+"""Alternative libraries that a user might choose, each called as its own documentation shows.
 
-Takes texts or vectors, gives what the peer answers. ``missing`` names those that are not
-installed.
-
-Left out deliberately: any tuning that its users would not find; a peer's own multi-threading
-stays as it comes.
+They take texts or vectors and return the library's answer. No hidden tuning is applied; each
+library keeps its default number of threads.
 """
 
 import importlib.util
@@ -34,12 +31,12 @@ def missing() -> list[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """The words of a made-up claim: what a user of a MinHash library would write."""
+    """Words of a synthetic claim, split the way a user of a MinHash library would."""
     return text.lower().rstrip(".").split()
 
 
 def rensa_removed(texts: Sequence[str], threshold: float) -> Flags:
-    """Streaming deduplication with an LSH index, one text after the other."""
+    """Streaming deduplication with an LSH index, one text at a time."""
     import rensa
 
     index = rensa.RMinHashDeduplicator(threshold, PERMUTATIONS, True, None, SEED)
@@ -52,7 +49,7 @@ def rensa_removed(texts: Sequence[str], threshold: float) -> Flags:
 
 
 def rensa_leaks(left: Sequence[str], right: Sequence[str], threshold: float) -> Flags:
-    """Which of ``left`` are near one of ``right``: index one side, ask for the other."""
+    """Which of ``left`` are near one of ``right``: index one side, query with the other."""
     import rensa
 
     index = rensa.RMinHashDeduplicator(threshold, PERMUTATIONS, True, None, SEED)
@@ -60,12 +57,12 @@ def rensa_leaks(left: Sequence[str], right: Sequence[str], threshold: float) -> 
         sketch = rensa.RMinHash(PERMUTATIONS, SEED)
         sketch.update(tokens(text))
         index.add(str(row), sketch)
-    found = np.zeros(len(left), np.bool_)
+    leaked = np.zeros(len(left), np.bool_)
     for row, text in enumerate(left):
         sketch = rensa.RMinHash(PERMUTATIONS, SEED)
         sketch.update(tokens(text))
-        found[row] = index.is_duplicate(f"left {row}", sketch)
-    return found
+        leaked[row] = index.is_duplicate(f"left {row}", sketch)
+    return leaked
 
 
 def datasketch_removed(texts: Sequence[str], threshold: float) -> Flags:
@@ -83,7 +80,7 @@ def datasketch_removed(texts: Sequence[str], threshold: float) -> Flags:
 
 
 def faiss_pairs(vectors: Vectors, queries: Vectors, threshold: float) -> Any:  # noqa: ANN401 - untyped
-    """All neighbours of the queries at or above a cosine: limits, cosines, rows."""
+    """All neighbours of the queries with at least this cosine: limits, cosines, rows."""
     import faiss
 
     index = faiss.IndexFlatIP(vectors.shape[1])
@@ -92,7 +89,7 @@ def faiss_pairs(vectors: Vectors, queries: Vectors, threshold: float) -> Any:  #
 
 
 def faiss_removed(vectors: Vectors, threshold: float) -> Flags:
-    """The keep-first greedy over faiss's range search."""
+    """Keep-first greedy over the result of faiss's range search."""
     limits, _, neighbours = faiss_pairs(vectors, vectors, threshold)
     removed = np.zeros(len(vectors), np.bool_)
     for row in range(len(vectors)):
@@ -103,20 +100,20 @@ def faiss_removed(vectors: Vectors, threshold: float) -> Flags:
 
 
 def faiss_leaks(left: Vectors, right: Vectors, threshold: float) -> Flags:
-    """Which of ``left`` have a nearest neighbour in ``right`` at or above a cosine."""
+    """Which of ``left`` have a nearest neighbour in ``right`` with at least this cosine."""
     import faiss
 
     index = faiss.IndexFlatIP(right.shape[1])
     index.add(right)
     cosines, _ = index.search(left, 1)
-    found: Flags = cosines[:, 0] >= threshold
-    return found
+    leaked: Flags = cosines[:, 0] >= threshold
+    return leaked
 
 
 def submodlib_picks(
     count: int, *, vectors: Vectors | None = None, similarity: Vectors | None = None
 ) -> list[int]:
-    """Facility location by lazy greedy, from vectors or from a ready matrix."""
+    """Facility location by lazy greedy, from vectors or from a similarity matrix."""
     from submodlib import FacilityLocationFunction
 
     given = vectors if similarity is None else similarity
@@ -138,14 +135,15 @@ def submodlib_picks(
 
 
 def polars_overlap(claims: pl.Series, evidence: pl.Series, stop: Sequence[str]) -> pl.DataFrame:
-    """Best share of a claim's content words in one sentence, sentences and words, a row.
+    """Per row: best share of the claim's content words in one sentence, sentences, words.
 
-    Sentences are cut at ". " and words at spaces: the fastest lists that give the same
-    numbers on made-up text. Real text needs patterns, which take twice as long.
+    Sentences are split at ". " and words at spaces: the fastest expressions that give the
+    same numbers on synthetic text. Real text needs regular expressions, which take twice as
+    long.
     """
-    asked = pl.col("claim").str.to_lowercase().str.strip_chars(".").str.split(" ")
+    claim_words = pl.col("claim").str.to_lowercase().str.strip_chars(".").str.split(" ")
     words = pl.col("text").str.strip_chars(".").str.split(" ")
-    shared = words.list.set_intersection("asked").list.len()
+    shared = words.list.set_intersection("claim_words").list.len()
     return (
         pl.LazyFrame({"text": evidence, "claim": claims})
         .with_row_index("row")
@@ -153,10 +151,10 @@ def polars_overlap(claims: pl.Series, evidence: pl.Series, stop: Sequence[str]) 
             "row",
             pl.col("text").str.to_lowercase().str.split(". "),
             words=pl.col("text").str.count_matches(" ", literal=True) + 1,
-            asked=asked.list.set_difference(list(stop)),
+            claim_words=claim_words.list.set_difference(list(stop)),
         )
         .explode("text", empty_as_null=True)
-        .select("row", "words", share=shared / pl.col("asked").list.len())
+        .select("row", "words", share=shared / pl.col("claim_words").list.len())
         .group_by("row")
         .agg(pl.col("share").max(), pl.len(), pl.col("words").first())
         .sort("row")

@@ -1,4 +1,4 @@
-"""How large each benchmark is: the paper's sizes, and small ones to try the bench itself."""
+"""Sizes of the benchmarks: the paper's, and small ones to test the benchmarks themselves."""
 
 from dataclasses import dataclass
 

@@ -1,9 +1,7 @@
-"""How a figure is taken: ours and a peer in turn, the ratio pair by pair, the median quoted.
+"""Timing of two functions in alternation, and ``Row``, one line of the benchmark table.
 
-Takes functions, gives seconds, ratios and ``Row``, one line of the table. A machine that is
-slow for a minute slows both sides of a pair, so a ratio survives what a time does not.
-
-Left out deliberately: warm-up. The caller makes it, with a small input where it can.
+A slow minute of the machine slows both sides of a pair, so the ratio is stable where the
+seconds are not. The caller warms up; quoted figures are medians over the pairs.
 """
 
 import gc
@@ -26,8 +24,8 @@ SHORT_PAIRS, MIDDLE_PAIRS, LONG_PAIRS = 5, 3, 1
 class Row:
     """One line of the table: ``ratio`` = ``peer_s`` / ``ours_s``, higher is better.
 
-    ``bar`` is the least ratio that must be reached, None where the row informs; ``limit_s``
-    is what the machine allows at best. ``busy_*`` are the same beside one busy core.
+    ``bar`` is the required ratio, None for an informative row; ``limit_s`` is the best time
+    that the hardware allows. ``busy_*`` are the same with one other core busy.
     """
 
     name: str
@@ -43,7 +41,7 @@ class Row:
 
     @property
     def missed(self) -> bool:
-        """Whether the row has a bar and no ratio that reaches it."""
+        """Whether the row has a bar and its ratio is absent or below it."""
         if self.bar is None:
             return False
         return self.ratio is None or math.isnan(self.ratio) or self.ratio < self.bar
@@ -51,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Generic[Ours, Peer]):
-    """Medians of all pairs, and what the last pair answered."""
+    """Medians over all pairs, and the results of the last pair."""
 
     ours_s: float
     peer_s: float
@@ -62,7 +60,7 @@ class Paired(Generic[Ours, Peer]):
 
 
 def timed(work: Callable[[], Answer]) -> tuple[float, Answer]:
-    """Seconds and answer of one call."""
+    """Seconds and result of one call."""
     gc.collect()
     started = time.perf_counter()
     answer = work()
@@ -70,7 +68,7 @@ def timed(work: Callable[[], Answer]) -> tuple[float, Answer]:
 
 
 def pairs_for(pair_s: float) -> int:
-    """How many pairs to take where one takes so long."""
+    """Number of pairs to measure, given the seconds of one pair."""
     if pair_s < SHORT_PAIR_S:
         return SHORT_PAIRS
     return MIDDLE_PAIRS if pair_s < LONG_PAIR_S else LONG_PAIRS
@@ -83,11 +81,11 @@ def paired(
     scale: float = 1.0,
     pairs: int | None = None,
 ) -> Paired[Ours, Peer]:
-    """Time both in turn; ``scale`` times the peer's seconds are compared with ours.
+    """Time both in alternation; the peer's seconds are multiplied by ``scale``.
 
-    A scale is for a peer that does a known part of the work. Without ``pairs`` the first
-    pair decides how many follow. In a single pair short work of ours is timed before and
-    after the peer, and the mean taken.
+    ``scale`` is for a peer that does a known fraction of the work. Without ``pairs``, the
+    first pair decides how many follow. In a single pair, short work of ours is timed before
+    and after the peer and averaged.
     """
     ours_s: list[float] = []
     peer_s: list[float] = []
@@ -96,7 +94,7 @@ def paired(
         ours_s.append(seconds)
         seconds, peer_answer = timed(peer)
         peer_s.append(seconds * scale)
-    if len(ours_s) == 1 and ours_s[0] < SHORT_PAIR_S:  # one short time beside a long one: again
+    if len(ours_s) == 1 and ours_s[0] < SHORT_PAIR_S:
         ours_s = [(ours_s[0] + timed(ours)[0]) / 2]
     ratio = median(b / a for a, b in zip(ours_s, peer_s, strict=True))
     return Paired(median(ours_s), median(peer_s), ratio, len(ours_s), our_answer, peer_answer)

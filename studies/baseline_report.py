@@ -1,10 +1,7 @@
-"""The baselines' scores and calls as Markdown: what was scored, and whether each kept its formula.
+"""Scores and calls of the baselines as Markdown tables.
 
-Takes a data folder in which the baselines were predicted and scored, gives two tables. Expected
-calls are computed claim by claim from how the claim ended, by the method's own formula, and never
-from the calls that were counted.
-
-Left out deliberately: running them (``studies.baseline_study``).
+Reads a data folder with predictions and scores. Expected calls are computed claim by claim from
+the claim's outcome with the method's own formula, independently of the counted calls.
 """
 
 import json
@@ -23,8 +20,8 @@ from resources.store.parquet import DataFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Calls:
-    """Calls of one system over all test sets: counted, expected, claims where they differ."""
+class CallCounts:
+    """Calls of one system over all test sets: counted, expected, and claims that differ."""
 
     claims: int
     counted: int
@@ -34,7 +31,7 @@ class Calls:
 
 
 def baseline_page(folder: DataFolder, systems: Sequence[System], titles: Mapping[str, str]) -> str:
-    """Both tables, and a line on what stands behind them."""
+    """Both tables, with a line on engines and claims."""
     sets = [name for name in titles if _claims(folder, name, systems)]
     scores = [
         f"| {one.title} | {one.protocol} | "
@@ -51,21 +48,21 @@ def baseline_page(folder: DataFolder, systems: Sequence[System], titles: Mapping
             f"| --- | --- |{' ---: |' * len(sets)}",
             *scores,
             "",
-            "| Method | Protocol | Calls a claim | Expected | Counted | Differ | No verdict |",
+            "| Method | Protocol | Calls per claim | Expected | Counted | Differ | No verdict |",
             "| --- | --- | --- | ---: | ---: | ---: | ---: |",
             *calls,
         ]
     )
 
 
-def calls_of(method: Method, protocol: str, predictions: pl.DataFrame) -> Calls:
-    """Counted calls held against the formula, over ``PREDICTIONS`` of one system."""
+def calls_of(method: Method, protocol: str, predictions: pl.DataFrame) -> CallCounts:
+    """Counted and expected calls over the ``PREDICTIONS`` of one system."""
     counted = predictions["calls"].to_list()
     expected = [
-        method.expected_calls(_ended(row)) if protocol == "faithful" else 1
+        method.expected_calls(_outcome(row)) if protocol == "faithful" else 1
         for row in predictions.iter_rows(named=True)
     ]
-    return Calls(
+    return CallCounts(
         len(counted),
         sum(counted),
         sum(expected),
@@ -74,8 +71,8 @@ def calls_of(method: Method, protocol: str, predictions: pl.DataFrame) -> Calls:
     )
 
 
-def _ended(row: Mapping[str, Any]) -> Verification:
-    """How a claim ended, as far as a prediction keeps it; that is all a formula reads."""
+def _outcome(row: Mapping[str, Any]) -> Verification:
+    """A claim's outcome as stored in a prediction: all that a formula reads."""
     cycles = row["trace"]["cycles"] if row["trace"] else []
     return Verification(
         row["verdict"],
@@ -94,15 +91,15 @@ def _claims(folder: DataFolder, name: str, systems: Sequence[System]) -> int:
 def _about(
     folder: DataFolder, sets: Sequence[str], titles: Mapping[str, str], systems: Sequence[System]
 ) -> str:
-    """Engines, and how many of the claims that could be asked were asked."""
-    told = []
+    """Engines, and per test set the predicted claims of those available."""
+    claims = []
     for name in sets:
         run = folder.run(f"predictions/{name}/{systems[0].key}")
-        told.append(f"{titles[name]} {_claims(folder, name, systems):,} of {run['rows_in']:,}")
+        claims.append(f"{titles[name]} {_claims(folder, name, systems):,} of {run['rows_in']:,}")
     frames = [folder.read(f"predictions/{name}/{one.key}") for name in sets for one in systems]
     engines = sorted({str(name) for frame in frames for name in frame["engine"].unique()})
     words = ", ".join(f"`{engine}`" for engine in engines)
-    return f"Engines: {words}. Claims: {', '.join(told)}."
+    return f"Engines: {words}. Claims: {', '.join(claims)}."
 
 
 def _score(folder: DataFolder, name: str, system: str) -> str:

@@ -1,12 +1,11 @@
-"""Every baseline by rules on the test sets of a corpora folder: accuracy, and calls a claim.
+"""Every baseline with rule engines on the test sets of a corpora folder: accuracy and calls.
 
 ``DECOMPOSERL_CORPORA=... DECOMPOSERL_DATA=... python -m studies.baseline_study --limit 200 --report
-docs/evaluation.md`` reads the test sets, asks every baseline of the embedded engines in both
-protocols about at most that many claims of each, scores and ranks them, and writes the two tables
-of the page. What was asked before is not asked again, so that it can be stopped at any time.
+docs/evaluation.md`` reads the test sets, runs every baseline of the embedded engines in both
+protocols on at most ``--limit`` claims per set, scores and ranks them, and writes the two tables
+of the page. Finished predictions are reused, so it can be interrupted at any time.
 
-Left out deliberately: models. What the table shows is that the methods run as they should on real
-claims, not how well a model would do.
+The table shows that the methods work on real claims, not how well a language model would do.
 """
 
 import argparse
@@ -22,34 +21,34 @@ from dagster_project.job_runs import JobRuns
 from dagster_project.profiles import Profile, profile_from_environment, titles_for
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import System, systems
+from perf.pages import write_between_markers
 from resources.store.parquet import DataFolder
 from studies.baseline_report import baseline_page
-from studies.verifier_report import write_between_markers
 
 ENGINES = {"rules", "lexical"}
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run what was not run, then report; 1 if a run failed."""
+    """Run what is missing, then report; returns 1 if a run failed."""
     options = _options(words)
     profile = profile_from_environment()
-    asked = [one for one in systems(METHODS, []) if one.model.key in ENGINES]
-    if not options.report_only and not _run(profile, asked, options.limit):
+    chosen = [one for one in systems(METHODS, []) if one.model.key in ENGINES]
+    if not options.report_only and not _run(profile, chosen, options.limit):
         return 1
-    page = baseline_page(DataFolder(base_dir=str(profile.data)), asked, titles_for(profile))
+    page = baseline_page(DataFolder(base_dir=str(profile.data)), chosen, titles_for(profile))
     print(page)
     if options.report:
         write_between_markers(options.report, "baselines", page)
     return 0
 
 
-def _run(profile: Profile, asked: Sequence[System], limit: int) -> bool:
+def _run(profile: Profile, chosen: Sequence[System], limit: int) -> bool:
     """Read the test sets, predict and score every system, rank them."""
     with dg.DagsterInstance.get() as instance:
         runs = JobRuns(profile, instance)
         if not runs.run("test_sets", log_level="ERROR"):
             return False
-        for one in asked:
+        for one in chosen:
             started = time.perf_counter()
             if not runs.run("evaluate", _limited(profile, limit), one.key, "ERROR"):
                 return False
@@ -64,9 +63,11 @@ def _limited(profile: Profile, limit: int) -> dict[str, Any]:
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--limit", type=int, default=200, help="most claims of a test set")
-    parser.add_argument("--report", type=Path, help="page with the two markers 'baselines'")
-    parser.add_argument("--report-only", action="store_true", help="run nothing")
+    parser.add_argument("--limit", type=int, default=200, help="most claims per test set")
+    parser.add_argument(
+        "--report", type=Path, help="Markdown file with the two markers 'baselines'"
+    )
+    parser.add_argument("--report-only", action="store_true", help="only write the report")
     return parser.parse_args(words)
 
 

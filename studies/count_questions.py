@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from perf.pages import write_between_markers
 from resources.decomposer.rule_engine import questions_of
 from resources.entities.rule_engine import RuleEntities
 from studies.verifier_data import EVALUATED, evaluation_claims
-from studies.verifier_report import write_between_markers
 
 _COLUMNS = 6
 

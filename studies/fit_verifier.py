@@ -18,13 +18,14 @@ Left out deliberately: a search over settings, and any data of the bundled sampl
 import argparse
 from pathlib import Path
 
+from perf.pages import write_between_markers
 from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
 from resources.store.results import ResultStore
 from resources.verifier.lexical import WEIGHTS_FILE, VerifierWeights, match_features
 from studies.verifier_data import EVALUATED, Claims, Examples, evaluation_claims, training_claims
 from studies.verifier_model import fit
-from studies.verifier_report import Scores, report_tables, write_between_markers
+from studies.verifier_report import Scores, report_tables
 
 FITTED_ON = ("hover", "foolmetwice", "feverous", "scifact")
 """Two sets on Wikipedia introductions, one on retrieved sentences, one on abstracts."""

@@ -1,11 +1,10 @@
-"""How each stage grows with the pool, and what breaks first.
+"""How time and memory of each stage grow with the pool, and which limit is reached first.
 
 ``python -m studies.growth [--sizes 50000,155506,500000,1500000] [--stages rules,lexical]
-[--report docs/benchmarks.md]`` measures every stage of every pool in a process of its own
-(``studies.growth_stage``), writes ``perf/growth.json`` after each, and prints Markdown: seconds,
-peak memory, the exponent of each, and the pool at which a bound would be reached.
-
-Left out deliberately: engines (vectors are made, not embedded) and reading corpora.
+[--report docs/benchmarks.md]`` measures every stage on every pool in its own process
+(``studies.growth_stage``), writes ``studies/growth.json`` after each, and prints Markdown:
+seconds, peak memory, growth exponents, and the pool at which a limit would be reached. Engines
+and reading of corpora are not measured.
 """
 
 import argparse
@@ -17,23 +16,25 @@ from typing import Any
 
 from perf.bench_process import run_fresh
 from perf.machine import description
+from perf.pages import write_between_markers
 from studies.growth_stage import STAGES
-from studies.verifier_report import write_between_markers
 
 RESULTS = Path(__file__).resolve().parent / "growth.json"
 SIZES = (50_000, 155_506, 500_000, 1_500_000)
 MEMORY_MB, DAY_S = 24_000.0, 86_400.0
-LAST = 2  # the largest pools, where what is constant no longer hides the growth
+LAST = 2  # largest pools: there constant costs no longer hide the growth
 FAR = 1e12
-MOST_ROWS = {"rules_whole": 500_000}  # about 11 KB a row: more do not fit a small machine
+MOST_ROWS = {
+    "rules_whole": 500_000
+}  # about 11 KB per row: more rows exceed the memory of a small machine
 
 
 def main() -> None:
-    """Measure, write after each, print."""
+    """Measure, store each result, print the report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     sizes = ",".join(map(str, SIZES))
-    parser.add_argument("--sizes", default=sizes, help="claims in the pools, with commas")
-    parser.add_argument("--stages", default=",".join(STAGES), help="stages, with commas")
+    parser.add_argument("--sizes", default=sizes, help="claims in the pools, comma-separated")
+    parser.add_argument("--stages", default=",".join(STAGES), help="stages, comma-separated")
     parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
     options = parser.parse_args()
     lines: list[dict[str, Any]] = []
@@ -56,7 +57,7 @@ def main() -> None:
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Slope of log value over log size, by least squares; not a number for one size."""
+    """Slope of log value over log size by least squares; NaN for one size."""
     x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     spread = sum((a - mean_x) ** 2 for a in x)
@@ -66,57 +67,55 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def reached_at(size: float, value: float, slope: float, bound: float) -> float:
-    """The pool at which ``value`` grows to ``bound``, from one point and the exponent."""
+    """Pool size at which ``value`` reaches ``bound``, from one point and the exponent."""
     if value >= bound:
         return size
     return size * (bound / value) ** (1 / slope) if slope > 0 else math.inf
 
 
 def filled_at(sizes: Sequence[float], values: Sequence[float], bound: float) -> float:
-    """The pool at which the straight line through the last two points reaches ``bound``.
-
-    Memory is a constant part and so much a row, so its logarithms bend.
-    """
+    """Pool size at which the straight line through the last two points reaches ``bound``."""
+    # Memory is a constant plus a cost per row, so it is linear in rows, not in logarithms.
     if len(sizes) < LAST:
         return math.inf
-    a_row = (values[-1] - values[-2]) / (sizes[-1] - sizes[-2])
+    per_row = (values[-1] - values[-2]) / (sizes[-1] - sizes[-2])
     if values[-1] >= bound:
         return sizes[-1]
-    return sizes[-1] + (bound - values[-1]) / a_row if a_row > 0 else math.inf
+    return sizes[-1] + (bound - values[-1]) / per_row if per_row > 0 else math.inf
 
 
 def report(lines: Sequence[Mapping[str, Any]]) -> str:
-    """The table of all stages, and the one that breaks first."""
+    """The table of all stages, and the first one to reach a limit."""
     pools = sorted({line["pool"] for line in lines})
     heads = " | ".join(f"{pool:,}: rows, s, MB" for pool in pools)
-    found = [
-        f"| stage | {heads} | exponent of s | KB a row | 24 GB at | a day at |",
+    rows = [
+        f"| stage | {heads} | exponent of s | KB per row | 24 GB at | a day at |",
         "| --- |" + " ---: |" * (len(pools) + 4),
     ]
     breaks = []
     for stage in dict.fromkeys(line["stage"] for line in lines):
-        mine = sorted((one for one in lines if one["stage"] == stage), key=lambda one: one["pool"])
-        sizes, megabytes = ([one[name] for one in mine] for name in ("pool", "peak_mb"))
-        last, slope = mine[-1], _slope(mine[-LAST:], "seconds")
+        runs = sorted((one for one in lines if one["stage"] == stage), key=lambda one: one["pool"])
+        sizes, megabytes = ([one[name] for one in runs] for name in ("pool", "peak_mb"))
+        last, slope = runs[-1], _slope(runs[-LAST:], "seconds")
         memory = filled_at(sizes, megabytes, MEMORY_MB)
         day = reached_at(last["pool"], last["seconds"], slope, DAY_S)
         breaks.append((min(memory, day), stage, "memory" if memory < day else "time"))
-        by_pool = {one["pool"]: one for one in mine}
+        by_pool = {one["pool"]: one for one in runs}
         cells = [_cell(by_pool.get(pool)) for pool in pools]
-        found.append(
-            f"| {stage} | {' | '.join(cells)} | {slope:.2f} | {_a_row(sizes, megabytes)} "
+        rows.append(
+            f"| {stage} | {' | '.join(cells)} | {slope:.2f} | {_kb_per_row(sizes, megabytes)} "
             f"| {_pool(memory)} | {_pool(day)} |"
         )
     first, stage, what = min(breaks)
-    tail = f"First to break, so reckoned: **{stage}**, by {what}, at a pool of {_pool(first)}."
-    return "\n".join([*found, "", tail, "", description()])
+    tail = f"First limit, extrapolated: **{stage}**, by {what}, at a pool of {_pool(first)}."
+    return "\n".join([*rows, "", tail, "", description()])
 
 
 def _slope(lines: Sequence[Mapping[str, Any]], name: str) -> float:
     return exponent([line["pool"] for line in lines], [line[name] for line in lines])
 
 
-def _a_row(sizes: Sequence[float], megabytes: Sequence[float]) -> str:
+def _kb_per_row(sizes: Sequence[float], megabytes: Sequence[float]) -> str:
     if len(sizes) < LAST:
         return ""
     return f"{(megabytes[-1] - megabytes[-2]) / (sizes[-1] - sizes[-2]) * 1e3:.1f}"

@@ -1,10 +1,9 @@
-"""One stage of the funnel on one pool, in this process, with made-up engines.
+"""One stage of the funnel on one pool, in this process, with synthetic engines.
 
 ``python -m studies.growth_stage STAGE POOL`` prints one line of JSON: rows in and kept, seconds
-without the engines' own, and the most memory while the stage ran. The rows that reach a
-stage are the paper's share of the pool.
-
-Left out deliberately: evidence in the later stages (one word a row), which no kernel reads.
+without those of the engines, and peak memory during the stage. The rows that reach a stage are
+the paper's share of the pool. Later stages get one word of evidence per row, which no kernel
+reads.
 """
 
 import json
@@ -34,25 +33,25 @@ from perf.memory_watch import MemoryWatch
 from resources.tokens.word_tokens import WordTokens
 from studies.paper_plan import COUNTS
 
-RAW, BAND, SILVER = (sum(row[place] for row in COUNTS.values()) for place in range(3))
-DECONTAMINATED = 18_752  # the paper does not say; what the pool of studies.paper_scale gave
+RAW, BAND, SILVER = (sum(row[column] for row in COUNTS.values()) for column in range(3))
+DECONTAMINATED = 18_752  # not in the paper; measured on the pool of studies.paper_scale
 SELECTED = 5_000
 DIMENSIONS, TESTS = 3_072, 50_000
 BLOCK, WARM = 20_000, 2_000
 
 
 @dataclass
-class Ran:
-    """What a stage did."""
+class StageCost:
+    """Rows and seconds of one stage run."""
 
     rows_in: int
     rows_kept: int
     seconds: float
 
 
-def rules(pool: int) -> Ran:
-    """Passages, tokens and overlap, on evidence made block by block."""
-    claims, ran = synthetic_claims(pool), Ran(pool, 0, 0.0)
+def rules(pool: int) -> StageCost:
+    """Passages, tokens and overlap, on evidence generated block by block."""
+    claims, cost = synthetic_claims(pool), StageCost(pool, 0, 0.0)
     evidence = synthetic_evidence(pool)
     for start in range(0, pool, BLOCK):
         part = claims[start : start + BLOCK]
@@ -60,13 +59,13 @@ def rules(pool: int) -> Ran:
         frame = claims_frame("pool", part, passages, ["Supported"] * len(part))
         started = time.perf_counter()
         done = catalogue.rule_filter(frame, settings.RuleSettings(), WordTokens(), SameEntities())
-        ran.seconds += time.perf_counter() - started
-        ran.rows_kept += done.kept.height
-    return ran
+        cost.seconds += time.perf_counter() - started
+        cost.rows_kept += done.kept.height
+    return cost
 
 
-def rules_whole(pool: int) -> Ran:
-    """The same with the evidence of the whole pool in memory, as the asset has it."""
+def rules_whole(pool: int) -> StageCost:
+    """The same with the evidence of the whole pool in memory, like the asset."""
     claims, evidence = synthetic_claims(pool), synthetic_evidence(pool)
     blocks = [claims[start : start + BLOCK] for start in range(0, pool, BLOCK)]
     frame = pl.concat(
@@ -75,66 +74,66 @@ def rules_whole(pool: int) -> Ran:
     ).with_columns(claim_id=pl.int_range(pool).cast(pl.String()))
     started = time.perf_counter()
     done = catalogue.rule_filter(frame, settings.RuleSettings(), WordTokens(), SameEntities())
-    return Ran(pool, done.kept.height, time.perf_counter() - started)
+    return StageCost(pool, done.kept.height, time.perf_counter() - started)
 
 
-def difficulty(pool: int) -> Ran:
-    """The band, with a verifier that answers at once."""
+def difficulty(pool: int) -> StageCost:
+    """The difficulty band, with an immediate verifier."""
     frame = _reaching(pool, RAW).select(list(RULE_FILTERED.schema))
     started = time.perf_counter()
     done = catalogue.difficulty_band(frame, settings.DifficultySettings(), SameProbability())
-    return Ran(frame.height, done.kept.height, time.perf_counter() - started)
+    return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
 
 
-def deduplicated(pool: int) -> Ran:
+def deduplicated(pool: int) -> StageCost:
     """Lexical, then semantic duplicates."""
     frame, engine = _reaching(pool, BAND), MadeVectors(DIMENSIONS)
     started = time.perf_counter()
     done = catalogue.deduplicate(frame, settings.DedupSettings(), engine)
-    return Ran(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
+    return StageCost(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
 
 
-def decontaminated(pool: int) -> Ran:
-    """Three prongs against 50,000 test claims, whatever the pool."""
+def decontaminated(pool: int) -> StageCost:
+    """All three kinds of leaks against 50,000 test claims, for any pool."""
     frame, engine = _reaching(pool, DECONTAMINATED), MadeVectors(DIMENSIONS)
     tests = benchmark_frame("tests", synthetic_claims(TESTS, seed=8))
     given = settings.DecontaminationSettings()
     started = time.perf_counter()
     done = catalogue.decontaminate(frame, tests, given, engine)
-    return Ran(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
+    return StageCost(frame.height, done.kept.height, time.perf_counter() - started - engine.seconds)
 
 
-def silver(pool: int) -> Ran:
-    """Questions that come at once, counted and cleaned."""
+def silver(pool: int) -> StageCost:
+    """Counting and cleaning of questions, with an immediate decomposer."""
     frame = DECONTAMINATED_TABLE.conform(_reaching(pool, DECONTAMINATED))
     started = time.perf_counter()
     done = catalogue.silver_decompose(frame, settings.SilverSettings(), SameQuestions())
-    return Ran(frame.height, done.kept.height, time.perf_counter() - started)
+    return StageCost(frame.height, done.kept.height, time.perf_counter() - started)
 
 
-def selected(pool: int) -> Ran:
+def selected(pool: int) -> StageCost:
     """Facility location in every cell, with a budget that grows with the pool."""
     frame, engine = _reaching(pool, SILVER), MadeVectors(DIMENSIONS)
-    asked = frame.with_columns(
+    decomposed = frame.with_columns(
         questions=pl.lit(["Who?", "When?"]), n_star=pl.lit(2, dtype=pl.Int64())
     )
     given = settings.SelectionSettings(budget_per_label=SELECTED * pool // RAW // 2)
     started = time.perf_counter()
-    chosen = catalogue.select_diverse(SILVER_DECOMPOSED.conform(asked), given, engine)
-    return Ran(frame.height, chosen.kept.height, time.perf_counter() - started - engine.seconds)
+    chosen = catalogue.select_diverse(SILVER_DECOMPOSED.conform(decomposed), given, engine)
+    return StageCost(
+        frame.height, chosen.kept.height, time.perf_counter() - started - engine.seconds
+    )
 
 
-def lexical_pool(pool: int) -> Ran:
-    """Lexical duplicates of the whole pool, which the funnel looks for only in the band."""
+def lexical_pool(pool: int) -> StageCost:
+    """Lexical duplicates of the whole pool; the funnel looks for them only in the band."""
     claims = synthetic_claims(pool)
     started = time.perf_counter()
-    found = keep_first_duplicates(
-        claims, 0.7, candidate_budget=settings.DedupSettings().candidate_budget
-    )
-    return Ran(pool, int((~found.is_matched).sum()), time.perf_counter() - started)
+    matches = keep_first_duplicates(claims, 0.7, candidate_budget=settings.DedupSettings().budget)
+    return StageCost(pool, int((~matches.found).sum()), time.perf_counter() - started)
 
 
-STAGES: dict[str, Callable[[int], Ran]] = {
+STAGES: dict[str, Callable[[int], StageCost]] = {
     "rules": rules,
     "rules_whole": rules_whole,
     "difficulty": difficulty,
@@ -147,7 +146,7 @@ STAGES: dict[str, Callable[[int], Ran]] = {
 
 
 def _reaching(pool: int, paper_rows: int) -> pl.DataFrame:
-    """The rows of a pool that reach a stage, over sources as in the paper's band."""
+    """Rows of a pool that reach a stage, with the source shares of the paper's band."""
     rows = pool * paper_rows // RAW
     shares = np.array([band for _, band, _ in COUNTS.values()], float)
     drawn = np.random.default_rng(7).choice(len(shares), rows, p=shares / shares.sum())
@@ -156,18 +155,18 @@ def _reaching(pool: int, paper_rows: int) -> pl.DataFrame:
 
 
 def main() -> None:
-    """Run one stage after a small one that is not counted, and print what it cost."""
+    """Run one stage after a small warm-up run, and print its cost."""
     stage, pool = sys.argv[1], int(sys.argv[2])
     STAGES[stage](WARM)
     with MemoryWatch() as watch:
-        ran = STAGES[stage](pool)
-    found = {
-        "rows_in": ran.rows_in,
-        "rows_kept": ran.rows_kept,
-        "seconds": ran.seconds,
+        cost = STAGES[stage](pool)
+    result = {
+        "rows_in": cost.rows_in,
+        "rows_kept": cost.rows_kept,
+        "seconds": cost.seconds,
         "peak_mb": watch.peak_mb(),
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""How often a 95 % interval holds the truth: the project's intervals beside the plain bootstrap's.
+"""Coverage of 95 % intervals: the project's intervals next to the plain bootstrap's.
 
-Draws claims whose true balanced accuracy (or difference of two systems) is known, gives a table of
-coverage and mean width, and writes it into docs/evaluation.md:
+Draws claims whose true balanced accuracy (or difference of two systems) is known and writes a
+table of coverage and mean width into docs/evaluation.md:
 
     python -m studies.interval_coverage --report docs/evaluation.md
 
-Claims of one document are alike: with the chance ``sqrt(icc)`` a claim takes its document's luck,
-else its own, so that two claims of a document correlate by ``icc``.
-
-Left out deliberately: metrics other than balanced accuracy, which stand on the same intervals.
+Claims of one document are correlated: with probability ``sqrt(icc)`` a claim uses its
+document's random draw, else its own, so two claims of a document correlate by ``icc``.
 """
 
 import argparse
@@ -31,20 +29,20 @@ from decomposerl.evaluation.intervals import Bounds, metric_interval
 from decomposerl.evaluation.metrics import Codes, balanced_accuracy, indicators
 from decomposerl.evaluation.paired import compare, p_two_sided
 from decomposerl.reports.tables import markdown_table
-from studies.verifier_report import write_between_markers
+from perf.pages import write_between_markers
 
 SEED, DRAWS, REPLICATES = 11, 1_000, 2_000
 MARKS = "interval coverage"
 ALPHA = 0.05
-_Luck = NDArray[np.float64]
+_Draws = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """``rows`` claims in documents of ``size``, a share ``refuted``, right with ``right``.
+class SimulatedClaims:
+    """``rows`` claims in documents of ``size``, a share ``refuted``, accuracy ``right``.
 
-    ``mixed``: a document holds both labels. ``other``: how often a second system is right, which
-    shares the luck of the first in half of the claims.
+    ``mixed``: a document has both labels. ``other``: accuracy of a second system, which uses
+    the same random draw as the first in half of the claims.
     """
 
     rows: int
@@ -56,21 +54,21 @@ class Case:
     other: float | None = None
 
     def labels(self) -> Codes:
-        """As many of either label as asked for, one at least."""
+        """Labels with the share ``refuted``, at least one of each."""
         count = min(max(round(self.rows * self.refuted), 1), self.rows - 1)
-        places = np.arange(self.rows)
+        rows = np.arange(self.rows)
         if self.mixed:
-            return (np.random.default_rng(0).permutation(places) < count).astype(np.int64)
-        return (places < count).astype(np.int64)
+            return (np.random.default_rng(0).permutation(rows) < count).astype(np.int64)
+        return (rows < count).astype(np.int64)
 
     def documents(self) -> list[int] | None:
-        """The document of each claim, None where each has its own."""
+        """The document of each claim, None if each claim has its own."""
         return None if self.size == 1 else (np.arange(self.rows) // self.size).tolist()
 
     @property
-    def what(self) -> list[str]:
-        """Words for the head of a line."""
-        documents = f"{self.size} a document, {'mixed, ' * self.mixed}icc {self.icc:g}"
+    def cells(self) -> list[str]:
+        """The first cells of a table row."""
+        documents = f"{self.size} per document, {'mixed, ' * self.mixed}icc {self.icc:g}"
         return [
             f"{self.rows}",
             f"{self.right:g}" if self.other is None else f"{self.right:g}, {self.other:g}",
@@ -80,61 +78,75 @@ class Case:
 
 
 SINGLE = (
-    *(Case(rows, right) for rows in (4, 10, 30, 100, 500) for right in (0.5, 0.7, 0.9, 0.97, 1.0)),
-    *(Case(rows, right, 0.1) for rows in (30, 100, 500) for right in (0.7, 0.97)),
     *(
-        Case(rows, right, size=5, icc=icc, mixed=mixed)
+        SimulatedClaims(rows, right)
+        for rows in (4, 10, 30, 100, 500)
+        for right in (0.5, 0.7, 0.9, 0.97, 1.0)
+    ),
+    *(SimulatedClaims(rows, right, 0.1) for rows in (30, 100, 500) for right in (0.7, 0.97)),
+    *(
+        SimulatedClaims(rows, right, size=5, icc=icc, mixed=mixed)
         for rows in (30, 100, 500)
         for right in (0.7, 0.97)
         for icc, mixed in ((0.3, False), (0.3, True), (1.0, True))
     ),
 )
 PAIRED = (
-    *(Case(rows, one, other=one) for rows in (4, 10, 30, 100, 500) for one in (0.5, 0.9, 1.0)),
-    *(Case(rows, 0.9, other=0.7) for rows in (4, 10, 30, 100, 500)),
-    *(Case(rows, 0.7, other=0.7, size=5, icc=0.3, mixed=True) for rows in (30, 100, 500)),
+    *(
+        SimulatedClaims(rows, one, other=one)
+        for rows in (4, 10, 30, 100, 500)
+        for one in (0.5, 0.9, 1.0)
+    ),
+    *(SimulatedClaims(rows, 0.9, other=0.7) for rows in (4, 10, 30, 100, 500)),
+    *(
+        SimulatedClaims(rows, 0.7, other=0.7, size=5, icc=0.3, mixed=True)
+        for rows in (30, 100, 500)
+    ),
 )
 
 
-def single_line(case: Case, replicates: int) -> list[str]:
+def single_line(case: SimulatedClaims, replicates: int) -> list[str]:
     """Coverage and width of both intervals of one balanced accuracy."""
     labels = case.labels()
     clusters = clusters_of(labels, case.documents())
-    drawn = partial(_bootstrap, labels, clusters)
+    bootstrap = partial(_bootstrap, labels, clusters)
     closed = partial(metric_interval, "balanced_accuracy", labels, clusters=clusters)
-    found: dict[str, list[Bounds]] = {"bootstrap": [], "closed": []}
-    rng = generator(SEED, *case.what)
+    bounds: dict[str, list[Bounds]] = {"bootstrap": [], "closed": []}
+    rng = generator(SEED, *case.cells)
     for _ in range(replicates):
-        verdicts = _verdicts(labels, _luck(case, rng), case.right)
-        found["bootstrap"].append(drawn(verdicts))
-        found["closed"].append(closed(verdicts))
-    return [*case.what, *(cell for each in found.values() for cell in _held(each, case.right))]
+        verdicts = _verdicts(labels, _uniforms(case, rng), case.right)
+        bounds["bootstrap"].append(bootstrap(verdicts))
+        bounds["closed"].append(closed(verdicts))
+    return [
+        *case.cells,
+        *(cell for each in bounds.values() for cell in _coverage(each, case.right)),
+    ]
 
 
-def paired_line(case: Case, replicates: int) -> list[str]:
-    """The same of a difference, and how often either p-value is below 0.05."""
+def paired_line(case: SimulatedClaims, replicates: int) -> list[str]:
+    """The same for a difference, and how often each p-value is below 0.05."""
     labels = case.labels()
     clusters = clusters_of(labels, case.documents())
     other = case.right if case.other is None else case.other
-    found: tuple[list[Bounds], list[Bounds]] = ([], [])
+    bounds: tuple[list[Bounds], list[Bounds]] = ([], [])
     below = [0, 0, 0]
-    rng = generator(SEED, "paired", *case.what)
+    rng = generator(SEED, "paired", *case.cells)
     for _ in range(replicates):
-        luck, apart = _luck(case, rng), rng.random(case.rows) < 0.5  # noqa: PLR2004 - half of them
-        theirs = np.where(apart, _luck(case, rng), luck)
-        pair = _verdicts(labels, luck, case.right), _verdicts(labels, theirs, other)
+        uniforms, separate = _uniforms(case, rng), rng.random(case.rows) < 0.5  # noqa: PLR2004 - half of them
+        others = np.where(separate, _uniforms(case, rng), uniforms)
+        pair = _verdicts(labels, uniforms, case.right), _verdicts(labels, others, other)
         outcome, draws = compare(labels, *pair, clusters, rng, DRAWS)
-        found[0].append(interval(draws))
-        found[1].append((outcome.low, outcome.high))
+        bounds[0].append(interval(draws))
+        bounds[1].append((outcome.low, outcome.high))
         below[0] += p_two_sided(draws) < ALPHA
         below[1] += not outcome.too_small and outcome.p < ALPHA
         below[2] += not outcome.too_small
     truth = case.right - other
     shares = [f"{100 * count / replicates:.1f}" for count in below]
-    return [*case.what, *(cell for each in found for cell in _held(each, truth)), *shares]
+    return [*case.cells, *(cell for each in bounds for cell in _coverage(each, truth)), *shares]
 
 
-def _luck(case: Case, rng: np.random.Generator) -> _Luck:
+def _uniforms(case: SimulatedClaims, rng: np.random.Generator) -> _Draws:
     own = rng.random(case.rows)
     if case.size == 1:
         return own
@@ -142,8 +154,8 @@ def _luck(case: Case, rng: np.random.Generator) -> _Luck:
     return np.where(rng.random(case.rows) < np.sqrt(case.icc), of_document, own)
 
 
-def _verdicts(labels: Codes, luck: _Luck, right: float) -> Codes:
-    return np.where(luck < right, labels, 1 - labels)
+def _verdicts(labels: Codes, uniforms: _Draws, right: float) -> Codes:
+    return np.where(uniforms < right, labels, 1 - labels)
 
 
 def _bootstrap(labels: Codes, clusters: Clusters, verdicts: Codes) -> Bounds:
@@ -152,15 +164,18 @@ def _bootstrap(labels: Codes, clusters: Clusters, verdicts: Codes) -> Bounds:
     return interval(balanced_accuracy(sums.reshape(-1, 2, 3)))
 
 
-def _held(bounds: Sequence[Bounds], truth: float) -> list[str]:
+def _coverage(bounds: Sequence[Bounds], truth: float) -> list[str]:
     low, high = np.array(bounds).T
-    near = 1e-9
-    held = (low <= truth + near) & (truth - near <= high)
-    return [f"{100 * held.mean():.1f}", f"{100 * (high - low).mean():.1f}"]
+    rounding = 1e-9
+    covered = (low <= truth + rounding) & (truth - rounding <= high)
+    return [f"{100 * covered.mean():.1f}", f"{100 * (high - low).mean():.1f}"]
 
 
 _HEAD = ["claims", "right", "refuted", "documents"]
-_TABLES: tuple[tuple[str, Sequence[Case], Callable[[Case, int], list[str]], list[str]], ...] = (
+_TABLES: tuple[
+    tuple[str, Sequence[SimulatedClaims], Callable[[SimulatedClaims, int], list[str]], list[str]],
+    ...,
+] = (
     (
         "One balanced accuracy",
         SINGLE,
@@ -185,9 +200,9 @@ _TABLES: tuple[tuple[str, Sequence[Case], Callable[[Case, int], list[str]], list
 
 
 def report(replicates: int) -> str:
-    """Both tables, percent."""
+    """Both tables, in percent."""
     parts = [
-        f"{replicates:,} samples a line; percent, widths in points. 95 is what should be covered."
+        f"{replicates:,} samples per row; percent, widths in points. The nominal coverage is 95."
     ]
     for title, cases, line, columns in _TABLES:
         rows = [line(case, replicates) for case in cases]
@@ -199,7 +214,9 @@ def main() -> None:
     """Print the tables, or write them into a page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--replicates", type=int, default=REPLICATES)
-    parser.add_argument("--report", type=Path, help="page with the markers of this report")
+    parser.add_argument(
+        "--report", type=Path, help="Markdown file with the two markers of this report"
+    )
     words = parser.parse_args()
     text = report(words.replicates)
     if words.report is None:

@@ -1,10 +1,8 @@
-"""The learning study as a table and a picture: medians over seeds, with their band.
+"""The learning study as tables and a figure: medians over seeds, with their range.
 
-Takes the folders of finished runs, gives Markdown and a PNG of small multiples: each reward
-over the training steps, for the recipe and its controls, smoothed; lines are medians over
-seeds, bands go from the least to the greatest.
-
-Left out deliberately: training (``studies.learning_study``).
+Reads the folders of finished runs and gives Markdown and a PNG: each reward over the training
+steps, smoothed, for the recipe and its controls. Lines are medians over seeds, bands show the
+minimum and maximum.
 """
 
 import json
@@ -28,7 +26,7 @@ _TITLES = {
 }
 _COLOURS = {"tiny": PALETTE[-1], "tiny_s10": PALETTE[2], "tiny_shuffled": REST}
 _PAID = tuple(reward.name for reward in REWARDS if reward.weight)
-_TOLD = (
+_REPORTED = (
     *(f"held_out_sampled/{name}" for name in (*_PAID, "total", "balanced_accuracy", "questions")),
     "held_out_greedy/balanced_accuracy",
 )
@@ -39,7 +37,7 @@ _COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Outcomes and curves by variant, one entry a seed; ``control``: each seed's level."""
+    """Outcomes and curves by variant, one entry per seed; ``control``: levels by seed."""
 
     outcomes: dict[str, list[dict[str, Any]]]
     curves: dict[str, list[pl.DataFrame]]
@@ -47,39 +45,39 @@ class Study:
 
     @classmethod
     def read(cls, folder: Path, variants: Sequence[str], seeds: int) -> "Study":
-        """All finished runs below ``folder``; one that stopped early is none."""
+        """All finished runs below ``folder``; runs that stopped early are left out."""
         done: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
         for name in variants:
-            places = [folder / name / str(seed) for seed in range(1, seeds + 1)]
-            told = [(place, _outcome(place)) for place in places]
-            done[name] = [(place, outcome) for place, outcome in told if _is_whole(outcome)]
+            paths = [folder / name / str(seed) for seed in range(1, seeds + 1)]
+            outcomes = [(path, _outcome(path)) for path in paths]
+            done[name] = [(path, outcome) for path, outcome in outcomes if _is_finished(outcome)]
         return cls(
             {name: [outcome for _, outcome in each] for name, each in done.items()},
             {
-                name: [pl.read_parquet(place / "curves.parquet") for place, _ in each]
+                name: [pl.read_parquet(path / "curves.parquet") for path, _ in each]
                 for name, each in done.items()
             },
             [
                 outcome["before"]
                 for seed in range(1, seeds + 1)
-                if _is_whole(outcome := _outcome(folder / "control" / str(seed)))
+                if _is_finished(outcome := _outcome(folder / "control" / str(seed)))
             ],
         )
 
 
-def _outcome(place: Path) -> dict[str, Any]:
-    """How a run ended; empty where it did not."""
-    path = place / "outcome.json"
-    found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    return found
+def _outcome(folder: Path) -> dict[str, Any]:
+    """Outcome of a run, empty if it has not finished."""
+    path = folder / "outcome.json"
+    outcome: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return outcome
 
 
-def _is_whole(outcome: dict[str, Any]) -> bool:
+def _is_finished(outcome: dict[str, Any]) -> bool:
     return bool(outcome) and not outcome["stopped"]
 
 
 def study_page(study: Study, picture: Path) -> str:
-    """The tables; the picture is written to ``picture``."""
+    """The tables; writes the figure to ``picture``."""
     picture.write_bytes(_picture(study))
     parts = [f"![Each reward over the steps]({picture.name})\n"]
     for name, outcomes in study.outcomes.items():
@@ -100,9 +98,9 @@ def _table(outcomes: Sequence[dict[str, Any]], control: Sequence[dict[str, float
         "| measure, on held-out claims | before | after | change | clean warm start |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
-    for key in _TOLD:
+    for key in _REPORTED:
         if not all(key in outcome[end] for outcome in outcomes for end in ("before", "after")):
-            continue  # nothing to measure it on, such as no trace with two questions
+            continue  # not measurable, for example without a trace of two questions
         before = np.array([outcome["before"][key] for outcome in outcomes])
         after = np.array([outcome["after"][key] for outcome in outcomes])
         split, _, name = key.partition("/")
@@ -116,9 +114,9 @@ def _table(outcomes: Sequence[dict[str, Any]], control: Sequence[dict[str, float
 
 
 def _band(values: NDArray[np.float64], sign: str = "") -> str:
-    """Median and, in brackets, least and greatest."""
-    told = [f"{value:{sign}.3f}" for value in (np.median(values), values.min(), values.max())]
-    return told[0] if len(values) == 1 else f"{told[0]} ({told[1]} to {told[2]})"
+    """Median, and minimum and maximum in brackets."""
+    texts = [f"{value:{sign}.3f}" for value in (np.median(values), values.min(), values.max())]
+    return texts[0] if len(values) == 1 else f"{texts[0]} ({texts[1]} to {texts[2]})"
 
 
 def _picture(study: Study) -> bytes:
@@ -165,6 +163,6 @@ def _draw(axes: Any, lines: Sequence[NDArray[np.float64]], variant: str) -> None
 
 
 def _smoothed(curves: pl.DataFrame, measure: str) -> NDArray[np.float64]:
-    """The training means of a measure in the order of steps, as moving means."""
+    """Moving means of a measure's training means, in order of steps."""
     chosen = curves.filter(pl.col("split") == "train", pl.col("measure") == measure).sort("step")
     return np.array(smoothed(chosen["mean"].to_list(), _WINDOW), dtype=float)

@@ -1,12 +1,10 @@
-"""What each lexical engine finds, on made-up claims and on a folder of real corpora.
+"""Removals of each lexical engine, on synthetic claims and on a folder of real corpora.
 
 ``python -m studies.lexical_engines [--rows 155506] [--corpora FOLDER] [--report docs/funnel.md]``
-prints one table a data set and writes them between the markers of the report file.
+prints one table per data set and writes them between the markers of the report file.
 
-Recall and precision are of the removals, taken against those of the exact join. Seconds are
-one call on the machine that wrote the table: ratios are in docs/benchmarks.md.
-
-Left out deliberately: claims against test sets, which the exact join always decides.
+Recall and precision compare the removals with those of the exact join. Seconds are of one call
+on this machine; ratios are in docs/benchmarks.md.
 """
 
 import argparse
@@ -21,17 +19,17 @@ from decomposerl.kernels.set_join import LexicalEngine, keep_first_duplicates
 from decomposerl.kernels.word_sets import Shingle
 from decomposerl.reports.tables import markdown_table
 from perf.inputs import synthetic_claims
+from perf.pages import write_between_markers
 from perf.timing import timed
 from resources.corpora.folder import FolderCorpora
-from studies.verifier_report import write_between_markers
 
 THRESHOLD = 0.7
 ENGINES: tuple[LexicalEngine, ...] = ("exact", "minhash_verified", "minhash")
 Engine = Callable[[Sequence[str]], Matches]
 
 
-def engines(shingle: Shingle) -> list[Engine]:
-    """Exact first: the others are held against it."""
+def lexical_engines(shingle: Shingle) -> list[Engine]:
+    """All engines; the exact one, to which the others are compared, comes first."""
     return [
         partial(keep_first_duplicates, threshold=THRESHOLD, engine=engine, shingle=shingle)
         for engine in ENGINES
@@ -43,21 +41,19 @@ def table(texts: Sequence[str]) -> str:
     lines = []
     shingles: tuple[Shingle, ...] = ("word", "char_5")
     for shingle in shingles:
-        answers = []
-        for engine in engines(shingle):
+        results = []
+        for engine in lexical_engines(shingle):
             engine(texts[:100])  # compile
-            seconds, found = timed(partial(engine, texts))
-            answers.append(found)
-            exact, both = (
-                answers[0].is_matched,
-                int((answers[0].is_matched & found.is_matched).sum()),
-            )
+            seconds, matches = timed(partial(engine, texts))
+            results.append(matches)
+            exact, removed = results[0].found, int(matches.found.sum())
+            both = int((exact & matches.found).sum())
             lines.append(
                 [
-                    found.engine,
-                    f"{int(found.is_matched.sum()):,}",
+                    matches.engine,
+                    f"{removed:,}",
                     f"{both / max(int(exact.sum()), 1):.3f}",
-                    f"{both / max(int(found.is_matched.sum()), 1):.3f}",
+                    f"{both / max(removed, 1):.3f}",
                     f"{seconds:.2f}",
                 ]
             )
@@ -78,13 +74,13 @@ def real_claims(folder: Path) -> list[str]:
 
 
 def main() -> None:
-    """Print the tables and, where a report is named, write them into it."""
+    """Print the tables and write them into the report, if one is given."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=155_506, help="made-up claims")
+    parser.add_argument("--rows", type=int, default=155_506, help="synthetic claims")
     parser.add_argument("--corpora", type=Path, help="folder of real corpora")
     parser.add_argument("--report", type=Path, help="Markdown file with the two markers")
     options = parser.parse_args()
-    parts = [(f"{options.rows:,} made-up claims", synthetic_claims(options.rows))]
+    parts = [(f"{options.rows:,} synthetic claims", synthetic_claims(options.rows))]
     if options.corpora:
         claims = real_claims(options.corpora)
         parts.append((f"{len(claims):,} claims of real corpora", claims))

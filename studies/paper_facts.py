@@ -1,10 +1,8 @@
-"""What was planted in the paper's pool, and what the funnel made of it.
+"""Recall of the planted claims of the paper's pool, per kind.
 
-Takes the folder of a run, gives a line a kind: how many claims of it reached the stage that
-must find it, how many that stage removed, and how many it named the right reason for.
-
-Left out deliberately: claims without a plan. What is removed beyond the plan stands in the
-last line.
+Reads the folder of a run. Per planted kind: claims that reached the stage responsible for it,
+claims that the stage removed, and claims removed for the expected reason. Other removals are
+counted in the last row.
 """
 
 from pathlib import Path
@@ -34,9 +32,9 @@ SCHEMA = pl.Schema(
 
 
 def planted_facts(folder: Path) -> pl.DataFrame:
-    """One line a planted kind (``SCHEMA``), lookalikes and everything else at the end.
+    """One row per planted kind (``SCHEMA``), then lookalikes and everything else.
 
-    A lookalike must stay: its recall is the share that was not removed.
+    Lookalikes must be kept: their recall is the share that was not removed.
     """
     plan = pl.read_parquet(folder / "plan.parquet").select("claim_id", "fate")
     lines = []
@@ -46,18 +44,19 @@ def planted_facts(folder: Path) -> pl.DataFrame:
     ):
         entered = pl.read_parquet(folder / f"{before}.parquet", columns=["claim_id"])
         drops = pl.read_parquet(folder / f"drops/{stage}.parquet")
-        known = entered.join(plan, on="claim_id").join(
+        planned = entered.join(plan, on="claim_id").join(
             drops.select("claim_id", "reason"), on="claim_id", how="left"
         )
-        lines += [_line(kind, known.filter(fate=kind)) for kind in kinds]
-        rest = known.filter(~pl.col("fate").is_in([*kinds]))
+        lines += [_line(kind, planned.filter(fate=kind)) for kind in kinds]
+        rest = planned.filter(~pl.col("fate").is_in([*kinds]))
         lines.append(_line(f"anything else ({stage})", rest))
     return pl.DataFrame(lines, schema=SCHEMA, orient="row")
 
 
-def _line(kind: str, known: pl.DataFrame) -> tuple[str, int, int, int, float | None]:
-    removed = known["reason"].drop_nulls()
+def _line(kind: str, planned: pl.DataFrame) -> tuple[str, int, int, int, float | None]:
+    removed = planned["reason"].drop_nulls()
     stays = kind not in EXPECTED
-    right = known.height - removed.len() if stays else int((removed == EXPECTED[kind]).sum())
-    found = right if stays else removed.len()
-    return kind, known.height, removed.len(), right, found / known.height if known.height else None
+    right = planned.height - removed.len() if stays else int((removed == EXPECTED[kind]).sum())
+    recalled = right if stays else removed.len()
+    recall = recalled / planned.height if planned.height else None
+    return kind, planned.height, removed.len(), right, recall

@@ -1,11 +1,8 @@
 """The paper's pool on disk: claims, test claims and recorded answers of every engine.
 
-``python -m studies.paper_inputs FOLDER ROWS`` writes ``claims/<source>``, ``benchmark/<name>``
-with their run records, the replay tables in ``made_answers/`` and ``plan.parquet``, all through the
-project's own writers.
-
-Left out deliberately: native files. Reading corpora is another matter, and its time is not
-the funnel's.
+``python -m studies.paper_inputs FOLDER ROWS`` writes ``claims/<source>`` and
+``benchmark/<name>`` with their run records, the replay tables in ``made_answers/`` and
+``plan.parquet``, all through the project's own writers. Native corpus files are not written.
 """
 
 import dataclasses
@@ -26,7 +23,7 @@ from perf.inputs import (
     Vectors,
     clustered_vectors,
     neighbours,
-    replaced_places,
+    replaced_positions,
     synthetic_claims,
     synthetic_evidence,
     vocabulary,
@@ -34,10 +31,10 @@ from perf.inputs import (
 from resources.store import replay
 from resources.store.parquet import StageRun, run_path, write_parquet
 from resources.store.temporary import replace_file
-from studies.paper_plan import COUNTS, TESTS, Plan, plan_pool
+from studies.paper_plan import COUNTS, TESTS, PoolPlan, plan_pool
 
 DIMENSIONS = 3_072
-UNLIKE = {"copied": 0.0, "covered": 0.5}  # likeness comes from the plan alone
+UNLIKE = {"copied": 0.0, "covered": 0.5}  # only the plan makes claims similar
 TIGHTNESS = (1.0, 1.6)  # no two claims of a cluster reach 0.70 unless planted
 ENOUGH_WORDS, SHORT_SENTENCES = 160, 5
 NEAR, BELOW = (0.74, 0.95), (0.45, 0.62)
@@ -45,7 +42,7 @@ PARAPHRASED, SEMANTIC_BELOW, LEAKED = (0.72, 0.97), (0.50, 0.66), (0.92, 0.98)
 
 
 def write_inputs(folder: Path, rows: int, seed: int = 7) -> None:
-    """Make and write everything that the funnel of ``rows`` claims reads."""
+    """Write all inputs of the funnel for a pool of ``rows`` claims."""
     plan = plan_pool(rows, seed)
     rng = np.random.default_rng([seed, 21])
     claims = synthetic_claims(len(plan.fates), seed, **UNLIKE)
@@ -61,8 +58,8 @@ def write_inputs(folder: Path, rows: int, seed: int = 7) -> None:
     _write_plan(folder, plan, claims, tests)
 
 
-def _plant_texts(rng: Random, plan: Plan, claims: list[str], tests: list[str]) -> None:
-    """Write the wordings of planted duplicates, lookalikes and leaks in place."""
+def _plant_texts(rng: Random, plan: PoolPlan, claims: list[str], tests: list[str]) -> None:
+    """Replace the texts of planted duplicates, lookalikes and leaks, in place."""
     spare = vocabulary().tolist()
     bounds = {"near_duplicate": NEAR, "near_leak": NEAR, "lexical_lookalike": BELOW}
     for row, (fate, partner) in enumerate(zip(plan.fates, plan.partners.tolist(), strict=True)):
@@ -77,56 +74,56 @@ def _plant_texts(rng: Random, plan: Plan, claims: list[str], tests: list[str]) -
 
 
 def _reworded(rng: Random, claim: str, spare: Sequence[str], jaccard: float) -> str:
-    """``claim`` with as many of its different words exchanged as the Jaccard allows."""
+    """``claim`` with words exchanged to get about this Jaccard."""
     different = list(dict.fromkeys(words(claim)))
-    gone = replaced_places(rng, len(different), jaccard).tolist()
-    exchanged = {different[place]: spare[int(rng.integers(len(spare)))] for place in gone}
+    gone = replaced_positions(rng, len(different), jaccard).tolist()
+    exchanged = {different[index]: spare[int(rng.integers(len(spare)))] for index in gone}
     return " ".join(exchanged.get(word, word) for word in words(claim)).capitalize() + "."
 
 
-def _passages(plan: Plan, claims: Sequence[str], seed: int) -> list[list[str]]:
-    """Evidence long enough, except where the fate says otherwise."""
-    found: list[list[str]] = []
+def _passages(plan: PoolPlan, claims: Sequence[str], seed: int) -> list[list[str]]:
+    """Evidence of each claim, long enough unless its fate is "short"."""
+    evidence_of: list[list[str]] = []
     more = ["Nothing."] * ENOUGH_WORDS
     for row, passages in enumerate(synthetic_evidence(len(claims), seed)):
         if plan.fates[row] == "short":
-            found.append([". ".join(passages[0].split(". ")[:SHORT_SENTENCES])])
+            evidence_of.append([". ".join(passages[0].split(". ")[:SHORT_SENTENCES])])
             continue
         long = sum(len(passage.split()) for passage in passages) >= ENOUGH_WORDS
         more = passages if long else more
         evidence = passages if long else passages + more
-        found.append([claims[row], *evidence] if plan.fates[row] == "copied" else evidence)
-    return found
+        evidence_of.append([claims[row], *evidence] if plan.fates[row] == "copied" else evidence)
+    return evidence_of
 
 
-def _vectors(rng: Random, plan: Plan, seed: int) -> Vectors:
-    """Vectors of the rows in the band, then of all test claims."""
+def _vectors(rng: Random, plan: PoolPlan, seed: int) -> Vectors:
+    """Vectors of the rows in the band, followed by all test claims."""
     band = plan.in_band
-    place_of = np.full(len(plan.fates), -1)
-    place_of[band] = np.arange(len(band))
+    index_of = np.full(len(plan.fates), -1)
+    index_of[band] = np.arange(len(band))
     total = len(band) + len(plan.tests)
     vectors = clustered_vectors(total, DIMENSIONS, seed, spread=TIGHTNESS)
     for fate in ("exact_duplicate", "near_duplicate"):
         rows = plan.rows(fate)
-        vectors[place_of[rows]] = vectors[place_of[plan.partners[rows]]]
+        vectors[index_of[rows]] = vectors[index_of[plan.partners[rows]]]
     for fate, bounds in (("paraphrase", PARAPHRASED), ("semantic_lookalike", SEMANTIC_BELOW)):
         rows = plan.rows(fate)
-        originals = vectors[place_of[plan.partners[rows]]]
-        vectors[place_of[rows]] = neighbours(rng, originals, rng.uniform(*bounds, len(rows)))
+        originals = vectors[index_of[plan.partners[rows]]]
+        vectors[index_of[rows]] = neighbours(rng, originals, rng.uniform(*bounds, len(rows)))
     rows = plan.rows("paraphrase_leak")
-    near = neighbours(rng, vectors[place_of[rows]], rng.uniform(*LEAKED, len(rows)))
+    near = neighbours(rng, vectors[index_of[rows]], rng.uniform(*LEAKED, len(rows)))
     vectors[len(band) + plan.partners[rows]] = near
     return vectors
 
 
 def _record_answers(
     folder: Path,
-    plan: Plan,
+    plan: PoolPlan,
     claims: Sequence[str],
     passages: Sequence[Sequence[str]],
     labels: np.ndarray,
 ) -> None:
-    """What the entity recogniser, the verifier and the decomposer said of every claim."""
+    """Record entities, support probabilities and questions of every claim."""
     rng = np.random.default_rng(22)
     named = [["Ann"] if fate == "unnamed" else ["Ann", "Bob"] for fate in plan.fates]
     replay.record(folder, replay.ReplayEntities, [(c,) for c in claims], pl.Series(named))
@@ -137,26 +134,28 @@ def _record_answers(
     pairs = [("\n".join(row), claim) for row, claim in zip(passages, claims, strict=True)]
     replay.record(folder, replay.ReplayVerifier, pairs, pl.Series(support))
     band = plan.in_band.tolist()
-    asked = [
+    questions = [
         [f"Who did part {n}?" for n in range(1 if plan.fates[row] == "unasked" else 2 + row % 4)]
         for row in band
     ]
-    replay.record(folder, replay.ReplayDecomposer, [pairs[row] for row in band], pl.Series(asked))
+    replay.record(
+        folder, replay.ReplayDecomposer, [pairs[row] for row in band], pl.Series(questions)
+    )
 
 
 def _write_pool(
     folder: Path,
-    plan: Plan,
-    texts: tuple[Sequence[str], Sequence[str]],
+    plan: PoolPlan,
+    both: tuple[Sequence[str], Sequence[str]],
     passages: Sequence[Sequence[str]],
     labels: Sequence[str],
 ) -> None:
-    claims, tests = texts
+    claims, tests = both
     for source in COUNTS:
         rows = np.flatnonzero(plan.sources == source).tolist()
-        mine = [claims[row] for row in rows]
+        texts = [claims[row] for row in rows]
         evidence = [passages[row] for row in rows]
-        frame = claims_frame(source, mine, evidence, [labels[row] for row in rows])
+        frame = claims_frame(source, texts, evidence, [labels[row] for row in rows])
         _write(folder, f"claims/{source}", frame)
         write_parquet(REJECTS.empty(), folder / f"rejects/{source}.parquet")
     for name in TESTS:
@@ -165,12 +164,12 @@ def _write_pool(
 
 
 def _write(folder: Path, key: str, frame: pl.DataFrame) -> None:
-    """A frame with empty drops and the run record that a loaded corpus leaves."""
+    """Write a frame with empty drops and the run record of a loaded corpus."""
     write_parquet(frame, folder / f"{key}.parquet")
     write_parquet(DROPS.empty(), folder / f"drops/{key}.parquet")
     run = StageRun(
         stage=key,
-        run_id="made up",
+        run_id="synthetic",
         finished_at="",
         seconds=0.0,
         rows_in=frame.height,
@@ -186,8 +185,8 @@ def _write(folder: Path, key: str, frame: pl.DataFrame) -> None:
     replace_file(run_path(folder, key), lambda path: path.write_text(record, "utf-8"))
 
 
-def _write_plan(folder: Path, plan: Plan, claims: Sequence[str], tests: Sequence[str]) -> None:
-    """Each planted claim with its partner's wording and the Jaccard of the two."""
+def _write_plan(folder: Path, plan: PoolPlan, claims: Sequence[str], tests: Sequence[str]) -> None:
+    """Write each planted claim with its partner's text and their Jaccard."""
     numbers = np.concatenate([np.arange((plan.sources == source).sum()) for source in COUNTS])
     ids = [f"{source}-train-{row}" for source, row in zip(plan.sources, numbers, strict=True)]
     other = [
@@ -210,7 +209,7 @@ def _jaccard(left: str, right: str) -> float:
 
 
 def main() -> None:
-    """Write the pool that the arguments name and print how long it took."""
+    """Write the pool given by the arguments and print the seconds."""
     started = time.perf_counter()
     write_inputs(Path(sys.argv[1]), int(sys.argv[2]))
     print(json.dumps({"seconds": time.perf_counter() - started}))

@@ -1,11 +1,8 @@
-"""What happens to each made-up claim of the paper's pool, decided before it is written.
+"""The plan of the paper's pool: source, fate and partner of each synthetic claim.
 
-Takes a number of rows, gives ``Plan``: source, fate and, for a planted duplicate or leak, its
-partner. The numbers a stage keeps per source are the paper's (appendix "Per-source
-training-row counts"); what the paper does not say, such as how the lost rows divide among
-reasons, is a constant here.
-
-Left out deliberately: texts and vectors (``studies.paper_inputs``).
+The numbers kept per source and stage are the paper's (appendix "Per-source training-row
+counts"). What the paper does not state, such as the shares of drop reasons, is a constant
+here. Texts and vectors come from ``studies.paper_inputs``.
 """
 
 from dataclasses import dataclass
@@ -55,12 +52,11 @@ WITH_ORIGINAL = (*DUPLICATES, *LOOKALIKES)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """One entry a claim in pool order.
+class PoolPlan:
+    """One entry per claim, in pool order.
 
-    ``partner`` is the row of the claim that a duplicate or lookalike was made from, or of
-    the test claim that gives a leak away, else -1. A lookalike stays below the threshold
-    and must not be removed for it.
+    ``partners`` is the row of a duplicate's or lookalike's original, the row of a leak's test
+    claim, else -1. A lookalike stays below the threshold and must not be removed.
     """
 
     sources: NDArray[np.str_]
@@ -70,7 +66,7 @@ class Plan:
 
     @property
     def in_band(self) -> Numbers:
-        """Rows that reach the deduplication."""
+        """Rows that reach deduplication."""
         return np.flatnonzero(~np.isin(self.fates, list(EARLY)))
 
     def rows(self, fate: str) -> Numbers:
@@ -78,8 +74,8 @@ class Plan:
         return np.flatnonzero(self.fates == fate)
 
 
-def plan_pool(rows: int = PAPER_ROWS, seed: int = 7) -> Plan:
-    """The plan of a pool of about ``rows`` claims and as many test claims to scale."""
+def plan_pool(rows: int = PAPER_ROWS, seed: int = 7) -> PoolPlan:
+    """The plan of a pool of about ``rows`` claims, with test claims in proportion."""
     rng = np.random.default_rng([seed, 20])
     scale = rows / PAPER_ROWS
     sources, fates, partners = [], [], []
@@ -89,11 +85,13 @@ def plan_pool(rows: int = PAPER_ROWS, seed: int = 7) -> Plan:
         chosen = _fates(rng, raw, min(band, raw), min(silver, band))
         sources += [source] * raw
         fates.append(chosen)
-        found = _originals(rng, chosen)
-        partners.append(np.where(found < 0, -1, found + start))
+        originals = _originals(rng, chosen)
+        partners.append(np.where(originals < 0, -1, originals + start))
         start += raw
     tests = [name for name, count in TESTS.items() for _ in range(max(round(count * scale), 1))]
-    plan = Plan(np.array(sources), np.concatenate(fates), np.concatenate(partners), np.array(tests))
+    plan = PoolPlan(
+        np.array(sources), np.concatenate(fates), np.concatenate(partners), np.array(tests)
+    )
     leaks = np.flatnonzero(np.isin(plan.fates, list(LEAKS)))
     plan.partners[leaks] = rng.permutation(len(tests))[: len(leaks)]
     return plan
@@ -109,7 +107,7 @@ def _fates(rng: Random, raw: int, band: int, silver: int) -> NDArray[np.str_]:
 
 
 def _spread(shares: dict[str, float], total: int) -> dict[str, int]:
-    """Whole numbers that sum to ``total``; the last name takes what rounding leaves."""
+    """Whole numbers that sum to ``total``; the last name gets the rounding remainder."""
     counts = {name: int(share * total) for name, share in shares.items()}
     *_, last = shares
     counts[last] += total - sum(counts.values())
@@ -117,12 +115,13 @@ def _spread(shares: dict[str, float], total: int) -> dict[str, int]:
 
 
 def _originals(rng: Random, fates: NDArray[np.str_]) -> Numbers:
-    """For each row with an original an earlier kept row; a row before them all is kept."""
+    """An earlier kept row for each row with an original; rows without one become kept."""
     kept = np.flatnonzero(fates == KEPT)
     copies = np.flatnonzero(np.isin(fates, WITH_ORIGINAL))
     earlier = np.searchsorted(kept, copies)
     fates[copies[earlier == 0]] = KEPT
     partners = np.full(len(fates), -1)
-    found = earlier > 0
-    partners[copies[found]] = kept[(rng.random(found.sum()) * earlier[found]).astype(np.int64)]
+    has_one = earlier > 0
+    draws = rng.random(has_one.sum()) * earlier[has_one]
+    partners[copies[has_one]] = kept[draws.astype(np.int64)]
     return partners

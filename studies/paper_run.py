@@ -1,10 +1,8 @@
-"""One process that materializes the funnel over ``studies.paper_inputs`` and tells what it cost.
+"""Materialize the funnel over ``studies.paper_inputs`` in this process and print its cost.
 
-``python -m studies.paper_run FOLDER`` runs the real assets, checks, attrition and catalogue with
-the real tables and replayed engines; its last line is JSON: ``seconds`` of the run, the most
-memory, and a line a step with rows, seconds, memory and engine.
-
-Left out deliberately: writing the inputs, and reading corpora.
+``python -m studies.paper_run FOLDER`` runs the real assets, checks, attrition and catalogue on
+the real tables with replayed engines. The last line of output is JSON: ``seconds`` of the run,
+peak memory, and per step rows, seconds, memory and engine.
 """
 
 import json
@@ -33,8 +31,8 @@ JOB = "funnel"
 STEPS = (*STAGES, "attrition", "catalog")
 
 
-def run_funnel(folder: Path) -> dict[str, Any]:
-    """Materialize everything after the sources; what it took, a line a step."""
+def funnel_cost(folder: Path) -> dict[str, Any]:
+    """Materialize everything after the sources; returns the cost in total and per step."""
     job = dg.build_reconstructable_job(
         "studies.paper_run", "funnel_job", (str(folder),), {}, str(ROOT)
     )
@@ -57,7 +55,7 @@ def run_funnel(folder: Path) -> dict[str, Any]:
 
 
 def funnel_job(folder: str) -> dg.JobDefinition:
-    """The funnel over one folder, as the commands and the UI would run it."""
+    """The funnel over one folder, as commands and the UI run it."""
     return _definitions(Path(folder)).resolve_job_def(JOB)
 
 
@@ -95,17 +93,17 @@ def _quiet() -> dict[str, Any]:
 
 
 def _spans(instance: dg.DagsterInstance, run_id: str) -> dict[str, tuple[float, float]]:
-    """When each step began and ended, by its name."""
-    began: dict[str, float] = {}
+    """Start and end of each step, by name."""
+    started: dict[str, float] = {}
     spans: dict[str, tuple[float, float]] = {}
     for entry in instance.all_logs(run_id):
         event = entry.dagster_event
         if event is None or event.step_key is None:
             continue
         if event.event_type_value == "STEP_START":
-            began[event.step_key] = entry.timestamp
+            started[event.step_key] = entry.timestamp
         elif event.event_type_value in {"STEP_SUCCESS", "STEP_FAILURE"}:
-            spans[event.step_key] = (began[event.step_key], entry.timestamp)
+            spans[event.step_key] = (started[event.step_key], entry.timestamp)
     return spans
 
 
@@ -123,8 +121,8 @@ def _step(folder: Path, name: str, span: tuple[float, float], watch: MemoryWatch
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run and print."""
-    print(json.dumps(run_funnel(Path(arguments[0]))))
+    """Run the funnel and print its cost."""
+    print(json.dumps(funnel_cost(Path(arguments[0]))))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """The funnel at the paper's size, through the real assets, with replayed engines.
 
 ``python -m studies.paper_scale [--rows N] [--folder DIR] [--report docs/benchmarks.md]`` writes
-the pool (not timed), runs the funnel in a process of its own, checks what was planted, prints
-Markdown and writes ``perf/paper_scale.json``.
-
-Left out deliberately: models. Entities, probabilities, vectors and questions are read from
-tables; the embedded entity recogniser is timed beside it on a sample.
+the pool (not timed), runs the funnel in its own process, checks the planted claims, prints
+Markdown and writes ``studies/paper_scale.json``. Entities, probabilities, vectors and questions
+are read from tables; the embedded entity recogniser is timed separately on a sample.
 """
 
 import argparse
@@ -19,10 +17,10 @@ import polars as pl
 from perf.bench_process import ROOT, run_fresh
 from perf.busy import load_beside
 from perf.machine import description
+from perf.pages import write_between_markers
 from perf.timing import timed
 from studies.paper_facts import planted_facts
 from studies.paper_plan import COUNTS, PAPER_ROWS
-from studies.verifier_report import write_between_markers
 
 MOST_S, MOST_MB = 180.0, 6_000.0
 SAMPLE, WARM = 5_000, 200
@@ -31,7 +29,7 @@ PAPER_KEPT = {"difficulty_band": 1, "silver_decomposed": 2}
 
 
 def main() -> None:
-    """Write, run, check, print."""
+    """Write the pool, run the funnel, check, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=PAPER_ROWS, help="claims in the pool")
     parser.add_argument("--folder", type=Path, default=ROOT / "data" / "paper_scale")
@@ -39,9 +37,9 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.folder.resolve()
     written = run_fresh("studies.paper_inputs", str(folder), str(options.rows))
-    found = run_funnel(folder) | {"rows": options.rows, "writing_s": written["seconds"]}
-    RESULTS.write_text(json.dumps(found, indent=1))
-    text = report(found)
+    result = run_funnel(folder) | {"rows": options.rows, "writing_s": written["seconds"]}
+    RESULTS.write_text(json.dumps(result, indent=1))
+    text = report(result)
     print(text)
     if options.report:
         write_between_markers(options.report, "paper-scale", text)
@@ -50,15 +48,15 @@ def main() -> None:
 def run_funnel(folder: Path) -> dict[str, Any]:
     """The run in a fresh process, the entity sample and the planted facts."""
     started = time.perf_counter()
-    found = run_fresh("studies.paper_run", str(folder))
-    found["process_s"] = time.perf_counter() - started
-    found["entities"] = _entity_sample(folder)
-    found["facts"] = planted_facts(folder).to_dicts()
-    return found
+    result = run_fresh("studies.paper_run", str(folder))
+    result["process_s"] = time.perf_counter() - started
+    result["entities"] = _entity_sample(folder)
+    result["facts"] = planted_facts(folder).to_dicts()
+    return result
 
 
 def _entity_sample(folder: Path) -> dict[str, float]:
-    """Claims a second of the embedded recogniser, and seconds for all that reach it."""
+    """Claims per second of the embedded recogniser, and seconds for all claims that reach it."""
     from resources.entities.rule_engine import RuleEntities
 
     frames = [
@@ -75,37 +73,37 @@ def _entity_sample(folder: Path) -> dict[str, float]:
     return {"claims_a_s": rate, "reached": reached, "all_s": reached / rate}
 
 
-def report(found: dict[str, Any]) -> str:
+def report(result: dict[str, Any]) -> str:
     """The run as Markdown."""
-    met = found["process_s"] <= MOST_S and found["peak_mb"] <= MOST_MB
-    entities = found["entities"]
+    met = result["process_s"] <= MOST_S and result["peak_mb"] <= MOST_MB
+    entities = result["entities"]
     busy = load_beside()
     verdict = (
-        f"{found['rows']:,} claims, end to end in **{found['process_s']:.0f} s** "
-        f"(bound {MOST_S:.0f}) with at most **{found['peak_mb'] / 1000:.2f} GB** "
+        f"{result['rows']:,} claims, end to end in **{result['process_s']:.0f} s** "
+        f"(bound {MOST_S:.0f}) with at most **{result['peak_mb'] / 1000:.2f} GB** "
         f"(bound {MOST_MB / 1000:.0f}): {'met' if met else '**missed**'}. Counted from the start "
-        f"of the process to its end; checks took {found['checks_s']:.1f} s of it"
+        f"of the process to its end; checks took {result['checks_s']:.1f} s of it"
         + (f", load average at the end {busy:.1f}" if busy is not None else "")
-        + f". Checks that did not pass: {', '.join(found['checks_failed']) or 'none'}."
+        + f". Checks that did not pass: {', '.join(result['checks_failed']) or 'none'}."
     )
-    beside = (
-        f"Not in that time: writing the inputs ({found['writing_s']:.0f} s), and entity "
+    not_timed = (
+        f"Not in that time: writing the inputs ({result['writing_s']:.0f} s), and entity "
         f"recognition, whose answers were replayed. The embedded recogniser reads "
-        f"{entities['claims_a_s']:,.0f} of these claims a second, so the {entities['reached']:,} "
+        f"{entities['claims_a_s']:,.0f} of these claims per second, so the {entities['reached']:,} "
         f"claims that reach it would take {entities['all_s']:.0f} s more (a sample of "
         f"{SAMPLE:,}, extrapolated)."
     )
     return "\n".join(
-        [verdict, "", beside, "", *_steps(found), "", *_facts(found), "", description()]
+        [verdict, "", not_timed, "", *_steps(result), "", *_facts(result), "", description()]
     )
 
 
-def _steps(found: dict[str, Any]) -> list[str]:
+def _steps(result: dict[str, Any]) -> list[str]:
     lines = [
         "| step | rows in | kept | paper | stage s | step s | peak MB | engine |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for step in found["steps"]:
+    for step in result["steps"]:
         column = PAPER_KEPT.get(step["step"])
         paper = "" if column is None else f"{sum(row[column] for row in COUNTS.values()):,}"
         paper = "5,464" if step["step"] == "training_claims" else paper
@@ -118,12 +116,12 @@ def _steps(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _facts(found: dict[str, Any]) -> list[str]:
+def _facts(result: dict[str, Any]) -> list[str]:
     lines = [
         "| planted | reached the stage | removed | as expected | recall |",
         "| --- | ---: | ---: | ---: | ---: |",
     ]
-    for fact in found["facts"]:
+    for fact in result["facts"]:
         recall = "" if fact["recall"] is None else f"{fact['recall']:.4f}"
         lines.append(
             f"| {fact['planted']} | {fact['reached']:,} | {fact['removed']:,} "

@@ -8,12 +8,10 @@ Left out deliberately: fitting.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.errors import ConfigError
 from resources.verifier.evidence_match import FEATURES
 from resources.verifier.lexical import VerifierWeights
 from studies.verifier_data import Examples
@@ -39,20 +37,6 @@ def report_tables(
 ) -> str:
     """The three tables as Markdown."""
     return "\n".join([*_auc_table(scores), "", *_made_table(made, weights), "", *_weights(weights)])
-
-
-def write_between_markers(path: Path, name: str, text: str) -> None:
-    """Replace what stands between the two markers ``name`` of a Markdown file.
-
-    Raises:
-        ConfigError: the file has no such markers.
-    """
-    begin, end = f"<!-- {name} report: begin -->", f"<!-- {name} report: end -->"
-    page = path.read_text("utf-8")
-    if page.count(begin) != 1 or page.count(end) != 1:
-        raise ConfigError(f"{path} needs the lines '{begin}' and '{end}' once each")
-    before, rest = page.split(begin)
-    path.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", "utf-8")
 
 
 def _auc_table(scores: Sequence[Scores]) -> list[str]:

@@ -18,6 +18,7 @@ template tokens in square brackets (``[INST]``), and Qwen's soft switches (``/th
 
 import re
 import unicodedata
+from functools import cache
 
 NAMES = (
     *("think", "thinking", "question", "questions", "answer", "answers", "answer_given"),
@@ -83,6 +84,7 @@ def _spellings() -> list[str]:
     return names
 
 
+@cache  # built at first use, not at import: about a tenth of a second
 def _pattern() -> re.Pattern[str]:
     """An opening bracket, written in any way, where a tag of ours follows it."""
     points = "|".join(str(ord(bracket)) for bracket in _BRACKETS)
@@ -92,16 +94,13 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(rf"(?:[{_BRACKETS}]|{entity})(?={tag}|{_CONTROL})", re.IGNORECASE)
 
 
-_OPENING = _pattern()
-
-
 def escaped(text: str) -> str:
     """``text`` in which no tag of ours and no token of a chat template opens.
 
     Whatever else it holds stays, character by character. One pass, linear in the length.
     Different texts stay different: the bracket of each tag goes exactly one level deeper.
     """
-    return _OPENING.sub(_deeper, text)
+    return _pattern().sub(_deeper, text)
 
 
 def _deeper(bracket: re.Match[str]) -> str:

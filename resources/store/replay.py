@@ -47,6 +47,10 @@ class _Replay:
         self.hits = 0
         """Items answered from the table."""
 
+    def details(self) -> dict[str, int | float | str]:
+        """Nothing else is counted."""
+        return {}
+
     def _load(self, table: pl.DataFrame) -> Any:  # noqa: ANN401 - a series, or where the vectors lie
         return table["value"]
 
@@ -167,6 +171,9 @@ class ReplayResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
     """What the four resources share: where the tables lie."""
 
     folder: LocalPath = Field(description="folder of recorded answers")
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 class ReplayEmbedderResource(ReplayResource):

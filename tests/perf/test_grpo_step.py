@@ -1,4 +1,4 @@
-"""The benchmark of the training step, at a size that a CPU can do."""
+"""The benchmark of the training step, at a size for a CPU."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,23 +7,23 @@ import pytest
 
 from decomposerl.training.memory import shape_of
 from perf import grpo_step
-from perf.grpo_case import QWEN_7B, Case
-from perf.grpo_step import Line, mixed_hours, report
+from perf.grpo_case import QWEN_7B, StepCase
+from perf.grpo_step import CaseResult, mixed_hours, report
 
 SECONDS = {"generation": 4.0, "judging": 0.5, "update": 3.5}
-CASE = Case(1_024, 512, device="cuda")
+CASE = StepCase(1_024, 512, device="cuda")
 
 
-def line(prompt: int, completion: int, factor: float = 1.0) -> Line:
+def line(prompt: int, completion: int, factor: float = 1.0) -> CaseResult:
     seconds = {phase: factor * spent for phase, spent in SECONDS.items()}
     case = replace(CASE, prompt=prompt, completion=completion)
-    return Line(case, seconds, peak_gib=40.0, device="a card")
+    return CaseResult(case, seconds, peak_gib=40.0, device="a card")
 
 
 def test_it_measures_our_trainer_at_a_small_size(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """One command: a small model, a step of 16 completions, a table with every phase in a page."""
+    """One command with a small model writes a table with every phase into a page."""
     report = tmp_path / "page.md"
     markers = [f"<!-- grpo step report: {end} -->" for end in ("begin", "end")]
     report.write_text("\n".join(["# Training", *markers, "the end"]), "utf-8")
@@ -47,7 +47,7 @@ def test_the_model_is_the_papers():
 
 
 def test_the_table_projects_the_papers_run():
-    """Eight seconds a step are 12.1 hours; 16 completions a step give the rates."""
+    """Eight seconds per step make 12.1 hours; 16 completions per step give the rates."""
     page = report([line(1_024, 512)])
     assert 5_464 * 8 / 3_600 == line(1_024, 512).hours
     (row,) = [text for text in page.splitlines() if text.startswith("| 1,024 |")]
@@ -57,7 +57,7 @@ def test_the_table_projects_the_papers_run():
 
 
 def test_the_papers_mix_is_mostly_short():
-    """91.5 % of the steps like the shortest prompts, the rest like the next; longest not at all."""
+    """91.5 % of steps count as the shortest prompts, the rest as the second shortest."""
     lines = [line(11_000, 512, 9.0), line(4_096, 512, 2.0), line(1_024, 512), line(1_024, 1_024)]
     hours = line(1_024, 512).hours
     assert {512: pytest.approx(hours * (5_000 + 2 * 464) / 5_464)} == mixed_hours(lines)
@@ -66,15 +66,15 @@ def test_the_papers_mix_is_mostly_short():
 
 
 def test_a_case_that_fails_says_why_and_the_others_go_on():
-    """The reason stands in its line; no hours are made of it."""
-    lost = Line(CASE, {}, failure="exit status 1: out of memory")
+    """Its row shows the reason, and it takes no part in the projected hours."""
+    lost = CaseResult(CASE, {}, failure="exit status 1: out of memory")
     page = report([lost, line(4_096, 512)])
     assert "out of memory" in page
     assert {} == mixed_hours([lost, line(4_096, 512)])
 
 
-def test_a_process_that_dies_gives_its_last_words():
-    """No such device: the case's process fails, and its message is the line's."""
-    found = grpo_step.measured(Case(24, 8, 1, "nothing", tiny=True))
-    assert found.failure.startswith("exit status 1: ")
-    assert "nothing" in found.failure
+def test_a_failed_process_reports_its_error():
+    """With an unknown device the process fails, and its message is the result's."""
+    result = grpo_step.measured(StepCase(24, 8, 1, "nothing", tiny=True))
+    assert result.failure.startswith("exit status 1: ")
+    assert "nothing" in result.failure

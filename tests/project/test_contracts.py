@@ -1,5 +1,6 @@
 """Each import contract of ``pyproject.toml`` holds, and is alive: a planted breach breaks it."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from project import ROOT
+from contract_child import planted
+from project import ROOT, SUPPORT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 CONTRACTS = [contract["name"] for contract in PYPROJECT["tool"]["importlinter"]["contracts"]]
@@ -39,6 +41,16 @@ SEEDS = {
     "the domain reaching up": (
         "decomposerl/claims/load.py",
         "def late():\n    import resources.store.parquet\n",
+        "never back",
+    ),
+    "a benchmark that knows a study": (
+        "perf/pages.py",
+        "def late():\n    import studies.growth\n",
+        "never back",
+    ),
+    "a product that knows its benchmarks": (
+        "dagster_project/doctor.py",
+        "def late():\n    import perf.timing\n",
         "never back",
     ),
     "dagster in the domain": ("decomposerl/claims/load.py", "import dagster\n", "no service"),
@@ -190,28 +202,35 @@ def broken_contracts(tree: Path) -> set[str]:
     return broken
 
 
-def test_the_import_contracts_hold(tree: Path):
-    """The house as it stands breaks no contract."""
+@pytest.fixture(scope="module")
+def broken_by_seed(tree: Path) -> dict[str, list[str]]:
+    """The contracts that each seed breaks when it alone is planted; all in one process."""
+    seeds = {seed: [name, text] for seed, (name, text, _) in SEEDS.items()}
+    asked = json.dumps(seeds | {"nothing": ["decomposerl/errors.py", ""]})
+    command = [sys.executable, str(SUPPORT / "contract_child.py")]
+    subprocess.run(command, cwd=tree, input=asked, text=True, capture_output=True, check=True)
+    return json.loads((tree / "broken.json").read_text("utf-8"))
+
+
+def test_the_import_contracts_hold(tree: Path, broken_by_seed: dict[str, list[str]]):
+    """The house as it stands breaks no contract, and each seed leaves it as it was."""
     assert set() == broken_contracts(tree)
+    assert [] == broken_by_seed["nothing"]
+
+
+def test_the_command_reports_a_breach(tree: Path, broken_by_seed: dict[str, list[str]]):
+    """``lint-imports`` itself finds what the seeds' process finds, and fails."""
+    seed = "a step that knows a sibling"
+    name, text, _ = SEEDS[seed]
+    with planted(tree / name, text):
+        assert set(broken_by_seed[seed]) == broken_contracts(tree)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_seeded_violation_breaks_its_contract(tree: Path, seed: str):
+def test_a_seeded_violation_breaks_its_contract(broken_by_seed: dict[str, list[str]], seed: str):
     """Each contract is alive: a planted violation breaks the contract that forbids it."""
-    name, text, fragment = SEEDS[seed]
-    target = tree / name
-    before = target.read_text("utf-8") if target.exists() else None
-    target.parent.mkdir(exist_ok=True)
-    target.write_text((before or "") + text, "utf-8")
-    try:
-        assert any(fragment in contract for contract in broken_contracts(tree))
-    finally:
-        if before is None:
-            target.unlink()
-        else:
-            target.write_text(before, "utf-8")
-        if not any(target.parent.iterdir()):
-            target.parent.rmdir()
+    _, _, fragment = SEEDS[seed]
+    assert any(fragment in contract for contract in broken_by_seed[seed])
 
 
 def test_every_contract_has_a_seed():

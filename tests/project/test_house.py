@@ -74,6 +74,41 @@ def test_make_help_lists_every_target():
     assert TARGETS - {"help"} <= set(re.findall(r"make ([a-z]+)", shown.stdout))
 
 
+def recipe(target: str) -> list[str]:
+    """The commands of a target, as ``make`` would run them where everything is installed."""
+    command = [MAKE, "--dry-run", "--always-make", target]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = shown.stdout.splitlines()
+    (installed,) = [
+        row for row, line in enumerate(lines) if line.startswith("touch .venv/stamps/demo")
+    ]
+    return [line for line in lines[installed + 1 :] if ".dagster_home" not in line]
+
+
+def test_the_fast_checks_are_a_subset_of_all():
+    """``make check`` runs the checks of ``make test``, and some of the same test files."""
+    *fast, some = recipe("check")
+    *whole, every = recipe("test")
+    named = [word for word in shlex.split(some) if word.startswith("tests/")]
+    assert set(fast) - set(whole) == {line for line in fast if "fast tests" in line}
+    assert len(fast) == len(whole)
+    assert shlex.split(every) == [word for word in shlex.split(some) if word not in named]
+    assert named
+    for name in named:
+        assert (ROOT / name).exists(), name
+
+
+def test_the_commit_hooks_are_those_of_make_format():
+    """Same tools, same options, the versions of ``.venv``."""
+    hooks = [
+        hook
+        for repo in yaml.safe_load(read(".pre-commit-config.yaml"))["repos"]
+        for hook in repo["hooks"]
+    ]
+    assert recipe("format") == [hook["entry"] for hook in hooks]
+    assert {("system", False)} == {(hook["language"], hook["pass_filenames"]) for hook in hooks}
+
+
 def test_make_says_which_python_it_needs(tmp_path: Path):
     """Without a new enough interpreter ``make`` stops with one clear sentence and makes nothing."""
     shutil.copy(ROOT / "Makefile", tmp_path)

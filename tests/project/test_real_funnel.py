@@ -1,6 +1,9 @@
 """The funnel on the real corpora: exact counts, the law, no leak, and planted leaks found."""
 
 import json
+import os
+import shutil
+from pathlib import Path
 
 import dagster as dg
 import polars as pl
@@ -107,8 +110,22 @@ def planted_rows() -> list[dict[str, object]]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
+def vectors(request: pytest.FixtureRequest) -> Path | None:
+    """A folder for the vectors of the embedder that survives the run of the tests.
+
+    The engine's name and each text are the key, so another model or text is embedded anew.
+    None without pytest's cache.
+    """
+    cache = getattr(request.config, "cache", None)
+    return None if cache is None else cache.mkdir("vectors") / "embedder"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, vectors: Path | None) -> DataFolder:
     corpora, data = tmp_path_factory.mktemp("corpora"), tmp_path_factory.mktemp("data")
+    stored = data / "engine_results" / "embedder"
+    if vectors is not None and vectors.is_dir():
+        shutil.copytree(vectors, stored)
     for entry in CORPORA.iterdir():
         (corpora / entry.name).symlink_to(entry)
     (corpora / "planted").mkdir()
@@ -123,6 +140,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
     with dg.instance_for_test() as instance:
         job = definitions.resolve_job_def("funnel")
         assert job.execute_in_process(run_config=config, instance=instance).success
+    if vectors is not None:
+        copy = shutil.copytree(stored, vectors.with_name(f"copy-{os.getpid()}"))
+        shutil.rmtree(vectors, ignore_errors=True)
+        copy.rename(vectors)  # whole or not at all
     return DataFolder(base_dir=str(data))
 
 

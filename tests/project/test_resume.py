@@ -43,7 +43,8 @@ def wait_for(folder: Path, pattern: str, process: subprocess.Popen[bytes]) -> No
 
 def test_a_run_killed_in_a_stage_is_completed_by_the_next_one(tmp_path: Path):
     """SIGKILL once the verifier's stage has stored results: the next run asks only for the rest."""
-    corpora = corpus(tmp_path / "corpora", claims=2500)
+    # Two batches of the verifier: the kill comes after the first and leaves the second to ask.
+    corpora = corpus(tmp_path / "corpora", claims=700)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     process = start(corpora, killed)
     wait_for(killed, "engine_results/embedder/**/*.parquet", process)

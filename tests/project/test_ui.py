@@ -46,7 +46,7 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     shutil.copy(ROOT / "dagster.yaml", home)
     environment = os.environ | {
         "DAGSTER_HOME": str(home),
-        "DECOMPOSERL_CORPORA": str(corpus(folder / "corpora", claims=300)),
+        "DECOMPOSERL_CORPORA": str(corpus(folder / "corpora", claims=60)),
         "DECOMPOSERL_DATA": str(folder / "data"),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",

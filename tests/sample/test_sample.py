@@ -12,6 +12,7 @@ from resources.corpora.bundled_sample import ensure_sample
 from resources.corpora.folder import FolderCorpora
 from sample import Sample, generate
 from sample.plan import COPIES, LEAKS, PLANTED, SIZES
+from toy_corpus import write_sample
 
 KINDS = {*PLANTED, *COPIES, *LEAKS, "ordinary", "middle", "reject", "benchmark"}
 
@@ -22,8 +23,8 @@ def sample() -> Sample:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> FolderCorpora:
-    return FolderCorpora(ensure_sample(tmp_path_factory.mktemp("sample")))
+def files(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> FolderCorpora:
+    return FolderCorpora(write_sample(sample, tmp_path_factory.mktemp("sample")))
 
 
 @pytest.fixture(scope="module")
@@ -173,5 +174,5 @@ def test_the_sample_is_written_once(tmp_path: Path):
     assert first == ensure_sample(tmp_path)
     assert before == {path: path.stat().st_mtime_ns for path in first.rglob("*")}
     assert [first] == list(tmp_path.iterdir())
-    names = {str(path.relative_to(first)) for path in first.rglob("*") if path.is_file()}
-    assert set(generate().files) == names
+    written = {path for path in first.rglob("*") if path.is_file()}
+    assert sample.files == {str(path.relative_to(first)): path.read_bytes() for path in written}

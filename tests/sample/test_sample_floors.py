@@ -17,7 +17,6 @@ from decomposerl.claims.catalogue import BENCHMARKS, SOURCES, benchmark_of, sour
 from decomposerl.claims.load import LoadSettings, load_benchmark, load_source
 from decomposerl.funnel import catalogue, settings
 from decomposerl.funnel.step import StageResult
-from resources.corpora.bundled_sample import ensure_sample
 from resources.corpora.folder import FolderCorpora
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.embedder.minilm import MiniLM
@@ -25,6 +24,7 @@ from resources.entities.rule_engine import RuleEntities
 from resources.tokens.word_tokens import WordTokens
 from resources.verifier.lexical import LexicalVerifier
 from sample import generate
+from toy_corpus import write_sample
 
 PARAPHRASE_FLOOR = 0.9
 ENGINE_FLOOR = 0.8
@@ -64,9 +64,9 @@ class Stage:
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
     """The sample through the funnel, from the rules to the silver questions."""
-    root = ensure_sample(tmp_path_factory.mktemp("sample"))
-    claims, tests = _read(root)
-    planted = generate().answer_key.filter(~pl.col("kind").is_in(["benchmark", "reject"]))
+    sample = generate()
+    claims, tests = _read(write_sample(sample, tmp_path_factory.mktemp("sample")))
+    planted = sample.answer_key.filter(~pl.col("kind").is_in(["benchmark", "reject"]))
     minilm = MiniLM()
     results: dict[str, StageResult] = {}
     frames = {"rule_filtered": claims}

@@ -6,7 +6,7 @@ import pytest
 from decomposerl.baselines.catalogue import METHODS
 from evaluation_graph import CLAIMS, SYSTEMS, materialize, write_tests
 from resources.store.parquet import DataFolder
-from studies.baseline_report import Calls, baseline_page, calls_of
+from studies.baseline_report import CallCounts, baseline_page, calls_of
 
 KEYS = ("folk-rules-faithful", "folk-rules-single_call")
 ASKED = tuple(one for one in SYSTEMS if one.key in KEYS)
@@ -46,7 +46,7 @@ def test_a_method_that_asks_more_than_its_formula_is_found(folder: DataFolder):
     assert honest.counted == honest.expected > LIMIT
     first = pl.int_range(pl.len()) < 1
     more = predictions.with_columns(pl.when(first).then(pl.col("calls") + 1).otherwise("calls"))
-    expected = Calls(LIMIT, honest.counted + 1, honest.expected, 1, honest.unparsed)
+    expected = CallCounts(LIMIT, honest.counted + 1, honest.expected, 1, honest.unparsed)
     assert expected == calls_of(FOLK, "faithful", more)
 
 

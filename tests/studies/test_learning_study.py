@@ -11,7 +11,7 @@ from decomposerl import schemas
 from decomposerl.training.experiments import experiment
 from resources.store.parquet import write_parquet
 from studies import learning_study
-from studies.learning_report import _COLOURS, _PAID, _TOLD, Study, _smoothed, study_page
+from studies.learning_report import _COLOURS, _PAID, _REPORTED, Study, _smoothed, study_page
 from studies.learning_study import CONTROL, VARIANTS, _recipe
 
 STEPS = 12
@@ -24,8 +24,8 @@ def write_run(folder: Path, before: float, after: float, stopped: str = "") -> N
     outcome = {
         "steps": STEPS,
         "stopped": stopped,
-        "before": dict.fromkeys(_TOLD, before),
-        "after": {} if stopped else dict.fromkeys(_TOLD, after),
+        "before": dict.fromkeys(_REPORTED, before),
+        "after": {} if stopped else dict.fromkeys(_REPORTED, after),
         "seconds": {"generation": 60.0, "judging": 30.0, "update": 30.0, "held_out": 90.0},
     }
     (folder / "outcome.json").write_text(json.dumps(outcome), "utf-8")
@@ -66,11 +66,11 @@ def test_finished_runs_are_read_and_no_others(folder: Path):
     assert {"tiny": 3, "tiny_s10": 0, "tiny_shuffled": 1} == {
         name: len(each) for name, each in study.outcomes.items()
     }
-    assert [0.75, 0.5, 1.0] == [one["after"][_TOLD[0]] for one in study.outcomes["tiny"]]
+    assert [0.75, 0.5, 1.0] == [one["after"][_REPORTED[0]] for one in study.outcomes["tiny"]]
     assert {name: len(each) for name, each in study.curves.items()} == {
         name: len(each) for name, each in study.outcomes.items()
     }
-    assert [dict.fromkeys(_TOLD, level) for level in (0.875, 0.5, 0.75)] == study.control
+    assert [dict.fromkeys(_REPORTED, level) for level in (0.875, 0.5, 0.75)] == study.control
     assert 2 == len(Study.read(folder, VARIANTS, 2).outcomes["tiny"])
     assert [] == Study.read(folder / "tiny", VARIANTS, 2).control
 
@@ -86,7 +86,7 @@ def test_the_table_has_medians_with_their_band(folder: Path, tmp_path: Path):
     """Median, least and greatest of both ends and of the change; the control's level beside."""
     page = study_page(Study.read(folder, VARIANTS, 5), tmp_path / "learning.png")
     rows = table_of(page, "tiny")
-    assert len(_TOLD) == len(rows)
+    assert len(_REPORTED) == len(rows)
     for _, before, after, change, level in rows:
         assert "0.250 (0.250 to 0.250)" == before
         assert "0.750 (0.500 to 1.000)" == after
@@ -106,7 +106,7 @@ def test_a_measure_that_a_run_lacks_has_no_line(folder: Path, tmp_path: Path):
     del study.outcomes["tiny"][1]["after"]["held_out_sampled/diversity"]
     page = study_page(replace(study, control=[]), tmp_path / "learning.png")
     rows = table_of(page, "tiny")
-    assert len(_TOLD) - 1 == len(rows)
+    assert len(_REPORTED) - 1 == len(rows)
     assert not [row for row in rows if row[0].startswith("Diversity")]
     assert {""} == {row[4] for row in rows}
 
@@ -176,7 +176,7 @@ def test_the_control_is_another_base_that_hardly_moves(tmp_path: Path):
         (["--variants", "tiny", "paper_7b"], "paper_7b"),
         (["--seeds", "0"], "--seeds"),
         (["--seeds", "many"], "--seeds"),
-        (["--control", "no/such/folder"], "holds no model"),
+        (["--control", "no/such/folder"], "contains no model"),
         (["--epochs", "2"], "--epochs"),
     ],
 )

@@ -4,6 +4,7 @@ Prints ``ready`` when it is in the middle of ``WHAT``.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -77,6 +78,8 @@ def unharmed() -> None:
 
 
 if __name__ == "__main__":
+    # A shell has its background jobs ignore Ctrl-C, and children inherit that from the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     what = globals()[sys.argv[1]]
     with ends_soon("all is kept"):
         what()

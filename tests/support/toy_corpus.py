@@ -1,8 +1,10 @@
-"""A toy corpus that a user could have declared: one TOML file and one JSONL file."""
+"""Small corpora on disk: a declared toy corpus (TOML and JSONL), and the generated sample."""
 
 import json
 import random
 from pathlib import Path
+
+from sample import Sample
 
 SOURCE = """
 [source]
@@ -62,3 +64,11 @@ def row(draw: random.Random, number: int) -> dict[str, str]:
         "evidence": " ".join(sentences),
         "label": draw.choice(["yes", "no"]),
     }
+
+
+def write_sample(sample: Sample, folder: Path) -> Path:
+    """The files of a generated sample below ``folder``, which is returned."""
+    for name, content in sample.files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
