@@ -117,6 +117,8 @@ def cut_rows(
 
     A row without words holds the empty word.
     """
+    # A loop apart from ``number_rows``, because in a loop that only looks up keys the processor
+    # has many look-ups under way at once.
     used = 0
     for row in range(counts.size):
         first, start, end = used, starts[row], starts[row + 1]
@@ -179,13 +181,10 @@ def number_rows(
 ) -> tuple[int, int]:
     """Write the numbers of each row's distinct elements to ``out``, and set the row's count.
 
-    Rows are numbered from ``first_row``. Returns how many elements are known (``size`` before)
-    and how many entries of ``out`` are used.
+    Returns how many elements are known now and how many entries of ``out`` are used.
     """
     text, begins, sizes, counts = spans
     table, keys, arena, ends, seen = known
-    # Cutting is a loop of its own, because in a loop that only looks up keys the processor has
-    # many look-ups under way at once.
     element, used, mask = 0, 0, np.uint64(table.size - 1)
     for row in range(counts.size):
         first = used
@@ -211,8 +210,7 @@ def number_rows(
                 table[slot], keys[size], ends[size + 1] = size, key, ends[size] + length
                 copy_bytes(text, begin, arena, ends[size], length)
                 number, size = size, size + 1
-            # Always written, kept only if new in this row: no branch to predict.
-            out[used] = number
+            out[used] = number  # kept only if it is new in this row: no branch to predict
             used += seen[number] != first_row + row
             seen[number] = first_row + row
             element += 1
