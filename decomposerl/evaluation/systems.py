@@ -50,7 +50,7 @@ CHAT_MODELS: tuple[Model, ...] = (
     Model("qwen2.5-14b", "Qwen2.5-14B-Instruct", "open", "Qwen/Qwen2.5-14B-Instruct"),
     Model("qwen2.5-32b", "Qwen2.5-32B-Instruct", "open", "Qwen/Qwen2.5-32B-Instruct"),
     Model("gpt-4.1-mini", "GPT-4.1-mini", "openai", "gpt-4.1-mini"),
-    Model("endpoint", "a model of one's own", "endpoint"),
+    Model("endpoint", "your own model", "endpoint"),
 )
 VERIFIERS: tuple[Model, ...] = (
     Model("lexical", "lexical verifier", "verifier", "embedded"),

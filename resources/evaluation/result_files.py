@@ -51,7 +51,7 @@ def read_result_rows(path: Path, within: str = "") -> list[Record]:
         more = len(broken) - _SHOWN
         raise EvaluationError("\n".join([*lines, *([f"and {more:,} further rows"] * (more > 0))]))
     if not rows:
-        raise EvaluationError(f"{path} holds no row")
+        raise EvaluationError(f"{path} has no row")
     return [row for row in rows if isinstance(row, Record)]
 
 

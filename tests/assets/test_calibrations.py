@@ -147,7 +147,7 @@ def test_too_few_verdicts_and_damaged_files_are_named(data: Path, instance: dg.D
         path.parent.mkdir()
         path.write_text("{}", "utf-8")
         result = materialize(data, ENDPOINT, "predictions/fever", instance, server.url)
-        assert f"{path} is no calibration" in failure(instance, result)
+        assert f"{path} is not a calibration" in failure(instance, result)
         assert materialize(data, ENDPOINT, "calibrations", instance, server.url).success
         assert materialize(data, ENDPOINT, "predictions/fever", instance, server.url).success
     assert CLAIMS == DataFolder(base_dir=str(data)).read(f"predictions/fever/{ENDPOINT}").height

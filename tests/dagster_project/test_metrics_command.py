@@ -285,7 +285,7 @@ def test_wrong_options_are_refused(pair: tuple[Path, Path], words: tuple[str, ..
         ("none.json", None, "cannot be read"),
         ("said.txt", "a", "its ending is none of"),
         ("said.csv", "", "no header"),
-        ("said.csv", "id,probability\n", "holds no row"),
+        ("said.csv", "id,probability\n", "has no row"),
         ("said.csv", "id,probability\n1,0.5,0.7\n", "row 2: malformed line: 3 cells"),
         ("said.jsonl", '{"id": 1}\nnot json\n', "row 2: malformed line"),
         ("said.json", "{", "not JSON"),

@@ -220,7 +220,7 @@ def test_an_adapter_is_applied_and_named(adapter: str):
     (plain,) = model().answer("policy", calls(8)[:1])
     assert plain.answer.tokens != reply.answer.tokens
     assert changed.engine != model().engine
-    assert changed.engine.startswith("transformers:tiny_policy:")
+    assert changed.engine.startswith(f"transformers:{CHECKPOINT.name}:")
     with pytest.raises(EngineError, match="train the policy first"):
         _ = LocalModel(Weights(str(CHECKPOINT), str(CHECKPOINT)), PROMPTS).engine
 
