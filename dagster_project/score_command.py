@@ -39,24 +39,23 @@ Unreadable = Annotated[
 Recorded = Annotated[
     Path | None, typer.Option(help="A judge_calls table to use instead of the judge.")
 ]
+Traces = Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")]
+Necessity = Annotated[Literal["min", "mean"], typer.Option(help="Over the questions of a trace.")]
+Votes = Annotated[
+    Literal["judge", "policy"], typer.Option(help="Whose majority replaces a missing label.")
+]
 
 
 @report_errors
 def score(  # noqa: PLR0913 - each is one option
-    traces: Annotated[
-        Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")
-    ],
+    traces: Traces,
     *,
     out: Annotated[Path | None, typer.Option(help="Reward table; default: next to TRACES.")] = None,
     weight: Weights = None,
-    necessity: Annotated[
-        Literal["min", "mean"], typer.Option(help="Over the questions of a trace.")
-    ] = "min",
+    necessity: Necessity = "min",
     abstention: Abstention = "honest",
     atomicity: Atomicity = "fraction",
-    votes: Annotated[
-        Literal["judge", "policy"], typer.Option(help="Whose majority replaces a missing label.")
-    ] = "judge",
+    votes: Votes = "judge",
     failures: Failures = "drop_group",
     labelled_share: Share = None,
     judge_calls: Recorded = None,
