@@ -127,7 +127,7 @@ def _against_product(
     with busy_core():
         busy = paired(work, product.run, scale=flop / product.flop, pairs=1)
     ours = quiet.ours
-    wrong = int((ours.found != reference).sum())
+    wrong = int((ours.is_matched != reference).sum())
     return Row(
         f"semantic duplicates, {_shape(vectors)}{'' if precision == 'auto' else ', in f32'}",
         quiet.ours_s,
@@ -136,7 +136,7 @@ def _against_product(
         quiet.ratio,
         _bar(ours.engine),
         flop / rates().best,
-        f"{ours.engine}; keeps {int((~ours.found).sum()):,}; {wrong} deviations from f32 blocks",
+        f"{ours.engine}; keeps {int((~ours.is_matched).sum()):,}; {wrong} deviations from f32 blocks",
         busy.ours_s,
         busy.ratio,
     )
@@ -159,7 +159,7 @@ def _bar(engine: str | None) -> float:
 
 def _faiss_row(vectors: Vectors, both: Paired[Matches, Any], note: str) -> Row:
     """Compare with faiss, which multiplies every pair instead of each row with kept rows."""
-    engine, kept = both.ours.engine, int((~both.ours.found).sum())
+    engine, kept = both.ours.engine, int((~both.ours.is_matched).sum())
     bar = 8.0 if _in_fewer_bits(engine) else _bar(engine) * 2 * len(vectors) / kept
     return Row(
         f"semantic duplicates, {_shape(vectors)} (2)",

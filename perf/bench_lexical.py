@@ -71,7 +71,7 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     both = paired(work, peer)
     with busy_core():
         busy = paired(work, peer, pairs=1)
-    removed = both.ours.found
+    removed = both.ours.is_matched
     recall = (removed & exact).sum() / max(exact.sum(), 1)
     precision = (removed & exact).sum() / max(removed.sum(), 1)
     yield Row(

@@ -129,8 +129,10 @@ def lexical_pool(pool: int) -> StageCost:
     """Lexical duplicates of the whole pool; the funnel looks for them only in the band."""
     claims = synthetic_claims(pool)
     started = time.perf_counter()
-    matches = keep_first_duplicates(claims, 0.7, candidate_budget=settings.DedupSettings().budget)
-    return StageCost(pool, int((~matches.found).sum()), time.perf_counter() - started)
+    matches = keep_first_duplicates(
+        claims, 0.7, candidate_budget=settings.DedupSettings().candidate_budget
+    )
+    return StageCost(pool, int((~matches.is_matched).sum()), time.perf_counter() - started)
 
 
 STAGES: dict[str, Callable[[int], StageCost]] = {

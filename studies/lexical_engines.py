@@ -46,8 +46,8 @@ def table(texts: Sequence[str]) -> str:
             engine(texts[:100])  # compile
             seconds, matches = timed(partial(engine, texts))
             results.append(matches)
-            exact, removed = results[0].found, int(matches.found.sum())
-            both = int((exact & matches.found).sum())
+            exact, removed = results[0].is_matched, int(matches.is_matched.sum())
+            both = int((exact & matches.is_matched).sum())
             lines.append(
                 [
                     matches.engine,
