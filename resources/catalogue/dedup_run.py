@@ -54,7 +54,7 @@ def _rows(data: Path, dropped: pl.Series) -> pl.DataFrame:
         raise SchemaError(_mixed(f"{BEFORE}.parquet is not what the stage was given"))
     rows = rows.with_columns(kept=pl.col("claim_id").is_in(kept.implode()))
     if not rows.filter("kept")["claim_id"].equals(kept):
-        raise SchemaError(_mixed(f"{BEFORE}.parquet is not in the order that the stage was given"))
+        raise SchemaError(_mixed(f"{BEFORE}.parquet has another order than the stage was given"))
     return rows
 
 

@@ -290,7 +290,7 @@ def test_wrong_options_are_refused(pair: tuple[Path, Path], words: tuple[str, ..
         ("said.jsonl", '{"id": 1}\nnot json\n', "row 2: malformed line"),
         ("said.json", "{", "not JSON"),
         ("said.json", "7", "neither a list nor an object"),
-        ("said.json", '{"1": 0.5, "1": 0.7}', "the key '1' stands twice"),
+        ("said.json", '{"1": 0.5, "1": 0.7}', "the key '1' appears twice"),
         ("said.json", '[{"id": 1, "probability": "high"}]', "'high' is no number"),
         ("said.json", '[{"id": 1, "probability": true}]', "True is no number"),
         ("said.json", '[{"id": 1, "probability": NaN}]', "nan is no number"),
