@@ -28,7 +28,7 @@ from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import DataFolder
-from resources.store.results import ResultStore
+from resources.store.results import ResultStores
 from resources.training.run import Limits, StepReport, TrainingRun
 from resources.training.run_inputs import gather
 from resources.training.trainer import train
@@ -75,7 +75,7 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
     recipe = _recipe(name, int(seed), options.control)
     engines = (
         RuleJudge(),
-        StoredEmbedder(MiniLM(), ResultStore(options.out / "vectors" / name / seed)),
+        StoredEmbedder(MiniLM(), ResultStores(options.out / "vectors" / name / seed)),
     )
     data = DataFolder(base_dir=str(options.data))
     folder = (options.out / name / seed).resolve()

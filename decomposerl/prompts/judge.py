@@ -24,7 +24,7 @@ SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class JudgeSettings:
     """How the judge is asked.
 
     ``structured`` asks for JSON by schema in place of tags; ``thinking`` switches a reasoning
@@ -37,7 +37,7 @@ class Asking:
 
 
 def answerability_request(
-    prompt: PromptFile, asking: Asking, document: str, question: str
+    prompt: PromptFile, asking: JudgeSettings, document: str, question: str
 ) -> ChatRequest:
     """Does the document alone answer the question? The reply is 1 or 0.
 
@@ -49,7 +49,7 @@ def answerability_request(
 
 
 def correctness_request(
-    prompt: PromptFile, asking: Asking, document: str, pair: tuple[str, str]
+    prompt: PromptFile, asking: JudgeSettings, document: str, pair: tuple[str, str]
 ) -> ChatRequest:
     """Is the answer of a ``(question, answer)`` pair right by the document? 1 or 0."""
     question, answer = map(escaped, pair)
@@ -57,14 +57,16 @@ def correctness_request(
     return _request(prompt, asking, DIGIT_SCHEMA, values)
 
 
-def atomicity_request(prompt: PromptFile, asking: Asking, claim: str, question: str) -> ChatRequest:
+def atomicity_request(
+    prompt: PromptFile, asking: JudgeSettings, claim: str, question: str
+) -> ChatRequest:
     """Does the question meet each of the five criteria? Five times YES or NO."""
     values = {"claim": escaped(claim), "question": escaped(question)}
     return _request(prompt, asking, CRITERIA_SCHEMA, values)
 
 
 def coverage_request(
-    prompt: PromptFile, asking: Asking, claim: str, answers: Sequence[str]
+    prompt: PromptFile, asking: JudgeSettings, claim: str, answers: Sequence[str]
 ) -> ChatRequest:
     """Which verdict do the answers alone support? Neither questions nor document are shown."""
     values = {"claim": escaped(claim), "answers": bullets(answers)}
@@ -77,7 +79,7 @@ def bullets(answers: Sequence[str]) -> str:
 
 
 def _request(
-    prompt: PromptFile, asking: Asking, schema: str, values: dict[str, str]
+    prompt: PromptFile, asking: JudgeSettings, schema: str, values: dict[str, str]
 ) -> ChatRequest:
     reply_format = prompt.filled("json" if asking.structured else "tags")
     return ChatRequest(

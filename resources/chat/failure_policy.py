@@ -18,7 +18,7 @@ _OF_THE_QUESTION = {"refused", "empty", "truncated", "unparsable"}
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
 
 
-class Verdict:
+class FailurePolicy:
     """The outcomes of one caller since it was made."""
 
     def __init__(self, most_unanswered: float) -> None:

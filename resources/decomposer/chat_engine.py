@@ -14,7 +14,7 @@ from decomposerl.chat import Chat, ChatFailure, Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.silver import read_questions, silver_request
 from decomposerl.prompts.template import PromptFile
-from resources.chat.failure_policy import Verdict
+from resources.chat.failure_policy import FailurePolicy
 
 MOST_UNANSWERED = 0.05
 _SHOWN = 12
@@ -44,7 +44,7 @@ class ChatDecomposer:
         self._chat, self._prompt, self._sampling = chat, prompt, sampling
         self._structured, self._thinking = structured, thinking
         self._sends_temperature = sends_temperature
-        self._verdict = Verdict(most_unanswered)
+        self._verdict = FailurePolicy(most_unanswered)
         self.answered_before: Callable[[], int] = int
         """How many pairs of the stage were answered without this object; the share is of all."""
 

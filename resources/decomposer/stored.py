@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Decomposer
-from resources.store.results import Details, Pair, ResultStore, Stored, list_filler, string_lists
+from resources.store.results import Details, Pair, ResultStores, Stored, list_filler, string_lists
 
 
 class StoredDecomposer(Stored[Pair]):
@@ -18,7 +18,7 @@ class StoredDecomposer(Stored[Pair]):
     def __init__(
         self,
         engine: Decomposer,
-        store: ResultStore,
+        store: ResultStores,
         batch_size: int = 256,
         details: Details = dict,
     ) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from decomposerl.ports import Embedder
 from resources.embedder.hosted import EmbeddingsStopped
-from resources.store.results import ResultStore, Stored, every_row
+from resources.store.results import ResultStores, Stored, every_row
 
 
 class StoredEmbedder(Stored[str]):
@@ -16,7 +16,7 @@ class StoredEmbedder(Stored[str]):
 
     _port = "embedder"
 
-    def __init__(self, engine: Embedder, store: ResultStore, batch_size: int = 512) -> None:
+    def __init__(self, engine: Embedder, store: ResultStores, batch_size: int = 512) -> None:
         """Wrap ``engine``."""
         super().__init__(engine, store, batch_size)
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import EntityRecogniser
-from resources.store.results import ResultStore, Stored, every_row, list_filler, string_lists
+from resources.store.results import ResultStores, Stored, every_row, list_filler, string_lists
 
 
 class StoredEntities(Stored[str]):
@@ -16,7 +16,7 @@ class StoredEntities(Stored[str]):
     _port = "entities"
 
     def __init__(
-        self, engine: EntityRecogniser, store: ResultStore, batch_size: int = 1024
+        self, engine: EntityRecogniser, store: ResultStores, batch_size: int = 1024
     ) -> None:
         """Wrap ``engine``."""
         super().__init__(engine, store, batch_size)

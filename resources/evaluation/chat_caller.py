@@ -39,7 +39,7 @@ CONTINUED = " continued"
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class CallSettings:
     """What decides the answers, besides the model and the call.
 
     ``likeliest`` alternatives are asked for a token of a call that may spell a verdict, 0 for
@@ -74,14 +74,14 @@ class ChatCaller:
     def __init__(
         self,
         chat: Chat,
-        asking: Asking | None = None,
+        asking: CallSettings | None = None,
         *,
         prompts: MethodPrompts | None = None,
         claims_at_once: int = 256,
         price: Price | None = None,
     ) -> None:
         """``prompts`` are the package's where none are given; ``price`` None: none is known."""
-        self._chat, self._asking = chat, asking or Asking()
+        self._chat, self._asking = chat, asking or CallSettings()
         self._prompts, self._price = prompts or MethodPrompts(), price
         self.claims_at_once = claims_at_once
         self._answered, self._lock = 0, threading.Lock()
@@ -95,7 +95,7 @@ class ChatCaller:
         return self._chat.engine + (CONTINUED if self._asking.continues else "")
 
     def prompt_hash(self, prompt: str) -> str:
-        """Over the prompt file and all of ``Asking``."""
+        """Over the prompt file and all of ``CallSettings``."""
         return self._prompts.hash(prompt, asdict(self._asking))
 
     def answer(self, prompt: str, calls: Sequence[Call]) -> list[Reply]:

@@ -27,7 +27,7 @@ from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.policy_method import AGREEMENT
-from resources.evaluation.prediction_store import Finished, FinishedClaims
+from resources.evaluation.prediction_store import Prediction, PredictionStore
 from resources.evaluation.runner import Case, Limits, Progress, run_claims
 
 SUPPORT = "support_probability"
@@ -106,7 +106,7 @@ def predict(  # noqa: PLR0913 - each is one thing that a run is told
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
     cases = _cases(claims)
     asked = {case.claim_id: _digest(case.question) for case in cases}
-    shelf = FinishedClaims(shards / benchmark, caller.engine, task.shelf, prompt_hash, asked)
+    shelf = PredictionStore(shards / benchmark, caller.engine, task.shelf, prompt_hash, asked)
     known = len(shelf.read([case.claim_id for case in cases]))
     done = run_claims(
         task.procedure, task.prompt, cases, caller, shelf, limits=limits, progress=progress
@@ -136,7 +136,7 @@ def _digest(question: Question) -> str:
     return hashlib.sha256(json.dumps(asdict(question)).encode()).hexdigest()
 
 
-def _row(one: Finished, *, decomposes: bool) -> dict[str, Any]:
+def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
     found, confidence = one.verification, one.confidence
     cycles = [asdict(cycle) for cycle in found.cycles]
     trace = {"opening": found.opening, "cycles": cycles, "verdict": found.verdict}
@@ -159,7 +159,7 @@ def _row(one: Finished, *, decomposes: bool) -> dict[str, Any]:
     }
 
 
-def _calls(done: Sequence[Finished]) -> pl.DataFrame:
+def _calls(done: Sequence[Prediction]) -> pl.DataFrame:
     rows = [
         {"claim_id": one.claim_id, "call": number, **asdict(call)}
         for one in done

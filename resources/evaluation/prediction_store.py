@@ -18,7 +18,7 @@ from decomposerl.baselines.method import Call, Verification
 from decomposerl.evaluation.confidence import Confidence, read_confidence
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.caller import Reply
-from resources.store.shards import Shelf, key_of, slug
+from resources.store.shards import ResultStore, key_of, slug
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def record_of(call: Call, reply: Reply) -> CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class Prediction:
     """What came of a claim. ``confidence`` is None where there is none to be had."""
 
     claim_id: str
@@ -64,16 +64,16 @@ class Finished:
         return self.verification.status == "failed"
 
 
-def finish(claim_id: str, found: Verification, calls: Sequence[CallRecord]) -> Finished:
+def finish(claim_id: str, found: Verification, calls: Sequence[CallRecord]) -> Prediction:
     """Read the confidence where the tokens spell the very verdict that was read."""
     spoken = found.spoken
     confidence = read_confidence(spoken.tokens) if spoken is not None and spoken.tokens else None
     if confidence is not None and confidence.verdict != found.verdict:
         confidence = None
-    return Finished(claim_id, found, confidence, tuple(calls))
+    return Prediction(claim_id, found, confidence, tuple(calls))
 
 
-class FinishedClaims:
+class PredictionStore:
     """The shelf of one engine, system and prompt."""
 
     def __init__(
@@ -89,19 +89,19 @@ class FinishedClaims:
         ``asked``: the digest of what is asked about a claim, by its id.
         """
         name = f"{engine} {system} {prompt_hash}"
-        self._shelf = Shelf(folder / slug(name), name)
+        self._shelf = ResultStore(folder / slug(name), name)
         self._system, self._prompt_hash, self._asked = system, prompt_hash, asked or {}
 
-    def read(self, claim_ids: Sequence[str]) -> dict[str, Finished]:
+    def read(self, claim_ids: Sequence[str]) -> dict[str, Prediction]:
         """Those of the claims that are done, by claim."""
         keys = {self._key(claim_id): at for at, claim_id in enumerate(claim_ids)}
-        found: dict[str, Finished] = {}
+        found: dict[str, Prediction] = {}
         for positions, values in self._shelf.read(keys):
             for position, value in zip(positions, values.to_pylist(), strict=True):
                 found[claim_ids[position]] = _from_plain(json.loads(value))
         return found
 
-    def add(self, done: Sequence[Finished]) -> None:
+    def add(self, done: Sequence[Prediction]) -> None:
         """Store claims as one shard; failed ones are left out."""
         import pyarrow as pa
 
@@ -119,7 +119,7 @@ class FinishedClaims:
         return key_of(claim_id, asked, self._system, self._prompt_hash)
 
 
-def _plain(done: Finished) -> dict[str, Any]:
+def _plain(done: Prediction) -> dict[str, Any]:
     found = done.verification
     return {
         "claim_id": done.claim_id,
@@ -134,9 +134,9 @@ def _plain(done: Finished) -> dict[str, Any]:
     }
 
 
-def _from_plain(plain: Mapping[str, Any]) -> Finished:
+def _from_plain(plain: Mapping[str, Any]) -> Prediction:
     confidence = plain["confidence"]
-    return Finished(
+    return Prediction(
         plain["claim_id"],
         Verification(
             verdict=plain["verdict"],

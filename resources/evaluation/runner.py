@@ -28,8 +28,8 @@ from decomposerl.errors import EngineError
 from resources.evaluation.caller import MethodCaller, Reply
 from resources.evaluation.prediction_store import (
     CallRecord,
-    Finished,
-    FinishedClaims,
+    Prediction,
+    PredictionStore,
     finish,
     record_of,
 )
@@ -61,11 +61,11 @@ def run_claims(  # noqa: PLR0913 - each is one thing that a run is told
     prompt: str,
     cases: Sequence[Case],
     caller: MethodCaller,
-    shelf: FinishedClaims,
+    shelf: PredictionStore,
     *,
     limits: Limits | None = None,
     progress: Progress | None = None,
-) -> list[Finished]:
+) -> list[Prediction]:
     """What came of each case, in order; what the shelf holds is asked no more.
 
     Raises:
@@ -91,18 +91,18 @@ class _Book:
     def __init__(
         self,
         cases: Sequence[Case],
-        shelf: FinishedClaims,
+        shelf: PredictionStore,
         limits: Limits,
         progress: Progress | None,
     ) -> None:
         self._shelf, self._limits, self._progress = shelf, limits, progress
         self._total, self._failed = len(cases), 0
-        self._waiting: list[Finished] = []
+        self._waiting: list[Prediction] = []
         self._since = time.monotonic()
         self.done = shelf.read([case.claim_id for case in cases])
         self._tell()
 
-    def note(self, one: Finished) -> None:
+    def note(self, one: Prediction) -> None:
         """One more claim ended."""
         self.done[one.claim_id] = one
         self._waiting.append(one)
@@ -136,7 +136,7 @@ class _Claim:
     steps: Steps
     wants: tuple[Call, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
-    finished: Finished | None = None
+    finished: Prediction | None = None
 
     def begin(self) -> None:
         """Run up to the first calls."""
@@ -170,14 +170,14 @@ def _begun(case: Case, procedure: Procedure) -> _Claim:
 
 def _concurrently(
     procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
-) -> Generator[Finished, None, None]:
+) -> Generator[Prediction, None, None]:
     """A thread a claim in progress; each asks for its own claim alone.
 
     Where the run ends early, a claim in progress asks no further.
     """
     stopped = threading.Event()
 
-    def verified(case: Case) -> Finished:
+    def verified(case: Case) -> Prediction:
         claim = _begun(case, procedure)
         while claim.finished is None:
             if stopped.is_set():
@@ -187,7 +187,7 @@ def _concurrently(
 
     pool = ThreadPoolExecutor(caller.claims_at_once, thread_name_prefix="claims")
     rest = iter(cases)
-    running: set[Future[Finished]] = set()
+    running: set[Future[Prediction]] = set()
     try:
         while True:
             for case in _next(rest, caller.claims_at_once - len(running)):
@@ -201,7 +201,7 @@ def _concurrently(
         pool.shutdown(cancel_futures=True)
 
 
-def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
+def _results(ended: set[Future[Prediction]]) -> Iterator[Prediction]:
     """What ended well, then the first error, so that it costs no claim beside it."""
     errors = [future.exception() for future in ended]
     yield from (future.result() for future in ended if future.exception() is None)
@@ -212,7 +212,7 @@ def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
 
 def _together(
     procedure: Procedure, prompt: str, cases: Sequence[Case], caller: MethodCaller
-) -> Generator[Finished, None, None]:
+) -> Generator[Prediction, None, None]:
     """All claims in progress ask in one batch; as each ends the next one takes its place."""
     rest = iter(cases)
     running: list[_Claim] = []

@@ -20,7 +20,7 @@ from pydantic import Field, SecretStr
 from decomposerl.errors import ConfigError
 from resources.chat.lazy_client import CountedChat, LateChat
 from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings, Price
-from resources.evaluation.chat_caller import Asking, ChatCaller
+from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import digest_of
 from resources.vllm.server import VllmServer
@@ -145,8 +145,8 @@ class ServedModels(dg.Config):
         price = Price(prompt=self.prompt_price, completion=self.completion_price)
         return None if price == Price() else price
 
-    def _asking(self, seed: int) -> Asking:
-        return Asking(
+    def _asking(self, seed: int) -> CallSettings:
+        return CallSettings(
             seed=seed,
             likeliest=0 if self.thinking_style == "openai" else self.likeliest,
             continues=self.continues,

@@ -16,7 +16,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.judge.call import JudgeCall, Ruling, Task
 from decomposerl.prompts.judge import (
     TASKS,
-    Asking,
+    JudgeSettings,
     answerability_request,
     atomicity_request,
     correctness_request,
@@ -24,7 +24,7 @@ from decomposerl.prompts.judge import (
 )
 from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.template import PromptFile
-from resources.chat.failure_policy import Verdict
+from resources.chat.failure_policy import FailurePolicy
 from resources.store.prompts import load_prompt
 
 _SHOWN = 12
@@ -52,7 +52,7 @@ class ChatJudge:
         self,
         chat: Chat,
         prompts: Mapping[str, PromptFile],
-        asking: Asking | None = None,
+        asking: JudgeSettings | None = None,
         *,
         sends_temperature: bool = True,
     ) -> None:
@@ -64,13 +64,15 @@ class ChatJudge:
             ConfigError: a task has no prompt, or one that lacks a section or a place; so
                 nothing is spent on half a judge.
         """
-        self._chat, self._prompts, self._asking = chat, dict(prompts), asking or Asking()
+        self._chat, self._prompts, self._asking = chat, dict(prompts), asking or JudgeSettings()
         if missing := sorted(set(TASKS) - set(self._prompts)):
             raise ConfigError(f"the judge has no prompt for {', '.join(missing)}")
         for task in ("answerability", "atomicity", "correctness", "coverage"):
             self._request(JudgeCall(task, answers=("",)))
         self._sends_temperature = sends_temperature
-        self._verdict = Verdict(most_unanswered=1.0)  # what failures do is for the rewards to say
+        self._verdict = FailurePolicy(
+            most_unanswered=1.0
+        )  # what failures do is for the rewards to say
 
     @property
     def failures(self) -> Counter[str]:

@@ -14,7 +14,7 @@ from typing import Literal
 from pydantic import Field
 
 from decomposerl.judge.call import Judge
-from decomposerl.prompts.judge import Asking
+from decomposerl.prompts.judge import JudgeSettings
 from resources.chat.resource import PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
@@ -46,7 +46,7 @@ class JudgeResource(PromptedResource):
         judge = ChatJudge(
             chat,
             load_judge_prompts(self.prompts_dir),
-            Asking(self.sampling(), structured=self.structured, thinking=self.thinks),
+            JudgeSettings(self.sampling(), structured=self.structured, thinking=self.thinks),
             sends_temperature=self.sends_temperature,
         )
         return StoredJudge(judge, self.store(), self.batch_size, chat.details)

@@ -1,6 +1,6 @@
 """A judge with a memory: what it ruled once is never asked again (paper, section 3.2).
 
-Takes a ``Judge`` and a ``ResultStore``, gives a ``Judge`` that asks only for calls the store
+Takes a ``Judge`` and a ``ResultStores``, gives a ``Judge`` that asks only for calls the store
 lacks, each distinct call once, in batches that are stored as soon as they are ruled on.
 
 Left out deliberately: failures. They are given back and not stored, so the next run asks
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from resources.store.results import Details, ResultStore, Stored
+from resources.store.results import Details, ResultStores, Stored
 
 
 class StoredJudge(Stored[JudgeCall]):
@@ -23,7 +23,7 @@ class StoredJudge(Stored[JudgeCall]):
     _port = "judge"
 
     def __init__(
-        self, engine: Judge, store: ResultStore, batch_size: int = 256, details: Details = dict
+        self, engine: Judge, store: ResultStores, batch_size: int = 256, details: Details = dict
     ) -> None:
         """Wrap ``engine``; ``details`` tells what else it counted."""
         super().__init__(engine, store, batch_size, details)

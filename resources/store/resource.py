@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
-from resources.store.results import ResultStore
+from resources.store.results import ResultStores
 
 
 class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -22,9 +22,9 @@ class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
 
     _closers: list[Callable[[], None]] = PrivateAttr(default_factory=list)
 
-    def store(self) -> ResultStore:
+    def store(self) -> ResultStores:
         """All stored results."""
-        return ResultStore(Path(self.results_dir))
+        return ResultStores(Path(self.results_dir))
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:  # noqa: ARG002 - Dagster's signature

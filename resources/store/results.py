@@ -1,6 +1,6 @@
 """Engines with a memory: what was answered once is never asked again.
 
-Takes an engine of ``decomposerl.ports`` and a ``ResultStore``; gives an engine of the same
+Takes an engine of ``decomposerl.ports`` and a ``ResultStores``; gives an engine of the same
 port that asks only for what the store lacks, each distinct input once a pass, in batches
 that are stored as soon as they are answered. A second run over the same inputs calls
 nothing, and a killed run asks only for the rest.
@@ -16,23 +16,23 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.store.shards import Shelf, key_of, slug
+from resources.store.shards import ResultStore, key_of, slug
 
 Item = TypeVar("Item")
 Pair = tuple[str, str]
 Details = Callable[[], Mapping[str, int | float | str]]
 
 
-class ResultStore:
+class ResultStores:
     """All stored results below ``root``: ``<root>/<port>/<engine slug>/<shard>.parquet``."""
 
     def __init__(self, root: Path) -> None:
         """``root`` is made when the first result is written."""
         self._root = root
 
-    def shelf(self, port: str, engine: str) -> Shelf:
+    def shelf(self, port: str, engine: str) -> ResultStore:
         """The results of one engine behind one port."""
-        return Shelf(self._root / port / slug(engine), engine)
+        return ResultStore(self._root / port / slug(engine), engine)
 
 
 class Stored(Generic[Item]):
@@ -43,7 +43,7 @@ class Stored(Generic[Item]):
     def __init__(
         self,
         engine: Any,  # noqa: ANN401 - each subclass names its port
-        store: ResultStore,
+        store: ResultStores,
         batch_size: int = 256,
         details: Details = dict,
     ) -> None:
@@ -51,7 +51,7 @@ class Stored(Generic[Item]):
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
         self._inner, self._store, self._batch_size = engine, store, batch_size
-        self._shelf: Shelf | None = None
+        self._shelf: ResultStore | None = None
         self.details = details
         """What else the engine counted (HTTP calls, money, failures by reason), by name."""
         self.calls = 0
@@ -106,7 +106,7 @@ class Stored(Generic[Item]):
 
 
 def _recall(
-    shelf: Shelf, distinct: dict[str, int], fill: Callable[[NDArray[np.int64], Any], None]
+    shelf: ResultStore, distinct: dict[str, int], fill: Callable[[NDArray[np.int64], Any], None]
 ) -> NDArray[np.int64]:
     """Fill in what the shelf holds; the positions it does not hold, in order."""
     missing = np.ones(len(distinct), dtype=np.bool_)

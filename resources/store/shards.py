@@ -1,6 +1,6 @@
 """Append-only Parquet shards of one engine's answers: the disk side of ``results``.
 
-A ``Shelf`` is one folder of shards with a ``key`` (32 hex digits of SHA-256 over the
+A ``ResultStore`` is one folder of shards with a ``key`` (32 hex digits of SHA-256 over the
 inputs) and a typed ``value``. A shard is written beside its target and renamed, so a
 killed run leaves only whole shards, and is mapped into memory when it is read. Its metadata
 name the engine (program and model) and, for vectors, the dimension. A shard that cannot be
@@ -56,7 +56,7 @@ def slug(engine: str) -> str:
     return f"{plain}-{hashlib.sha256(engine.encode()).hexdigest()[:8]}"
 
 
-class Shelf:
+class ResultStore:
     """The shards of one engine. One writer at a time is enough, several do no harm."""
 
     def __init__(self, folder: Path, engine: str) -> None:

@@ -21,11 +21,11 @@ from decomposerl.errors import EngineError
 from decomposerl.ports import TokenCounter
 from decomposerl.prompts.minicheck import NAME, minicheck_request, yes_and_no
 from decomposerl.prompts.template import PromptFile
-from resources.chat.failure_policy import Verdict
+from resources.chat.failure_policy import FailurePolicy
 from resources.store.prompts import load_prompt
 from resources.verifier.chunks import utf8_bytes
 from resources.verifier.questions import ClaimSplit, Pair, questions
-from resources.verifier.support_scores import SupportForms, refuse_unanswered
+from resources.verifier.support_scores import SupportScores, refuse_unanswered
 
 BUDGET = 32_768 - 300
 """Tokens of a chunk: the model's context without what claim and prompt may take."""
@@ -53,7 +53,7 @@ class HostedMiniCheck:
         """
         self._chat, self._split, self._budget = chat, claim_split, budget
         self._given, self._tokens = prompt, tokens
-        self._verdict, self._suits = Verdict(most_unanswered=1.0), False
+        self._verdict, self._suits = FailurePolicy(most_unanswered=1.0), False
 
     @property
     def failures(self) -> Counter[str]:
@@ -79,7 +79,7 @@ class HostedMiniCheck:
         refuse_unanswered(raw, self)
         return raw
 
-    def support_forms(self, pairs: Sequence[Pair]) -> SupportForms:
+    def support_forms(self, pairs: Sequence[Pair]) -> SupportScores:
         """Both forms, each the best chunk's and the weakest claim part's.
 
         NaN where any question of a pair failed: it might have changed either.
@@ -97,7 +97,7 @@ class HostedMiniCheck:
         masses = np.array([self._masses(outcome) for outcome in outcomes]).reshape(-1, 2)
         yes, both = masses[:, 0], masses.sum(axis=1)
         share = np.divide(yes, both, out=np.zeros_like(yes), where=both != 0)
-        return SupportForms(found.combined(yes), found.combined(share))
+        return SupportScores(found.combined(yes), found.combined(share))
 
     def _tried(self, first: list[ChatRequest]) -> list[ChatReply | ChatFailure]:
         """The first question's outcome, until the endpoint has shown that it suits."""

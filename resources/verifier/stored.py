@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Verifier
-from resources.store.results import Details, Pair, ResultStore, Stored, every_row
+from resources.store.results import Details, Pair, ResultStores, Stored, every_row
 
 
 class StoredVerifier(Stored[Pair]):
@@ -18,7 +18,7 @@ class StoredVerifier(Stored[Pair]):
     def __init__(
         self,
         engine: Verifier,
-        store: ResultStore,
+        store: ResultStores,
         batch_size: int = 256,
         details: Details = dict,
     ) -> None:

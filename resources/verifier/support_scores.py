@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from resources.store.results import Details, Pair, ResultStore
+from resources.store.results import Details, Pair, ResultStores
 from resources.verifier.stored import StoredVerifier
 
 Score = Literal["raw", "normalised"]
@@ -26,7 +26,7 @@ _KEPT = "What was answered is kept; run again for the rest"
 
 
 @dataclass(frozen=True, slots=True)
-class SupportForms:
+class SupportScores:
     """Both forms, float64, shape (n,), range 0..1; NaN where no answer came."""
 
     raw: NDArray[np.float64]
@@ -50,7 +50,7 @@ class TwoFormVerifier(Protocol):
         """Questions without an answer so far, by reason."""
         ...
 
-    def support_forms(self, pairs: Sequence[Pair]) -> SupportForms:
+    def support_forms(self, pairs: Sequence[Pair]) -> SupportScores:
         """Both forms of each ``(evidence, claim)`` pair."""
         ...
 
@@ -67,7 +67,7 @@ class StoredForms(StoredVerifier):
     def __init__(  # noqa: PLR0913 - a port's four, and the two of this one
         self,
         engine: TwoFormVerifier,
-        store: ResultStore,
+        store: ResultStores,
         batch_size: int = 256,
         details: Details = dict,
         *,
@@ -97,7 +97,7 @@ class StoredForms(StoredVerifier):
         refuse_unanswered(found, self._inner, self._story)
         return found
 
-    def support_forms(self, pairs: Sequence[Pair]) -> SupportForms:
+    def support_forms(self, pairs: Sequence[Pair]) -> SupportScores:
         """Both forms, stored ones first; NaN where the engine gave no answer just now.
 
         Raises:
@@ -125,11 +125,11 @@ class StoredForms(StoredVerifier):
 
         self._shelf = self._shelf or self._store.shelf(self._port, self._inner.engine)
         positions = self._pass(pairs, tuple, fill, ask)
-        return SupportForms(out[0][positions], out[1][positions])
+        return SupportScores(out[0][positions], out[1][positions])
 
-    def _forms(self, batch: list[Pair]) -> SupportForms:
+    def _forms(self, batch: list[Pair]) -> SupportScores:
         try:
-            forms: SupportForms = self._inner.support_forms(batch)
+            forms: SupportScores = self._inner.support_forms(batch)
         except EngineError as error:
             told = self._story()
             if not told:

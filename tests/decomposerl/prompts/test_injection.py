@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Sampling
 from decomposerl.judge.call import CRITERIA, JudgeCall, Task
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
-from decomposerl.prompts.judge import Asking, bullets
+from decomposerl.prompts.judge import JudgeSettings, bullets
 from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
@@ -81,7 +81,7 @@ def structure(text: str) -> list[tuple[bool, str]]:
 def judge_content(call: JudgeCall, *, structured: bool = False) -> str:
     """What a chat judge is shown for a call."""
     recorder = WorstChat()
-    ChatJudge(recorder, JUDGE, Asking(structured=structured)).judge([call])
+    ChatJudge(recorder, JUDGE, JudgeSettings(structured=structured)).judge([call])
     return recorder.shown[-1]
 
 

@@ -15,7 +15,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.judge import call
 from decomposerl.prompts.judge import (
     TASKS,
-    Asking,
+    JudgeSettings,
     answerability_request,
     atomicity_request,
     bullets,
@@ -38,7 +38,7 @@ from resources.store.prompts import load_prompt
 from strategies import LAW, any_text
 
 POLICY, JUDGE = load_prompt("policy"), load_judge_prompts()
-TAGS, JSON = Asking(), Asking(structured=True)
+TAGS, JSON = JudgeSettings(), JudgeSettings(structured=True)
 DOCUMENT = "Ilva Marrek opened the bridge in 1921.\nTorbeck has a river."
 READERS = {"digit": read_digit, "verdict": read_verdict, "criteria": read_criteria}
 FIVE = "\n".join(f"{name}:YES" for name in CRITERIA)
@@ -50,7 +50,9 @@ def text_of(request: ChatRequest) -> str:
     return message.content
 
 
-def requests_of(asking: Asking, document: str, claim: str, question: str) -> dict[str, ChatRequest]:
+def requests_of(
+    asking: JudgeSettings, document: str, claim: str, question: str
+) -> dict[str, ChatRequest]:
     """One request of each task."""
     return {
         "answerability": answerability_request(JUDGE["answerability"], asking, document, question),
@@ -63,7 +65,7 @@ def requests_of(asking: Asking, document: str, claim: str, question: str) -> dic
 
 
 @pytest.mark.parametrize("asking", [TAGS, JSON], ids=["tags", "json"])
-def test_the_document_and_nothing_else_stands_before_the_questions(asking: Asking):
+def test_the_document_and_nothing_else_stands_before_the_questions(asking: JudgeSettings):
     """All calls about a document share a prefix that ends behind it: a server computes it once."""
     made = [requests_of(asking, DOCUMENT, "", question) for question in ("Who?", "When?")]
     texts = [text_of(two[task]) for two in made for task in ("answerability", "correctness")]
@@ -74,7 +76,7 @@ def test_the_document_and_nothing_else_stands_before_the_questions(asking: Askin
 
 
 @pytest.mark.parametrize("asking", [TAGS, JSON], ids=["tags", "json"])
-def test_each_task_shows_what_the_paper_shows(asking: Asking):
+def test_each_task_shows_what_the_paper_shows(asking: JudgeSettings):
     """Coverage sees neither document nor question, atomicity no document, the others no claim."""
     shown = {"document": "DOC", "claim": "CLA", "question": "QUE"}
     made = requests_of(asking, *shown.values())
@@ -95,7 +97,9 @@ def test_each_task_shows_what_the_paper_shows(asking: Asking):
 
 def test_a_request_carries_its_prompt_and_settings():
     """What decides a reply stands in the request, and so in its key: digest, schema, thinking."""
-    asking = Asking(Sampling(temperature=0.5, seed=7, max_tokens=9), structured=True, thinking=True)
+    asking = JudgeSettings(
+        Sampling(temperature=0.5, seed=7, max_tokens=9), structured=True, thinking=True
+    )
     schemas = {"atomicity": CRITERIA_SCHEMA, "coverage": VERDICT_SCHEMA}
     for task, request in requests_of(asking, DOCUMENT, "C.", "Q?").items():
         assert (asking.sampling, True) == (request.sampling, request.thinking)

@@ -15,7 +15,7 @@ from resources.chat.settings import Ceilings
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.decomposer.stored import StoredDecomposer
 from resources.store.prompts import load_prompt
-from resources.store.results import ResultStore
+from resources.store.results import ResultStores
 
 
 class ScriptedChat:
@@ -151,7 +151,7 @@ def test_a_stop_keeps_what_was_answered_and_the_next_run_asks_the_rest(tmp_path:
         chosen = settings(url, ceilings=Ceilings(calls=ceiling))
         with ChatClient(chosen, tmp_path) as chat:
             writer = ChatDecomposer(chat, PROMPT, Sampling())
-            return StoredDecomposer(writer, ResultStore(tmp_path / "results")).decompose(pairs)
+            return StoredDecomposer(writer, ResultStores(tmp_path / "results")).decompose(pairs)
 
     with FaultServer(usual=replying(WELL)) as served:
         with pytest.raises(EngineError, match="stopped at the ceiling of 5 calls"):

@@ -15,7 +15,7 @@ from chat_parts import MadeUpTime, settings
 from decomposerl.chat import Sampling
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import CRITERIA, Judge, JudgeCall, Ruling
-from decomposerl.prompts.judge import Asking
+from decomposerl.prompts.judge import JudgeSettings
 from decomposerl.prompts.template import parse_prompt
 from fault_server import Answer, FaultServer, replying
 from resources.chat.client import ChatClient
@@ -40,7 +40,7 @@ class Session:
         self,
         data: Path | None,
         script: Sequence[Answer] = (),
-        asking: Asking | None = None,
+        asking: JudgeSettings | None = None,
         **changes: object,
     ) -> None:
         self.served = FaultServer(script, changes.pop("usual", server.WELL))
@@ -186,7 +186,7 @@ def test_rulings_are_stored(tmp_path: Path):
 def test_json_by_schema_and_thinking_are_asked_for():
     """A structured judge sends the task's schema and reads JSON; thinking goes to the server."""
     replies = ['{"answer": 0}', '{"analysis": "", "verdict": "REFUTED"}', "<answer>1</answer>"]
-    asking = Asking(Sampling(seed=7, max_tokens=99), structured=True, thinking=False)
+    asking = JudgeSettings(Sampling(seed=7, max_tokens=99), structured=True, thinking=False)
     with Session(
         None, [*map(replying, replies)], asking, structured=True, thinking_style="qwen"
     ) as session:
@@ -231,14 +231,14 @@ def stricter() -> dict[str, Any]:
 def test_the_engine_names_whatever_changes_a_ruling():
     """Stored rulings of another prompt, form or sampling are never taken for these."""
     askings = [
-        Asking(),
-        Asking(structured=True),
-        Asking(thinking=True),
-        Asking(thinking=False),
-        *(Asking(Sampling(max_tokens=n)) for n in (4_000, 8_000)),
-        Asking(Sampling(temperature=0.5, max_tokens=4_096)),
-        Asking(Sampling(top_p=0.5, max_tokens=4_096)),
-        Asking(Sampling(seed=1, max_tokens=4_096)),
+        JudgeSettings(),
+        JudgeSettings(structured=True),
+        JudgeSettings(thinking=True),
+        JudgeSettings(thinking=False),
+        *(JudgeSettings(Sampling(max_tokens=n)) for n in (4_000, 8_000)),
+        JudgeSettings(Sampling(temperature=0.5, max_tokens=4_096)),
+        JudgeSettings(Sampling(top_p=0.5, max_tokens=4_096)),
+        JudgeSettings(Sampling(seed=1, max_tokens=4_096)),
     ]
     with Session(None) as session:
         engines = [ChatJudge(session.client, PROMPTS, asking).engine for asking in askings]

@@ -17,7 +17,7 @@ from decomposerl.traces.trace import Cycle
 from resources.judge.replay import ReplayJudge, record, record_table
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.stored import StoredJudge
-from resources.store.results import ResultStore
+from resources.store.results import ResultStores
 from strategies import LAW
 
 CALLS = [JudgeCall("answerability", f"text {row}", question=f"who {row}?") for row in range(5)]
@@ -94,7 +94,7 @@ def test_a_ruling_is_asked_for_once_and_a_failure_again(
     tmp_path_factory: pytest.TempPathFactory, asked: list[list[int]]
 ):
     """Across passes and objects each call that succeeds reaches the engine once."""
-    store, inner = ResultStore(tmp_path_factory.mktemp("store")), CountingJudge()
+    store, inner = ResultStores(tmp_path_factory.mktemp("store")), CountingJudge()
     for places in asked:
         judge = StoredJudge(inner, store, batch_size=2)
         assert [RULINGS[p] for p in places] == judge.judge([CALLS[p] for p in places])
@@ -106,7 +106,7 @@ def test_a_ruling_is_asked_for_once_and_a_failure_again(
 
 def test_a_failure_that_is_mended_is_stored(tmp_path: Path):
     """The first pass gives the reason, the second the ruling, the third asks nobody."""
-    store, inner = ResultStore(tmp_path), CountingJudge()
+    store, inner = ResultStores(tmp_path), CountingJudge()
     assert [RULINGS[2]] == StoredJudge(inner, store).judge([CALLS[2]])
     inner.mended = True
     assert [Ruling("1")] == StoredJudge(inner, store).judge([CALLS[2]])

@@ -17,7 +17,7 @@ from decomposerl.prompts.minicheck import minicheck_request, yes_and_no
 from decomposerl.prompts.template import parse_prompt
 from fakes import WordCounter
 from resources.store.prompts import load_prompt
-from resources.store.results import ResultStore
+from resources.store.results import ResultStores
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.questions import ClaimSplit
 from resources.verifier.stored import StoredVerifier
@@ -151,11 +151,11 @@ def test_a_failed_question_is_no_score(tmp_path: Path):
     """The pair stays without an answer, the rest is stored, and the next run asks for it alone."""
     pairs = [("e", "first"), ("e", "second"), ("e", "third")]
     broken = HostedMiniCheck(ScriptedChat({"Claim": SURE, "second": TIMEOUT}))
-    stored = StoredForms(broken, ResultStore(tmp_path), batch_size=2)
+    stored = StoredForms(broken, ResultStores(tmp_path), batch_size=2)
     with pytest.raises(EngineError, match=r"1 of 3 pairs got no answer .*timeout 1"):
         stored.support_probability(pairs)
     chat = ScriptedChat({"Claim": UNSURE})
-    again = StoredForms(HostedMiniCheck(chat), ResultStore(tmp_path))
+    again = StoredForms(HostedMiniCheck(chat), ResultStores(tmp_path))
     assert [0.9, 0.3, 0.9] == pytest.approx(again.support_probability(pairs).tolist())
     assert 1 == len(chat.asked)
 
@@ -176,7 +176,7 @@ def test_one_failed_chunk_leaves_the_whole_pair_unanswered():
 def test_both_forms_are_stored_at_once(tmp_path: Path, score: Score, expected: float):
     """What one form asked for, the other finds stored; their engine names differ."""
     pairs, other = [("e", "c")], "normalised" if score == "raw" else "raw"
-    store = ResultStore(tmp_path)
+    store = ResultStores(tmp_path)
     first = StoredForms(HostedMiniCheck(ScriptedChat({"Claim": UNSURE})), store, score=other)
     first.support_probability(pairs)
     second = StoredForms(HostedMiniCheck(ScriptedChat({})), store, score=score)
@@ -190,8 +190,8 @@ def test_both_forms_are_stored_at_once(tmp_path: Path, score: Score, expected: f
 def test_the_plain_memory_takes_it_too(tmp_path: Path):
     """``StoredVerifier`` over the engine stores the raw form, apart from ``StoredForms``."""
     engine = HostedMiniCheck(ScriptedChat({"Claim": UNSURE}))
-    plain = StoredVerifier(engine, ResultStore(tmp_path))
-    both = StoredForms(engine, ResultStore(tmp_path), score="normalised")
+    plain = StoredVerifier(engine, ResultStores(tmp_path))
+    both = StoredForms(engine, ResultStores(tmp_path), score="normalised")
     assert plain.support_probability([("e", "c")])[0] == pytest.approx(0.3)
     assert both.support_probability([("e", "c")])[0] == pytest.approx(0.375)
 

@@ -16,7 +16,7 @@ from decomposerl.prompts.template import parse_prompt
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
-from resources.store.results import ResultStore
+from resources.store.results import ResultStores
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.support_scores import StoredForms
 from tiny_models import tiny_chat
@@ -84,7 +84,7 @@ def test_scores_over_http_are_the_models_own(
     assert (expected.min(axis=1) > 0).any()
     with client(server) as chat:
         forms = StoredForms(
-            HostedMiniCheck(chat, prompt=PROMPT), ResultStore(tmp_path)
+            HostedMiniCheck(chat, prompt=PROMPT), ResultStores(tmp_path)
         ).support_forms(pairs)
     assert np.allclose(expected[:, 0], forms.raw, rtol=0, atol=CLOSE)
     both = expected.sum(axis=1)
@@ -98,7 +98,7 @@ def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
     first: list[float] = []
     for run, before in enumerate([None, 0, 0]):
         sent = len(server.asked)
-        store = ResultStore(tmp_path / ("scores" if run < 2 else "none yet"))
+        store = ResultStores(tmp_path / ("scores" if run < 2 else "none yet"))
         with client(server, tmp_path) as chat:
             found = StoredForms(HostedMiniCheck(chat, prompt=PROMPT), store)
             scores = found.support_probability(pairs).tolist()
