@@ -3,7 +3,7 @@
 Takes outcomes, counts them, and raises where going on would turn a wrong key, an outage or
 an empty purse into missing answers that nobody notices.
 
-Left out deliberately: which answers are kept (``resources.store.results``, and the client's cache
+Left out deliberately: which answers are kept (``resources.store.stored_engine``, and the client's cache
 for all that came before a stop).
 """
 

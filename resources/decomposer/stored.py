@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Decomposer
-from resources.store.results import Details, Pair, ResultStores, Stored, list_filler, string_lists
+from resources.store.stored_engine import (
+    Details,
+    Pair,
+    ResultStores,
+    Stored,
+    list_filler,
+    string_lists,
+)
 
 
 class StoredDecomposer(Stored[Pair]):

@@ -10,7 +10,7 @@ were paid for. What a reply says of its usage is not read.
 
 The key lives in memory alone and is cut out of every message.
 
-Left out deliberately: stored results (``resources.store.results``), which are what a failed call
+Left out deliberately: stored results (``resources.store.stored_engine``), which are what a failed call
 keeps, and a price: the endpoint's own meter.
 """
 

@@ -4,7 +4,7 @@ Takes texts, gives unit-normalised float32 vectors. The model is a folder, or a 
 whose files ``hf download`` has put into the hub's local cache; nothing is downloaded here.
 Weights are read from safetensors only, and no code of a model is run.
 
-Left out deliberately: stored results (``resources.store.results``), several devices, and the
+Left out deliberately: stored results (``resources.store.stored_engine``), several devices, and the
 bundled MiniLM (``resources.embedder.minilm``).
 """
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from decomposerl.ports import Embedder
 from resources.embedder.hosted import EmbeddingsStopped
-from resources.store.results import ResultStores, Stored, every_row
+from resources.store.stored_engine import ResultStores, Stored, every_row
 
 
 class StoredEmbedder(Stored[str]):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import EntityRecogniser
-from resources.store.results import ResultStores, Stored, every_row, list_filler, string_lists
+from resources.store.stored_engine import ResultStores, Stored, every_row, list_filler, string_lists
 
 
 class StoredEntities(Stored[str]):

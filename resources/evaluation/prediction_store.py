@@ -18,7 +18,7 @@ from decomposerl.baselines.method import Call, Verification
 from decomposerl.evaluation.confidence import Confidence, read_confidence
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.caller import Reply
-from resources.store.shards import ResultStore, key_of, slug
+from resources.store.result_store import ResultStore, key_of, slug
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Takes a ``Judge`` and a ``ResultStores``, gives a ``Judge`` that asks only for c
 lacks, each distinct call once, in batches that are stored as soon as they are ruled on.
 
 Left out deliberately: failures. They are given back and not stored, so the next run asks
-again; and expiry, as in ``resources.store.results``.
+again; and expiry, as in ``resources.store.stored_engine``.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
-from resources.store.results import Details, ResultStores, Stored
+from resources.store.stored_engine import Details, ResultStores, Stored
 
 
 class StoredJudge(Stored[JudgeCall]):

@@ -22,7 +22,7 @@ from decomposerl.errors import EngineError
 from resources.store.parquet import write_parquet
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
-from resources.store.shards import key_of
+from resources.store.result_store import key_of
 from resources.store.temporary import replace_file
 
 Pair = tuple[str, str]

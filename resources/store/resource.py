@@ -10,7 +10,7 @@ from pydantic import Field, PrivateAttr
 
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
-from resources.store.results import ResultStores
+from resources.store.stored_engine import ResultStores
 
 
 class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -5,7 +5,7 @@ Takes (evidence, claim) pairs, gives P(supported) (Tang et al. 2024, the public 
 little of a batch is padding.
 
 Left out deliberately: downloads (a missing model is an error that says the command),
-stored results (``resources.store.results``), and the 7B model
+stored results (``resources.store.stored_engine``), and the 7B model
 (``resources.verifier.minicheck_hosted``).
 """
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Verifier
-from resources.store.results import Details, Pair, ResultStores, Stored, every_row
+from resources.store.stored_engine import Details, Pair, ResultStores, Stored, every_row
 
 
 class StoredVerifier(Stored[Pair]):

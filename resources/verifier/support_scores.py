@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from resources.store.results import Details, Pair, ResultStores
+from resources.store.stored_engine import Details, Pair, ResultStores
 from resources.verifier.stored import StoredVerifier
 
 Score = Literal["raw", "normalised"]

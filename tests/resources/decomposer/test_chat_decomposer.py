@@ -15,7 +15,7 @@ from resources.chat.settings import Ceilings
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.decomposer.stored import StoredDecomposer
 from resources.store.prompts import load_prompt
-from resources.store.results import ResultStores
+from resources.store.stored_engine import ResultStores
 
 
 class ScriptedChat:

@@ -17,7 +17,7 @@ from decomposerl.traces.trace import Cycle
 from resources.judge.replay import ReplayJudge, record, record_table
 from resources.judge.rule_judge import RuleJudge
 from resources.judge.stored import StoredJudge
-from resources.store.results import ResultStores
+from resources.store.stored_engine import ResultStores
 from strategies import LAW
 
 CALLS = [JudgeCall("answerability", f"text {row}", question=f"who {row}?") for row in range(5)]

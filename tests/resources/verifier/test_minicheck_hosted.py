@@ -17,7 +17,7 @@ from decomposerl.prompts.minicheck import minicheck_request, yes_and_no
 from decomposerl.prompts.template import parse_prompt
 from fakes import WordCounter
 from resources.store.prompts import load_prompt
-from resources.store.results import ResultStores
+from resources.store.stored_engine import ResultStores
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.questions import ClaimSplit
 from resources.verifier.stored import StoredVerifier

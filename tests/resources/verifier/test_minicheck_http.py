@@ -16,7 +16,7 @@ from decomposerl.prompts.template import parse_prompt
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
-from resources.store.results import ResultStores
+from resources.store.stored_engine import ResultStores
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.support_scores import StoredForms
 from tiny_models import tiny_chat

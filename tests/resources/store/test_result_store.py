@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from resources.store.shards import ResultStore, key_of
+from resources.store.result_store import ResultStore, key_of
 
 NUMBERS = st.floats(width=32, allow_nan=True, allow_infinity=True, allow_subnormal=True)
 VECTORS = st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(

@@ -5,7 +5,7 @@ port that asks only for what the store lacks, each distinct input once a pass, i
 that are stored as soon as they are answered. A second run over the same inputs calls
 nothing, and a killed run asks only for the rest.
 
-Left out deliberately: the files (``resources.store.shards``) and expiry; an engine whose answers
+Left out deliberately: the files (``resources.store.result_store``) and expiry; an engine whose answers
 change must change its ``engine`` name, which keeps its results apart.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.store.shards import ResultStore, key_of, slug
+from resources.store.result_store import ResultStore, key_of, slug
 
 Item = TypeVar("Item")
 Pair = tuple[str, str]

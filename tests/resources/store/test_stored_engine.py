@@ -14,9 +14,9 @@ from decomposerl.errors import EngineError
 from resources.decomposer.stored import StoredDecomposer
 from resources.embedder.stored import StoredEmbedder
 from resources.entities.stored import StoredEntities
-from resources.store import shards
-from resources.store.results import ResultStores
-from resources.store.shards import UnreadableShardWarning, key_of
+from resources.store import result_store
+from resources.store.result_store import UnreadableShardWarning, key_of
+from resources.store.stored_engine import ResultStores
 from resources.verifier.stored import StoredVerifier
 
 
@@ -178,7 +178,7 @@ def test_a_null_answer_is_asked_again(tmp_path: Path):
 def test_many_small_shards_become_one(tmp_path: Path):
     """A pass of many batches ends with one shard that holds them all."""
     store = ResultStores(tmp_path)
-    pairs = [("e", str(n)) for n in range(3 * shards.MANY_SHARDS)]
+    pairs = [("e", str(n)) for n in range(3 * result_store.MANY_SHARDS)]
     StoredVerifier(Engines(), store, batch_size=1).support_probability(pairs)
     assert 1 == len(list(tmp_path.glob("verifier/*/*.parquet")))
     assert not list(tmp_path.glob("verifier/*/*.tmp"))

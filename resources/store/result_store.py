@@ -7,7 +7,7 @@ name the engine (program and model) and, for vectors, the dimension. A shard tha
 read or fails its checksums is moved aside with a warning that names it, never trusted; one
 of another engine or dimension stops the run, because it is whole and was paid for.
 
-Left out deliberately: what is asked and when (``resources.store.results``), and any expiry; an
+Left out deliberately: what is asked and when (``resources.store.stored_engine``), and any expiry; an
 engine whose answers change must change its name.
 """
 
