@@ -121,7 +121,7 @@ def key_named(variable: str, environment: Mapping[str, str] | None = None) -> Se
 def resources_for(profile: Profile) -> dict[str, Any]:
     """The Dagster resources of a profile, by the names that assets ask for."""
     from dagster_project.engine_resources import engine_resources
-    from resources.chat.cache_file import ChatCacheFile
+    from resources.chat.reply_table import ChatCacheFile
     from resources.corpora.resource import CorporaResource
     from resources.store.parquet import DataFolder, ParquetTables
 

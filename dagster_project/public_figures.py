@@ -8,7 +8,7 @@ Left out deliberately: any figure that we could not find in public.
 
 from dataclasses import dataclass
 
-from decomposerl.reports.cost import Price
+from decomposerl.chat import Price
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
-from resources.store.stored_engine import ResultStores
+from resources.store.result_store import ResultStores
 from resources.verifier.lexical import WEIGHTS_FILE, VerifierWeights, match_features
 from studies.verifier_data import EVALUATED, Claims, Examples, evaluation_claims, training_claims
 from studies.verifier_model import fit

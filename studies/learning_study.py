@@ -28,7 +28,7 @@ from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import DataFolder
-from resources.store.stored_engine import ResultStores
+from resources.store.result_store import ResultStores
 from resources.training.run import Limits, StepReport, TrainingRun
 from resources.training.run_inputs import gather
 from resources.training.trainer import train

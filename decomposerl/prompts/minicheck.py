@@ -34,7 +34,7 @@ def minicheck_request(prompt: PromptFile, document: str, claim: str) -> ChatRequ
     return ChatRequest(messages, SAMPLING, prompt.template)
 
 
-def yes_and_no(reply: ChatReply) -> tuple[float, float]:
+def yes_and_no(reply: ChatReply[object]) -> tuple[float, float]:
     """Probability mass of the first tokens that are exactly "yes", and exactly "no".
 
     Letter case does not count and white space does: " Yes" is another token, as in the

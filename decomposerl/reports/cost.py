@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from decomposerl.chat import Price
+
 Port = Literal["entities", "verifier", "embedder", "decomposer", "judge"]
 PER_PRICE = 1_000_000
 SECONDS_AN_HOUR = 3_600
@@ -50,14 +52,6 @@ PAPER = Workload(155_506, 76_347, _BAND + BENCHMARK_CLAIMS, _BAND, 30.0, 1_000.0
 """The paper's pool (section "Data Curation"): 155,506 claims read; 24,355 in the band, which
 is 31.9 % of what the verifier saw. How many are left after deduplication is not printed, so
 the band stands for it: at most so many. Mean lengths are assumed, the paper has none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """US dollars for a million tokens."""
-
-    prompt: float
-    completion: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +95,7 @@ def _line(work: Workload, engine: EngineCost) -> CostLine:
     completion = calls * engine.completion
     dollars = gpu_hours = None
     if engine.price is not None:
-        dollars = (prompt * engine.price.prompt + completion * engine.price.completion) / PER_PRICE
+        dollars = engine.price.dollars(prompt, completion)
     if engine.tokens_per_s is not None:
         gpu_hours = (prompt + completion) / engine.tokens_per_s / SECONDS_AN_HOUR
     return CostLine(

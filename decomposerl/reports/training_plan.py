@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from decomposerl.reports.cost import PER_PRICE, SECONDS_AN_HOUR, CostLine, Price
+from decomposerl.chat import Price
+from decomposerl.reports.cost import PER_PRICE, SECONDS_AN_HOUR, CostLine
 from decomposerl.reports.escape import markdown_table
 from decomposerl.reports.readiness import Finding
 from decomposerl.training.estimate import Amounts
@@ -51,7 +52,7 @@ def judging_cost(
     prompt, completion = amounts.judge_prompt_tokens, amounts.judge_completion_tokens
     dollars = hours = None
     if price is not None:
-        dollars = (prompt * price.prompt + completion * price.completion) / PER_PRICE
+        dollars = price.dollars(prompt, completion)
     if tokens_per_s is not None:
         hours = (prompt + completion) / tokens_per_s / SECONDS_AN_HOUR
     return CostLine("judge", engine, amounts.judge_calls, prompt, completion, dollars, hours)

@@ -8,10 +8,7 @@ redirect, and a reply of another model, dimension, size or number of vectors, en
 What was in flight then is waited for, and the error carries every vector that came: they
 were paid for. What a reply says of its usage is not read.
 
-The key lives in memory alone and is cut out of every message.
-
-Left out deliberately: stored results (``resources.store.stored_engine``), which are what a failed call
-keeps, and a price: the endpoint's own meter.
+The key stays in memory and is removed from every message.
 """
 
 import asyncio

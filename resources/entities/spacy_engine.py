@@ -6,8 +6,8 @@ the ``local`` profile has ``en_core_sci_sm`` and ``en_core_web_sm``). A form cou
 whichever models found it; forms stand in the order in which they first appear in the text,
 so the order of the models changes nothing.
 
-Left out deliberately: entity types and linking, stored results (``resources.store.stored_engine``), and
-how a model is found (``resources.entities.spacy_models``).
+Left out deliberately: entity types and linking, stored results
+(``resources.store.stored_engine``), and how a model is found (``resources.entities.spacy_models``).
 """
 
 import math

@@ -73,8 +73,7 @@ def record(folder: Path, calls: Sequence[JudgeCall], rulings: Sequence[Ruling]) 
         SchemaError: one call comes with two rulings.
     """
     rows = [
-        (call.key, ruling.value, ruling.failure)
-        for call, ruling in zip(calls, rulings, strict=True)
+        (call.key, ruling.text, ruling.failure) for call, ruling in zip(calls, rulings, strict=True)
     ]
     schema = {name: JUDGE_CALLS.schema[name] for name in _COLUMNS}
     record_table(folder, pl.DataFrame(rows, schema=schema, orient="row"))

@@ -3,10 +3,6 @@
 Takes (evidence, claim) pairs, gives P(supported) (Tang et al. 2024, the public models of
 2024). The models read chunks of the evidence beside the claim, batched by length so that
 little of a batch is padding.
-
-Left out deliberately: downloads (a missing model is an error that says the command),
-stored results (``resources.store.stored_engine``), and the 7B model
-(``resources.verifier.minicheck_hosted``).
 """
 
 from collections.abc import Sequence
@@ -24,7 +20,7 @@ from resources.hub.download import cached_model
 from resources.hub.fingerprint import digest_of
 from resources.verifier.batches import Batch, batches
 from resources.verifier.chunks import words
-from resources.verifier.questions import ClaimSplit, questions
+from resources.verifier.questions import ClaimSplit, combined, questions
 
 ModelName = Literal["flan-t5-large", "deberta-v3-large", "roberta-large"]
 INSTALL = "pip install 'decomposerl[embed]'"
@@ -95,7 +91,7 @@ class LocalMiniCheck:
         scores = np.empty(len(found.asked), dtype=np.float64)
         for batch in batches([self._encoded(*asked) for asked in found.asked], self.batch_tokens):
             scores[batch.rows] = self._scores(batch)
-        return found.combined(scores)
+        return combined(scores, found.shapes)
 
     def _encoded(self, chunk: str, claim: str) -> list[int]:
         """Token ids of one question, at most ``max_tokens``.

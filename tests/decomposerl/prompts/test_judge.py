@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.errors import ConfigError
-from decomposerl.judge import call
+from decomposerl.judge.call import JudgeValue, Ruling
 from decomposerl.prompts.judge import (
     TASKS,
     JudgeSettings,
@@ -40,7 +40,11 @@ from strategies import LAW, any_text
 POLICY, JUDGE = load_prompt("policy"), load_judge_prompts()
 TAGS, JSON = JudgeSettings(), JudgeSettings(structured=True)
 DOCUMENT = "Ilva Marrek opened the bridge in 1921.\nTorbeck has a river."
-READERS = {"digit": read_digit, "verdict": read_verdict, "criteria": read_criteria}
+READERS: dict[str, Callable[..., JudgeValue]] = {
+    "digit": read_digit,
+    "verdict": read_verdict,
+    "criteria": read_criteria,
+}
 FIVE = "\n".join(f"{name}:YES" for name in CRITERIA)
 
 
@@ -125,8 +129,7 @@ def test_a_schema_is_canonical_and_asks_for_reasons_first(schema: str):
 
 
 def test_the_criteria_are_those_of_the_judge():
-    """The digits of a ruling stand in the order in which rewards read them."""
-    assert call.CRITERIA == CRITERIA
+    """The prompt lists them in the order in which rewards read a ruling."""
     places = [JUDGE["atomicity"].sections["tags"].index(f"{name}:YES or NO") for name in CRITERIA]
     assert sorted(places) == places
 
@@ -220,13 +223,13 @@ JSON_RULINGS: list[tuple[str, str, str]] = [
 @pytest.mark.parametrize(("reader", "reply", "ruling"), RULINGS)
 def test_a_ruling_in_tags(reader: str, reply: str, ruling: str):
     """The answer at the end counts, whatever the reasons and the thinking say."""
-    assert ruling == READERS[reader](reply)
+    assert ruling == Ruling(READERS[reader](reply)).text
 
 
 @pytest.mark.parametrize(("reader", "reply", "ruling"), JSON_RULINGS)
 def test_a_ruling_in_json(reader: str, reply: str, ruling: str):
     """One object with the results, with or without reasons, fenced or not."""
-    assert ruling == READERS[reader](reply, structured=True)
+    assert ruling == Ruling(READERS[reader](reply, structured=True)).text
 
 
 @pytest.mark.parametrize(("reader", "reply", "ruling"), RULINGS + JSON_RULINGS)
@@ -322,7 +325,7 @@ pieces = st.sampled_from(
 @given(st.lists(pieces, max_size=9).map("".join) | st.text(), st.booleans())
 def test_a_reply_is_read_or_refused(reply: str, structured: bool):  # noqa: FBT001 - two forms
     """No text makes a parser fail in any other way, or rule what is no ruling."""
-    values: dict[Callable[..., str], str] = {
+    values: dict[Callable[..., JudgeValue], str] = {
         read_digit: "[01]",
         read_verdict: "Supported|Refuted|NotEnoughInfo",
         read_criteria: "[01]{5}",
@@ -332,8 +335,8 @@ def test_a_reply_is_read_or_refused(reply: str, structured: bool):  # noqa: FBT0
         assert ruling is None or re.fullmatch(pattern, ruling)
 
 
-def ruling_of(reader: Callable[[str], str], reply: str) -> str | None:
+def ruling_of(reader: Callable[[str], JudgeValue], reply: str) -> str | None:
     try:
-        return reader(reply)
+        return Ruling(reader(reply)).text
     except ValueError:
         return None

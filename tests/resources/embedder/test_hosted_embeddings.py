@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from decomposerl.errors import ConfigError, EngineError
 from resources.embedder.hosted import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
 from resources.embedder.stored import StoredEmbedder
-from resources.store.stored_engine import ResultStores
+from resources.store.result_store import ResultStores
 
 MODEL, WIDTH, KEY = "text-embedding-tiny", 6, "sk-secret-5501"
 

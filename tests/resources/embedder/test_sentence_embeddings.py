@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTo
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
 from resources.embedder.stored import StoredEmbedder
-from resources.store.stored_engine import ResultStores
+from resources.store.result_store import ResultStores
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] a cat sat on the mat query : long short".split()
 TEXTS = ["a cat", "the cat sat on the mat", "long", "unknown words on a mat", ""]

@@ -15,6 +15,7 @@ import evaluation_child
 from chat_parts import settings
 from decomposerl.baselines import method
 from decomposerl.baselines.method import Call
+from decomposerl.chat import Price
 from decomposerl.errors import EngineError
 from evaluation_parts import (
     ScriptedCaller,
@@ -26,7 +27,7 @@ from evaluation_parts import (
 from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
-from resources.chat.settings import Ceilings, Price
+from resources.chat.settings import Ceilings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.runner import Limits, run_claims
 

@@ -15,8 +15,7 @@ from resources.decomposer.stored import StoredDecomposer
 from resources.embedder.stored import StoredEmbedder
 from resources.entities.stored import StoredEntities
 from resources.store import result_store
-from resources.store.result_store import UnreadableShardWarning, key_of
-from resources.store.stored_engine import ResultStores
+from resources.store.result_store import ResultStores, UnreadableShardWarning, key_of
 from resources.verifier.stored import StoredVerifier
 
 

@@ -21,7 +21,7 @@ from transformers import (
 
 from decomposerl.errors import EngineMissing
 from project import ROOT
-from resources.store.stored_engine import ResultStores
+from resources.store.result_store import ResultStores
 from resources.verifier.chunks import chunks
 from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
 from resources.verifier.stored import StoredVerifier

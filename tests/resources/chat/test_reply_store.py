@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import settings as law
 from hypothesis import strategies as st
 
-from chat_parts import TEMPLATE, replies, reply, request, requests
+from chat_parts import TEMPLATE, frame_of, replies, reply, request, requests
 from decomposerl.chat import ChatReply, ChatRequest
-from resources.chat import cache as module
-from resources.chat.cache import ChatCache, ChatCacheError, Entry, key_of
+from resources.chat import reply_store as module
+from resources.chat.keyed_request import request_key
+from resources.chat.reply_store import ReplyStore, ReplyStoreError, StoredReply
 
 KEY, OTHER = "1" * 64, "2" * 64
 
@@ -21,14 +22,14 @@ KEY, OTHER = "1" * 64, "2" * 64
 @given(requests, requests)
 def test_keys_differ_exactly_where_requests_do(one: ChatRequest, other: ChatRequest):
     """Two requests share a key if and only if they are equal."""
-    assert (one == other) == (key_of(one, "m", "") == key_of(other, "m", ""))
-    assert key_of(one, "m", "") == key_of(one, "m", "")
+    assert (one == other) == (request_key(one, "m", "") == request_key(other, "m", ""))
+    assert request_key(one, "m", "") == request_key(one, "m", "")
 
 
 @given(requests)
 def test_models_and_revisions_have_keys_of_their_own(one: ChatRequest):
     """The same request to another model, or another revision, is another question."""
-    assert 4 == len({key_of(one, model, revision) for model in "ab" for revision in "ab"})
+    assert 4 == len({request_key(one, model, revision) for model in "ab" for revision in "ab"})
 
 
 @law(max_examples=50, deadline=None)
@@ -38,11 +39,11 @@ def test_a_reply_comes_back_as_it_was(made: list[ChatReply]):
     expected = {f"{row:064x}": reply for row, reply in enumerate(made)}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "c.sqlite"
-        with ChatCache(path, "m") as cache:
+        with ReplyStore(path, "m") as cache:
             for key, one in expected.items():
-                cache.put(Entry(key, one, TEMPLATE))
+                cache.put(StoredReply(key, one, TEMPLATE))
             early = cache.get(list(expected))
-        with ChatCache(path, "m") as cache:
+        with ReplyStore(path, "m") as cache:
             late = cache.get([*expected, KEY])
     assert early == late
     assert {k: unmarked(one) for k, one in late.items()} == expected
@@ -56,25 +57,25 @@ def unmarked(one: ChatReply) -> ChatReply:
 
 def test_the_first_reply_stays(tmp_path: Path):
     """A later one under the same key is dropped, and ``flush`` tells what stays instead."""
-    with ChatCache(tmp_path / "c", "m") as early, ChatCache(tmp_path / "c", "m") as late:
-        early.put(Entry(KEY, reply("first"), TEMPLATE))
-        early.put(Entry(KEY, reply("at once after it"), TEMPLATE))
+    with ReplyStore(tmp_path / "c", "m") as early, ReplyStore(tmp_path / "c", "m") as late:
+        early.put(StoredReply(KEY, reply("first"), TEMPLATE))
+        early.put(StoredReply(KEY, reply("at once after it"), TEMPLATE))
         assert "first" == early.get([KEY])[KEY].text
         assert {} == early.flush()
-        late.put(Entry(KEY, reply("second"), TEMPLATE))
-        late.put(Entry(OTHER, reply("third"), TEMPLATE))
+        late.put(StoredReply(KEY, reply("second"), TEMPLATE))
+        late.put(StoredReply(OTHER, reply("third"), TEMPLATE))
         assert ["first"] == [one.text for one in late.flush().values()]
         assert {} == late.flush()
-        assert ["first", "third"] == early.frame()["text"].to_list()
+        assert ["first", "third"] == frame_of(early)["text"].to_list()
 
 
 def test_a_rejected_reply_is_replaced_and_no_other(tmp_path: Path):
     """A writer that names the stored text replaces it; one that names another does not."""
-    with ChatCache(tmp_path / "c", "m") as cache:
-        cache.put(Entry(KEY, reply("bad"), TEMPLATE))
-        cache.put(Entry(KEY, reply("good"), TEMPLATE, replaces="bad"))
+    with ReplyStore(tmp_path / "c", "m") as cache:
+        cache.put(StoredReply(KEY, reply("bad"), TEMPLATE))
+        cache.put(StoredReply(KEY, reply("good"), TEMPLATE, replaces="bad"))
         cache.flush()
-        cache.put(Entry(KEY, reply("late"), TEMPLATE, replaces="bad"))
+        cache.put(StoredReply(KEY, reply("late"), TEMPLATE, replaces="bad"))
         cache.flush()
         assert "good" == cache.get([KEY])[KEY].text
 
@@ -82,28 +83,28 @@ def test_a_rejected_reply_is_replaced_and_no_other(tmp_path: Path):
 def test_more_keys_than_one_query_holds_are_found(tmp_path: Path):
     """A look-up of thousands of keys misses none."""
     keys = [f"{number:064x}" for number in range(1_777)]
-    with ChatCache(tmp_path / "c", "m") as cache:
+    with ReplyStore(tmp_path / "c", "m") as cache:
         for key in keys:
-            cache.put(Entry(key, reply(key), TEMPLATE))
+            cache.put(StoredReply(key, reply(key), TEMPLATE))
         cache.flush()
         assert {key: key for key in keys} == {k: r.text for k, r in cache.get(keys).items()}
 
 
 def test_replies_are_written_without_a_flush(tmp_path: Path):
     """A full batch goes to disk by itself, so a kill never loses much more than that."""
-    with ChatCache(tmp_path / "c", "m") as cache, ChatCache(tmp_path / "c", "m") as other:
+    with ReplyStore(tmp_path / "c", "m") as cache, ReplyStore(tmp_path / "c", "m") as other:
         for number in range(module.BATCH_ROWS):
-            cache.put(Entry(f"{number:064x}", reply("text"), TEMPLATE))
-        while other.frame().height < module.BATCH_ROWS:
+            cache.put(StoredReply(f"{number:064x}", reply("text"), TEMPLATE))
+        while frame_of(other).height < module.BATCH_ROWS:
             assert cache.get([KEY]) == {}
 
 
 def test_the_frame_can_be_a_parquet_file(tmp_path: Path):
     """All columns have plain types, in an empty cache too, and prompts are not among them."""
-    with ChatCache(tmp_path / "c", "m", "r") as cache:
-        empty = cache.frame()
-        cache.put(Entry(KEY, reply("text"), TEMPLATE))
-        full = cache.frame()
+    with ReplyStore(tmp_path / "c", "m", "r") as cache:
+        empty = frame_of(cache)
+        cache.put(StoredReply(KEY, reply("text"), TEMPLATE))
+        full = frame_of(cache)
     full.write_parquet(tmp_path / "cache.parquet")
     assert empty.schema == full.schema == pl.read_parquet_schema(tmp_path / "cache.parquet")
     assert ("m", "r", "silver", "0f") == full.row(0)[1:5]
@@ -114,30 +115,30 @@ def test_a_file_of_another_kind_is_an_error_that_names_it(tmp_path: Path):
     """Neither overwritten nor taken for an empty cache."""
     path = tmp_path / "c"
     path.write_bytes(b"no database" * 100)
-    with pytest.raises(ChatCacheError, match=f"{path} cannot be used as a chat cache"):
-        ChatCache(path, "m")
+    with pytest.raises(ReplyStoreError, match=f"{path} cannot be used as a chat cache"):
+        ReplyStore(path, "m")
     assert b"no database" * 100 == path.read_bytes()
 
 
 def test_a_reply_that_cannot_be_written_is_an_error(tmp_path: Path):
     """Storing fails aloud: at the next flush and at every reply after it."""
-    with ChatCache(tmp_path / "c", "m") as cache:
+    with ReplyStore(tmp_path / "c", "m") as cache:
         other = sqlite3.connect(tmp_path / "c")
         other.execute("DROP TABLE replies")
         other.close()
-        cache.put(Entry(KEY, reply("text"), TEMPLATE))
-        with pytest.raises(ChatCacheError, match="replies cannot be stored"):
+        cache.put(StoredReply(KEY, reply("text"), TEMPLATE))
+        with pytest.raises(ReplyStoreError, match="replies cannot be stored"):
             cache.flush()
-        with pytest.raises(ChatCacheError, match="replies cannot be stored"):
-            cache.put(Entry(OTHER, reply("text"), TEMPLATE))
-        with pytest.raises(ChatCacheError, match="cannot be read"):
+        with pytest.raises(ReplyStoreError, match="replies cannot be stored"):
+            cache.put(StoredReply(OTHER, reply("text"), TEMPLATE))
+        with pytest.raises(ReplyStoreError, match="cannot be read"):
             cache.get([OTHER])
 
 
 def test_a_closed_cache_takes_no_reply(tmp_path: Path):
     """A reply is never accepted that will not be written; closing twice does nothing."""
-    cache = ChatCache(tmp_path / "c", "m")
+    cache = ReplyStore(tmp_path / "c", "m")
     cache.close()
     cache.close()
-    with pytest.raises(ChatCacheError, match="was closed"):
-        cache.put(Entry(KEY, reply("text"), TEMPLATE))
+    with pytest.raises(ReplyStoreError, match="was closed"):
+        cache.put(StoredReply(KEY, reply("text"), TEMPLATE))
