@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import settings as law
 from hypothesis import strategies as st
 
-from chat_parts import TEMPLATE, frame_of, replies, reply, request, requests
+from chat_parts import TEMPLATE, frame_of, replies, reply, request, requests, settings
 from decomposerl.chat import ChatReply, ChatRequest
 from resources.chat import reply_store as module
+from resources.chat.client import ChatClient
 from resources.chat.keyed_request import request_key
-from resources.chat.reply_store import ReplyStore, ReplyStoreError, StoredReply
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore, ReplyStoreError, StoredReply
 
 KEY, OTHER = "1" * 64, "2" * 64
 
@@ -142,3 +143,31 @@ def test_a_closed_cache_takes_no_reply(tmp_path: Path):
     cache.close()
     with pytest.raises(ReplyStoreError, match="was closed"):
         cache.put(StoredReply(KEY, reply("text"), TEMPLATE))
+
+
+FIRST_LAYOUT = """
+CREATE TABLE replies (
+  key TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, template TEXT NOT NULL,
+  template_digest TEXT NOT NULL, text TEXT NOT NULL, finish_reason TEXT NOT NULL,
+  reported_model TEXT NOT NULL, prompt_tokens INTEGER NOT NULL,
+  completion_tokens INTEGER NOT NULL, latency_s REAL NOT NULL, tokens TEXT
+)"""
+FIRST_KEY = "2e5a3e59e84dac336fd733cf08ba063c2cf50f4c14e0e4922407ca66545fbf93"
+"""Of ``request(1)`` to revision r1 of the model "tiny", since the first version."""
+
+
+def test_a_file_of_an_earlier_version_answers(tmp_path: Path):
+    """No reply that was paid for is asked again after an update: same file, same keys."""
+    file = sqlite3.connect(tmp_path / REPLIES_FILE)
+    file.execute("PRAGMA journal_mode = WAL")
+    file.execute(FIRST_LAYOUT)
+    row = (FIRST_KEY, "tiny", "r1", "silver", "0f", "Paid.", "stop", "tiny", 3, 2, 0.5, None)
+    file.execute("INSERT INTO replies VALUES (?,?,?,?,?,?,?,?,?,?,?,?)", row)
+    file.commit()
+    file.close()
+    nowhere = settings("http://127.0.0.1:1/v1", revision="r1")
+    with ChatClient(nowhere, tmp_path) as chat:
+        assert ["Paid."] == [one.text for one in chat.complete([request(1)])]
+        assert (1, 0) == (chat.counts.hits, chat.counts.calls)
+        assert chat.store is not None
+        assert [row] == frame_of(chat.store).rows()

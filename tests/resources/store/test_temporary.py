@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from project import ROOT
-from resources.corpora.folder import bundled_sample as sample
+from resources.corpora import bundled_sample as sample
 from resources.store.temporary import aside, remove_abandoned, replace_file
 
 WRITER = """
