@@ -9,7 +9,7 @@ import dagster as dg
 from resources.policy_tiny.folder import base_policy_facts, load_base_policy
 from resources.policy_tiny.warm_start import WarmStart, warm_start
 from resources.store.parquet import DataFolder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 
 _TOLD_EVERY = 100
 
@@ -21,7 +21,7 @@ class BasePolicyConfig(dg.Config):
 
 
 @dg.asset(group_name="training", kinds={"pytorch"})
-@alone
+@locked_asset
 def base_policy(
     context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
 ) -> dg.MaterializeResult[None]:

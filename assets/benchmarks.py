@@ -15,7 +15,7 @@ from decomposerl.claims.source import Benchmark, Source
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 
 
 def benchmark_assets(
@@ -41,7 +41,7 @@ def _benchmark_asset(benchmark: Benchmark, source: Source | None) -> dg.AssetsDe
             "notes": "; ".join(benchmark.notes) or "none",
         },
     )
-    @alone
+    @locked_asset
     def claims(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:

@@ -35,7 +35,7 @@ from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import LIMITED, Evaluated, needed, status_of, test_claims
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 
 _GROUP = "evaluation"
@@ -106,7 +106,7 @@ def _predictions(
         pool=pool,
         description="What a system says of each claim, with every call it took.",
     )
-    @alone
+    @locked_asset
     def predictions(
         context: dg.AssetExecutionContext,
         config: PredictionConfig,
@@ -141,7 +141,7 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, whole and by slice.",
     )
-    @alone
+    @locked_asset
     def scores(
         context: dg.AssetExecutionContext, config: ScoreConfig, data_folder: DataFolder
     ) -> _Output:
@@ -166,7 +166,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         config_schema={},
         kinds={"parquet"},
     )
-    @alone
+    @locked_asset
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """What was scored so far, laid out as the paper's tables, its figures beside ours."""
         stage = StageRecorder(context)
@@ -190,7 +190,7 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         group_name=_GROUP,
         kinds={"parquet"},
     )
-    @alone
+    @locked_asset
     def comparison(
         context: dg.AssetExecutionContext, config: ComparisonConfig, data_folder: DataFolder
     ) -> _Output:

@@ -14,7 +14,7 @@ from decomposerl.claims.source import Benchmark, Source
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 
 
 def source_assets(
@@ -40,7 +40,7 @@ def _source_asset(source: Source, benchmark: Benchmark | None) -> dg.AssetsDefin
         },
         tags={"domain": _tag(source.domain)},
     )
-    @alone
+    @locked_asset
     def claims(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:

@@ -19,7 +19,7 @@ from decomposerl.training.experiment import Experiment
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 from resources.training.recording import policy_result
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import gather, look_folder, news
@@ -96,7 +96,7 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         pool=pool,
         output_required=False,
     )
-    @alone
+    @locked_asset
     def policy(  # noqa: PLR0913, PLR0917 - four of them are resources
         context: dg.AssetExecutionContext,
         config: PolicyConfig,

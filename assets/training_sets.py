@@ -14,7 +14,7 @@ from decomposerl.reports.escape import markdown_table
 from decomposerl.training.random_claims import random_claims
 from resources.store.parquet import StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 
 
 class RandomClaimsConfig(dg.Config):
@@ -24,7 +24,7 @@ class RandomClaimsConfig(dg.Config):
 
 
 @dg.asset(group_name="training", kinds={"parquet"})
-@alone
+@locked_asset
 def training_claims_random(
     context: dg.AssetExecutionContext,
     config: RandomClaimsConfig,

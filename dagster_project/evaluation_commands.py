@@ -77,7 +77,7 @@ def accept(
         read_leaderboard,
         write_accepted,
     )
-    from resources.store.run_lock import alone_in, lock_path
+    from resources.store.run_lock import file_lock, lock_path
 
     folder = _folder(data)
     found = cells(read_leaderboard(folder))
@@ -89,7 +89,7 @@ def accept(
     if not found:
         raise ConfigError("there is nothing to accept: no test set was scored as a whole")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    with alone_in(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
+    with file_lock(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
         earlier = [] if fresh else read_accepted(folder) or []
         path = write_accepted(folder, merged(earlier, found), now, note)
     systems = len({cell.system for cell in found})

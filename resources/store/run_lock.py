@@ -44,7 +44,7 @@ def lock_path(data: Path, key: str) -> Path:
 
 
 @contextmanager
-def alone_in(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Iterator[None]:
+def file_lock(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Iterator[None]:
     """Hold a lock file while ``what`` is written; another holder is waited for ``wait_s`` seconds.
 
     Raises:
@@ -67,7 +67,7 @@ def alone_in(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Itera
         handle.close()
 
 
-def alone(asset: _Asset) -> _Asset:
+def locked_asset(asset: _Asset) -> _Asset:
     """An asset's function that holds the asset's lock from its first line until all is stored.
 
     Dagster stores what is yielded before it goes on, so that a generator outlasts the writing.
@@ -104,7 +104,7 @@ def _alone_with(context: dg.AssetExecutionContext) -> Iterator[None]:
         if not context.has_partition_key:
             raise ConfigError(f"a run of {key} takes one partition: start one run for each")
         key = f"{key}/{context.partition_key}"
-    with alone_in(lock_path(_data(context), key), key, context.run.run_id):
+    with file_lock(lock_path(_data(context), key), key, context.run.run_id):
         yield
 
 
