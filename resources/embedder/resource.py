@@ -1,6 +1,6 @@
 """The embedder as a Dagster resource: MiniLM, sentence-transformers, or an endpoint.
 
-Opening imports no torch: an engine loads its model at its first item.
+Opening imports no torch: an engine loads its model with its first item.
 """
 
 from typing import Literal

@@ -22,10 +22,10 @@ class StoredEmbedder(StoredEngine[str]):
         super().__init__(engine, stores, batch_size)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As the engine's, shape (n, d); holds one array of the distinct texts in memory.
+        """As the engine's, shape (n, d); needs one array of the distinct texts in memory.
 
         Raises:
-            EmbeddingsStopped: a request failed; the vectors that came are stored by then.
+            EmbeddingsStopped: a request failed; the vectors received are stored by then.
         """
         import pyarrow as pa
 
@@ -58,5 +58,5 @@ class StoredEmbedder(StoredEngine[str]):
         if stopped:
             raise stopped[0]
         if len(texts) == int(positions.max()) + 1:
-            return out[0]  # no text twice: already in the order asked
+            return out[0]  # no text twice: already in order
         return out[0][positions]

@@ -167,7 +167,7 @@ def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
     asked = atomicity_request(theirs["atomicity"], JSON, "C.", "Q?")
     assert "Be strict." in text_of(asked)
     assert JUDGE["atomicity"].digest != asked.template.digest
-    with pytest.raises(ConfigError, match="places"):
+    with pytest.raises(ConfigError, match="placeholders"):
         coverage_request(theirs["atomicity"], TAGS, "C.", ["A."])
     (tmp_path / "coverage.md").unlink()
     assert JUDGE["coverage"] == load_judge_prompts(str(tmp_path))["coverage"]

@@ -292,6 +292,6 @@ def test_half_a_judge_is_refused_before_anything_is_asked():
     with Session(None) as session:
         with pytest.raises(ConfigError, match="coverage"):
             ChatJudge(session.client, {k: v for k, v in PROMPTS.items() if k != "coverage"})
-        with pytest.raises(ConfigError, match="places"):
+        with pytest.raises(ConfigError, match="placeholders"):
             ChatJudge(session.client, PROMPTS | {"coverage": PROMPTS["atomicity"]})
         assert [] == session.served.asked
