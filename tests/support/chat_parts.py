@@ -2,14 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 import polars as pl
 from hypothesis import strategies as st
 
-from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling, Template, Token
+from decomposerl.chat import (
+    ChatFailure,
+    ChatReply,
+    ChatRequest,
+    Message,
+    Parse,
+    Sampling,
+    Template,
+    Token,
+)
 from decomposerl.prompts.silver import read_questions
 from fault_server import MODEL
 from resources.chat.pace import Timing
@@ -48,6 +57,15 @@ def frame_of(store: ReplyStore) -> pl.DataFrame:
 def silver_questions(reply: ChatReply[object]) -> list[str]:
     """The parser of silver replies, as the client takes one."""
     return read_questions(reply.text)
+
+
+def parsed(text: str, parse: Parse[Any] | None) -> ChatReply[Any] | ChatFailure:
+    """What a client makes of a model's text."""
+    plain: ChatReply[Any] = ChatReply(text, "stop", "m", 1, 1, 0.0)
+    try:
+        return replace(plain, value=parse(plain) if parse else None)
+    except ValueError as error:
+        return ChatFailure("unparsable", str(error), 2, text)
 
 
 class NothingStored:

@@ -6,7 +6,6 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from typing import Any, ClassVar
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_parts import NothingStored
+from chat_parts import NothingStored, parsed
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Sampling
 from decomposerl.judge.call import CRITERIA, JudgeCall, JudgeValue, Task
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
@@ -159,11 +158,7 @@ class WorstChat(NothingStored):
 
     def _answer(self, request: ChatRequest, parse: Parse[Any]) -> ChatReply[Any] | ChatFailure:
         text = self.reply(request.template.name, request.messages[0].content)
-        reply: ChatReply[Any] = ChatReply(text, "stop", "worst", 1, 1, 0.0)
-        try:
-            return replace(reply, value=parse(reply))
-        except ValueError as error:
-            return ChatFailure("unparsable", str(error), 2, text)
+        return parsed(text, parse)
 
     def reply(self, task: str, content: str) -> str:
         """What it says to a prompt in tags."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chat_parts import NothingStored, settings
+from chat_parts import NothingStored, parsed, settings
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason, Parse, Sampling
 from decomposerl.errors import ConfigError, EngineError
 from fault_server import FaultServer, replying
@@ -35,13 +35,7 @@ class ScriptedChat(NothingStored):
     def _one(self, request: ChatRequest, parse: Parse[Any] | None) -> ChatReply[Any] | ChatFailure:
         content = request.messages[0].content
         found = next(value for key, value in self.script.items() if key in content)
-        if isinstance(found, ChatFailure):
-            return found
-        reply: ChatReply[Any] = ChatReply(found, "stop", "m", 1, 1, 0.0)
-        try:
-            return replace(reply, value=parse(reply) if parse else None)
-        except ValueError as error:
-            return ChatFailure("unparsable", str(error), 2, found)
+        return found if isinstance(found, ChatFailure) else parsed(found, parse)
 
 
 PROMPT = load_prompt("silver")
