@@ -21,7 +21,7 @@ from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.training_overlap import SILVER, dev_claims
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 
 _TRIAL = 40
@@ -55,7 +55,7 @@ def calibrations_asset(systems: Sequence[System], pool: str | None) -> dg.Assets
         kinds={"parquet"},
         pool=pool,
     )
-    @alone
+    @locked_asset
     def calibrations(
         context: dg.AssetExecutionContext,
         config: CalibrationConfig,

@@ -16,10 +16,10 @@ from decomposerl.reports.attrition import (
 from decomposerl.reports.attrition import attrition as attrition_table
 from decomposerl.reports.tables import markdown_table
 from resources.catalogue.database import build_catalogue
-from resources.chat.cache_file import ChatCacheFile
+from resources.chat.reply_table import ChatCacheFile
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, picture
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 
 _KEPT = ["claim_id", "source", "label"]
 
@@ -30,7 +30,7 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
     deps = [dg.AssetKey(["claims", name]) for name in source_names] + [*STAGES]
 
     @dg.asset(deps=deps, group_name="catalog", kinds={"parquet"}, config_schema={})
-    @alone
+    @locked_asset
     def attrition(
         context: dg.AssetExecutionContext, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:
@@ -81,7 +81,7 @@ def _stages(folder: DataFolder) -> list[StageFrames]:
     kinds={"parquet"},
     config_schema={},
 )
-@alone
+@locked_asset
 def chat_replies(
     context: dg.AssetExecutionContext, chat_cache: ChatCacheFile
 ) -> dg.MaterializeResult[StageOutput]:
@@ -107,7 +107,7 @@ def catalog_asset(
         kinds={"duckdb"},
         config_schema={},
     )
-    @alone
+    @locked_asset
     def catalog(data_folder: DataFolder) -> dg.MaterializeResult[None]:
         """The DuckDB file over all Parquet, rebuilt and swapped in atomically."""
         path = build_catalogue(data_folder.path, sources, benchmarks)

@@ -17,7 +17,7 @@ from decomposerl.claims.source import Benchmark, CorpusFiles, Source
 from resources.corpora.resource import CorporaResource
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 
 
 def source_assets(
@@ -84,7 +84,7 @@ def _corpus_asset(  # noqa: PLR0913 - the last five are options of dg.asset
         metadata={**terms, **homepage, **metadata},
         tags=tags,
     )
-    @alone
+    @locked_asset
     def claims(
         context: dg.AssetExecutionContext, corpora: CorporaResource, data_folder: DataFolder
     ) -> dg.MaterializeResult[StageOutput]:

@@ -38,7 +38,7 @@ from resources.evaluation.results_folder import (
 from resources.evaluation.trained_policy import chosen_facts
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 from resources.verifier.resource import VerifierResource
 
 _GROUP = "evaluation"
@@ -109,7 +109,7 @@ def _predictions(
         pool=pool,
         description="A system's verdict on each claim, with every call it made.",
     )
-    @alone
+    @locked_asset
     def predictions(
         context: dg.AssetExecutionContext,
         config: PredictionConfig,
@@ -144,7 +144,7 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         kinds={"parquet"},
         description="Every metric of a system's predictions, with intervals, overall and by slice.",
     )
-    @alone
+    @locked_asset
     def scores(
         context: dg.AssetExecutionContext, config: ScoreConfig, data_folder: DataFolder
     ) -> _Output:
@@ -169,7 +169,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         config_schema={},
         kinds={"parquet"},
     )
-    @alone
+    @locked_asset
     def leaderboard(context: dg.AssetExecutionContext, data_folder: DataFolder) -> _Output:
         """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
@@ -193,7 +193,7 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         group_name=_GROUP,
         kinds={"parquet"},
     )
-    @alone
+    @locked_asset
     def comparison(
         context: dg.AssetExecutionContext, config: ComparisonConfig, data_folder: DataFolder
     ) -> _Output:

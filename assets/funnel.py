@@ -21,7 +21,7 @@ from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
 from resources.store.parquet import StageOutput
 from resources.store.recording import StageRecorder, picture
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 from resources.tokens.resource import TokensResource
 from resources.verifier.resource import VerifierResource
 
@@ -63,7 +63,7 @@ def rule_filtered_asset(source_names: Sequence[str], pool: str | None) -> dg.Ass
     ins = {f"claims_{name}": dg.AssetIn(key=["claims", name]) for name in source_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
-    @alone
+    @locked_asset
     def rule_filtered(
         context: dg.AssetExecutionContext,
         config: RuleConfig,
@@ -117,7 +117,7 @@ def decontaminated_asset(benchmark_names: Sequence[str], pool: str | None) -> dg
     ins = {f"benchmark_{name}": dg.AssetIn(key=["benchmark", name]) for name in benchmark_names}
 
     @dg.asset(ins=ins, group_name=_GROUP, kinds=_KINDS, pool=pool)
-    @alone
+    @locked_asset
     def decontaminated(
         context: dg.AssetExecutionContext,
         config: DecontaminationConfig,
@@ -216,7 +216,7 @@ def funnel_assets(
 
     def stage(function: Callable[..., Any]) -> dg.AssetsDefinition:
         pool = pools.get(function.__name__)
-        return dg.asset(alone(function), group_name=_GROUP, kinds=_KINDS, pool=pool)
+        return dg.asset(locked_asset(function), group_name=_GROUP, kinds=_KINDS, pool=pool)
 
     return [
         rule_filtered_asset(source_names, pools.get("rule_filtered")),

@@ -20,7 +20,7 @@ from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder
 from resources.store.partition_checks import partitioned_check
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 from resources.training.resource import PolicyTrainerResource, policy_result
 from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_for, restart_notice
 
@@ -99,7 +99,7 @@ def policy_asset(experiments: Sequence[Experiment], pool: str | None) -> dg.Asse
         pool=pool,
         output_required=False,
     )
-    @alone
+    @locked_asset
     def policy(  # noqa: PLR0913, PLR0917 - four of them are resources
         context: dg.AssetExecutionContext,
         config: PolicyConfig,

@@ -12,7 +12,7 @@ from decomposerl.training.claim_draws import random_claims
 from resources.policy_tiny.folder import base_policy_facts, load_base_policy
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone
+from resources.store.run_lock import locked_asset
 
 _LOG_EVERY = 100
 
@@ -30,7 +30,7 @@ class RandomClaimsConfig(dg.Config):
 
 
 @dg.asset(group_name="training", kinds={"pytorch"})
-@alone
+@locked_asset
 def base_policy(
     context: dg.AssetExecutionContext, config: BasePolicyConfig, data_folder: DataFolder
 ) -> dg.MaterializeResult[None]:
@@ -60,7 +60,7 @@ def base_policy(
 
 
 @dg.asset(group_name="training", kinds={"parquet"})
-@alone
+@locked_asset
 def training_claims_random(
     context: dg.AssetExecutionContext,
     config: RandomClaimsConfig,

@@ -23,8 +23,8 @@ from dagster_project.engine_variables import (
     price,
 )
 from dagster_project.public_figures import PRICES
+from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
-from decomposerl.reports.cost import Price
 from resources.store.paths import local
 
 ProfileName = Literal["embedded", "local", "paper"]

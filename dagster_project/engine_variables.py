@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from typing import Any
 from urllib.parse import urlsplit
 
+from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
-from decomposerl.reports.cost import Price
 from resources.vllm.command import program_of
 
 Env = Mapping[str, str]

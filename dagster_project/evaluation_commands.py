@@ -79,7 +79,7 @@ def accept(
         read_leaderboard,
         write_accepted,
     )
-    from resources.store.run_lock import alone_in, lock_path
+    from resources.store.run_lock import file_lock, lock_path
 
     folder = data_folder(data)
     accepted = acceptable_scores(read_leaderboard(folder))
@@ -91,7 +91,7 @@ def accept(
     if not accepted:
         raise ConfigError("there is nothing to accept: no test set was scored completely")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    with alone_in(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
+    with file_lock(lock_path(folder, ACCEPTED), ACCEPTED, wait_s=_PATIENCE_S):
         earlier = [] if fresh else read_accepted(folder) or []
         path = write_accepted(folder, merge_accepted(earlier, accepted), now, note)
     systems = len({cell.system for cell in accepted})

@@ -6,7 +6,7 @@ None was measured here: check before you rely on one. A variable overrides a pri
 
 from dataclasses import dataclass
 
-from decomposerl.reports.cost import Price
+from decomposerl.chat import Price
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
-from resources.store.run_lock import alone_in
+from resources.store.run_lock import file_lock
 from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
 from resources.training.run_inputs import judge_for, run_key
 from resources.training.safe_point import Interrupted
@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _exclusive(run: TrainingRun) -> AbstractContextManager[None]:
     """Lock the run's folder, once an earlier process has written its last checkpoint."""
     beside = run.folder.with_name(f".{run.folder.name}.lock")
-    return alone_in(beside, str(run.folder), wait_s=_PATIENCE_S)
+    return file_lock(beside, str(run.folder), wait_s=_PATIENCE_S)
 
 
 def _options(words: Sequence[str] | None) -> Options:

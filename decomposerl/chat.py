@@ -1,18 +1,16 @@
-"""One request to a chat model and what came of it: the types every caller of an LLM shares.
+"""Requests to a chat model, its replies and failures: the types that every caller shares.
 
-Takes messages and sampling settings, gives replies or typed failures, in the order asked.
-A request is a value: two equal requests are one question, and ``ChatRequest.canonical``
-is the text whose digest names its answer in any store.
-
-Left out deliberately: endpoints, caches, limits and money. They belong to the client in
-``resources.chat``.
+Equal requests are one question; ``ChatRequest.canonical`` is the text whose digest is the
+key of its answer in any store. The client is ``resources.chat``.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
+_MILLION = 1_000_000
+Value = TypeVar("Value")
 Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 FailureReason = Literal[
@@ -27,7 +25,7 @@ FailureReason = Literal[
     "truncated",  # the token budget ended before the reply did
     "unparsable",  # the reply did not parse, twice
     "budget",  # a ceiling of the run was reached before this call was sent
-    "circuit_open",  # the endpoint failed too often lately
+    "circuit_open",  # the endpoint failed too often recently
 ]
 
 
@@ -99,7 +97,7 @@ class ChatRequest:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token of a reply, its natural-log probability, and the likeliest in its place."""
+    """One token of a reply: its natural-log probability and the top log-probabilities there."""
 
     text: str
     logprob: float
@@ -107,8 +105,12 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatReply:
-    """What a model answered. ``tokens`` is empty unless log probabilities were asked for."""
+class ChatReply(Generic[Value]):
+    """What a model answered.
+
+    ``tokens`` is empty unless log probabilities were requested. ``value`` is what the request's
+    parser made of the reply, None where there was no parser.
+    """
 
     text: str
     finish_reason: FinishReason
@@ -118,13 +120,14 @@ class ChatReply:
     latency_s: float
     cached: bool = False
     tokens: tuple[Token, ...] = ()
+    value: Value = None  # type: ignore[assignment]  # Value is None without a parser
 
 
 @dataclass(frozen=True, slots=True)
 class ChatFailure:
-    """Why there is no usable reply. ``text`` is what came, where something did.
+    """Why there is no usable reply. ``text`` is what was received, if anything.
 
-    ``lasting``: whoever answered so answers every request so (a wrong key, another model).
+    ``lasting``: the endpoint fails every request this way (a wrong key, another model).
     """
 
     reason: FailureReason
@@ -134,8 +137,29 @@ class ChatFailure:
     lasting: bool = False
 
 
+Parse = Callable[[ChatReply[Any]], Value]
+"""What a caller makes of a reply; raises ``ValueError`` for one that it cannot use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """US dollars per million tokens."""
+
+    prompt: float = 0.0
+    completion: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a negative price."""
+        if self.prompt < 0 or self.completion < 0:
+            raise ValueError("a price is not negative")
+
+    def dollars(self, prompt_tokens: float, completion_tokens: float) -> float:
+        """The cost of so many tokens."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / _MILLION
+
+
 class Chat(Protocol):
-    """A chat model one can ask many questions at once."""
+    """A chat model that answers batches of requests."""
 
     @property
     def engine(self) -> str:
@@ -143,11 +167,11 @@ class Chat(Protocol):
         ...
 
     def complete(
-        self, requests: Sequence[ChatRequest], parse: Callable[[str], Any] | None = None
-    ) -> list[ChatReply | ChatFailure]:
-        """One outcome a request, in order; no request raises.
+        self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
+    ) -> list[ChatReply[Value] | ChatFailure]:
+        """One outcome per request, in order; no request raises.
 
-        ``parse`` is tried on each reply's text; where it raises ``ValueError`` (or gives up
-        on its depth) the request is asked once more, and a second failure is ``unparsable``.
+        ``parse`` gives each reply its ``value``. Where it raises ``ValueError`` (or
+        ``RecursionError``) the request is sent once more; a second one is ``unparsable``.
         """
         ...

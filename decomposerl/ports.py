@@ -1,10 +1,8 @@
-"""The outside services of the funnel as Protocols: what an engine must answer.
+"""The engines that the funnel needs, as Protocols.
 
-Each port takes plain sequences and gives plain arrays or lists, in the order asked, one
-answer an item. ``engine`` names the program behind it and is written into every table it
-touches. Engines live in ``resources``; tests bring fakes.
-
-Left out deliberately: batching, caching, retries and devices. They belong to the engine.
+Each port takes a sequence and returns one answer per item, in order. ``engine`` names the
+program behind it and is written into every table that it contributes to. Engines are in
+``resources``.
 """
 
 from collections.abc import Sequence
@@ -31,8 +29,8 @@ class TokenCounter(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Least and most ``count`` of texts with so many white-space words and bytes.
 
-        Must hold for every text. Where both are equal for all texts nothing is ever
-        counted; an engine that knows no bound answers 0 and the largest int64.
+        Must hold for every text. Where both are equal for all texts nothing is counted; an
+        engine without bounds returns 0 and the largest int64.
         """
         ...
 

@@ -1,7 +1,4 @@
-"""The base of every group of settings in the domain.
-
-Left out deliberately: the settings themselves; each stands beside the code it governs.
-"""
+"""The base class of the domain's settings."""
 
 from pydantic import BaseModel, ConfigDict
 

@@ -136,7 +136,8 @@ def _against_product(
         quiet.ratio,
         _bar(ours.engine),
         flop / rates().best,
-        f"{ours.engine}; keeps {int((~ours.is_matched).sum()):,}; {wrong} deviations from f32 blocks",
+        f"{ours.engine}; keeps {int((~ours.is_matched).sum()):,}; "
+        f"{wrong} deviations from f32 blocks",
         busy.ours_s,
         busy.ratio,
     )

@@ -12,9 +12,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
+from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling
 from decomposerl.judge.plan import Plan, plan
-from decomposerl.judge.readings import VERDICTS
 from decomposerl.rewards.composite import RewardedBatch, reward_batch
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
@@ -121,5 +120,5 @@ def _ruling(call: JudgeCall) -> Ruling:
     if call.task == "coverage":
         return Ruling(VERDICTS[number % len(VERDICTS)])
     if call.task == "atomicity":
-        return Ruling(f"{number % 2 ** len(CRITERIA):0{len(CRITERIA)}b}")
-    return Ruling(str(number % 2))
+        return Ruling(tuple(bool(number >> bit & 1) for bit in reversed(range(len(CRITERIA)))))
+    return Ruling(bool(number % 2))

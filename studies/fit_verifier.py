@@ -21,7 +21,7 @@ from pathlib import Path
 from perf.pages import write_between_markers
 from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
-from resources.store.results import ResultStore
+from resources.store.result_store import ResultStores
 from resources.verifier.lexical import WEIGHTS_FILE, VerifierWeights, match_features
 from studies.verifier_data import EVALUATED, Claims, Examples, evaluation_claims, training_claims
 from studies.verifier_model import fit
@@ -34,7 +34,7 @@ FITTED_ON = ("hover", "foolmetwice", "feverous", "scifact")
 def main() -> None:
     """Fit, save, score each corpus by weights that never saw it, and write the report."""
     options = _options()
-    embedder = StoredEmbedder(MiniLM(), ResultStore(options.results))
+    embedder = StoredEmbedder(MiniLM(), ResultStores(options.results))
 
     def examples(claims: Claims) -> Examples:
         return Examples(claims, match_features(claims.pairs, embedder))

@@ -26,7 +26,7 @@ from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import DataFolder
-from resources.store.results import ResultStore
+from resources.store.stored_engine import ResultStores
 from resources.training.process import RunLimits, StepReport, TrainingRun
 from resources.training.run_inputs import gather_inputs
 from resources.training.train import train
@@ -76,7 +76,7 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
     recipe = _recipe(name, int(seed), options.control)
     engines = (
         RuleJudge(),
-        StoredEmbedder(MiniLM(), ResultStore(options.out / "vectors" / name / seed)),
+        StoredEmbedder(MiniLM(), ResultStores(options.out / "vectors" / name / seed)),
     )
     data = DataFolder(base_dir=str(options.data))
     folder = (options.out / name / seed).resolve()

@@ -1,1 +1,1 @@
-"""The judge: which questions about a trace are put to a model, and what it ruled."""
+"""The judge: the calls that a trace needs, and what its rulings say."""

@@ -1,26 +1,37 @@
-"""One question to the judge, and its ruling (paper, section 3.2 and the prompt appendix).
+"""Calls to the judge and its rulings (paper, section 3.2 and the prompt appendix).
 
 Four tasks: is a question answerable from the document, is it atomic (five criteria), is an
-answer correct by the document, and which verdict do answers alone support.
-
-Left out deliberately: prompts (``decomposerl.prompts``) and engines (``resources``).
+answer correct by the document, and which verdict do the answers alone support.
 """
 
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self, get_args
+
+from decomposerl.prompts.judge_replies import CRITERIA, AnswersVerdict
+
+__all__ = [
+    "CRITERIA",
+    "VERDICTS",
+    "AnswersVerdict",
+    "Judge",
+    "JudgeCall",
+    "JudgeValue",
+    "Ruling",
+    "Task",
+]
 
 Task = Literal["answerability", "atomicity", "correctness", "coverage"]
-AnswersVerdict = Literal["Supported", "Refuted", "NotEnoughInfo"]
-CRITERIA = ("is_question", "single_focus", "no_conjunctions", "verifiable", "grounded")
-"""The atomicity checklist, in order."""
+JudgeValue = bool | tuple[bool, ...] | AnswersVerdict
+VERDICTS: tuple[AnswersVerdict, ...] = get_args(AnswersVerdict)
+_TRUTH = {"0": False, "1": True}
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeCall:
-    """What is asked. A task's unused fields are empty, so equal calls are equal values.
+    """One question to the judge. Unused fields are empty, so equal calls are equal values.
 
     answerability: document, question. atomicity: claim, question. correctness: document,
     question and one answer. coverage: claim and the answers in order.
@@ -42,15 +53,41 @@ class JudgeCall:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """The judge's word on one call, or why there is none.
+    """The judge's answer to one call, or why there is none.
 
-    ``value``: ``"1"`` or ``"0"`` for answerability and correctness; five such digits in the
-    order of ``CRITERIA`` for atomicity; an ``AnswersVerdict`` for coverage; None where the
-    call failed, and then ``failure`` is the reason.
+    ``value``: a truth value for answerability and correctness, five in the order of
+    ``CRITERIA`` for atomicity, an ``AnswersVerdict`` for coverage; None where the call failed,
+    and then ``failure`` is the reason.
     """
 
-    value: str | None
+    value: JudgeValue | None
     failure: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """``value`` as ``JUDGE_CALLS`` stores it: digits of 0 and 1, or the verdict."""
+        if self.value is None or isinstance(self.value, str):
+            return self.value
+        truths = self.value if isinstance(self.value, tuple) else (self.value,)
+        return "".join("1" if truth else "0" for truth in truths)
+
+    @classmethod
+    def from_text(cls, text: str | None, failure: str | None = None) -> Self:
+        """The ruling that a row of ``JUDGE_CALLS`` stores; inverse of ``text``.
+
+        Raises:
+            ValueError: the text is neither one digit, nor five, nor a verdict.
+        """
+        if text is None:
+            return cls(None, failure)
+        for verdict in VERDICTS:
+            if text == verdict:
+                return cls(verdict, failure)
+        if len(text) not in {1, len(CRITERIA)} or not set(text) <= set(_TRUTH):
+            allowed = f"1 or {len(CRITERIA)} digits of 0 and 1, {', '.join(VERDICTS)}"
+            raise ValueError(f"{text!r} is none of: {allowed}")
+        truths = tuple(_TRUTH[digit] for digit in text)
+        return cls(truths if len(truths) > 1 else truths[0], failure)
 
 
 class Judge(Protocol):
@@ -62,9 +99,9 @@ class Judge(Protocol):
         ...
 
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
-        """One ruling a call, in order; a call that fails has none and says why.
+        """One ruling per call, in order; a failed call has a reason in place of a value.
 
         Raises:
-            EngineError: the judge as a whole cannot be asked, or a recorded one lacks a call.
+            EngineError: the judge as a whole cannot answer, or a recorded one lacks a call.
         """
         ...

@@ -1,12 +1,9 @@
-"""The judge as a table: which calls a batch of rollouts needs, and what the rulings say.
+"""Which judge calls a batch of rollouts needs, and what the rulings say about each rollout.
 
-Takes rollouts, gives a ``Plan``: every distinct call once, in the order of its first use,
-and who uses it. With the rulings it gives each rollout's ``Signals``, or a ``JUDGE_CALLS``
-frame that gives the same signals again when it is read back. A rollout of n cycles uses at
+A ``Plan`` holds every distinct call once, in order of first use, and which rollout uses it.
+Rulings turn it into ``Signals`` or into a ``JUDGE_CALLS`` frame. A rollout of n cycles uses at
 most 4n + 1 calls: the verdict of all answers, n verdicts with one answer left out, n times
 answerability, atomicity and correctness (paper, sections 3.2 and 3.3).
-
-Left out deliberately: asking (the ``Judge`` port) and any score (``decomposerl.rewards``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +13,7 @@ from typing import Literal
 import polars as pl
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import AnswersVerdict, JudgeCall, Ruling
-from decomposerl.judge.readings import read_criteria, read_verdict, read_yes
+from decomposerl.judge.call import CRITERIA, VERDICTS, AnswersVerdict, JudgeCall, Ruling
 from decomposerl.judge.signals import Signals
 from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.traces.abstention import abstains
@@ -41,10 +37,10 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """Where one rollout's calls stand in ``Plan.calls``; tuples have one entry a cycle.
+class CallIndices:
+    """Indices of one rollout's calls in ``Plan.calls``; tuples have one entry per cycle.
 
-    None where the rules spare the call: no cycle, one cycle, an abstention's correctness.
+    None where no call is needed: no cycle, one cycle, an abstention's correctness.
     """
 
     full: int | None
@@ -57,31 +53,31 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The calls of a batch. ``places`` has one entry a rollout, in order."""
+    """The calls of a batch. ``indices`` has one entry per rollout, in order."""
 
     rollouts: tuple[Rollout, ...]
     calls: tuple[JudgeCall, ...]
-    places: tuple[Places, ...]
+    indices: tuple[CallIndices, ...]
 
     @property
     def uses(self) -> tuple[Use, ...]:
         """Which rollout uses which call for what, by rollout, then role, then question."""
-        return tuple(use for at, places in enumerate(self.places) for use in _uses(at, places))
+        return tuple(use for row, used in enumerate(self.indices) for use in _uses(row, used))
 
     def signals(self, rulings: Sequence[Ruling]) -> list[Signals]:
-        """What ``rulings``, one a call and in order, say about each rollout.
+        """What ``rulings``, one per call and in order, say about each rollout.
 
-        A ruling that failed leaves None where it is used, and changes nothing else.
+        A failed ruling gives None where it is used, and changes nothing else.
 
         Raises:
             ValueError: there are more or fewer rulings than calls.
-            EngineError: a ruling's value is none of those that ``Ruling`` allows.
+            EngineError: a ruling's value is not of its task.
         """
         self._check_count(rulings)
-        return [_signals(places, rulings) for places in self.places]
+        return [_signals(used, rulings) for used in self.indices]
 
     def frame(self, rulings: Sequence[Ruling], engine: str) -> pl.DataFrame:
-        """The verdict table: a ``JUDGE_CALLS`` row for every use, in the order of ``uses``.
+        """A ``JUDGE_CALLS`` row for every use, in the order of ``uses``.
 
         Raises:
             ValueError: there are more or fewer rulings than calls.
@@ -97,7 +93,7 @@ class Plan:
             "role": [use.role for use in uses],
             "question": [use.question for use in uses],
             "call_key": [keys[use.call] for use in uses],
-            "value": [rulings[use.call].value for use in uses],
+            "value": [rulings[use.call].text for use in uses],
             "failure": [rulings[use.call].failure for use in uses],
             "engine": [engine] * len(uses),
         }
@@ -114,109 +110,107 @@ def plan(rollouts: Sequence[Rollout]) -> Plan:
     No cycle: no call. One cycle: leaving it out leaves nothing, which takes no call. An
     abstention's correctness is not asked for (paper, section 3.2, the joint reward).
     """
-    index: dict[JudgeCall, int] = {}
-    places = tuple(_places(rollout, index) for rollout in rollouts)
-    return Plan(tuple(rollouts), tuple(index), places)
-
-
-def signals_from_frame(frame: pl.DataFrame, rollouts: Sequence[Rollout]) -> list[Signals]:
-    """Each rollout's signals from a verdict table that holds its calls, in any order.
-
-    ``frame`` needs the columns ``call_key``, ``value`` and ``failure`` of ``JUDGE_CALLS``;
-    rows about other rollouts are passed over.
-
-    Raises:
-        SchemaError: a call is missing, or stands there with two values.
-        EngineError: a value is none of those that ``Ruling`` allows.
-    """
-    rulings = rulings_from_frame(frame)
-    planned = plan(rollouts)
-    found = [rulings.get(call.key) for call in planned.calls]
-    known = [ruling for ruling in found if ruling is not None]
-    if len(known) < len(found):
-        missing = planned.calls[found.index(None)]
-        raise SchemaError(
-            f"table '{JUDGE_CALLS.name}': {len(found) - len(known)} of {len(found)} calls are "
-            f"missing, the first is {missing.task} {missing.key}"
-        )
-    return planned.signals(known)
+    known: dict[JudgeCall, int] = {}
+    indices = tuple(_call_indices(rollout, known) for rollout in rollouts)
+    return Plan(tuple(rollouts), tuple(known), indices)
 
 
 def rulings_from_frame(frame: pl.DataFrame) -> Mapping[str, Ruling]:
     """Call key to ruling, from the columns ``call_key``, ``value`` and ``failure``.
 
     Raises:
-        SchemaError: one call stands there with two rulings.
+        SchemaError: one call has two rulings.
+        EngineError: a value is no ruling's.
     """
     distinct = frame.select("call_key", "value", "failure").unique(maintain_order=True)
-    found = {key: Ruling(value, failure) for key, value, failure in distinct.iter_rows()}
-    if len(found) < distinct.height:
+    try:
+        rulings = {key: Ruling.from_text(*parts) for key, *parts in distinct.iter_rows()}
+    except ValueError as error:
+        raise EngineError(f"a judge's ruling is outside its contract: {error}") from error
+    if len(rulings) < distinct.height:
         raise SchemaError(
-            f"table '{JUDGE_CALLS.name}': {distinct.height - len(found)} calls have two rulings"
+            f"table '{JUDGE_CALLS.name}': {distinct.height - len(rulings)} calls have two rulings"
         )
-    return found
+    return rulings
 
 
-def _places(rollout: Rollout, index: dict[JudgeCall, int]) -> Places:
-    """Enter a rollout's calls into ``index``."""
+def _call_indices(rollout: Rollout, known: dict[JudgeCall, int]) -> CallIndices:
+    """The indices of a rollout's calls, which are added to ``known``."""
     document, claim, cycles = rollout.evidence, rollout.claim, rollout.trace.cycles
     answers = tuple(cycle.answer for cycle in cycles)
     abstained = tuple(map(abstains, answers))
 
-    def place(call: JudgeCall) -> int:
-        return index.setdefault(call, len(index))
+    def index(call: JudgeCall) -> int:
+        return known.setdefault(call, len(known))
 
     def verdict(kept: tuple[str, ...]) -> int | None:
-        return place(JudgeCall("coverage", claim=claim, answers=kept)) if kept else None
+        return index(JudgeCall("coverage", claim=claim, answers=kept)) if kept else None
 
-    return Places(
+    return CallIndices(
         full=verdict(answers),
         without=tuple(verdict(answers[:i] + answers[i + 1 :]) for i in range(len(answers))),
         answerable=tuple(
-            place(JudgeCall("answerability", document, question=cycle.question)) for cycle in cycles
+            index(JudgeCall("answerability", document, question=cycle.question)) for cycle in cycles
         ),
         atomic=tuple(
-            place(JudgeCall("atomicity", claim=claim, question=cycle.question)) for cycle in cycles
+            index(JudgeCall("atomicity", claim=claim, question=cycle.question)) for cycle in cycles
         ),
         correct=tuple(
             None
             if silent
-            else place(JudgeCall("correctness", document, "", cycle.question, (cycle.answer,)))
+            else index(JudgeCall("correctness", document, "", cycle.question, (cycle.answer,)))
             for cycle, silent in zip(cycles, abstained, strict=True)
         ),
         abstained=abstained,
     )
 
 
-def _uses(rollout: int, places: Places) -> list[Use]:
+def _uses(rollout: int, used: CallIndices) -> list[Use]:
     def of(role: Role, calls: Sequence[int | None]) -> list[Use]:
         return [Use(call, rollout, role, i) for i, call in enumerate(calls) if call is not None]
 
-    full = [] if places.full is None else [Use(places.full, rollout, "full")]
-    asked = (places.answerable, places.atomic, places.correct)
+    full = [] if used.full is None else [Use(used.full, rollout, "full")]
+    by_question = (used.answerable, used.atomic, used.correct)
     return [
         *full,
-        *of("leave_one_out", places.without),
-        *(use for calls in asked for use in of("question", calls)),
+        *of("leave_one_out", used.without),
+        *(use for calls in by_question for use in of("question", calls)),
     ]
 
 
-def _signals(places: Places, rulings: Sequence[Ruling]) -> Signals:
-    try:
-        return Signals(
-            full=_verdict(places.full, rulings),
-            without=tuple(_verdict(call, rulings) for call in places.without),
-            answerable=tuple(read_yes(rulings[call].value) for call in places.answerable),
-            atomic=tuple(read_criteria(rulings[call].value) for call in places.atomic),
-            correct=tuple(
-                None if call is None else read_yes(rulings[call].value) for call in places.correct
-            ),
-            abstained=places.abstained,
-        )
-    except ValueError as error:
-        raise EngineError(f"a judge's ruling is outside its contract: {error}") from error
+def _signals(used: CallIndices, rulings: Sequence[Ruling]) -> Signals:
+    return Signals(
+        full=_verdict(used.full, rulings),
+        without=tuple(_verdict(call, rulings) for call in used.without),
+        answerable=tuple(_truth(rulings[call]) for call in used.answerable),
+        atomic=tuple(_criteria(rulings[call]) for call in used.atomic),
+        correct=tuple(None if call is None else _truth(rulings[call]) for call in used.correct),
+        abstained=used.abstained,
+    )
 
 
 def _verdict(call: int | None, rulings: Sequence[Ruling]) -> AnswersVerdict | None:
     """No answer, no call: nothing can be concluded."""
-    return "NotEnoughInfo" if call is None else read_verdict(rulings[call].value)
+    if call is None:
+        return "NotEnoughInfo"
+    value = rulings[call].value
+    if value is None or (isinstance(value, str) and value in VERDICTS):
+        return value
+    raise _outside_contract(value)
+
+
+def _truth(ruling: Ruling) -> bool | None:
+    if ruling.value is None or isinstance(ruling.value, bool):
+        return ruling.value
+    raise _outside_contract(ruling.value)
+
+
+def _criteria(ruling: Ruling) -> tuple[bool, ...] | None:
+    value = ruling.value
+    if value is None or (isinstance(value, tuple) and len(value) == len(CRITERIA)):
+        return value
+    raise _outside_contract(value)
+
+
+def _outside_contract(value: object) -> EngineError:
+    return EngineError(f"a judge's ruling is outside its contract: {value!r} is not of its task")

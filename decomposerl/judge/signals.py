@@ -1,7 +1,4 @@
-"""What the judge ruled about one rollout, by cycle: the verdict table's row as a value.
-
-Left out deliberately: how calls are planned and shared (``judge.plan``).
-"""
+"""The judge's rulings about one rollout, by cycle."""
 
 from dataclasses import dataclass
 
@@ -13,10 +10,9 @@ class Signals:
     """The five judged signals of a rollout with n cycles; tuples have length n.
 
     ``full`` is the verdict from all answers, ``without[i]`` the one from all but the i-th.
-    ``atomic[i]`` are the five criteria. ``correct[i]`` is None for an abstention, where
-    nobody is asked. Elsewhere None means that the call failed.
-    No cycle: ``full`` is NotEnoughInfo; one cycle: ``without`` is (NotEnoughInfo,); neither
-    takes a call.
+    ``atomic[i]`` are the five criteria. ``correct[i]`` is None for an abstention, which takes no
+    call. Elsewhere None means that the call failed. Without cycles ``full`` is NotEnoughInfo, with
+    one cycle ``without`` is (NotEnoughInfo,); neither takes a call.
     """
 
     full: AnswersVerdict | None

@@ -1,5 +1,4 @@
 """Prompts, one Markdown file each, and the parsers of their replies.
 
-A prompt's text decides what a model answers, so its digest stands in every request, every
-stored reply and every engine name made from it.
+A prompt's digest is part of every request, stored reply and engine name made from it.
 """

@@ -1,19 +1,18 @@
-r"""Untrusted text made unable to forge the structure of a prompt.
+r"""Escaping of untrusted text, so that it cannot forge the structure of a prompt.
 
-Takes any text from outside (claims, evidence, what a policy wrote), gives the same text in
-which no tag of ours opens any more. Ordinary text stays as it is: ``p < 0.05``, ``<5 mg``, a
-table in HTML.
+In claims, evidence and policy output no prompt tag can open after escaping. Ordinary text stays
+unchanged: ``p < 0.05``, ``<5 mg``, a table in HTML.
 
-A tag of ours is an opening bracket, any slashes, one of ``NAMES``, and then no Latin letter. Every
-spelling counts that a model could take for one: other letter case, white space, attributes,
-accents, invisible characters, look-alike brackets and letters, HTML entities in place of the
-bracket. Tokens of chat templates (``<|im_end|>``) count too, since servers read them in any text.
-In all of these the bracket goes one level deeper: ``<`` becomes ``&lt;``, and ``&lt;``
-becomes ``&amp;lt;``. So no two texts become one, and escaping twice is not escaping once.
+A prompt tag is an opening bracket, any slashes, one of ``NAMES``, and then no Latin letter. Every
+spelling counts that a model could read as one: letter case, white space, attributes, accents,
+invisible characters, look-alike brackets and letters, HTML entities for the bracket. Tokens of
+chat templates (``<|im_end|>``) count too, since servers interpret them in any text. The bracket is
+escaped by one level: ``<`` becomes ``&lt;``, and ``&lt;`` becomes ``&amp;lt;``, so different texts
+stay different, and escaping twice differs from escaping once.
 
-Left out deliberately: spellings that only a decoder reads (``%3C``, ``\u003c``, base64),
-template tokens in square brackets (``[INST]``), and Qwen's soft switches (``/think``,
-``/no_think``): they change how a model writes, not what stands in the prompt.
+Not covered: spellings that only a decoder reads (``%3C``, ``\u003c``, base64), template tokens in
+square brackets (``[INST]``), and Qwen's soft switches (``/think``, ``/no_think``), which change
+how a model writes but not the structure of the prompt.
 """
 
 import re
@@ -25,16 +24,16 @@ NAMES = (
     *("verification", "verdict", "document", "evidence", "evidence_document", "claim"),
     "sentence",
 )
-"""The tags of the trace and of all prompts, and those that the paper's prompts have besides."""
+"""The tags of the trace, of all prompts, and of the paper's prompts."""
 
 _BRACKETS = "<＜﹤‹〈〈⟨❬❮❰⧼˂ᐸ"
 _SLASHES = r"/\\⁄∕／⧸╱"
-# Each letter of the names, then what looks like it in another alphabet.
+# Each letter of the names, then its look-alikes in other alphabets.
 _ALIKE = (
     *("aаɑαᴀ", "cсϲᴄ", "dԁᴅ", "eеεҽᴇ", "fꜰſ", "gɡɢ", "hһнηʜ", "iіιıɪ", "kкκᴋ", "lӏιʟ|1", "mмμᴍ"),
     *("nոηνпɴ", "oоοσᴏ0", "qԛգ", "rгʀ", "sѕꜱ$5", "tтτᴛ", "uυսцᴜ", "vνѵᴠ", "wԝѡωᴡ"),
 )
-# Blocks in which Unicode repeats the Latin letters with accents or strokes, or in other shapes.
+# Unicode blocks that repeat the Latin letters with accents or strokes, or in other shapes.
 _SHAPES = (
     *((0xAA, 0x2E3), (0x1D2C, 0x1DBF), (0x1E00, 0x1EFF), (0x2070, 0x24E9)),
     *((0x2C60, 0x2C7F), (0xA720, 0xA7FF), (0x1F110, 0x1F189)),
@@ -48,7 +47,7 @@ _UNSEEN = (
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-# Case counts here: U+0345 is iota's partner, and the gap would swallow the letter.
+# Case-sensitive: U+0345 case-folds to iota, and the gap would swallow the letter.
 _GAP = rf"(?-i:[\s{_UNSEEN}])*+"
 _CONTROL = (
     r"[|｜]|/?(?:s|bos|eos|pad|unk|mask)>|(?:start|end)_of_turn>"
@@ -57,7 +56,7 @@ _CONTROL = (
 
 
 def look_alikes() -> dict[str, str]:
-    """Each letter of the names with all that looks like it, itself first, in small letters."""
+    """Each letter of the names with its look-alikes, itself first, in lower case."""
     alike = {letters[0]: letters for letters in _ALIKE}
     for first, last in _SHAPES:
         for character in map(chr, range(first, last + 1)):
@@ -75,7 +74,7 @@ def _plain(character: str) -> str:
 
 
 def _spellings() -> list[str]:
-    """A pattern for each name: its letters in all shapes, and two in one where Unicode has them."""
+    """A pattern per name: its letters in all shapes, and ligatures where Unicode has them."""
     classes = {letter: f"{_GAP}[{re.escape(alike)}]" for letter, alike in look_alikes().items()}
     names = ["".join(classes.get(letter, _GAP + letter) for letter in name) for name in NAMES]
     for pair, joined in _JOINED.items():
@@ -86,7 +85,7 @@ def _spellings() -> list[str]:
 
 @cache  # built at first use, not at import: about a tenth of a second
 def _pattern() -> re.Pattern[str]:
-    """An opening bracket, written in any way, where a tag of ours follows it."""
+    """An opening bracket in any spelling, followed by a prompt tag."""
     points = "|".join(str(ord(bracket)) for bracket in _BRACKETS)
     hexes = "|".join(f"{ord(bracket):x}" for bracket in _BRACKETS)
     entity = rf"&(?:amp;)*+(?:lt|#0*+(?:{points})|#x0*+(?:{hexes}));?+"
@@ -95,10 +94,10 @@ def _pattern() -> re.Pattern[str]:
 
 
 def escaped(text: str) -> str:
-    """``text`` in which no tag of ours and no token of a chat template opens.
+    """``text`` in which no prompt tag and no token of a chat template opens.
 
-    Whatever else it holds stays, character by character. One pass, linear in the length.
-    Different texts stay different: the bracket of each tag goes exactly one level deeper.
+    Everything else stays unchanged. One pass, linear in the length. Different texts stay
+    different: the bracket of each tag is escaped by exactly one level.
     """
     return _pattern().sub(_deeper, text)
 

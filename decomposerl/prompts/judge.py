@@ -1,12 +1,8 @@
-"""The prompts of the four judge tasks (paper, the four judge prompts of the appendix).
+"""Requests of the four judge tasks (paper, the four judge prompts of the appendix).
 
-Takes a task's prompt file and texts, gives the request. Texts come from the open web and
-from the policy: all of them are escaped. Where there is a document, it stands first and its
-words are the same for every task, so that a server computes it once; what the judge has to
-do stands last, behind everything that could talk it into something else.
-
-Left out deliberately: which calls a trace needs (``decomposerl.judge``), and the replies
-(``prompts.judge_replies``).
+Texts come from the open web and from the policy: all of them are escaped. A document comes
+first, in the same words for every task, so that a server's prefix cache serves all tasks; the
+instructions come last, after everything that could override them.
 """
 
 from collections.abc import Sequence
@@ -24,10 +20,10 @@ SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
-    """How the judge is asked.
+class JudgeSettings:
+    """Sampling and form of the judge's requests.
 
-    ``structured`` asks for JSON by schema in place of tags; ``thinking`` switches a reasoning
+    ``structured`` requests JSON by schema instead of tags; ``thinking`` switches a reasoning
     model's thinking (None: the model's default).
     """
 
@@ -37,53 +33,55 @@ class Asking:
 
 
 def answerability_request(
-    prompt: PromptFile, asking: Asking, document: str, question: str
+    prompt: PromptFile, settings: JudgeSettings, document: str, question: str
 ) -> ChatRequest:
-    """Does the document alone answer the question? The reply is 1 or 0.
+    """Does the document alone answer the question? 1 or 0.
 
     Raises:
-        ConfigError: here and below, the prompt file lacks a section or a place.
+        ConfigError: here and below, the prompt file lacks a section or a placeholder.
     """
     values = {"document": escaped(document), "question": escaped(question)}
-    return _request(prompt, asking, DIGIT_SCHEMA, values)
+    return _request(prompt, settings, DIGIT_SCHEMA, values)
 
 
 def correctness_request(
-    prompt: PromptFile, asking: Asking, document: str, pair: tuple[str, str]
+    prompt: PromptFile, settings: JudgeSettings, document: str, pair: tuple[str, str]
 ) -> ChatRequest:
     """Is the answer of a ``(question, answer)`` pair right by the document? 1 or 0."""
     question, answer = map(escaped, pair)
     values = {"document": escaped(document), "question": question, "answer": answer}
-    return _request(prompt, asking, DIGIT_SCHEMA, values)
+    return _request(prompt, settings, DIGIT_SCHEMA, values)
 
 
-def atomicity_request(prompt: PromptFile, asking: Asking, claim: str, question: str) -> ChatRequest:
+def atomicity_request(
+    prompt: PromptFile, settings: JudgeSettings, claim: str, question: str
+) -> ChatRequest:
     """Does the question meet each of the five criteria? Five times YES or NO."""
     values = {"claim": escaped(claim), "question": escaped(question)}
-    return _request(prompt, asking, CRITERIA_SCHEMA, values)
+    return _request(prompt, settings, CRITERIA_SCHEMA, values)
 
 
 def coverage_request(
-    prompt: PromptFile, asking: Asking, claim: str, answers: Sequence[str]
+    prompt: PromptFile, settings: JudgeSettings, claim: str, answers: Sequence[str]
 ) -> ChatRequest:
-    """Which verdict do the answers alone support? Neither questions nor document are shown."""
+    """Which verdict do the answers alone support? Without questions and document."""
     values = {"claim": escaped(claim), "answers": bullets(answers)}
-    return _request(prompt, asking, VERDICT_SCHEMA, values)
+    return _request(prompt, settings, VERDICT_SCHEMA, values)
 
 
 def bullets(answers: Sequence[str]) -> str:
-    """One line an answer, escaped. White space is one space, so no answer forges another."""
+    """One escaped line per answer; white space collapses, so no answer forges another."""
     return "\n".join(f"- {escaped(' '.join(answer.split()))}" for answer in answers)
 
 
 def _request(
-    prompt: PromptFile, asking: Asking, schema: str, values: dict[str, str]
+    prompt: PromptFile, settings: JudgeSettings, schema: str, values: dict[str, str]
 ) -> ChatRequest:
-    reply_format = prompt.filled("json" if asking.structured else "tags")
+    reply_format = prompt.filled("json" if settings.structured else "tags")
     return ChatRequest(
         (Message("user", prompt.filled("prompt", reply_format=reply_format, **values)),),
-        asking.sampling,
+        settings.sampling,
         prompt.template,
-        asking.thinking,
-        schema if asking.structured else None,
+        settings.thinking,
+        schema if settings.structured else None,
     )

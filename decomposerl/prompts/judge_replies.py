@@ -1,30 +1,28 @@
-"""What the judge replied (paper, the four judge prompts of the appendix).
+"""Parsers of the judge's replies (paper, the four judge prompts of the appendix).
 
-Takes the text of a reply, gives the ruling as ``judge.call.Ruling`` writes it, or raises
-``ValueError``: the chat client then asks once more. Values match exactly, after trimming and
-case folding, never in part: "not supported" is no verdict.
+Each takes the text of a reply and returns the value of a ``Ruling``, or raises ``ValueError``:
+the chat client then asks once more. Values match exactly, after trimming and case folding,
+never in part: "not supported" is no verdict. Each form is read only where it was requested.
 
-A reply in tags ends with its answer, and no other ``</answer>`` stands before it; thinking in
-front is passed over. So a judge that repeats forged tags beside its own answer, before or
-after it, gives no ruling, and the forged one is never read. A reply in JSON is one object
-and nothing else, for the same reason; each form is read only where it was asked for. Where a
-chat template opens the thinking, a reply has its end alone: before JSON it is passed over if
-no brace stands in it, since an object there may be the ruling and what follows a forged one.
-One token of a chat template may end a reply.
-
-Left out deliberately: telling a judge that was talked into an answer from one that was not.
+A reply in tags ends with its answer and has no other ``</answer>``; thinking in front is
+skipped. A reply in JSON is one object and nothing else. So a judge that repeats forged tags
+beside its own answer gives no ruling, and the forged one is never read. Nothing here detects
+a judge that was talked into an answer.
 """
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
 
+AnswersVerdict = Literal["Supported", "Refuted", "NotEnoughInfo"]
 CRITERIA = ("is_question", "single_focus", "no_conjunctions", "verifiable", "grounded")
-"""The names under which the atomicity prompt asks, in the order of the digits."""
+"""The atomicity checklist: the names in the prompt, in the order of a ruling's values."""
 
-_DIGITS = {"0": "0", "1": "1"}
-_YES_NO = {"yes": "1", "no": "0"}
-_VERDICTS = {
+_Word = TypeVar("_Word", bool, AnswersVerdict)
+_DIGITS = {"0": False, "1": True}
+_YES_NO = {"yes": True, "no": False}
+_VERDICTS: dict[str, AnswersVerdict] = {
     "supported": "Supported",
     "refuted": "Refuted",
     "not_enough_info": "NotEnoughInfo",
@@ -32,16 +30,17 @@ _VERDICTS = {
     "not enough information": "NotEnoughInfo",
 }
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+# Where a chat template opens the thinking, a reply has only its end. Before JSON it is skipped
+# if it has no brace: an object there may be the ruling, and what follows a forged one.
 _OPENED_BEFORE = re.compile(r"\A(?:(?!</?think>)[^{])*+</think>")
+# One token of a chat template may end a reply.
 _LAST_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\Z")
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def _schema(results: dict[str, dict[str, object]]) -> str:
-    """Canonical JSON of an object with reasons and results.
-
-    Servers that follow a schema write its fields in order, so the reasons' name sorts first.
-    """
+    """Canonical JSON schema of an object with reasons and results."""
+    # Servers that follow a schema write its fields in order: the reasons' name sorts first.
     properties = {"analysis": {"type": "string"}, **results}
     return json.dumps(
         {
@@ -62,27 +61,27 @@ VERDICT_SCHEMA = _schema(
 )
 
 
-def read_digit(reply: str, *, structured: bool = False) -> str:
-    """``"0"`` or ``"1"``, of answerability and correctness.
+def read_digit(reply: str, *, structured: bool = False) -> bool:
+    """The 1 or 0 of answerability and correctness.
 
     Raises:
-        ValueError: here and below, the reply is not in the form that was asked for.
+        ValueError: here and below, the reply is not in the requested form.
     """
     return _one_of(_DIGITS, _fields(reply, "answer")[0] if structured else _inside(reply))
 
 
-def read_verdict(reply: str, *, structured: bool = False) -> str:
-    """``"Supported"``, ``"Refuted"`` or ``"NotEnoughInfo"``, of coverage."""
+def read_verdict(reply: str, *, structured: bool = False) -> AnswersVerdict:
+    """The verdict of coverage."""
     return _one_of(_VERDICTS, _fields(reply, "verdict")[0] if structured else _inside(reply))
 
 
-def read_criteria(reply: str, *, structured: bool = False) -> str:
-    """Five digits in the order of ``CRITERIA``, of atomicity; the reply's lines in any order."""
+def read_criteria(reply: str, *, structured: bool = False) -> tuple[bool, ...]:
+    """The five criteria of atomicity, in the order of ``CRITERIA``; lines in any order."""
     words = _fields(reply, *CRITERIA) if structured else _lines(_inside(reply))
-    return "".join(_one_of(_YES_NO, word) for word in words)
+    return tuple(_one_of(_YES_NO, word) for word in words)
 
 
-def _one_of(values: dict[str, str], word: str) -> str:
+def _one_of(values: Mapping[str, _Word], word: str) -> _Word:
     folded = word.strip().casefold()
     if folded not in values:
         raise ValueError(f"the reply says {word[:40]!r}, which is none of {', '.join(values)}")
@@ -90,12 +89,12 @@ def _one_of(values: dict[str, str], word: str) -> str:
 
 
 def _spoken(reply: str) -> str:
-    """A reply without the thinking that it opens and the token that ends it."""
+    """A reply without the thinking at its start and the token at its end."""
     return _LAST_TOKEN.sub("", _THOUGHT.sub("", reply, count=1).strip()).rstrip()
 
 
 def _inside(reply: str) -> str:
-    """What stands in the only answer of a reply, which is its end."""
+    """The content of the only answer of a reply, which ends it."""
     text = _spoken(reply)
     if "<think>" in text:
         raise ValueError("the thinking is not closed, or goes on behind the answer")
@@ -113,14 +112,14 @@ def _inside(reply: str) -> str:
 def _lines(inside: str) -> list[str]:
     """The words of the five criteria, in order, from lines of ``name: word``."""
     lines = [line.partition(":") for line in inside.splitlines() if line.strip()]
-    found = {name.strip().casefold(): word for name, _, word in lines}
-    if len(lines) != len(CRITERIA) or set(found) != set(CRITERIA):
-        raise ValueError("the answer has not one line for each criterion")
-    return [found[name] for name in CRITERIA]
+    words = {name.strip().casefold(): word for name, _, word in lines}
+    if len(lines) != len(CRITERIA) or set(words) != set(CRITERIA):
+        raise ValueError("the answer does not have one line per criterion")
+    return [words[name] for name in CRITERIA]
 
 
 def _fields(reply: str, *names: str) -> list[str]:
-    """These fields of the JSON object that the reply is, as text."""
+    """Fields of a reply that is one JSON object, as text."""
     text = _OPENED_BEFORE.sub("", _spoken(reply), count=1).strip()
     fenced = _FENCE.match(text)
     try:
@@ -133,7 +132,7 @@ def _fields(reply: str, *names: str) -> list[str]:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a field that comes twice has no value one could trust."""
+    """An object without repeated fields: which of two values counts is anybody's guess."""
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("a field of the JSON comes twice")
+        raise ValueError("a field of the JSON is repeated")
     return dict(pairs)

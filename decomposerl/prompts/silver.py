@@ -1,10 +1,7 @@
-"""The silver prompt and its reply (paper, "Silver-Decomposition Question Generator").
+"""The silver request and the parser of its reply.
 
-Takes a prompt file, evidence and claim, gives the request; takes a reply's text, gives the
-sub-questions. The document stands first, so that claims about one document share a prefix;
-no tag of ours opens in either.
-
-Left out deliberately: which questions count (``funnel.silver``).
+Paper: "Silver-Decomposition Question Generator". The document comes first, so claims about one
+document share a prefix; evidence and claim are escaped.
 """
 
 import json
@@ -48,7 +45,7 @@ def silver_request(
     structured: bool,
     thinking: bool | None,
 ) -> ChatRequest:
-    """The request for one ``(evidence, claim)`` pair; ``structured`` asks for JSON."""
+    """The request for one ``(evidence, claim)`` pair; ``structured`` requests JSON."""
     evidence, claim = pair
     content = prompt.filled(
         "prompt",
@@ -68,8 +65,8 @@ def silver_request(
 def read_questions(reply: str) -> list[str]:
     """The questions of a reply, trimmed, in order: from JSON, from tags, or from JSON in prose.
 
-    What was thought before the answer is passed over; the prompt may have opened the thought.
-    An empty list is an answer.
+    Thinking before the answer is skipped, also where the prompt opened it. An empty list is an
+    answer.
 
     Raises:
         ValueError: the reply is in no such form, a question is not text or has more than
@@ -80,14 +77,14 @@ def read_questions(reply: str) -> list[str]:
         raise ValueError("the thinking is not closed")
     fenced = _FENCE.match(text)
     try:
-        found = _from_json(fenced[1] if fenced else text)
-        if found is None and "<questions>" not in text:
-            found = _from_prose(text)
+        listed = _from_json(fenced[1] if fenced else text)
+        if listed is None and "<questions>" not in text:
+            listed = _from_prose(text)
     except RecursionError:
-        raise ValueError("the JSON is nested without end") from None
-    if found is None:
-        found = _from_tags(text)
-    questions = [" ".join(question.split()) for question in found]
+        raise ValueError("the JSON is nested too deeply") from None
+    if listed is None:
+        listed = _from_tags(text)
+    questions = [" ".join(question.split()) for question in listed]
     if not all(questions):
         raise ValueError("a question is empty")
     if len(questions) > MOST_QUESTIONS:
@@ -112,7 +109,7 @@ def _from_json(text: str) -> list[str] | None:
 
 
 def _from_prose(text: str) -> list[str] | None:
-    """The list in the one JSON object that stands in a text; None where there is none."""
+    """The list in the one JSON object within a text; None where there is none."""
     start = text.find("{")
     try:
         value, end = json.JSONDecoder().raw_decode(text, max(start, 0))
@@ -134,13 +131,13 @@ def _from_tags(text: str) -> list[str]:
     opened = inside.count("<question>")
     if opened != inside.count("</question>"):
         raise ValueError("a <question> tag is not closed")
-    if opened > MOST_QUESTIONS:  # found here, since tags in the wrong order take quadratic time
+    if opened > MOST_QUESTIONS:  # checked first: tags in the wrong order take quadratic time
         raise ValueError(f"the reply holds {opened:,} questions, not 1 to {MOST_QUESTIONS}")
-    found = _QUESTION.findall(inside)
-    if opened != len(found):
+    questions = _QUESTION.findall(inside)
+    if opened != len(questions):
         raise ValueError("a <question> tag is not closed")
-    if any("<question>" in question for question in found):
-        raise ValueError("a <question> stands inside another")
-    if not found and inside.strip():
+    if any("<question>" in question for question in questions):
+        raise ValueError("a <question> is inside another")
+    if not questions and inside.strip():
         raise ValueError("the list holds text but no <question>")
-    return [str(question) for question in found]
+    return [str(question) for question in questions]

@@ -1,10 +1,7 @@
-"""A prompt file as named sections with places to fill in.
+"""Prompt files: named sections with placeholders.
 
-Takes the text of a Markdown file whose sections open with ``<!-- section: NAME -->``, gives
-a ``PromptFile``. Filling is one pass: what is filled in is never read for places again, so
-evidence that happens to hold ``{claim}`` stays as it is.
-
-Left out deliberately: reading the file (``resources.store.prompts``).
+A section opens with ``<!-- section: NAME -->``. Filling is one pass: values are not searched for
+placeholders, so evidence that contains ``{claim}`` stays unchanged.
 """
 
 import hashlib
@@ -16,7 +13,7 @@ from decomposerl.chat import Template
 from decomposerl.errors import ConfigError
 
 _SECTION = re.compile(r"^<!-- section: ([a-z_]+) -->$\n?", re.MULTILINE)
-_PLACE = re.compile(r"\{([a-z_]+)\}")
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,32 +26,32 @@ class PromptFile:
 
     @property
     def template(self) -> Template:
-        """What a request says about the prompt it was made from."""
+        """Name and digest, as a request records them."""
         return Template(self.name, self.digest)
 
     def filled(self, section: str, /, **values: str) -> str:
-        """The section with each ``{place}`` replaced by the value of that name.
+        """The section with each ``{placeholder}`` replaced by the value of that name.
 
         Raises:
-            ConfigError: there is no such section, or values and places do not match.
+            ConfigError: there is no such section, or values and placeholders do not match.
         """
         if section not in self.sections:
             raise ConfigError(f"prompt '{self.name}' has no section '{section}'")
         text = self.sections[section]
-        places = set(_PLACE.findall(text))
-        if places != set(values):
+        placeholders = set(_PLACEHOLDER.findall(text))
+        if placeholders != set(values):
             raise ConfigError(
-                f"prompt '{self.name}', section '{section}': it has the places "
-                f"{sorted(places)}, and values came for {sorted(values)}"
+                f"prompt '{self.name}', section '{section}': it has the placeholders "
+                f"{sorted(placeholders)}, and values came for {sorted(values)}"
             )
-        return _PLACE.sub(lambda place: values[place[1]], text)
+        return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 
 def parse_prompt(name: str, text: str) -> PromptFile:
-    """Read a prompt file; line ends become line feeds first, so that the digest is portable.
+    """Parse a prompt file; line endings are normalised, so that the digest is portable.
 
     Raises:
-        ConfigError: text stands before the first section, or a name comes twice.
+        ConfigError: there is text before the first section, or a name is repeated.
     """
     plain = text.replace("\r\n", "\n")
     before, *rest = _SECTION.split(plain)

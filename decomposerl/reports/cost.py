@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from decomposerl.chat import Price
+
 Port = Literal["entities", "verifier", "embedder", "decomposer", "judge"]
 PER_PRICE = 1_000_000
 SECONDS_AN_HOUR = 3_600
@@ -45,14 +47,6 @@ PAPER = Workload(155_506, 76_347, _BAND + BENCHMARK_CLAIMS, _BAND, 30.0, 1_000.0
 """The paper's pool (section "Data Curation"): 155,506 claims read; 24,355 in the band, which is
 31.9 % of what the verifier saw. The number after deduplication is not given, so the band is an
 upper bound. Mean lengths are assumed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """US dollars for a million tokens."""
-
-    prompt: float
-    completion: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from decomposerl.reports.cost import PER_PRICE, CostLine, Price, judge_cost
+from decomposerl.chat import Price
+from decomposerl.reports.cost import PER_PRICE, CostLine, judge_cost
 from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.tables import markdown_table
 from decomposerl.training.estimate import RunEstimate

@@ -1,43 +1,67 @@
-"""One request to the endpoints: paced, budgeted, sent, retried, within its deadline.
+"""One request to the endpoints: paced, budgeted, sent and retried within its deadline.
 
-Takes a ``ChatRequest``, gives a ``ChatReply`` or a typed ``ChatFailure``.
-
-Left out deliberately: caches, parsing and equal requests (``resources.chat.client``).
+Stored replies, parsing and equal requests are handled in ``resources.chat.client``.
 """
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
-from resources.chat.budget import Budget, Estimate, Usage
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason
+from resources.chat.budget import Budget, TokenEstimate, Usage
 from resources.chat.connection import MOST_BYTES, without_key
 from resources.chat.counts import Counts
 from resources.chat.endpoints import Endpoint, Endpoints
-from resources.chat.faults import Fault, failure_without_key, fault_from
-from resources.chat.pace import Pace, Timing, pause_before_retry
+from resources.chat.pace import Pace, Timing, pause_before_retry, retry_after_s
 from resources.chat.settings import ChatSettings
-from resources.chat.wire import arguments_of, fault_of, read_reply
+from resources.chat.wire import Garbled, arguments_of, as_utf8, failure_of, read_reply
 
-Outcome = ChatReply | ChatFailure
+if TYPE_CHECKING:
+    from openai import APIStatusError
+
+Outcome = ChatReply[Any] | ChatFailure
+_SHOWN = 300
+_TOO_LONG_ATTEMPTS = 2  # for requests whose replies exceed the size limit
+# With one of these as the cause, nothing reached the endpoint.
+_NEVER_SENT = {"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"}
+# With these every request fails: the key or the address is wrong.
+_LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFault:
+    """A failed attempt.
+
+    ``again``: another attempt may help. ``unwell``: the endpoint is at fault, not the request;
+    ``lasting``: and will fail every request. ``pause_s``: the pause it requested, in seconds.
+    ``charged``: the request arrived, so it may be billed although no usage came back.
+    """
+
+    failure: ChatFailure
+    again: bool = False
+    unwell: bool = False
+    lasting: bool = False
+    pause_s: float | None = None
+    charged: bool = False
 
 
 @dataclass(slots=True)
-class _Call:
-    """One request on its way. ``waiting`` is why it is not being answered right now."""
+class _Pending:
+    """A request in progress. ``waiting`` is the last fault while it waits for another attempt."""
 
     request: ChatRequest
     arguments: dict[str, Any]
-    estimate: Estimate
+    estimate: TokenEstimate
     attempt: int = 0
-    asked: Endpoint | None = None
+    endpoint: Endpoint | None = None
     waiting: ChatFailure | None = None
 
 
 class Caller:
-    """Sends requests. To be used inside one event loop."""
+    """Sends requests, inside one event loop."""
 
     def __init__(
         self, settings: ChatSettings, key: SecretStr | None, counts: Counts, timing: Timing
@@ -50,13 +74,13 @@ class Caller:
         self._tokens = Pace(settings.tokens_per_minute, timing)
         self._budget = Budget(settings.ceilings, settings.price, counts)
 
-    async def ask(self, request: ChatRequest) -> Outcome:
-        """The reply, or why there is none; raises nothing but cancellation."""
+    async def send(self, request: ChatRequest) -> Outcome:
+        """The reply, or why there is none; raises nothing but ``CancelledError``."""
         try:
             arguments = arguments_of(request, self._settings)
         except ValueError as error:
-            return ChatFailure("refused", f"the schema is no JSON: {error}", 0)
-        call = _Call(request, arguments, Estimate.of(request))
+            return ChatFailure("refused", f"the schema is not JSON: {error}", 0)
+        call = _Pending(request, arguments, TokenEstimate.of(request))
         try:
             async with asyncio.timeout(None) as deadline:
                 return await self._until_answered(call, deadline)
@@ -67,22 +91,20 @@ class Caller:
         """Close all connections."""
         await self._endpoints.close()
 
-    async def _until_answered(self, call: _Call, deadline: asyncio.Timeout) -> Outcome:
+    async def _until_answered(self, call: _Pending, deadline: asyncio.Timeout) -> Outcome:
         while True:
             outcome = await self._attempt(call, deadline)
-            if not isinstance(outcome, Fault):
+            if not isinstance(outcome, AttemptFault):
                 return outcome
             if not outcome.again or call.attempt >= self._settings.attempts:
                 return outcome.failure
             call.waiting = outcome.failure
-            if not outcome.pause_s:  # else the endpoint rests, and another may be free
+            if not outcome.pause_s:  # with a pause this endpoint rests, and another may be free
                 await self._timing.sleep(pause_before_retry(call.attempt, self._timing.dice))
 
-    async def _attempt(self, call: _Call, deadline: asyncio.Timeout) -> Outcome | Fault:
-        """Wait for everything a call needs, then send it.
-
-        The budget comes first: what it refuses takes no time and no part of the pace.
-        """
+    async def _attempt(self, call: _Pending, deadline: asyncio.Timeout) -> Outcome | AttemptFault:
+        """Wait for everything a call needs, then send it."""
+        # The budget comes first: a call that it refuses uses nothing of the rate limits.
         number = await self._budget.reserve(call.estimate)
         if number is None:
             return ChatFailure("budget", self._budget.spent_at, call.attempt)
@@ -104,8 +126,8 @@ class Caller:
             else:
                 self._account(number, call.estimate, sent)
 
-    def _account(self, number: int, estimate: Estimate, sent: "_Sent | None") -> None:
-        """Settle a call that went out; one that was cut off has sent its prompt at least."""
+    def _account(self, number: int, estimate: TokenEstimate, sent: "_Sent | None") -> None:
+        """Settle a call that was sent; one that was cut off has at least used its prompt."""
         used = sent.used if sent is not None else None
         if used is None:
             used = Usage(estimate.prompt_tokens, 0, estimated=True)
@@ -113,7 +135,7 @@ class Caller:
         self._budget.settle(number, used.prompt_tokens, used.completion_tokens)
         self._tokens.give_back(estimate.tokens - used.prompt_tokens - used.completion_tokens)
 
-    async def _send(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
+    async def _send(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
         MOST_BYTES.set(self._settings.reply_bytes(call.request))
         with endpoint.client() as client:
             started = self._begin(call, endpoint, deadline)
@@ -128,25 +150,25 @@ class Caller:
                 fault = self._note(fault_from(error, call.attempt), endpoint, started)
                 return _Sent(fault, None if fault.charged else Usage(0, 0))
         reply = replace(reply, text=without_key(reply.text, self._key))
-        failure = fault_of(reply, reasoning, call.request, self._settings, call.attempt)
+        failure = failure_of(reply, reasoning, call.request, self._settings, call.attempt)
         if failure is None:
             endpoint.served(started)
             return _Sent(reply, used)
-        fault = Fault(failure, unwell=failure.lasting, lasting=failure.lasting)
+        fault = AttemptFault(failure, unwell=failure.lasting, lasting=failure.lasting)
         return _Sent(self._note(fault, endpoint, started), used)
 
-    def _begin(self, call: _Call, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
-        """Note that the call goes out; the time of the clock. The deadline starts once."""
+    def _begin(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
+        """Record that the call is sent, return the clock's time. The deadline starts once."""
         if not call.attempt:
             now = asyncio.get_running_loop().time()
             deadline.reschedule(now + self._settings.call_deadline_s)
         call.attempt += 1
-        call.asked, call.waiting = endpoint, None
+        call.endpoint, call.waiting = endpoint, None
         self._counts.add(retries=call.attempt > 1)
         return self._timing.clock()
 
-    def _note(self, fault: Fault, endpoint: Endpoint, started: float) -> Fault:
-        """Tell the endpoint's circuit, let it rest where it asked to, cut out the key."""
+    def _note(self, fault: AttemptFault, endpoint: Endpoint, started: float) -> AttemptFault:
+        """Update the endpoint's circuit and rest; return the fault without the key."""
         failure = failure_without_key(fault.failure, self._key)
         if fault.unwell:
             endpoint.circuit.failed(failure.detail, lasting=fault.lasting)
@@ -156,22 +178,71 @@ class Caller:
             endpoint.rest(self._timing.clock(), fault.pause_s, failure.detail)
         return replace(fault, failure=failure)
 
-    def _overdue(self, call: _Call) -> ChatFailure:
-        """The deadline passed: while waiting, the last fault tells more than the time."""
+    def _overdue(self, call: _Pending) -> ChatFailure:
+        """The failure of a request whose deadline passed: its last fault, else a timeout."""
         if call.waiting is not None:
             return call.waiting
         detail = f"no reply within {self._settings.call_deadline_s:g} s"
-        if call.asked is not None:
-            call.asked.circuit.failed(detail)
+        if call.endpoint is not None:
+            call.endpoint.circuit.failed(detail)
         return ChatFailure("timeout", detail, call.attempt)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """What one HTTP request came to, and what is booked for it.
+    """Outcome and usage of one HTTP request; ``used`` is None where no reply came back."""
 
-    ``used`` is None where the request arrived and no reply did.
-    """
-
-    result: Outcome | Fault
+    result: Outcome | AttemptFault
     used: Usage | None
+
+
+def fault_from(error: Exception, attempt: int) -> AttemptFault:
+    """The fault behind an exception of sending a request or reading its reply."""
+    import openai
+
+    from resources.chat.one_host import Redirected, ReplyTooLong
+
+    if isinstance(error, Redirected):
+        failure = replace(_failure("refused", str(error), attempt), lasting=True)
+        return AttemptFault(failure, unwell=True, lasting=True)
+    if isinstance(error, ReplyTooLong):
+        again = attempt < _TOO_LONG_ATTEMPTS
+        return AttemptFault(
+            _failure("server_error", str(error), attempt), again, unwell=True, charged=True
+        )
+    if isinstance(error, openai.APIStatusError):
+        return _status_fault(error, attempt)
+    if isinstance(error, openai.APIConnectionError):
+        name = type(error.__cause__ or error).__name__
+        failure = _failure("transport", f"{name}: {error.__cause__ or error}", attempt)
+        return AttemptFault(failure, again=True, unwell=True, charged=name not in _NEVER_SENT)
+    if isinstance(error, Garbled):
+        failure = _failure("server_error", str(error), attempt)
+        return AttemptFault(failure, again=True, unwell=True, charged=True)
+    text = f"the request could not be sent ({type(error).__name__}: {error})"
+    return AttemptFault(_failure("refused", text, attempt))
+
+
+def failure_without_key(failure: ChatFailure, key: SecretStr | None) -> ChatFailure:
+    """The failure without the key in its texts, and as valid UTF-8."""
+    detail, text = (as_utf8(without_key(part, key)) for part in (failure.detail, failure.text))
+    return replace(failure, detail=detail[:_SHOWN], text=text)
+
+
+def _status_fault(error: "APIStatusError", attempt: int) -> AttemptFault:
+    status = error.status_code
+    text = f"HTTP {status}: {error.message}"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        pause_s = retry_after_s(error.response.headers)
+        return AttemptFault(_failure("rate_limited", text, attempt), again=True, pause_s=pause_s)
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        pause_s = retry_after_s(error.response.headers)
+        failure = _failure("server_error", text, attempt)
+        return AttemptFault(failure, again=True, unwell=True, pause_s=pause_s)
+    lasting = status in _LASTING
+    failure = replace(_failure("refused", text, attempt), lasting=lasting)
+    return AttemptFault(failure, unwell=lasting, lasting=lasting)
+
+
+def _failure(reason: FailureReason, detail: str, attempts: int) -> ChatFailure:
+    return ChatFailure(reason, detail, attempts)

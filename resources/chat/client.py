@@ -1,75 +1,37 @@
-"""The client of a chat model that one can ask a million questions.
+"""Batching, storing client for OpenAI-compatible chat endpoints.
 
-Takes requests, gives replies or typed failures in the same order. Each distinct question is
-looked up in the cache, else asked once, however often it stands in a batch or in batches of
-other threads; what came is on disk before it is handed back.
-
-Left out deliberately: one attempt and its limits (``resources.chat.calls``), frames
-(``resources.chat.frames``), and prompts.
+Each distinct request is looked up in the reply store, else sent once, however often it is in a
+batch or in concurrent batches of other threads. Replies are on disk before they are returned.
+Nothing is opened, started or connected before it is needed: a run whose replies are all stored
+starts no server and needs no key.
 """
 
 import asyncio
-import json
 import logging
+import threading
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import SecretStr
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
-from resources.chat.budget import Usage
-from resources.chat.cache import ChatCache, Entry, key_of
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
+from decomposerl.errors import ConfigError
 from resources.chat.calls import Caller, Outcome
 from resources.chat.connection import clean_key
-from resources.chat.counts import Counts
-from resources.chat.export import CACHE_FILE
+from resources.chat.counts import Counts, Progress
+from resources.chat.keyed_request import KeyedRequest, readable, request_key
 from resources.chat.loop import LoopThread
 from resources.chat.pace import Timing
-from resources.chat.progress import Progress
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
 from resources.chat.settings import ChatSettings
-from resources.chat.wire import UNSTORABLE, as_utf8, lacks_logprobs
 
 _LOG = logging.getLogger(__name__)
-_ASKED_AT_MOST = 2  # a reply that does not parse is asked once more
-Parse = Callable[[str], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A request with its key, and the parser that decides whether a reply is usable."""
-
-    key: str
-    request: ChatRequest
-    parse: Parse | None
-    needs_logprobs: bool
-
-    def complaint(self, reply: ChatReply) -> str | None:
-        """Why the reply is not to be used, None where it is.
-
-        What the parser makes of it must be text that UTF-8, and so every table, can hold.
-        """
-        if self.needs_logprobs and lacks_logprobs(reply, self.request):
-            return "the reply carries no log probabilities"
-        try:
-            read = self.parse(reply.text) if self.parse is not None else None
-            json.dumps(read, ensure_ascii=False, default=repr).encode()
-        except UnicodeEncodeError:
-            return UNSTORABLE
-        except (ValueError, RecursionError) as error:  # the latter from nesting without end
-            return as_utf8(str(error)) or type(error).__name__
-        return None
-
-    def priced(self, reply: ChatReply) -> ChatReply:
-        """A stored reply with the usage that its request can have had."""
-        stored = {name: getattr(reply, name) for name in ("prompt_tokens", "completion_tokens")}
-        used = Usage.of(stored, self.request, reply.text)
-        if not used.estimated:
-            return reply
-        tokens = {name: getattr(used, name) for name in stored}
-        return replace(reply, **tokens)
+_ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is sent once more
+Access = tuple[tuple[str, ...], SecretStr | None]
+"""Endpoints and their key."""
 
 
 class ChatClient:
@@ -81,26 +43,30 @@ class ChatClient:
         data: Path | None,
         key: SecretStr | None = None,
         timing: Timing | None = None,
+        *,
+        find_access: Callable[[], Access] | None = None,
     ) -> None:
-        """Open ``<data>/chat_cache.sqlite`` (None: no cache); nothing is sent yet.
+        """Replies are stored in ``<data>/chat_cache.sqlite`` (None: not at all).
 
-        ``key`` stays in memory and is cut out of whatever endpoints say.
+        ``key`` stays in memory and is removed from whatever endpoints say. ``find_access`` takes
+        the place of the settings' endpoints and ``key``; it is called before the first request
+        that is sent, and may start a server.
 
         Raises:
-            ChatCacheError: the cache file cannot be used.
             ConfigError: no header can carry the key.
         """
         key = clean_key(key)
-        self._settings = settings
+        self._settings, self._data = settings, data
+        # A closure, so that no attribute of the client shows the key.
+        self._find_access = find_access or (lambda: (settings.endpoints, key))
+        self._timing = timing or Timing()
         self.counts = Counts()
         """What was done since this object was made."""
-        self.cache = (
-            None
-            if data is None
-            else ChatCache(data / CACHE_FILE, settings.model, settings.revision)
-        )
-        self._loop = LoopThread("chat-client")
-        self._caller = Caller(settings, key, self.counts, timing or Timing())
+        self._opening = threading.Lock()
+        self._store: ReplyStore | None = None
+        self._loop: LoopThread | None = None
+        self._caller: Caller | None = None
+        self._closed = False
         self._flights: dict[str, asyncio.Future[Outcome]] = {}
 
     def __enter__(self) -> Self:
@@ -117,149 +83,208 @@ class ChatClient:
         revision = f"@{self._settings.revision}" if self._settings.revision else ""
         return f"chat:{self._settings.model}{revision}"
 
-    def close(self) -> None:
-        """Close connections, then the cache; a second time does nothing."""
-        if not self._loop.closed:
-            try:
-                self._loop.run(self._caller.close())
-            finally:
-                self._loop.close()
-        if self.cache is not None:
-            self.cache.close()
-
-    def complete(
-        self, requests: Sequence[ChatRequest], parse: Parse | None = None
-    ) -> list[ChatReply | ChatFailure]:
-        """One outcome a request, in order; no request raises.
-
-        ``parse`` is tried on each reply's text; where it raises ``ValueError`` the request
-        is asked once more, a second failure is ``unparsable``. A batch with failures is told
-        in one warning.
+    @property
+    def store(self) -> ReplyStore | None:
+        """The store of replies, opened at the first use; None where nothing is stored.
 
         Raises:
-            ConfigError: how to switch the model's thinking off is not known.
-            ChatCacheError: replies can be neither read nor stored; nothing more is sent.
+            ReplyStoreError: the file cannot be used.
+        """
+        with self._opening:
+            if self._store is None and self._data is not None and not self._closed:
+                model, revision = self._settings.model, self._settings.revision
+                self._store = ReplyStore(self._data / REPLIES_FILE, model, revision)
+            return self._store
+
+    def details(self) -> Mapping[str, int | float | str]:
+        """The counters as ``chat <name>``; empty before the first request."""
+        if not self.counts.asked:
+            return {}
+        return {f"chat {name}": value for name, value in self.counts.metadata().items()}
+
+    def close(self) -> None:
+        """Close connections, then the store; idempotent."""
+        with self._opening:
+            self._closed = True
+            loop, caller, store = self._loop, self._caller, self._store
+        try:
+            if loop is not None and caller is not None and not loop.closed:
+                try:
+                    loop.run(caller.close())
+                finally:
+                    loop.close()
+        finally:
+            if store is not None:
+                store.close()
+
+    def recall(
+        self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
+    ) -> list[ChatReply[Value] | None]:
+        """The stored reply of each request, in order; None where none is usable.
+
+        Raises:
+            ConfigError, ReplyStoreError, RuntimeError: as ``complete``.
+        """
+        keyed = self._keyed(requests, parse)
+        distinct = {one.key: one for one in keyed}
+        replies = self._stored(distinct)
+        found = [replies.get(one.key) for one in keyed]
+        known = len(found) - found.count(None)
+        self.counts.add(asked=known, hits=len(replies), shared=known - len(replies))
+        return found
+
+    def complete(
+        self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
+    ) -> list[ChatReply[Value] | ChatFailure]:
+        """One outcome per request, in order; no request raises.
+
+        ``parse`` gives each reply its ``value``, once per reply. Where it raises ``ValueError``
+        the request is sent once more; a second failure is ``unparsable``. Failures of a batch
+        are logged in one warning.
+
+        Raises:
+            ConfigError: how to switch the model's thinking off is not known, or there is no
+                endpoint, or no key.
+            ReplyStoreError: replies can be neither read nor stored; nothing more is sent.
             RuntimeError: the client was closed.
         """
-        if self._loop.closed:
-            raise RuntimeError("the chat client was closed")
-        questions = self._questions(requests, parse)
-        distinct = {question.key: question for question in questions}
-        self.counts.add(asked=len(questions), shared=len(questions) - len(distinct))
-        outcomes = self._remembered(distinct)
-        rest = [question for key, question in distinct.items() if key not in outcomes]
-        left = deque(rest)
-        with Progress(len(distinct), len(outcomes), self.counts) as progress:
-            outcomes |= self._loop.run(self._ask_all(left, progress), left.clear)
-        if self.cache is not None:
-            outcomes |= _usable(distinct, self.cache.flush())
-        found = [outcomes[question.key] for question in questions]
-        failed = [one for one in found if isinstance(one, ChatFailure)]
+        keyed = self._keyed(requests, parse)
+        if not keyed:
+            return []
+        distinct = {one.key: one for one in keyed}
+        outcomes: dict[str, Outcome] = dict(self._stored(distinct))
+        self.counts.add(asked=len(keyed), shared=len(keyed) - len(distinct), hits=len(outcomes))
+        rest = [one for key, one in distinct.items() if key not in outcomes]
+        if rest:
+            outcomes |= self._send_all(rest, len(distinct))
+        if self.store is not None:
+            outcomes |= readable(distinct, self.store.flush())
+        ordered = [outcomes[one.key] for one in keyed]
+        failed = [one for one in ordered if isinstance(one, ChatFailure)]
         self.counts.fail(failed)
         if failed:
-            _LOG.warning("%s: %s", self.engine, _told(failed, len(found)))
-        return found
+            _LOG.warning("%s: %s", self.engine, _summary(failed, len(ordered)))
+        return ordered
 
-    def _questions(self, requests: Sequence[ChatRequest], parse: Parse | None) -> list[_Question]:
+    def _keyed(
+        self, requests: Sequence[ChatRequest], parse: Parse[Any] | None
+    ) -> list[KeyedRequest]:
+        if self._closed:
+            raise RuntimeError("the chat client was closed")
         model, revision = self._settings.model, self._settings.revision
         needs = self._settings.needs_logprobs
-        asked = [self._settings.as_asked(request) for request in requests]
-        return [_Question(key_of(one, model, revision), one, parse, needs) for one in asked]
+        sent = [self._settings.as_sent(request) for request in requests]
+        return [KeyedRequest(request_key(one, model, revision), one, parse, needs) for one in sent]
 
-    def _remembered(self, questions: dict[str, _Question]) -> dict[str, Outcome]:
-        """Stored replies that their question's parser takes."""
-        if self.cache is None:
+    def _stored(self, keyed: dict[str, KeyedRequest]) -> dict[str, ChatReply[Any]]:
+        """Stored replies that the parser accepts, by key."""
+        if not keyed or self.store is None:
             return {}
-        found = _usable(questions, self.cache.get(list(questions)))
-        self.counts.add(hits=len(found))
-        return found
+        return readable(keyed, self.store.get(list(keyed)))
 
-    async def _ask_all(self, left: "deque[_Question]", progress: Progress) -> dict[str, Outcome]:
-        """As many workers as calls may be in flight take one question after the other.
+    def _connected(self) -> tuple[LoopThread, Caller]:
+        """The event loop and the caller on it, made at the first use."""
+        with self._opening:
+            if self._closed:
+                raise RuntimeError("the chat client was closed")
+            if self._loop is None or self._caller is None:
+                endpoints, key = self._find_access()
+                if not endpoints:
+                    raise ConfigError(f"no endpoint is set for '{self._settings.model}'")
+                settings = self._settings.at(endpoints)
+                self._caller = Caller(settings, clean_key(key), self.counts, self._timing)
+                self._loop = LoopThread("chat-client")
+            return self._loop, self._caller
 
-        Emptying ``left`` stops them from beginning new ones.
+    def _send_all(self, keyed: Sequence[KeyedRequest], total: int) -> dict[str, Outcome]:
+        loop, caller = self._connected()
+        left = deque(keyed)
+        with Progress(total, total - len(keyed), self.counts) as progress:
+            return loop.run(self._work_off(left, caller, progress), left.clear)
+
+    async def _work_off(
+        self, left: "deque[KeyedRequest]", caller: Caller, progress: Progress
+    ) -> dict[str, Outcome]:
+        """Process the queue with as many workers as calls may be in flight.
+
+        Emptying ``left`` stops them from starting new ones.
         """
         outcomes: dict[str, Outcome] = {}
-        questions = tuple(left)
+        every = tuple(left)
 
         async def work() -> None:
             while left:
-                question = left.popleft()
-                outcomes[question.key] = await self._answer(question)
+                keyed = left.popleft()
+                outcomes[keyed.key] = await self._answer(keyed, caller)
                 progress.step()
 
         deadline_s = self._settings.batch_deadline_s
         try:
             async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
-                for _ in range(min(self._settings.concurrency, len(questions))):
+                for _ in range(min(self._settings.concurrency, len(every))):
                     group.create_task(work())
         except TimeoutError:
             late = ChatFailure("timeout", f"the batch's deadline of {deadline_s:g} s passed", 0)
-            return {question.key: late for question in questions} | outcomes
-        except ExceptionGroup as several:  # the cache broke: one worker's word will do
+            return {keyed.key: late for keyed in every} | outcomes
+        except ExceptionGroup as several:  # the store broke: one worker's error will do
             raise several.exceptions[0] from None
         return outcomes
 
-    async def _answer(self, question: _Question) -> Outcome:
-        """The outcome of an equal question in flight, else of asking."""
-        while (flight := self._flights.get(question.key)) is not None:
+    async def _answer(self, keyed: KeyedRequest, caller: Caller) -> Outcome:
+        """The outcome of an equal request in flight, else of sending this one."""
+        while (flight := self._flights.get(keyed.key)) is not None:
             await asyncio.wait([flight])
             if flight.cancelled():
                 continue  # its batch was given up; this one was not
-            outcome = flight.result()
-            if isinstance(outcome, ChatFailure) or question.complaint(outcome) is None:
+            shared: Outcome | None = flight.result()
+            if isinstance(shared, ChatReply):  # the other batch may have had another parser
+                shared, _ = keyed.read(shared)
+            if shared is not None:
                 self.counts.add(shared=1)
-                return outcome
-        flight = self._flights[question.key] = asyncio.get_running_loop().create_future()
+                return shared
+        flight = self._flights[keyed.key] = asyncio.get_running_loop().create_future()
         try:
-            outcome = await self._ask(question)
+            outcome = await self._send(keyed, caller)
             flight.set_result(outcome)
         finally:
-            del self._flights[question.key]
+            del self._flights[keyed.key]
             flight.cancel()
         return outcome
 
-    async def _ask(self, question: _Question) -> Outcome:
-        """Ask until the parser takes a reply, twice at most, and store it.
-
-        A stored reply counts as the first asking: another thread or process may have stored
-        one since the batch began, or a new parser may refuse what an old one took.
-        """
-        reply = self.cache.get([question.key]).get(question.key) if self.cache else None
-        stored = reply.text if reply is not None else None
+    async def _send(self, keyed: KeyedRequest, caller: Caller) -> Outcome:
+        """Send until the parser accepts a reply, twice at most, and store it."""
+        # A stored reply counts as the first attempt: another thread or process may have stored
+        # one since the batch began, or a new parser may refuse what an old one accepted.
+        reply = self._store.get([keyed.key]).get(keyed.key) if self._store else None
+        replaced = reply.text if reply is not None else None
         outcome: Outcome | None = reply
-        for _ in range(_ASKED_AT_MOST):
-            outcome = outcome or await self._caller.ask(question.request)
+        for _ in range(_ATTEMPTS_TO_PARSE):
+            outcome = outcome or await caller.send(keyed.request)
             if isinstance(outcome, ChatReply):
-                complaint = question.complaint(outcome)
-                if complaint is None:
-                    return self._kept(question, outcome, stored)
-                failure = ChatFailure("unparsable", complaint, _ASKED_AT_MOST, outcome.text)
+                usable, complaint = keyed.read(outcome)
+                if usable is not None:
+                    return self._kept(keyed, usable, replaced)
+                failure = ChatFailure("unparsable", complaint, _ATTEMPTS_TO_PARSE, outcome.text)
             elif outcome.reason == "unparsable":
-                failure = replace(outcome, attempts=_ASKED_AT_MOST)
+                failure = replace(outcome, attempts=_ATTEMPTS_TO_PARSE)
             else:
                 return outcome
             outcome = None
         return failure
 
-    def _kept(self, question: _Question, reply: ChatReply, stored: str | None) -> ChatReply:
+    def _kept(
+        self, keyed: KeyedRequest, reply: ChatReply[Any], replaced: str | None
+    ) -> ChatReply[Any]:
         if reply.cached:
             self.counts.add(hits=1)
-            return question.priced(reply)
-        if self.cache is not None:
-            self.cache.put(Entry(question.key, reply, question.request.template, stored))
+        elif self._store is not None:
+            self._store.put(StoredReply(keyed.key, reply, keyed.request.template, replaced))
         return reply
 
 
-def _told(failed: Sequence[ChatFailure], asked: int) -> str:
+def _summary(failed: Sequence[ChatFailure], total: int) -> str:
     """How many requests of a batch failed, why, and what the first of each kind said."""
     times = Counter(one.reason for one in failed)
-    said = {one.reason: one.detail for one in reversed(failed)}
-    parts = "; ".join(f"{reason} {n} ({said[reason]})" for reason, n in times.most_common())
-    return f"{len(failed):,} of {asked:,} requests got no reply: {parts}"
-
-
-def _usable(questions: dict[str, _Question], stored: dict[str, ChatReply]) -> dict[str, Outcome]:
-    """The stored replies that answer one of these questions."""
-    ours = ((questions[key], reply) for key, reply in stored.items() if key in questions)
-    return {one.key: one.priced(reply) for one, reply in ours if one.complaint(reply) is None}
+    details = {one.reason: one.detail for one in reversed(failed)}
+    parts = "; ".join(f"{reason} {n} ({details[reason]})" for reason, n in times.most_common())
+    return f"{len(failed):,} of {total:,} requests got no reply: {parts}"

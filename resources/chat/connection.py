@@ -1,10 +1,6 @@
-"""Keys that a header can carry, addresses that no proxy may see, and refused redirects.
+"""Keys, loopback addresses and refused redirects: what protects a key on its way.
 
-Takes keys and addresses; gives clean keys, texts without them, what to do about a redirect,
-and whether an address is this machine's own: calls to it, and the key in them, never go
-through a proxy.
-
-Left out deliberately: connections for questions (``resources.chat.one_host``).
+Calls to this machine, and the key in them, never go through a proxy.
 """
 
 import time
@@ -19,11 +15,11 @@ from pydantic import SecretStr
 from decomposerl.errors import ConfigError, EngineError
 
 NO_KEY = "none"
-"""The openai package wants a key, a local server does not."""
+"""The openai package requires a key, a local server does not."""
 MOST_BYTES: ContextVar[int] = ContextVar("MOST_BYTES", default=2**25)
-"""The most bytes of one reply's body, set by the task that asks."""
+"""The most bytes of one reply's body, set by the task that sends the request."""
 PROBE_BYTES = 2**22
-"""The most of an endpoint's list of models."""
+"""The most bytes of an endpoint's list of models."""
 _SHORTEST_KEY = 6  # a shorter one is a placeholder such as "none", and part of many words
 
 
@@ -54,7 +50,7 @@ def clean_key(key: SecretStr | None) -> SecretStr | None:
 
 
 def without_key(text: str, key: SecretStr | None, mark: str = "[key]") -> str:
-    """The text with the key cut out; servers like to repeat it in their complaints."""
+    """The text without the key, which servers like to repeat in error messages."""
     value = key.get_secret_value().strip() if key is not None else ""
     if len(value) < _SHORTEST_KEY:
         return text
@@ -62,7 +58,7 @@ def without_key(text: str, key: SecretStr | None, mark: str = "[key]") -> str:
 
 
 def fetched(url: str, key: str, timeout_s: float, *, direct: bool = False) -> bytes:
-    """What a GET of an http(s) URL answers, from that host alone; ``direct``: past any proxy.
+    """The body of a GET of an http(s) URL, from that host only; ``direct`` skips any proxy.
 
     Raises:
         Moved: it redirects.
@@ -93,7 +89,7 @@ class _Stay(urllib.request.HTTPRedirectHandler):
     """Follows no redirect."""
 
     def http_error_302(self, *asked: Any) -> NoReturn:  # noqa: ANN401 - as urllib has it
-        """Raise where the package would ask the other address."""
+        """Raise where urllib would request the other address."""
         request, answer, status, _, headers = asked
         answer.close()
         raise Moved(f"HTTP {status}: {moved(request.full_url, headers.get('location', ''))}")

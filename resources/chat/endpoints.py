@@ -1,14 +1,12 @@
-"""Which endpoint is asked next, over which connections.
+"""Load balancing over endpoints: the least loaded one that is healthy and not resting.
 
-Takes base URLs, gives the least loaded endpoint that may be asked now. An endpoint rests
-when it says so (``Retry-After``) and when its circuit is open. A rest of hours is tried out
-by one call every ``circuit_patience_s``: quotas are renewed earlier than promised.
-
-Left out deliberately: weights. Endpoints of unlike speed balance themselves, since the
-faster one is less loaded.
+An endpoint rests when it says so (``Retry-After``) or when its circuit breaker is open. During
+a long rest one call every ``circuit_patience_s`` is sent as a trial, because quotas are often
+renewed earlier than announced.
 """
 
 import math
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,16 +15,65 @@ from typing import TYPE_CHECKING
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, FailureReason
-from resources.chat.circuit import Circuit
-from resources.chat.pace import Timing
+from resources.chat.pace import Clock, Timing
 from resources.chat.settings import ChatSettings
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+WINDOW = 20
+"""How many of the latest outcomes decide; fewer never open the circuit."""
+WORST = 0.5
+"""The share of failures among them at which the circuit opens."""
 LANE_WIDTH = 16
-"""Calls over one connection pool: a pool's upkeep a call grows with its connections."""
-_SPREAD = 0.1  # all who wait for an endpoint do not return to it in the same instant
+"""Most calls over one connection pool: the cost per call grows with a pool's connections."""
+_SPREAD = 0.1  # so that waiting calls do not all return in the same instant
+
+
+class Circuit:
+    """Circuit breaker of one endpoint.
+
+    Closed: calls go through. Open: after a pause one call goes as a trial; its success closes
+    the circuit, its failure opens it again.
+    """
+
+    def __init__(self, clock: Clock, cooldown_s: float) -> None:
+        """``cooldown_s`` seconds pass between two trials of a failing endpoint."""
+        self._clock, self._cooldown_s = clock, cooldown_s
+        self._latest: deque[bool] = deque(maxlen=WINDOW)
+        self._trial_at = 0.0
+        self.open_since: float | None = None
+        """When the circuit opened (long ago, for a fault that lasts), None while closed."""
+        self.last_fault = ""
+        """The message of its last fault."""
+
+    def ready_at(self) -> float:
+        """The clock's time from which the endpoint may be called."""
+        return 0.0 if self.open_since is None else self._trial_at
+
+    def begin(self) -> None:
+        """A call is being sent; after a trial the next one waits another pause."""
+        if self.open_since is not None:
+            self._trial_at = self._clock() + self._cooldown_s
+
+    def succeeded(self) -> None:
+        """The endpoint answered: close the circuit."""
+        self._latest.append(True)
+        if self.open_since is not None:
+            self.open_since = None
+            self._latest.clear()
+
+    def failed(self, fault: str, *, lasting: bool = False) -> None:
+        """The endpoint failed: open the circuit if it fails most of the time.
+
+        Waiting does not help against a ``lasting`` fault (a wrong key).
+        """
+        self._latest.append(False)
+        self.last_fault = fault
+        full = len(self._latest) == WINDOW
+        if full and self._latest.count(False) >= WORST * WINDOW and self.open_since is None:
+            self.open_since = -math.inf if lasting else self._clock()
+            self._trial_at = self._clock() + self._cooldown_s
 
 
 @dataclass(eq=False)
@@ -49,37 +96,37 @@ class Endpoint:
     resting_until: float = -math.inf
     _rests_since: float = -math.inf
     _trial_at: float = -math.inf
-    _said: str = ""
+    _message: str = ""
     _lanes: list[_Lane] = field(default_factory=list, repr=False)
 
-    def asked_from(self) -> float:
-        """The clock's time from which it may be asked, be it as a trial."""
-        return max(min(self.resting_until, self._trial_at), self.circuit.asked_from())
+    def ready_at(self) -> float:
+        """The clock's time from which it may be called, possibly as a trial."""
+        return max(min(self.resting_until, self._trial_at), self.circuit.ready_at())
 
-    def rest(self, now: float, pause_s: float, said: str) -> None:
-        """It asked at ``now`` to be left alone for so long, in these words."""
+    def rest(self, now: float, pause_s: float, message: str) -> None:
+        """At ``now`` it requested a pause of so many seconds, with this message."""
         self.resting_until = max(self.resting_until, now + pause_s)
         self._rests_since, self._trial_at = now, now + self.trial_every_s
-        self._said = said
+        self._message = message
 
     def begin(self, now: float) -> None:
-        """A call is being sent; where that is a trial, the next one waits."""
+        """A call is being sent; after a trial the next one waits."""
         self.circuit.begin()
         if now < self.resting_until:
             self._trial_at = now + self.trial_every_s
 
     def served(self, started: float) -> None:
-        """It did its part in a call of then; a trial that went well ends the rest."""
+        """It answered a call sent at ``started``; a successful trial ends the rest."""
         self.circuit.succeeded()
         if started > self._rests_since:
             self.resting_until = -math.inf
 
     def why_not(self, now: float) -> str:
-        """Why it is not asked at present."""
+        """Why it gets no calls at present."""
         if self.circuit.open_since is not None or now >= self.resting_until:
             return self.circuit.last_fault
         left_s = self.resting_until - now
-        return f"it asked to be left alone for {left_s:,.0f} s ({self._said})"
+        return f"it asked to be left alone for {left_s:,.0f} s ({self._message})"
 
     @contextmanager
     def client(self) -> Iterator["AsyncOpenAI"]:
@@ -105,10 +152,10 @@ class Endpoint:
 
 
 class Endpoints:
-    """All endpoints of one model. To be used inside one event loop."""
+    """All endpoints of one model, for use inside one event loop."""
 
     def __init__(self, settings: ChatSettings, key: SecretStr | None, timing: Timing) -> None:
-        """``key`` goes to every endpoint; None where they ask for none."""
+        """``key`` goes to every endpoint; None where they need none."""
         self._timing, self._patience_s = timing, settings.circuit_patience_s
         cooldown_s = settings.circuit_cooldown_s
         trial_every_s = max(self._patience_s, cooldown_s)
@@ -118,17 +165,17 @@ class Endpoints:
         ]
 
     async def next(self) -> Endpoint | ChatFailure:
-        """The endpoint to ask now, waited for where all rest; a failure where none comes soon."""
+        """The endpoint to call now, waiting while all rest; a failure if none is ready soon."""
         while True:
             now = self._timing.clock()
-            ready = [endpoint for endpoint in self.every if endpoint.asked_from() <= now]
+            ready = [endpoint for endpoint in self.every if endpoint.ready_at() <= now]
             if ready:
                 chosen = min(ready, key=lambda endpoint: endpoint.load)
                 chosen.begin(now)
                 return chosen
             if all(self._given_up(endpoint, now) for endpoint in self.every):
                 return self._why_none(now)
-            wait_s = min(endpoint.asked_from() for endpoint in self.every) - now
+            wait_s = min(endpoint.ready_at() for endpoint in self.every) - now
             await self._timing.sleep(wait_s * (1 + _SPREAD * self._timing.dice.random()))
 
     def _given_up(self, endpoint: Endpoint, now: float) -> bool:

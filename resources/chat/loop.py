@@ -1,9 +1,7 @@
-"""One event loop in a thread of its own, for synchronous callers.
+"""An event loop in its own thread, for synchronous callers.
 
-Takes coroutines, gives their results. Connections belong to a loop, so one loop that lives
-as long as its owner keeps them open between batches, whichever thread asks.
-
-Left out deliberately: a loop of the caller's own; a notebook's is busy running the cell.
+Connections belong to a loop, so one loop that lives as long as its owner keeps them open
+between batches and threads.
 """
 
 import asyncio
@@ -13,8 +11,7 @@ from concurrent.futures import wait
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-_LAST_S = 1.0
-"""What an interrupted caller waits for: replies on their way are paid for."""
+_LAST_S = 1.0  # an interrupted caller waits this long: replies in flight are paid for
 
 
 class LoopThread:
@@ -35,7 +32,7 @@ class LoopThread:
     ) -> Result:
         """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work.
 
-        ``wind_up`` asks it to begin nothing new; what it has begun then has a second to end.
+        ``wind_up`` stops it from starting anything new; what it has started gets a second to end.
         """
         running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -54,7 +51,7 @@ class LoopThread:
         return self._loop.is_closed()
 
     def close(self) -> None:
-        """Cancel what still runs, end the thread; a second time does nothing."""
+        """Cancel what still runs and end the thread; idempotent."""
         if self.closed:
             return
         self.run(_cancel_all())
@@ -62,7 +59,7 @@ class LoopThread:
         self._thread.join()
 
     def end_after(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Run this and then close, without waiting for it: for finalizers, on any thread."""
+        """Run this and then close, without waiting: for finalizers, on any thread."""
 
         async def ending() -> None:
             try:

@@ -1,11 +1,8 @@
-"""An HTTP client that asks the host it was given and no other, and reads a bounded reply.
+"""HTTP client for the openai package that talks to one host and reads bounded replies.
 
-Takes an address, a deadline and a limit in bytes; gives a client for the openai package.
-A redirect is refused, because prompt and key would follow it to a host that nobody named.
-No cookie is kept. The limit counts decoded bytes, so a compressed body cannot pass it, and
-of a refusal (status 400 and above) only the beginning is read.
-
-Left out deliberately: retries, and what a reply says (``resources.chat.wire``).
+A redirect is refused: prompt and key would follow it to a host that nobody configured. No
+cookie is kept. The size limit counts decoded bytes, so compression cannot bypass it, and of a
+refusal (status 400 and above) only the beginning is read.
 """
 
 import asyncio
@@ -21,11 +18,11 @@ REFUSAL_BYTES = 2**16
 
 
 class Redirected(OpenAIError):  # noqa: N818 - the name is what happened
-    """The endpoint names another address; it was not asked. Never retried by the package."""
+    """The endpoint redirects; the target was not called. Never retried by the package."""
 
 
 class ReplyTooLong(OpenAIError):  # noqa: N818 - the same
-    """A reply's body passed its limit and was cut off. Never retried by the package."""
+    """A reply's body exceeded its limit and was cut off. Never retried by the package."""
 
 
 class OneHost(DefaultAsyncHttpxClient):
@@ -38,7 +35,7 @@ class OneHost(DefaultAsyncHttpxClient):
         self._deadline_s = deadline_s
 
     async def send(self, request: Any, **how: Any) -> Any:  # noqa: ANN401 - httpx's types
-        """The whole reply; ``stream`` is not heeded.
+        """The whole reply; ``stream`` is ignored.
 
         Raises:
             Redirected: the endpoint answers with another address.
@@ -67,7 +64,7 @@ def openai_client(
 ) -> AsyncOpenAI:
     """A client of the openai package for one address; ``retries`` are the package's own.
 
-    ``deadline_s`` bounds each wait for the endpoint, and twice that one request as a whole.
+    ``deadline_s`` limits each wait for the endpoint, and twice that the whole request.
     """
     return AsyncOpenAI(
         api_key=key.get_secret_value() if key is not None else NO_KEY,

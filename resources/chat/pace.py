@@ -1,9 +1,6 @@
-"""How fast calls follow each other: a rate a minute, and the pause before a retry.
+"""Rate limits per minute, and pauses before retries.
 
-Takes a clock and a sleep, so that tests need neither.
-
-Left out deliberately: bursts. Calls are spread evenly over the minute, which keeps below any
-provider's window.
+Calls are spread evenly over the minute, without bursts, which satisfies any provider's window.
 """
 
 import asyncio
@@ -20,13 +17,13 @@ Sleep = Callable[[float], Awaitable[None]]
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
 LONGEST_REST_S = 86_400.0
-"""A ``Retry-After`` of more is taken for a day."""
+"""A longer ``Retry-After`` counts as a day."""
 _MINUTE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The clock (monotonic seconds), the sleep and the dice of a client."""
+    """The clock (monotonic seconds), sleep and random numbers of a client."""
 
     clock: Clock = time.monotonic
     sleep: Sleep = asyncio.sleep
@@ -34,10 +31,10 @@ class Timing:
 
 
 class Pace:
-    """At most ``per_minute`` units a minute, handed out in the order asked; None: no limit."""
+    """At most ``per_minute`` units a minute, in the order of requests; None: no limit."""
 
     def __init__(self, per_minute: float | None, timing: Timing) -> None:
-        """``per_minute`` counts whatever ``take`` is given: requests, or tokens."""
+        """``per_minute`` is in the units of ``take``: requests, or tokens."""
         self._unit_s = 0.0 if per_minute is None else _MINUTE_S / per_minute
         self._timing = timing
         self._free_at = 0.0
@@ -53,12 +50,12 @@ class Pace:
             await self._timing.sleep(start - now)
 
     def give_back(self, units: float) -> None:
-        """Units that were taken and not used; negative where more were used."""
+        """Return unused units; negative where more were used."""
         self._free_at -= units * self._unit_s
 
 
 def pause_before_retry(attempt: int, dice: Random) -> float:
-    """Seconds after the given attempt (from 1): drawn from half to all of a doubling bound."""
+    """Seconds after the given attempt (from 1): random, half to all of a doubling bound."""
     bound = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (attempt - 1))
     return bound * (0.5 + dice.random() / 2)
 
@@ -66,7 +63,7 @@ def pause_before_retry(attempt: int, dice: Random) -> float:
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Seconds of a ``Retry-After`` header (a number or a date), a day at most.
 
-    None where there is none, or one that is no finite time.
+    None where there is none, or where it is not a finite time.
     """
     value = headers.get("retry-after")
     if value is None:

@@ -1,34 +1,31 @@
-"""What engines behind an endpoint share: a key, an address, limits, sampling.
+"""Dagster resources of engines behind an endpoint: key, address, limits, sampling.
 
-Takes what a person may configure, as fields of Dagster resources whose descriptions the
-launchpad shows. A key is never among what Dagster stores: its field takes a ``dg.EnvVar``,
-of which the variable's name is kept, and it is left out of every ``repr``.
-
-Left out deliberately: the engines (the folders of the ports), and reading the environment
-(``dagster_project.profiles``).
+Dagster never stores a key: its field takes a ``dg.EnvVar``, of which only the variable's name is
+stored, and no ``repr`` shows it.
 """
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, SecretStr
 
-from decomposerl.chat import Sampling
+from decomposerl.chat import Price, Sampling
 from decomposerl.errors import ConfigError
-from resources.chat.lazy_client import CountedChat, LateChat
 from resources.chat.settings import (
     MOST_REPLY_BYTES,
     Ceilings,
     ChatSettings,
-    Price,
     ThinkingStyle,
 )
 from resources.store.resource import StoredResource
 
+if TYPE_CHECKING:
+    from resources.chat.client import ChatClient
+
 
 class KeyedResource(StoredResource):
-    """An engine that may ask an endpoint, with or without a key."""
+    """An engine that may call an endpoint, with or without a key."""
 
     api_key: str = Field(default="", repr=False, description="key; give a dg.EnvVar")
     key_variable: str = Field(
@@ -51,7 +48,7 @@ class KeyedResource(StoredResource):
 
 
 class ChatResource(KeyedResource):
-    """An engine that may ask a chat model, and what that may cost. 0 is no limit."""
+    """An engine that may call a chat model, and what that may cost. 0 is no limit."""
 
     concurrency: int = Field(default=256, ge=1, description="most requests in flight")
     call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
@@ -68,7 +65,7 @@ class ChatResource(KeyedResource):
     token_ceiling: int = Field(default=0, ge=0, description="of one asset's run; 0: none")
     dollar_ceiling: float = Field(default=0, ge=0, description="of one asset's run; 0: none")
 
-    def late_chat(
+    def chat_client(
         self,
         model: str,
         revision: str,
@@ -76,26 +73,25 @@ class ChatResource(KeyedResource):
         *,
         structured: bool = False,
         thinking_style: ThinkingStyle = "none",
-    ) -> LateChat:
-        """A client that is made, and its ``endpoints`` found, at the first question."""
+    ) -> "ChatClient":
+        """A client that looks for key and ``endpoints`` with the first request it sends."""
+        from resources.chat.client import ChatClient
 
-        def make() -> CountedChat:
-            from resources.chat.client import ChatClient
+        settings = ChatSettings(
+            model=model,
+            revision=revision,
+            structured=structured,
+            thinking_style=thinking_style,
+            **self._limits(model),
+        )
 
-            key = self.key()  # where it is missing no server is started
-            settings = ChatSettings(
-                model=model,
-                revision=revision,
-                endpoints=endpoints(),
-                structured=structured,
-                thinking_style=thinking_style,
-                **self._limits(model),
-            )
-            return ChatClient(settings, Path(self.results_dir), key)
+        def find_access() -> tuple[tuple[str, ...], SecretStr]:
+            key = self.key()  # first: without its key no server is started
+            return endpoints(), key
 
-        chat = LateChat(f"chat:{model}" + (f"@{revision}" if revision else ""), make)
-        self._closers.append(chat.close)
-        return chat
+        client = ChatClient(settings, Path(self.results_dir), find_access=find_access)
+        self._closers.append(client.close)
+        return client
 
     def _limits(self, model: str) -> dict[str, Any]:
         price = Price(prompt=self.prompt_price, completion=self.completion_price)
@@ -115,7 +111,7 @@ class ChatResource(KeyedResource):
 
 
 class PromptedResource(ChatResource):
-    """An engine that puts prompts to a chat model: which one, how, and with which words."""
+    """An engine that sends prompts to a chat model: which one, how, and with which words."""
 
     model: str = Field(default="", description="chat: name in requests")
     revision: str = Field(default="", description="chat: of the weights, or the snapshot")
@@ -139,16 +135,16 @@ class PromptedResource(ChatResource):
 
     @property
     def sends_temperature(self) -> bool:
-        """Whether the model takes one; OpenAI's reasoning models do not."""
+        """Whether the model accepts one; OpenAI's reasoning models do not."""
         return self.thinking_style != "openai"
 
     def sampling(self) -> Sampling:
         """As every request is sampled."""
         return Sampling(temperature=self.temperature, seed=self.seed, max_tokens=self.reply_tokens)
 
-    def chat(self) -> LateChat:
-        """The client of ``model`` at ``endpoints``, made at the first question."""
-        return self.late_chat(
+    def chat(self) -> "ChatClient":
+        """The client of ``model`` at ``endpoints``."""
+        return self.chat_client(
             self.model,
             self.revision,
             lambda: tuple(self.endpoints),

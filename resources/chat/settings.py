@@ -1,9 +1,6 @@
-"""How one chat model is reached and what asking it may cost.
+"""Settings of a chat client: the model, its endpoints, limits, prices and how it thinks.
 
-Takes plain values, gives one frozen ``ChatSettings``.
-
-Left out deliberately: keys (``ChatClient`` takes one in memory) and sampling, which is part
-of each request.
+Keys are not settings (``ChatClient`` takes one in memory), and sampling is part of a request.
 """
 
 import re
@@ -13,28 +10,48 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from decomposerl.chat import ChatRequest
+from decomposerl.chat import ChatRequest, Price
+from decomposerl.errors import ConfigError
 from decomposerl.settings import Settings
-from resources.chat.reasoning import effort_of
 
 ThinkingStyle = Literal["none", "qwen", "openai"]
 _SNAPSHOT = r"(-\d{4}(-?\d{2}-?\d{2})?|@.+)?"  # gpt-5-mini-2025-08-07, gpt-4-0613, name@main
 
 MOST_REPLY_BYTES = 2**25
 """A cut-off for replies of any size, 32 MiB; most replies are cut off far below it."""
-_FRAME_BYTES = 2**18  # all of a reply's body that is not the model's: headers, filters, echoes
-_BYTES_A_TOKEN = 256  # of text, as JSON escapes it, twice where reasoning comes under two names
+_FRAME_BYTES = 2**18  # what the endpoint adds to the model's text: headers, filters, echoes
+_BYTES_A_TOKEN = 256  # of JSON-escaped text, twice where reasoning has two names
 
 
-class Price(Settings):
-    """What a model charges."""
+_DATE = r"(-\d{4}-\d{2}-\d{2})?"
+# The least reasoning effort that OpenAI's reasoning models accept. Others (pro, chat and codex
+# variants, later families) are not known: the client refuses to switch their thinking off.
+_LEAST_EFFORT = {
+    rf"(o1|o3|o3-mini|o4-mini){_DATE}": "low",
+    rf"gpt-5(-mini|-nano)?{_DATE}": "minimal",
+    rf"gpt-5\.[1-9]\d*(-mini|-nano)?{_DATE}": "none",
+}
 
-    prompt: float = Field(0.0, ge=0, description="US dollars a million prompt tokens")
-    completion: float = Field(0.0, ge=0, description="US dollars a million completion tokens")
+
+def effort_of(model: str, *, thinking: bool) -> str:
+    """The ``reasoning_effort`` that switches a model's thinking on, or off as far as it goes.
+
+    Raises:
+        ConfigError: it is to be switched off, and what the model accepts is not known.
+    """
+    if thinking:
+        return "medium"
+    for names, least in _LEAST_EFFORT.items():
+        if re.fullmatch(names, model.rpartition("/")[2]):
+            return least
+    raise ConfigError(
+        f"how to switch off the thinking of '{model}' is not known (it is for o1, o3, o4-mini, "
+        "gpt-5 and gpt-5.1 with their mini and nano); leave thinking at its default"
+    )
 
 
 class Ceilings(Settings):
-    """The most that one client may use; None is no ceiling."""
+    """The most that one client may use; None for no ceiling."""
 
     calls: int | None = Field(None, ge=0, description="HTTP requests, retries included")
     tokens: int | None = Field(None, ge=0, description="prompt and completion tokens together")
@@ -42,12 +59,13 @@ class Ceilings(Settings):
 
 
 class ChatSettings(Settings):
-    """One model behind one or more endpoints, and the limits of asking it."""
+    """One model behind one or more endpoints, and the limits of calling it."""
 
     model: str = Field(min_length=1, description="the model's name as the endpoints know it")
-    revision: str = Field("", description="weights or snapshot; replies of two are kept apart")
+    revision: str = Field("", description="weights or snapshot; each has its own stored replies")
     endpoints: tuple[str, ...] = Field(
-        min_length=1, description="base URLs ending in /v1; the least loaded is asked"
+        (),
+        description="base URLs ending in /v1; the least loaded is used",
     )
     served_as: tuple[str, ...] = Field(
         (), description="further names by which an endpoint may report the same model"
@@ -60,7 +78,7 @@ class ChatSettings(Settings):
         None, gt=0, description="most tokens a minute (estimated before), None for no limit"
     )
     call_deadline_s: float = Field(
-        300.0, gt=0, description="seconds for one request with its retries, from its first sending"
+        300.0, gt=0, description="seconds for one request with its retries, from its first attempt"
     )
     batch_deadline_s: float | None = Field(
         None, gt=0, description="seconds for one batch, None for no deadline"
@@ -70,12 +88,12 @@ class ChatSettings(Settings):
         ge=1,
         description="most bytes of one reply, however many tokens it may have",
     )
-    attempts: int = Field(5, ge=1, description="how often one request is sent at most")
+    attempts: int = Field(5, ge=1, description="most attempts per request")
     circuit_cooldown_s: float = Field(
         10.0, gt=0, description="seconds between trials of an endpoint that failed too often"
     )
     circuit_patience_s: float = Field(
-        120.0, ge=0, description="seconds a failing endpoint is waited for before calls fail"
+        120.0, ge=0, description="seconds to wait for a failing endpoint before calls fail"
     )
     prices: dict[str, Price] = Field(
         default_factory=dict, description="price table, by model name; a local model costs nothing"
@@ -85,7 +103,7 @@ class ChatSettings(Settings):
         default=False, description="whether the endpoints enforce a JSON schema"
     )
     needs_logprobs: bool = Field(
-        default=True, description="whether a reply without those asked for is a failure"
+        default=True, description="whether a reply without requested log probabilities is a failure"
     )
     thinking_style: ThinkingStyle = Field(
         "none",
@@ -101,7 +119,7 @@ class ChatSettings(Settings):
             if parts.scheme not in {"http", "https"} or not parts.hostname:
                 raise ValueError(f"an endpoint is an http or https URL, not {endpoint!r}")
             if parts.username or parts.password or parts.query:
-                raise ValueError("an endpoint carries no user, password or query; keys go apart")
+                raise ValueError("an endpoint has no user, password or query; set keys separately")
         return endpoints
 
     @model_validator(mode="after")
@@ -110,9 +128,13 @@ class ChatSettings(Settings):
             raise ValueError(f"a ceiling in money needs a price of {self.model!r} in prices")
         return self
 
+    def at(self, endpoints: tuple[str, ...]) -> Self:
+        """The same settings with these endpoints."""
+        return type(self)(**{**dict(self), "endpoints": endpoints})
+
     @property
     def price(self) -> Price:
-        """The model's price, nothing where the table does not name it."""
+        """The model's price; zero where the table does not name it."""
         return self.prices.get(self.model, Price())
 
     def reply_bytes(self, request: ChatRequest) -> int:
@@ -122,15 +144,15 @@ class ChatSettings(Settings):
         return min(self.most_reply_bytes, _FRAME_BYTES + _BYTES_A_TOKEN * tokens)
 
     def names_the_model(self, reported: str) -> bool:
-        """Whether a reply that reports this model name comes from the model asked for."""
+        """Whether a reply that reports this model name comes from the requested model."""
         own = re.fullmatch(re.escape(self.model) + _SNAPSHOT, reported)
         return own is not None or reported in self.served_as
 
-    def as_asked(self, request: ChatRequest) -> ChatRequest:
-        """The request as the endpoints see it: what is never sent decides no answer.
+    def as_sent(self, request: ChatRequest) -> ChatRequest:
+        """The request as it is sent, without what the endpoints do not support.
 
-        Its canonical text names the answer, so replies with and without an enforced schema,
-        for example, are never taken for each other.
+        Its canonical text is the key of the answer, so replies with and without an enforced
+        schema, for example, are never confused.
 
         Raises:
             ConfigError: thinking is to be switched in a way that the model does not know.

@@ -1,9 +1,7 @@
-"""The words of the protocol: a request's body, and what a reply's body says.
+"""Translation between this project's types and the OpenAI chat protocol.
 
-Takes a ``ChatRequest``, gives the arguments of ``chat.completions.create``; takes the body
-of a reply, gives a ``ChatReply`` or the reason why it is none.
-
-Left out deliberately: streaming, tools and several choices; nobody here asks for them.
+A ``ChatRequest`` becomes the arguments of ``chat.completions.create``; the body of a reply
+becomes a ``ChatReply`` or the reason why it is none. No streaming, tools or several choices.
 """
 
 import json
@@ -19,8 +17,7 @@ from decomposerl.chat import (
     Token,
 )
 from resources.chat.budget import Usage
-from resources.chat.reasoning import effort_of
-from resources.chat.settings import ChatSettings
+from resources.chat.settings import ChatSettings, effort_of
 
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -28,10 +25,10 @@ _FINISHES: dict[str, FinishReason] = {
     "content_filter": "content_filter",
 }
 
-_ROUNDING = 1e-3  # the most that a log probability may lie above 0
-_DIGITS = 400  # more are no finite float either
+_ROUNDING = 1e-3  # the most by which a log probability may exceed 0
+_DIGITS = 400  # a number with more digits is no finite float
 
-# An endpoint that did this to one request does it to all.
+# An endpoint that fails one request in this way fails all.
 _LASTING: set[FailureReason] = {"wrong_model", "no_logprobs"}
 
 
@@ -39,14 +36,14 @@ UNSTORABLE = "the reply holds half a surrogate pair, which is no text and cannot
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
-    """The body of a reply is no chat completion; the endpoint is at fault."""
+    """The body of a reply is not a chat completion; the endpoint is at fault."""
 
 
 def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]:
-    """Arguments of ``create`` for a request that went through ``ChatSettings.as_asked``.
+    """Arguments of ``create`` for a request that went through ``ChatSettings.as_sent``.
 
-    A conversation that ends with the assistant's turn asks to go on with that turn, in the
-    words of vLLM.
+    A conversation that ends with the assistant's turn requests its continuation, as vLLM
+    supports it.
     """
     sampling, style = request.sampling, settings.thinking_style
     arguments: dict[str, Any] = {
@@ -82,14 +79,14 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
 
 def read_reply(
     body: bytes, latency_s: float, request: ChatRequest, *, needs_logprobs: bool
-) -> tuple[ChatReply, str, Usage]:
-    """The reply in a body, the reasoning that came apart from it, and what is booked for it.
+) -> tuple[ChatReply[None], str, Usage]:
+    """The reply in a body, its separate reasoning, and its token usage.
 
-    Text and model decide whether it is a reply, and log probabilities where they are needed;
-    a finish reason of another kind is ``other``, usage that cannot be is estimated.
+    Text and model are required, and log probabilities where they are needed; an unknown
+    finish reason becomes ``other``, implausible usage is estimated.
 
     Raises:
-        Garbled: the body is not JSON, or lacks what every chat completion has.
+        Garbled: the body is not JSON, or lacks a required field of a chat completion.
     """
     try:
         data = json.loads(body, parse_int=_whole)
@@ -97,7 +94,7 @@ def read_reply(
         message, finish = choice["message"], choice.get("finish_reason")
         text = _text(message.get("content"))
         usage = Usage.of(data.get("usage"), request, text)
-        reply = ChatReply(
+        reply: ChatReply[None] = ChatReply(
             text=text,
             finish_reason=_FINISHES.get(finish, "other") if isinstance(finish, str) else "other",
             model=_text(data.get("model")),
@@ -108,20 +105,20 @@ def read_reply(
         )
         reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        shown = body.decode("utf-8", "replace")  # whole: a key is cut out before it is cut short
-        text = f"the reply is no chat completion ({type(error).__name__}): {shown}"
+        shown = body.decode("utf-8", "replace")  # the key is removed before it is cut
+        text = f"the reply is not a chat completion ({type(error).__name__}): {shown}"
         raise Garbled(text) from None
     return reply, str(reasoning)[:1], usage
 
 
-def fault_of(
-    reply: ChatReply, reasoning: str, request: ChatRequest, settings: ChatSettings, attempts: int
+def failure_of(
+    reply: ChatReply[None],
+    reasoning: str,
+    request: ChatRequest,
+    settings: ChatSettings,
+    attempts: int,
 ) -> ChatFailure | None:
-    """Why a reply cannot be used, None where it can.
-
-    A request for one token with its log probabilities is answered by that token: there
-    the budget ends the reply on purpose.
-    """
+    """Why a reply cannot be used, None where it can."""
 
     def failure(reason: FailureReason, detail: str) -> ChatFailure:
         return ChatFailure(reason, detail, attempts, reply.text, lasting=reason in _LASTING)
@@ -134,27 +131,28 @@ def fault_of(
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     if not reply.text.strip() and not reply.tokens:
         ended = f" and {budget} ended" if reply.finish_reason == "length" else ""
-        what = "reasoning alone came" if reasoning else "no text came"
-        return failure("empty", f"{what}{ended}; {reply.completion_tokens} tokens were used")
+        content = "reasoning alone came" if reasoning else "no text came"
+        return failure("empty", f"{content}{ended}; {reply.completion_tokens} tokens were used")
     if settings.needs_logprobs and lacks_logprobs(reply, request):
         return failure("no_logprobs", "the reply carries no log probabilities of its first token")
-    if reply.finish_reason == "length" and not _asks_one_token(request):
+    # A request for one token with its log probabilities ends at its budget on purpose.
+    if reply.finish_reason == "length" and not _is_one_token(request):
         return failure("truncated", f"{budget} ended before the reply did")
     return None
 
 
-def lacks_logprobs(reply: ChatReply, request: ChatRequest) -> bool:
-    """Whether log probabilities were asked for and the endpoint gave none."""
+def lacks_logprobs(reply: ChatReply[Any], request: ChatRequest) -> bool:
+    """Whether requested log probabilities are missing."""
     given = reply.tokens and reply.tokens[0].alternatives
     return request.sampling.top_logprobs > 0 and not given
 
 
-def _asks_one_token(request: ChatRequest) -> bool:
+def _is_one_token(request: ChatRequest) -> bool:
     return request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
 
 
-def is_storable(reply: ChatReply) -> bool:
-    """Whether UTF-8, and so every file, can hold the texts of a reply."""
+def is_storable(reply: ChatReply[None]) -> bool:
+    """Whether the texts of a reply are valid UTF-8, so that every file can hold them."""
     texts = [reply.text, reply.model]
     for token in reply.tokens:
         texts += [token.text, *(text for text, _ in token.alternatives)]
@@ -162,7 +160,7 @@ def is_storable(reply: ChatReply) -> bool:
 
 
 def as_utf8(text: str) -> str:
-    """Half surrogate pairs, which JSON may carry and UTF-8 may not, as question marks."""
+    """The text with lone surrogates, which JSON allows and UTF-8 does not, as question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -199,5 +197,5 @@ def _text(value: Any) -> str:  # noqa: ANN401 - JSON
 
 
 def _whole(digits: str) -> float:
-    """A whole number; one of a thousand digits is none that anybody means, and no error."""
+    """An integer; infinite where it has too many digits, so that parsing does not fail."""
     return int(digits) if len(digits) < _DIGITS else math.copysign(math.inf, float(digits[:2]))

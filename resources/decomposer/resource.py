@@ -25,20 +25,17 @@ class DecomposerResource(PromptedResource):
         description="share of claims without a reply above which the stage fails",
     )
 
-    def open(self) -> StoredDecomposer:
-        """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
+    def open(self) -> StoredDecomposer | ChatDecomposer:
+        """A fresh port; its ``calls`` and ``hits`` start at zero."""
         if self.engine == "embedded":
-            return StoredDecomposer(RuleDecomposer(), self.store(), self.batch_size)
-        chat = self.chat()
-        writer = ChatDecomposer(
-            chat,
+            return StoredDecomposer(RuleDecomposer(), self.stores(), self.batch_size)
+        return ChatDecomposer(
+            self.chat(),
             load_prompt("silver", self.prompts_dir),
             self.sampling(),
             structured=self.structured,
             thinking=self.thinks,
             most_unanswered=self.most_unanswered,
             sends_temperature=self.sends_temperature,
+            batch_size=self.batch_size,
         )
-        stored = StoredDecomposer(writer, self.store(), self.batch_size, chat.details)
-        writer.answered_before = lambda: stored.hits
-        return stored

@@ -1,4 +1,4 @@
-"""Silver questions with a memory: a pair that was decomposed is not decomposed again."""
+"""A decomposer that remembers the pairs it has decomposed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,23 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Decomposer
-from resources.store.results import Details, Pair, ResultStore, Stored, list_filler, string_lists
+from resources.store.result_store import ResultStores
+from resources.store.stored_engine import Pair, StoredEngine, list_filler, string_lists
 
 
-class StoredDecomposer(Stored[Pair]):
+class StoredDecomposer(StoredEngine[Pair]):
     """A ``Decomposer`` whose questions are stored; a null answer is not, and is asked again."""
 
     _port = "decomposer"
 
-    def __init__(
-        self,
-        engine: Decomposer,
-        store: ResultStore,
-        batch_size: int = 256,
-        details: Details = dict,
-    ) -> None:
-        """Wrap ``engine``; ``details`` tells what else it counted."""
-        super().__init__(engine, store, batch_size, details)
+    def __init__(self, engine: Decomposer, stores: ResultStores, batch_size: int = 256) -> None:
+        """Wrap ``engine``."""
+        super().__init__(engine, stores, batch_size)
 
     def decompose(self, pairs: Sequence[Pair]) -> list[list[str] | None]:
         """As the engine's."""

@@ -1,17 +1,12 @@
 """Vectors from an OpenAI-compatible embedding endpoint.
 
-Takes texts, gives unit-normalised float32 vectors (paper: ``text-embedding-3-large`` for
-claims, Qwen3-Embedding-8B on vLLM for questions). Texts go out in batches bounded by items
-and by estimated tokens, several in flight. Transport failures, 429 and 5xx are retried by
-the ``openai`` package, which heeds ``Retry-After`` (up to a minute); any other refusal, a
-redirect, and a reply of another model, dimension, size or number of vectors, ends the call.
-What was in flight then is waited for, and the error carries every vector that came: they
-were paid for. What a reply says of its usage is not read.
+Paper: ``text-embedding-3-large`` for claims, Qwen3-Embedding-8B on vLLM for questions. Texts are
+sent in batches limited by items and estimated tokens, several in flight. The ``openai`` package
+retries transport failures, 429 and 5xx and respects ``Retry-After`` (up to a minute). Any other
+refusal, a redirect, or a reply of another model, dimension or number of vectors ends the call;
+the error carries every vector received until then, because they were paid for.
 
-The key lives in memory alone and is cut out of every message.
-
-Left out deliberately: stored results (``resources.store.results``), which are what a failed call
-keeps, and a price: the endpoint's own meter.
+The key stays in memory and is removed from every message.
 """
 
 import asyncio
@@ -46,24 +41,23 @@ _WIDEST = 8_192  # numbers a vector where the settings do not say
 
 
 class EmbeddingsStopped(EngineError):  # noqa: N818 - the name is what happened
-    """A request for vectors failed; ``vectors`` (m, d) came, of the texts at ``rows`` (m,)."""
+    """A request for vectors failed; ``vectors`` (m, d) of the texts at ``rows`` (m,) came."""
 
-    def __init__(self, said: str, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
-        """``rows`` are positions among the texts asked for, ascending."""
-        super().__init__(said)
+    def __init__(self, message: str, rows: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+        """``rows`` are indices of the requested texts, ascending."""
+        super().__init__(message)
         self.rows, self.vectors = rows, vectors
 
 
 @dataclass(frozen=True)
 class HostedEmbedder:
-    r"""An ``Embedder`` over HTTP; the client is made at the first text.
+    r"""An ``Embedder`` over HTTP; the client is created with the first text.
 
-    ``base_url`` ends in ``/v1``; a function is called for it at the first text, so a server
-    that must be started first is only started then. ``revision`` is of the weights behind
-    an endpoint of one's own. ``dimensions`` asks the endpoint to shorten its vectors (0: it
-    is not asked, and all replies to one call must be equally wide). ``instruction`` stands
-    before every text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch holds at most
-    ``batch_items`` texts and about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
+    ``base_url`` ends in ``/v1``, or is a function that returns it with the first text, and may
+    start a server. ``revision`` is of the weights behind your own endpoint. ``dimensions`` requests
+    shorter vectors (0: as they are, equally wide within a call). ``instruction`` precedes every
+    text, for Qwen3 ``"Instruct: <task>\nQuery:"``. A batch has at most ``batch_items`` texts and
+    about ``batch_tokens`` tokens; ``in_flight`` are sent at once.
     """
 
     base_url: str | Callable[[], str]
@@ -90,22 +84,22 @@ class HostedEmbedder:
     @property
     def engine(self) -> str:
         """Model with revision, dimensions and instruction: all that decides a vector."""
-        said = hashlib.sha256(self.instruction.encode()).hexdigest()[:8]
+        digest = hashlib.sha256(self.instruction.encode()).hexdigest()[:8]
         return ":".join(
             (
                 "hosted",
                 f"{self.model}@{self.revision}" if self.revision else self.model,
                 *((f"d{self.dimensions}",) if self.dimensions else ()),
-                *((f"instruction-{said}",) if self.instruction else ()),
+                *((f"instruction-{digest}",) if self.instruction else ()),
             )
         )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors, shape (n, d), in the order asked; (0, dimensions) for no text.
+        """Unit vectors, shape (n, d), in order; (0, dimensions) for no text.
 
         Raises:
-            EmbeddingsStopped: a batch failed after all retries, or its reply is not what was
-                asked; it carries the vectors of the others.
+            EmbeddingsStopped: a batch failed after all retries, or its reply does not fit the
+                request; it carries the vectors of the others.
             EngineError: two replies differ in the size of their vectors.
             ConfigError: no header can carry the key.
         """
@@ -133,7 +127,7 @@ class HostedEmbedder:
             for number, batch in queue:
                 try:
                     came[number] = await self._ask(client, batch)
-                except Exception as error:  # noqa: BLE001 - raised where it is taken
+                except Exception as error:  # noqa: BLE001 - raised by the caller
                     failed.append(error)
                 if failed:
                     return
@@ -171,14 +165,14 @@ class HostedEmbedder:
     async def _ask(self, client: "AsyncOpenAI", batch: list[str]) -> NDArray[np.float32]:
         try:
             reply = await self._sent(client, batch)
-        except Exception as error:  # noqa: BLE001 - whatever a reply can raise, on any thread
-            said = without_key(f"{type(error).__name__}: {error}", self.key, "***")[:_SAID]
+        except Exception as error:  # noqa: BLE001 - a reply may raise anything
+            message = without_key(f"{type(error).__name__}: {error}", self.key, "***")[:_SAID]
             blamed = getattr(error, "status_code", 0) in _OF_A_TEXT
         else:
             return self._vectors(reply, len(batch))
-        # Raised here, not above: the client's error holds the request, and that the key.
+        # Raised outside the except block: the client's error refers to the request with the key.
         text = await self._at_fault(client, batch) if blamed else ""
-        raise EngineError(f"embeddings of '{self.model}' failed: {said}{text}")
+        raise EngineError(f"embeddings of '{self.model}' failed: {message}{text}")
 
     async def _sent(self, client: "AsyncOpenAI", batch: list[str]) -> Any:  # noqa: ANN401 - JSON
         shorter: dict[str, Any] = {"dimensions": self.dimensions} if self.dimensions else {}
@@ -189,7 +183,7 @@ class HostedEmbedder:
         return json.loads(raw.content)
 
     async def _at_fault(self, client: "AsyncOpenAI", batch: list[str]) -> str:
-        """The text that the endpoint refuses, found by asking for half of them at a time."""
+        """The text that the endpoint refuses, found by bisection."""
         while len(batch) > 1:
             half = batch[: len(batch) // 2]
             batch = half if await self._refuses(client, half) else batch[len(half) :]
@@ -207,16 +201,16 @@ class HostedEmbedder:
         fields = reply if isinstance(reply, dict) else {}
         model, data = fields.get("model"), fields.get("data")
         if model != self.model:
-            said = without_key(repr(model), self.key, "***")[:_SHOWN]
-            raise EngineError(f"asked for '{self.model}', the endpoint answered as {said}")
+            named = without_key(repr(model), self.key, "***")[:_SHOWN]
+            raise EngineError(f"asked for '{self.model}', the endpoint answered as {named}")
         entries = [one for one in data if isinstance(one, dict)] if isinstance(data, list) else []
-        found = {str(one.get("index")): one.get("embedding") for one in entries}
-        if len(entries) != count or set(found) != set(map(str, range(count))):
+        by_index = {str(one.get("index")): one.get("embedding") for one in entries}
+        if len(entries) != count or set(by_index) != set(map(str, range(count))):
             raise EngineError(
                 f"'{self.model}' answered {count} texts with {len(entries)} vectors, "
-                f"{len(found)} of them with an index of their own"
+                f"{len(by_index)} of them with their own index"
             )
-        rows = [_numbers(found[str(index)]) for index in range(count)]
+        rows = [_numbers(by_index[str(index)]) for index in range(count)]
         widths = sorted({len(row) for row in rows})
         if len(widths) > 1 or (self.dimensions and widths != [self.dimensions]):
             raise EngineError(
@@ -235,7 +229,7 @@ class HostedEmbedder:
 
     @cached_property
     def _client(self) -> "tuple[LoopThread, AsyncOpenAI]":
-        """Connections, and the thread they belong to; closed with this object."""
+        """Connections and the thread they belong to; closed with this object."""
         from resources.chat.one_host import openai_client
 
         key = clean_key(self.key)

@@ -1,6 +1,6 @@
 """The embedder as a Dagster resource: MiniLM, sentence-transformers, or an endpoint.
 
-Opening imports no torch: an engine loads its model at its first item.
+Opening imports no torch: an engine loads its model with its first item.
 """
 
 from typing import Literal
@@ -41,7 +41,7 @@ class EmbedderResource(KeyedResource):
 
     def open(self) -> StoredEmbedder:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
-        return StoredEmbedder(self._embedder(), self.store(), self.batch_size)
+        return StoredEmbedder(self._embedder(), self.stores(), self.batch_size)
 
     def _embedder(self) -> Embedder:
         if self.engine == "embedded":

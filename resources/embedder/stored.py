@@ -1,4 +1,4 @@
-"""Vectors with a memory: a text that was embedded is not embedded again."""
+"""An embedder that remembers the texts it has embedded."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,23 +8,24 @@ from numpy.typing import NDArray
 
 from decomposerl.ports import Embedder
 from resources.embedder.hosted import EmbeddingsStopped
-from resources.store.results import ResultStore, Stored, every_row
+from resources.store.result_store import ResultStores
+from resources.store.stored_engine import StoredEngine, every_row
 
 
-class StoredEmbedder(Stored[str]):
+class StoredEmbedder(StoredEngine[str]):
     """An ``Embedder`` whose vectors are stored (fixed-size lists of float32)."""
 
     _port = "embedder"
 
-    def __init__(self, engine: Embedder, store: ResultStore, batch_size: int = 512) -> None:
+    def __init__(self, engine: Embedder, stores: ResultStores, batch_size: int = 512) -> None:
         """Wrap ``engine``."""
-        super().__init__(engine, store, batch_size)
+        super().__init__(engine, stores, batch_size)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """As the engine's, shape (n, d); holds one array of the distinct texts in memory.
+        """As the engine's, shape (n, d); needs one array of the distinct texts in memory.
 
         Raises:
-            EmbeddingsStopped: a request failed; the vectors that came are stored by then.
+            EmbeddingsStopped: a request failed; the vectors received are stored by then.
         """
         import pyarrow as pa
 
@@ -57,5 +58,5 @@ class StoredEmbedder(Stored[str]):
         if stopped:
             raise stopped[0]
         if len(texts) == int(positions.max()) + 1:
-            return out[0]  # no text twice: already in the order asked
+            return out[0]  # no text twice: already in order
         return out[0][positions]

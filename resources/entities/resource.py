@@ -1,6 +1,6 @@
 """The entity recogniser as a Dagster resource: rules, or trained spaCy models.
 
-Opening imports no spaCy: an engine loads its model at its first item.
+Opening imports no spaCy: an engine loads its model with its first item.
 """
 
 from typing import Literal
@@ -12,7 +12,7 @@ from resources.entities.spacy_engine import SpacyEntities
 from resources.entities.stored import StoredEntities
 from resources.store.resource import StoredResource
 
-_TEXTS_A_PROCESS = 8_192  # of spaCy's: to start one takes seconds, and each has its models
+_TEXTS_A_PROCESS = 8_192  # starting a spaCy process takes seconds, and each loads its models
 
 
 class EntitiesResource(StoredResource):
@@ -34,12 +34,12 @@ class EntitiesResource(StoredResource):
     def open(self) -> StoredEntities:
         """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
         if self.engine == "embedded":
-            return StoredEntities(RuleEntities(), self.store(), self.batch_size)
+            return StoredEntities(RuleEntities(), self.stores(), self.batch_size)
         models = SpacyEntities(tuple(self.models), processes=self.processes, gpu=self.gpu)
-        return StoredEntities(models, self.store(), self.texts_at_a_time())
+        return StoredEntities(models, self.stores(), self.texts_at_a_time())
 
     def texts_at_a_time(self) -> int:
-        """How many texts are asked and stored at a time."""
+        """Number of texts asked and stored at a time."""
         if self.engine == "embedded" or self.processes == 1:
             return self.batch_size
         return max(self.batch_size, self.processes * _TEXTS_A_PROCESS)

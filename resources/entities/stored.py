@@ -1,4 +1,4 @@
-"""Entities with a memory: a text that was read is not read again."""
+"""An entity recogniser that remembers the texts it has read."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,19 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import EntityRecogniser
-from resources.store.results import ResultStore, Stored, every_row, list_filler, string_lists
+from resources.store.result_store import ResultStores
+from resources.store.stored_engine import StoredEngine, every_row, list_filler, string_lists
 
 
-class StoredEntities(Stored[str]):
+class StoredEntities(StoredEngine[str]):
     """An ``EntityRecogniser`` whose surface forms are stored (lists of strings)."""
 
     _port = "entities"
 
     def __init__(
-        self, engine: EntityRecogniser, store: ResultStore, batch_size: int = 1024
+        self, engine: EntityRecogniser, stores: ResultStores, batch_size: int = 1024
     ) -> None:
         """Wrap ``engine``."""
-        super().__init__(engine, store, batch_size)
+        super().__init__(engine, stores, batch_size)
 
     def entities(self, texts: Sequence[str]) -> list[list[str]]:
         """As the engine's."""

@@ -21,7 +21,7 @@ from decomposerl.evaluation.confidence import READING
 from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.prediction_store import Finished, FinishedClaims
+from resources.evaluation.prediction_store import Prediction, PredictionStore
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Progress, run_claims
 from resources.evaluation.trained_policy import AGREEMENT
 
@@ -100,7 +100,7 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
     every = _claims(claims)
     questions = {one.claim_id: _digest(one.question) for one in every}
-    store = FinishedClaims(
+    store = PredictionStore(
         shards / benchmark, caller.engine, task.store_name, prompt_hash, questions
     )
     known = len(store.read([one.claim_id for one in every]))
@@ -132,7 +132,7 @@ def _digest(question: ClaimInput) -> str:
     return hashlib.sha256(json.dumps(asdict(question)).encode()).hexdigest()
 
 
-def _row(one: Finished, *, decomposes: bool) -> dict[str, Any]:
+def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:
     verification, confidence = one.verification, one.confidence
     cycles = [asdict(cycle) for cycle in verification.cycles]
     trace = {"opening": verification.opening, "cycles": cycles, "verdict": verification.verdict}
@@ -155,7 +155,7 @@ def _row(one: Finished, *, decomposes: bool) -> dict[str, Any]:
     }
 
 
-def _calls(finished: Sequence[Finished]) -> pl.DataFrame:
+def _calls(finished: Sequence[Prediction]) -> pl.DataFrame:
     rows = [
         {"claim_id": one.claim_id, "call": number, **asdict(call)}
         for one in finished

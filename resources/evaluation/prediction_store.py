@@ -1,11 +1,8 @@
-"""Claims that are done, on disk: append-only, whole or not there, one shelf a system.
+"""Stored predictions, by claim.
 
-Takes what came of a claim, gives it back by claim. A shelf belongs to the engine, the system
-and the prompt hash together, so that none of them is ever taken for another; within it a
-claim's key is over its id, its text with the evidence in its units, the system and the prompt hash.
-
-Left out deliberately: failed claims. They are not stored, so that the next run asks again;
-and the frames of results (``resources.evaluation.generation``).
+A store belongs to one engine, system and prompt hash. A claim's key covers its id, a digest of
+what the system reads, the system and the prompt hash. Failed claims are not stored, so the next
+run asks again.
 """
 
 import json
@@ -18,7 +15,7 @@ from decomposerl.baselines.method import ModelCall, Verification
 from decomposerl.evaluation.confidence import Confidence, read_confidence
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.caller import Reply
-from resources.store.shards import Shelf, key_of, slug
+from resources.store.result_store import ResultStore, key_of, slug
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,7 @@ class CallRecord:
 
 
 def record_of(call: ModelCall, reply: Reply) -> CallRecord:
-    """What is kept of a call."""
+    """The record of a call and its reply."""
     return CallRecord(
         call.operation,
         call.template,
@@ -50,8 +47,8 @@ def record_of(call: ModelCall, reply: Reply) -> CallRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """What came of a claim. ``confidence`` is None where there is none to be had."""
+class Prediction:
+    """The result for one claim. ``confidence`` is None where it cannot be read."""
 
     claim_id: str
     verification: Verification
@@ -64,17 +61,17 @@ class Finished:
         return self.verification.status == "failed"
 
 
-def finish(claim_id: str, found: Verification, calls: Sequence[CallRecord]) -> Finished:
-    """Read the confidence where the tokens spell the very verdict that was read."""
-    spoken = found.spoken
+def finish(claim_id: str, verification: Verification, calls: Sequence[CallRecord]) -> Prediction:
+    """A prediction, with confidence where the tokens spell the verdict that was read."""
+    spoken = verification.spoken
     confidence = read_confidence(spoken.tokens) if spoken is not None and spoken.tokens else None
-    if confidence is not None and confidence.verdict != found.verdict:
+    if confidence is not None and confidence.verdict != verification.verdict:
         confidence = None
-    return Finished(claim_id, found, confidence, tuple(calls))
+    return Prediction(claim_id, verification, confidence, tuple(calls))
 
 
-class FinishedClaims:
-    """The shelf of one engine, system and prompt."""
+class PredictionStore:
+    """The predictions of one engine, system and prompt."""
 
     def __init__(
         self,
@@ -82,61 +79,61 @@ class FinishedClaims:
         engine: str,
         system: str,
         prompt_hash: str,
-        asked: Mapping[str, str] | None = None,
+        digests: Mapping[str, str] | None = None,
     ) -> None:
-        """Shelves of other engines, systems and prompts may lie in the same folder.
+        """Stores of other engines, systems and prompts may share the folder.
 
-        ``asked``: the digest of what is asked about a claim, by its id.
+        ``digests``: what the system reads about a claim, by claim id.
         """
         name = f"{engine} {system} {prompt_hash}"
-        self._shelf = Shelf(folder / slug(name), name)
-        self._system, self._prompt_hash, self._asked = system, prompt_hash, asked or {}
+        self._store = ResultStore(folder / slug(name), name)
+        self._system, self._prompt_hash, self._digests = system, prompt_hash, digests or {}
 
-    def read(self, claim_ids: Sequence[str]) -> dict[str, Finished]:
-        """Those of the claims that are done, by claim."""
-        keys = {self._key(claim_id): at for at, claim_id in enumerate(claim_ids)}
-        found: dict[str, Finished] = {}
-        for positions, values in self._shelf.read(keys):
+    def read(self, claim_ids: Sequence[str]) -> dict[str, Prediction]:
+        """The stored predictions of these claims, by claim id."""
+        keys = {self._key(claim_id): row for row, claim_id in enumerate(claim_ids)}
+        predictions: dict[str, Prediction] = {}
+        for positions, values in self._store.read(keys):
             for position, value in zip(positions, values.to_pylist(), strict=True):
-                found[claim_ids[position]] = _from_plain(json.loads(value))
-        return found
+                predictions[claim_ids[position]] = _from_plain(json.loads(value))
+        return predictions
 
-    def add(self, done: Sequence[Finished]) -> None:
-        """Store claims as one shard; failed ones are left out."""
+    def add(self, predictions: Sequence[Prediction]) -> None:
+        """Store predictions as one shard; failed ones are left out."""
         import pyarrow as pa
 
-        kept = [one for one in done if not one.failed]
+        kept = [one for one in predictions if not one.failed]
         texts = [json.dumps(_plain(one), ensure_ascii=True) for one in kept]
         keys = [self._key(one.claim_id) for one in kept]
-        self._shelf.write(keys, pa.array(texts, pa.large_string()))
+        self._store.write(keys, pa.array(texts, pa.large_string()))
 
     def compact(self) -> None:
         """Merge small shards where there are many."""
-        self._shelf.compact()
+        self._store.compact()
 
     def _key(self, claim_id: str) -> str:
-        asked = self._asked.get(claim_id, "")
-        return key_of(claim_id, asked, self._system, self._prompt_hash)
+        digest = self._digests.get(claim_id, "")
+        return key_of(claim_id, digest, self._system, self._prompt_hash)
 
 
-def _plain(done: Finished) -> dict[str, Any]:
-    found = done.verification
+def _plain(prediction: Prediction) -> dict[str, Any]:
+    verification = prediction.verification
     return {
-        "claim_id": done.claim_id,
-        "verdict": found.verdict,
-        "status": found.status,
-        "reply": found.reply,
-        "opening": found.opening,
-        "cycles": [asdict(cycle) for cycle in found.cycles],
-        "notes": dict(found.notes),
-        "confidence": None if done.confidence is None else asdict(done.confidence),
-        "calls": [asdict(call) for call in done.calls],
+        "claim_id": prediction.claim_id,
+        "verdict": verification.verdict,
+        "status": verification.status,
+        "reply": verification.reply,
+        "opening": verification.opening,
+        "cycles": [asdict(cycle) for cycle in verification.cycles],
+        "notes": dict(verification.notes),
+        "confidence": None if prediction.confidence is None else asdict(prediction.confidence),
+        "calls": [asdict(call) for call in prediction.calls],
     }
 
 
-def _from_plain(plain: Mapping[str, Any]) -> Finished:
+def _from_plain(plain: Mapping[str, Any]) -> Prediction:
     confidence = plain["confidence"]
-    return Finished(
+    return Prediction(
         plain["claim_id"],
         Verification(
             verdict=plain["verdict"],

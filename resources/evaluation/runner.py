@@ -24,8 +24,8 @@ from decomposerl.errors import EngineError
 from resources.evaluation.caller import MethodCaller, Reply
 from resources.evaluation.prediction_store import (
     CallRecord,
-    Finished,
-    FinishedClaims,
+    Prediction,
+    PredictionStore,
     finish,
     record_of,
 )
@@ -57,11 +57,11 @@ def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is sto
     prompt: str,
     claims: Sequence[ClaimToVerify],
     caller: MethodCaller,
-    store: FinishedClaims,
+    store: PredictionStore,
     *,
     limits: FailureLimit | None = None,
     progress: Progress | None = None,
-) -> list[Finished]:
+) -> list[Prediction]:
     """The result of each claim, in order; claims in ``store`` cost no call.
 
     Raises:
@@ -87,18 +87,18 @@ class _Results:
     def __init__(
         self,
         claims: Sequence[ClaimToVerify],
-        store: FinishedClaims,
+        store: PredictionStore,
         limits: FailureLimit,
         progress: Progress | None,
     ) -> None:
         self._store, self._limits, self._progress = store, limits, progress
         self._total, self._failed = len(claims), 0
-        self._waiting: list[Finished] = []
+        self._waiting: list[Prediction] = []
         self._since = time.monotonic()
         self.done = store.read([claim.claim_id for claim in claims])
         self._report()
 
-    def add(self, one: Finished) -> None:
+    def add(self, one: Prediction) -> None:
         """Take another finished claim."""
         self.done[one.claim_id] = one
         self._waiting.append(one)
@@ -132,7 +132,7 @@ class _ClaimInProgress:
     steps: Steps
     pending: tuple[ModelCall, ...] = ()
     records: list[CallRecord] = field(default_factory=list)
-    finished: Finished | None = None
+    finished: Prediction | None = None
 
     def start(self) -> None:
         """Run up to the first calls."""
@@ -166,11 +166,11 @@ def _started(claim: ClaimToVerify, procedure: Procedure) -> _ClaimInProgress:
 
 def _concurrently(
     procedure: Procedure, prompt: str, claims: Sequence[ClaimToVerify], caller: MethodCaller
-) -> Generator[Finished, None, None]:
+) -> Generator[Prediction, None, None]:
     """One thread a claim in progress."""
     stopped = threading.Event()
 
-    def verified(claim: ClaimToVerify) -> Finished:
+    def verified(claim: ClaimToVerify) -> Prediction:
         running = _started(claim, procedure)
         while running.finished is None:
             if stopped.is_set():  # the run failed: make no further call
@@ -180,7 +180,7 @@ def _concurrently(
 
     pool = ThreadPoolExecutor(caller.claims_at_once, thread_name_prefix="claims")
     rest = iter(claims)
-    running: set[Future[Finished]] = set()
+    running: set[Future[Prediction]] = set()
     try:
         while True:
             # No waves: the next claim starts as soon as one ends.
@@ -195,7 +195,7 @@ def _concurrently(
         pool.shutdown(cancel_futures=True)
 
 
-def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
+def _results(ended: set[Future[Prediction]]) -> Iterator[Prediction]:
     """The finished claims, then the first error: claims that ended with it are not lost."""
     errors = [future.exception() for future in ended]
     yield from (future.result() for future in ended if future.exception() is None)
@@ -206,7 +206,7 @@ def _results(ended: set[Future[Finished]]) -> Iterator[Finished]:
 
 def _together(
     procedure: Procedure, prompt: str, claims: Sequence[ClaimToVerify], caller: MethodCaller
-) -> Generator[Finished, None, None]:
+) -> Generator[Prediction, None, None]:
     """The calls of all claims in progress in one batch; as one ends the next takes its place."""
     rest = iter(claims)
     running: list[_ClaimInProgress] = []

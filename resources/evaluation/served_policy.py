@@ -1,32 +1,32 @@
-"""Models at OpenAI-compatible endpoints, for methods: running ones, or a server that is started.
+"""Models at OpenAI-compatible endpoints, for methods: running servers, or one that is started.
 
-Takes what a person may configure, gives a ``ChatCaller`` for the model that a system names. One
-``ServedModels`` is one place where models are served, with its key, its prices and its limits.
-Where no endpoint is named and a command is, a vLLM server of the model is started at the first
-question and stopped with the resource; a policy's adapter is then served beside its base.
+One ``ServedModels`` is one place where models are served, with its key, prices and limits. With
+a command and no endpoint, a vLLM server of the model is started for the first request and
+stopped with the resource; a policy's adapter is then served beside its base.
 
-It is configuration and no resource: Dagster warns of itself where one resource stands in another.
-
-Left out deliberately: which system is asked where (``resources.evaluation.model``).
+It is configuration and not a resource, because Dagster warns of resources inside resources.
 """
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import dagster as dg
 from pydantic import Field, SecretStr
 
+from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
-from resources.chat.lazy_client import CountedChat, LateChat
-from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings, Price
-from resources.evaluation.chat_caller import Asking, ChatCaller
+from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
+from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import weights_digest
 from resources.vllm.server import VllmServer
 
+if TYPE_CHECKING:
+    from resources.chat.client import ChatClient
+
 Closers = list[Callable[[], None]]
-"""What is to be called when the run ends."""
+"""Functions to call when the run ends."""
 
 
 class ServedModels(dg.Config):
@@ -57,10 +57,10 @@ class ServedModels(dg.Config):
         default="none", description="how thinking is switched"
     )
     continues: bool = Field(
-        default=False, description="whether it goes on from an assistant's turn, as vLLM does"
+        default=False, description="whether it continues an assistant's turn, as vLLM does"
     )
     likeliest: int = Field(
-        default=5, ge=0, le=20, description="alternatives told for a token of a verdict; 0: none"
+        default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
     )
     vllm: list[str] = Field(default=[], description="first words to start a server; empty: never")
     cards: int = Field(default=1, ge=1, description="cards of a server that is started")
@@ -73,7 +73,7 @@ class ServedModels(dg.Config):
     start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
     log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
-    def caller(  # noqa: PLR0913 - whom to ask, in which words, and where replies are kept
+    def caller(  # noqa: PLR0913 - the model, its prompts, and where replies are stored
         self,
         requested: str,
         prompts: MethodPrompts,
@@ -82,14 +82,16 @@ class ServedModels(dg.Config):
         results: Path,
         closers: Closers,
         adapter: tuple[str, str] = ("", ""),
-    ) -> tuple[ChatCaller, LateChat]:
-        """Ask the model ``requested``, or the adapter (name, folder) that is served on it.
+    ) -> tuple[ChatCaller, "ChatClient"]:
+        """A caller of model ``requested``, or of the adapter (name, folder) served on it.
 
-        Replies are kept in the cache below ``results``; ``closers`` receives what ends the client.
+        Replies are stored below ``results``; ``closers`` receives what closes the client.
 
         Raises:
-            ConfigError: nothing serves it: no endpoint is named, and no command to start one.
+            ConfigError: there is neither an endpoint nor a command to start one.
         """
+        from resources.chat.client import ChatClient
+
         name, folder = adapter
         model = name or self.model or requested
         if not self.endpoints and not self.vllm:
@@ -97,23 +99,22 @@ class ServedModels(dg.Config):
         started = self.server(requested, adapter)
         revision = self._revision(requested, folder)
 
-        def make() -> CountedChat:
-            from resources.chat.client import ChatClient
+        def find_access() -> tuple[tuple[str, ...], SecretStr]:
+            key = self.key()  # first: without its key no server is started
+            return self._urls(started, closers), key
 
-            key = self.key()  # where it is missing no server is started
-            urls = self._urls(started, closers)
-            return ChatClient(self._settings(model, revision, urls), results, key)
-
-        chat = LateChat(f"chat:{model}" + (f"@{revision}" if revision else ""), make)
+        chat = ChatClient(self._settings(model, revision), results, find_access=find_access)
         closers.append(chat.close)
-        asking, width = self._asking(seed), self.concurrency
-        caller = ChatCaller(chat, asking, prompts=prompts, claims_at_once=width, price=self._price)
+        settings, width = self._call_settings(seed), self.concurrency
+        caller = ChatCaller(
+            chat, settings, prompts=prompts, claims_at_once=width, price=self._price
+        )
         return caller, chat
 
     def _revision(self, base: str, adapter: str) -> str:
-        """What is known of the weights: the base's revision or files, and the adapter's.
+        """The revision or file digest of the base, and the adapter's digest.
 
-        A policy that was trained again, or on another base, keeps its name; replies are kept apart.
+        So a policy that was trained again, or on another base, has its own replies.
         """
         if not adapter:
             return self.revision
@@ -121,7 +122,7 @@ class ServedModels(dg.Config):
         return "+".join(one for one in (under, weights_digest(Path(adapter))) if one)
 
     def _urls(self, server: VllmServer, closers: Closers) -> tuple[str, ...]:
-        """The endpoints, or the server, which is started where there are none."""
+        """The endpoints, or that of a server that is started where there are none."""
         if self.endpoints:
             return tuple(self.endpoints)
         closers.append(server.stop)
@@ -145,20 +146,19 @@ class ServedModels(dg.Config):
         price = Price(prompt=self.prompt_price, completion=self.completion_price)
         return None if price == Price() else price
 
-    def _asking(self, seed: int) -> Asking:
-        return Asking(
+    def _call_settings(self, seed: int) -> CallSettings:
+        return CallSettings(
             seed=seed,
-            likeliest=0 if self.thinking_style == "openai" else self.likeliest,
+            top_logprobs=0 if self.thinking_style == "openai" else self.likeliest,
             continues=self.continues,
             thinking={"default": None, "on": True, "off": False}[self.thinking],
             thinking_style=self.thinking_style,
         )
 
-    def _settings(self, model: str, revision: str, urls: tuple[str, ...]) -> ChatSettings:
+    def _settings(self, model: str, revision: str) -> ChatSettings:
         return ChatSettings(
             model=model,
             revision=revision,
-            endpoints=urls,
             concurrency=self.concurrency,
             call_deadline_s=self.call_deadline_s,
             most_reply_bytes=self.most_reply_bytes,
@@ -169,7 +169,7 @@ class ServedModels(dg.Config):
         )
 
     def server(self, base: str, adapter: tuple[str, str] = ("", "")) -> VllmServer:
-        """The server of a model that is started, with an adapter where there is one."""
+        """The server to start for a model, with an adapter where there is one."""
         name, folder = adapter
         lora = ["--enable-lora", "--max-lora-rank", str(self.lora_rank), "--lora-modules"]
         return VllmServer(

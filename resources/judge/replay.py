@@ -1,11 +1,8 @@
-"""A judge that answers from a recorded table: call key to ruling.
+"""A judge that answers from a recorded table, by call key.
 
-Takes a folder that ``record`` filled (``judge.parquet``: ``call_key``, ``value``,
-``failure``) and gives the ``Judge`` port. A stored ``JUDGE_CALLS`` table can be recorded as
-it is, so that rewards of an earlier run are computed again without a model.
-
-Left out deliberately: a default ruling. A call that nobody recorded is an error; a recorded
-failure is a ruling like any other.
+``record`` writes ``judge.parquet`` (``call_key``, ``value``, ``failure``); a ``JUDGE_CALLS`` table
+can be recorded unchanged, so rewards of an earlier run can be computed again without a model. A
+call that was not recorded is an error; a recorded failure is returned like any ruling.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,11 +24,11 @@ class ReplayJudge:
     """A ``Judge`` over recorded rulings."""
 
     def __init__(self, folder: Path) -> None:
-        """``folder`` may be a table itself (``.parquet``). Reads nothing before the first call."""
-        self._path = _place(folder)
+        """``folder`` may be the table itself (``.parquet``). Reads nothing before a call."""
+        self._path = _table_path(folder)
         self._rulings: Mapping[str, Ruling] | None = None
         self.engine = f"replay of {folder.name}"
-        """Name of the program behind the port: where its rulings were recorded."""
+        """Name of the engine: the folder of its recorded rulings."""
         self.calls = 0
         """Calls sent to an engine: none."""
         self.hits = 0
@@ -44,10 +41,10 @@ class ReplayJudge:
             EngineError: there is no table, or a call was never recorded.
         """
         rulings = self._load()
-        found = [rulings.get(call.key) for call in calls]
-        known = [ruling for ruling in found if ruling is not None]
-        if len(known) < len(found):
-            call = calls[found.index(None)]
+        recorded = [rulings.get(call.key) for call in calls]
+        known = [ruling for ruling in recorded if ruling is not None]
+        if len(known) < len(recorded):
+            call = calls[recorded.index(None)]
             text = (call.question or call.claim)[:_SHOWN]
             raise EngineError(f"{self.engine}: no record of {call.task} of '{text}'")
         self.hits += len(known)
@@ -60,37 +57,36 @@ class ReplayJudge:
             try:
                 table = pl.read_parquet(self._path, columns=[*_COLUMNS])
             except (pl.exceptions.PolarsError, OSError) as error:
-                raise EngineError(f"{self._path} is no table of rulings: {error}") from error
+                raise EngineError(f"{self._path} is not a table of rulings: {error}") from error
             self._rulings = rulings_from_frame(table)
         return self._rulings
 
 
 def record(folder: Path, calls: Sequence[JudgeCall], rulings: Sequence[Ruling]) -> None:
-    """Write the rulings of ``calls``, in place of earlier ones.
+    """Write the rulings of ``calls``, replacing earlier ones.
 
     Raises:
         ValueError: there are more or fewer rulings than calls.
-        SchemaError: one call comes with two rulings.
+        SchemaError: one call has two rulings.
     """
     rows = [
-        (call.key, ruling.value, ruling.failure)
-        for call, ruling in zip(calls, rulings, strict=True)
+        (call.key, ruling.text, ruling.failure) for call, ruling in zip(calls, rulings, strict=True)
     ]
     schema = {name: JUDGE_CALLS.schema[name] for name in _COLUMNS}
     record_table(folder, pl.DataFrame(rows, schema=schema, orient="row"))
 
 
 def record_table(folder: Path, frame: pl.DataFrame) -> None:
-    """Write the rulings of a verdict table, in place of earlier ones.
+    """Write the rulings of a ``JUDGE_CALLS`` table, replacing earlier ones.
 
-    ``frame`` has the columns ``call_key``, ``value`` and ``failure`` of ``JUDGE_CALLS``.
+    ``frame`` needs the columns ``call_key``, ``value`` and ``failure``.
 
     Raises:
-        SchemaError: one call stands there with two rulings.
+        SchemaError: one call has two rulings.
     """
     rulings_from_frame(frame)
-    write_parquet(frame.select(_COLUMNS).unique().sort("call_key"), _place(folder))
+    write_parquet(frame.select(_COLUMNS).unique().sort("call_key"), _table_path(folder))
 
 
-def _place(folder: Path) -> Path:
+def _table_path(folder: Path) -> Path:
     return folder if folder.suffix == ".parquet" else folder / "judge.parquet"

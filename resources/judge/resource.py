@@ -1,11 +1,6 @@
-"""The judge behind the rewards as a Dagster resource, with its memory.
+"""The judge behind the rewards as a Dagster resource: rules, a chat model, or a recorded table.
 
-Takes what a person may configure, gives the ``Judge`` port: rules, a chat model, or a
-recorded table. Opening imports neither openai nor torch and asks nothing; a batch whose
-rulings are all stored opens no connection.
-
-Left out deliberately: the engines themselves (the modules named below), and which one a
-profile takes (``dagster_project``).
+Opening imports neither openai nor torch and makes no calls.
 """
 
 from pathlib import Path
@@ -14,12 +9,11 @@ from typing import Literal
 from pydantic import Field
 
 from decomposerl.judge.call import Judge
-from decomposerl.prompts.judge import Asking
+from decomposerl.prompts.judge import JudgeSettings
 from resources.chat.resource import PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.stored import StoredJudge
 
 
 class JudgeResource(PromptedResource):
@@ -42,11 +36,10 @@ class JudgeResource(PromptedResource):
             return ReplayJudge(Path(self.folder))
         if self.engine == "embedded":
             return RuleJudge()
-        chat = self.chat()
-        judge = ChatJudge(
-            chat,
+        return ChatJudge(
+            self.chat(),
             load_judge_prompts(self.prompts_dir),
-            Asking(self.sampling(), structured=self.structured, thinking=self.thinks),
+            JudgeSettings(self.sampling(), structured=self.structured, thinking=self.thinks),
             sends_temperature=self.sends_temperature,
+            batch_size=self.batch_size,
         )
-        return StoredJudge(judge, self.store(), self.batch_size, chat.details)

@@ -10,7 +10,7 @@ Left out deliberately: confidence. A rule holds or it does not.
 
 from collections.abc import Sequence
 
-from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling
 from resources.judge.rule_atomicity import atomicity
 from resources.judge.rule_coverage import verdict
 from resources.judge.rule_document import answerable, correct
@@ -32,17 +32,13 @@ class RuleJudge:
         return [Ruling(_value(call)) for call in calls]
 
 
-def _value(call: JudgeCall) -> str:
+def _value(call: JudgeCall) -> JudgeValue:
     match call.task:
         case "answerability":
-            return _digit(answerable(call.document, call.question))
+            return answerable(call.document, call.question)
         case "atomicity":
-            return "".join(map(_digit, atomicity(call.claim, call.question)))
+            return tuple(atomicity(call.claim, call.question))
         case "correctness":
-            return _digit(all(correct(call.document, call.question, a) for a in call.answers))
+            return all(correct(call.document, call.question, a) for a in call.answers)
         case "coverage":
             return verdict(call.claim, call.answers)
-
-
-def _digit(holds: bool) -> str:  # noqa: FBT001 - a truth value is all it takes
-    return "1" if holds else "0"

@@ -1,1 +1,1 @@
-"""What lies on disk: Parquet assets, stored engine results, locks, atomic files."""
+"""Files on disk: Parquet assets, stored engine results, locks, atomic writes."""

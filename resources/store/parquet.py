@@ -1,14 +1,10 @@
-"""Frames to Parquet and back: atomic, schema-checked, content-hashed.
+"""The Parquet IO manager: atomic, schema-checked, content-hashed.
 
-An asset's value is a ``StageOutput``; it lands as ``<key>.parquet`` with its drops,
-rejects, pairs, selection cells and run record beside it. Each file is written to a
-temporary name in the same folder and renamed, the asset's own file after its side tables
-and the run record last, so a killed run leaves the previous data or the new data, never
-half of either. The SHA-256 of the Parquet file is the asset's data version.
-
-A partition has a file and a run record of its own: ``<key>/<partition>.parquet``.
-
-Left out deliberately: partitions inside a file and any knowledge of what a stage does.
+An asset's ``StageOutput`` is stored as ``<key>.parquet`` (a partition's as
+``<key>/<partition>.parquet``) with its drops, rejects, pairs, selection cells, calls and run
+record beside it. Each file is renamed into place, side tables first and the run record last, so
+a killed run leaves the previous data or the new data. The SHA-256 of the Parquet file is the
+asset's data version.
 """
 
 import dataclasses
@@ -53,7 +49,10 @@ _FOLDERS = {
     "predictions": schemas.PREDICTIONS,
     "scores": schemas.SCORES,
 }
-_SIDE_OF = {"rejects": "claims/", "calls": "predictions/"}  # what a folder is beside, in its names
+_SIDE_OF = {
+    "rejects": "claims/",
+    "calls": "predictions/",
+}  # a side table's key is its asset's without this prefix
 
 
 def table_of(key: str) -> Table:
@@ -71,7 +70,7 @@ def table_of(key: str) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    """What one materialization did; the columns of ``schemas.STAGE_RUNS``."""
+    """Record of one materialization; the columns of ``schemas.STAGE_RUNS``."""
 
     stage: str
     run_id: str
@@ -94,8 +93,8 @@ class StageRun:
 class StageOutput:
     """A stage's frame with its drops (``DROPS``), rejects (``REJECTS``) and run record.
 
-    ``pairs`` (``PAIRS``) is there where the run was asked to keep them, ``cells``
-    (``SELECTION_CELLS``) where the stage selects, ``calls`` (``CALLS``) where it predicts.
+    ``pairs`` (``PAIRS``) is set where the run keeps them, ``cells`` (``SELECTION_CELLS``) where
+    the stage selects, ``calls`` (``CALLS``) where it predicts.
     """
 
     kept: pl.DataFrame
@@ -108,7 +107,7 @@ class StageOutput:
 
 
 def write_parquet(frame: pl.DataFrame, target: Path) -> None:
-    """Write one frame atomically: zstd, with statistics, rows in the order given."""
+    """Write one frame atomically: zstd, with statistics, rows in order."""
     replace_file(
         target,
         lambda path: frame.rechunk().write_parquet(path, compression="zstd", statistics=True),
@@ -122,7 +121,7 @@ def file_sha256(path: Path) -> str:
 
 
 class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
-    """Reads what lies under ``DECOMPOSERL_DATA``; the IO manager writes it."""
+    """Reads the files under ``DECOMPOSERL_DATA``; the IO manager writes them."""
 
     base_dir: LocalPath
 
@@ -136,12 +135,12 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
         return pl.read_parquet(self.path / f"{key}.parquet", columns=columns)
 
     def exists(self, key: str) -> bool:
-        """Whether the Parquet file of a key is there."""
+        """Whether the Parquet file of a key exists."""
         return (self.path / f"{key}.parquet").is_file()
 
     @contextmanager
     def keeping_rejects(self, key: str) -> Iterator[None]:
-        """Write the rejects of a corpus that has too many of them, and let its error pass."""
+        """Write the rejects of a corpus that has too many, and re-raise its error."""
         try:
             yield
         except TooManyRejects as error:
@@ -158,7 +157,7 @@ class DataFolder(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
 
 
 def run_path(base: Path, key: str) -> Path:
-    """Where the run record of an asset lies."""
+    """The run record of an asset."""
     return base / "stage_runs" / f"{key.replace('/', '__')}.json"
 
 
@@ -195,7 +194,7 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
             side_path = base / folder / f"{side}.parquet"
             if frame is not None:
                 write_parquet(table.conform(frame), side_path)
-            elif folder == "pairs":  # those of an earlier run are not of this one
+            elif folder == "pairs":  # an earlier run's pairs do not belong to this one
                 side_path.unlink(missing_ok=True)
         target = Path(str(path))
         write_parquet(kept, target)
@@ -208,8 +207,8 @@ class ParquetTables(ProfileDefaults, dg.ConfigurableIOManager, dg.UPathIOManager
         """Read one asset's frame and check it against its table.
 
         Raises:
-            SourceFileError: the file is not there, or cannot be read.
-            SchemaError: the file holds another table than its key promises.
+            SourceFileError: the file does not exist, or cannot be read.
+            SchemaError: the file holds another table than its key declares.
         """
         key = "/".join(context.asset_key.path)
         try:

@@ -1,11 +1,7 @@
-"""Asset checks of partitioned assets: one result a partition.
+"""Asset checks of partitioned assets: one result per partition.
 
-Takes the partitions of the checked asset, gives Dagster's decorator for its check, whose function
-finds its partition in ``context.partition_key``. Dagster keeps and shows the latest result of each
-partition.
-
-Left out deliberately: runs over a range of partitions, for which Dagster keeps no result a
-partition; the assets refuse them (``resources.store.run_lock``).
+Dagster stores no result per partition for runs over a range of partitions; the assets refuse
+such runs (``resources.store.run_lock``).
 """
 
 import warnings
@@ -20,7 +16,10 @@ _PREVIEW = "Specifying a partitions_def on an AssetCheckSpec is currently in pre
 def partitioned_check(
     parts: dg.PartitionsDefinition[str], asset: dg.AssetKey, name: str
 ) -> Callable[[Callable[..., Any]], dg.AssetChecksDefinition]:
-    """``dg.asset_check`` with partitions, without Dagster's warning that they are a preview."""
+    """``dg.asset_check`` with partitions, without Dagster's preview warning.
+
+    The check finds its partition in ``context.partition_key``.
+    """
 
     def decorated(function: Callable[..., Any]) -> dg.AssetChecksDefinition:
         with warnings.catch_warnings():

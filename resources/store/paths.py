@@ -1,9 +1,7 @@
-"""Where files may lie: in folders of this machine.
+"""Local paths in settings; URLs are refused.
 
-Takes what a person wrote as a path. A URL is refused, because ``Path`` would make a local folder
-named ``s3:`` of it; it is not repeated, as it may hold a secret.
-
-Left out deliberately: object storage, and whether a folder exists.
+``Path`` would turn a URL into a local folder named ``s3:``. The message does not repeat the URL,
+because it may hold a secret.
 """
 
 import re
@@ -18,19 +16,19 @@ from decomposerl.errors import ConfigError
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):[/\\]")  # Path writes s3://x as s3:/x
 
 
-def local(place: str, named: str = "this setting") -> str:
-    """The place as it was written; ``named`` is what holds it, for the message.
+def local(path: str, named: str = "this setting") -> str:
+    """The path as written; ``named`` is what holds it, for the message.
 
     Raises:
         ConfigError: it is a URL.
     """
-    scheme = _SCHEME.match(place)
+    scheme = _SCHEME.match(path)
     if scheme:
         raise ConfigError(
             f"{named} holds a URL ({scheme[1]}://...); it must be a path on this machine, because "
             "object storage is not supported yet"
         )
-    return place
+    return path
 
 
 LocalPath = Annotated[str, AfterValidator(local)]
@@ -38,10 +36,10 @@ LocalPath = Annotated[str, AfterValidator(local)]
 
 
 def regular_file(path: Path) -> Path:
-    """The path itself, where a file lies that ends.
+    """The path itself, if it is a regular file.
 
     Raises:
-        OSError: none does; reading a pipe, a socket or a device may never end.
+        OSError: it is not; reading a pipe, a socket or a device may never end.
     """
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(None, "no regular file but a folder, pipe, socket or device")

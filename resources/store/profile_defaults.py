@@ -1,11 +1,8 @@
-"""Resources that keep a profile's values where a run's configuration sets only some of them.
+"""Resources whose run configuration completes itself from the profile.
 
-Dagster takes the default of a field that a run leaves out from the class, so one field set for one
-run would put the class's values in place of all others that the profile had set. Here the
-configuration schema of a resource carries the values that it was made with, at every depth. A key
-stays the name of its variable.
-
-Left out deliberately: lists, which a run replaces as a whole.
+Dagster takes the default of a field that a run omits from the class, so setting one field for a
+run would reset all others that the profile had set. Here a resource's configuration schema has
+its own values as defaults, at every depth. Lists are replaced as a whole.
 """
 
 from collections.abc import Mapping
@@ -29,7 +26,7 @@ class ProfileDefaults:
 
 
 def _with_defaults(field: dg.Field, value: Any) -> dg.Field:  # noqa: ANN401 - of any field
-    """The field with ``value`` as its default, and so for each field inside it that it sets."""
+    """The field with ``value`` as its default, and the same for the fields inside it."""
     kind: Any = field.config_type
     if isinstance(kind, dg.Shape) and isinstance(value, Mapping):
         inside = {

@@ -1,9 +1,7 @@
 """Prompt files from the package or from a user's folder.
 
-Takes a name, gives a ``PromptFile``. A file of the same name in the user's folder takes the
-place of the package's, the others stay; its other digest keeps its replies apart.
-
-Left out deliberately: what a prompt means (``decomposerl.prompts``).
+A file in the user's folder replaces the package's file of the same name. Its different digest
+gives it its own stored replies.
 """
 
 from importlib import resources
@@ -15,11 +13,11 @@ from decomposerl.prompts.template import PromptFile, parse_prompt
 
 
 def load_prompt(name: str, folder: str = "") -> PromptFile:
-    """Read ``<name>.md`` from ``folder`` where it lies there, else from the package.
+    """Read ``<name>.md`` from ``folder`` if it is there, else from the package.
 
     Raises:
-        ConfigError: there is no such folder, it holds a prompt that nothing asks for, or the
-            file is not UTF-8 text or malformed.
+        ConfigError: the folder does not exist or holds a prompt that nothing uses, or the file
+            is malformed or not UTF-8 text.
     """
     package = resources.files("decomposerl.prompts")
     file = package / f"{name}.md"
@@ -36,22 +34,22 @@ def load_prompt(name: str, folder: str = "") -> PromptFile:
 
 
 def load_policy_prompt(base: str, folder: str = "") -> PromptFile:
-    """The prompt that a policy answers, whose base weights are ``base``.
+    """The prompt of a policy whose base weights are ``base``.
 
-    A person's own, in ``folder``, comes first, then the one that the base brings: a base that was
-    warm-started on a prompt has a file ``policy.md`` in its folder. Else it is the project's.
+    The user's in ``folder`` comes first, then the base's own: a base that was warm-started on a
+    prompt has a file ``policy.md`` in its folder. The default is the project's.
 
     Raises:
         ConfigError: the file is not UTF-8 text or malformed.
     """
-    brought = Path(base) / f"{POLICY}.md"
-    if brought.is_file() and not (folder and (Path(folder) / f"{POLICY}.md").is_file()):
-        return parse_prompt(POLICY, brought.read_text("utf-8"))
+    bundled = Path(base) / f"{POLICY}.md"
+    if bundled.is_file() and not (folder and (Path(folder) / f"{POLICY}.md").is_file()):
+        return parse_prompt(POLICY, bundled.read_text("utf-8"))
     return load_prompt(POLICY, folder)
 
 
 def _refuse_strange_folder(folder: Path, known: set[str]) -> None:
-    """A misspelled file would be passed over without a word."""
+    """A misspelled file would be ignored silently."""
     if not folder.is_dir():
         raise ConfigError(f"there is no folder of prompts at {folder}")
     strange = sorted({path.name for path in folder.glob("*.md")} - known)

@@ -1,10 +1,7 @@
-"""One stage's result as a materialization: timed, counted, drawn, ready for the UI.
+"""A stage's frames as a ``MaterializeResult`` with metadata for the UI.
 
-Takes what a stage computed (frames of ``decomposerl.schemas``) and gives a
-``MaterializeResult`` whose metadata shows rows in, kept and dropped by reason and source,
-label balance, token histogram, configuration and a truncated sample.
-
-Left out deliberately: any decision. Tables and pictures come from ``decomposerl.reports``.
+Metadata show rows in, kept and dropped by reason and source, label balance, token histogram,
+engine counts, configuration and a truncated sample.
 """
 
 import json
@@ -39,7 +36,7 @@ _MEANING = {
 
 
 class Counted(Protocol):
-    """An engine behind a result store: its name and what this run asked of it."""
+    """An engine that counts what this run used it for."""
 
     @property
     def engine(self) -> str:
@@ -57,12 +54,12 @@ class Counted(Protocol):
         ...
 
     def details(self) -> Mapping[str, int | float | str]:
-        """What else it counted, by name: HTTP calls, money, failures by reason; and examples."""
+        """Further counts by name: HTTP calls, money, failures by reason; and examples."""
         ...
 
 
 class StageRecorder:
-    """Started at the top of an asset; ``result`` ends the clock and builds the output."""
+    """Created at the top of an asset; stops the clock and builds the output."""
 
     def __init__(
         self,
@@ -71,7 +68,7 @@ class StageRecorder:
         *engines: Counted,
         part: str = "",
     ) -> None:
-        """``settings`` is echoed into the metadata, ``engines`` are counted.
+        """``settings`` and the counts of ``engines`` are shown in the metadata.
 
         ``part`` is the partition, empty where the asset has none.
         """
@@ -93,7 +90,7 @@ class StageRecorder:
 
         ``rows_in`` needs ``claim_id``, ``source``, ``label``, ``claim``; ``kept`` is the
         stage's table; ``drops`` is a ``DROPS`` frame, None for a stage that drops nothing
-        itself; ``engines`` are those of its steps; ``beside`` are the further frames of
+        itself; ``engines`` are those of its steps; ``beside`` are further frames of
         ``StageOutput``, by name.
         """
         keys = rows_in.select(_KEYS)
@@ -118,7 +115,7 @@ class StageRecorder:
     def loaded(
         self, loaded: LoadedClaims, extra: Mapping[str, Any] | None = None
     ) -> dg.MaterializeResult[StageOutput]:
-        """The materialization of a source or benchmark that was read from native files."""
+        """The materialization of a source or benchmark read from native files."""
         keys = pl.concat([loaded.claims.select(_KEYS), loaded.drops.select(_KEYS)])
         page = stage_page(self._key, keys, loaded.claims, loaded.drops, self._settings)
         run = self._run(
@@ -144,7 +141,7 @@ class StageRecorder:
     def table(
         self, frame: pl.DataFrame, metadata: Mapping[str, Any]
     ) -> dg.MaterializeResult[StageOutput]:
-        """The materialization of a report table, which keeps and drops no claims."""
+        """The materialization of a report table, which neither keeps nor drops claims."""
         output = StageOutput(frame, self._run(frame.height, frame, None))
         return dg.MaterializeResult(value=output, metadata=metadata)
 
@@ -156,7 +153,7 @@ class StageRecorder:
         metadata: Mapping[str, Any],
         **beside: pl.DataFrame,
     ) -> dg.MaterializeResult[StageOutput]:
-        """The materialization of predictions or scores; what is no row of ``frame`` is no drop.
+        """The materialization of predictions or scores, which drop no claims.
 
         ``beside`` are the further frames of ``StageOutput``, by name.
         """
@@ -218,7 +215,7 @@ class StageRecorder:
         }
 
     def _counted(self, run: StageRun) -> dict[str, Any]:
-        """Which engines answered, how often, and what else they counted."""
+        """Names and counts of the engines."""
         return {
             "engine": run.engine or "none",
             "engine calls": run.engine_calls,
@@ -228,7 +225,7 @@ class StageRecorder:
 
 
 def picture(png: bytes) -> dg.MarkdownMetadataValue:
-    """A PNG as metadata that the UI draws in place."""
+    """A PNG as metadata that the UI shows inline."""
     return dg.MetadataValue.md(figures.data_uri(png))
 
 
@@ -242,8 +239,10 @@ def _or_empty(drops: pl.DataFrame | None) -> pl.DataFrame:
 
 def _first_rejects(rejects: pl.DataFrame, most: int = 3) -> str:
     rows = rejects.head(most).iter_rows(named=True)
-    places = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
-    return f"{rejects.height} rejected rows in the rejects table, e.g. {printable(places, keep='')}"
+    located = "; ".join(f"{r['file']}:{r['row']} {r['field']} {r['reason']}" for r in rows)
+    return (
+        f"{rejects.height} rejected rows in the rejects table, e.g. {printable(located, keep='')}"
+    )
 
 
 def _rejects_md(rejects: pl.DataFrame, most: int = 10) -> str:

@@ -1,11 +1,7 @@
-"""Engines that answer from a recorded table: the ports without any model.
+"""Engines that answer from recorded tables, without any model.
 
-Takes a folder that ``record`` filled (``<port>.parquet`` with a ``key`` and a ``value``;
-vectors in ``embedder.npy``, read through a memory map) and gives the ports of
-``decomposerl.ports``. A run with them costs nothing but the funnel itself and is the same
-every time.
-
-Left out deliberately: a default answer. An input that nobody recorded is an error.
+A folder that ``record`` filled has ``<port>.parquet`` with ``key`` and ``value``, and memory-mapped
+vectors in ``embedder.npy``. An input that was not recorded is an error.
 """
 
 from collections.abc import Sequence
@@ -22,7 +18,7 @@ from decomposerl.errors import EngineError
 from resources.store.parquet import write_parquet
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
-from resources.store.shards import key_of
+from resources.store.result_store import key_of
 from resources.store.temporary import replace_file
 
 Pair = tuple[str, str]
@@ -31,31 +27,27 @@ _BLOCK = 4_096
 
 
 class _Replay:
-    """One recorded table and how often it was asked."""
+    """One recorded table and how often it was used."""
 
     port: str
 
     def __init__(self, folder: Path) -> None:
-        """Reads nothing before the first question."""
+        """Reads nothing before the first item."""
         self._path = folder / f"{self.port}.parquet"
         self._rows: dict[str, int] | None = None
         self._values: Any = None
         self.engine = f"replay of {folder.name}"
-        """Name of the program behind the port: where its answers were recorded."""
+        """Name of the engine: the folder of its recorded answers."""
         self.calls = 0
         """Items sent to an engine: none."""
         self.hits = 0
         """Items answered from the table."""
 
-    def details(self) -> dict[str, int | float | str]:
-        """Nothing else is counted."""
-        return {}
-
-    def _load(self, table: pl.DataFrame) -> Any:  # noqa: ANN401 - a series, or where the vectors lie
+    def _load(self, table: pl.DataFrame) -> Any:  # noqa: ANN401 - a series, or the path of the vectors
         return table["value"]
 
     def _find(self, items: Sequence[tuple[str, ...]]) -> NDArray[np.int64]:
-        """Row of each item's record, shape (n,); the last part of an item is shown if absent.
+        """Row of each item's record, shape (n,); an error shows the last part of an item.
 
         Raises:
             EngineError: there is no table, or an item was never recorded.
@@ -63,19 +55,19 @@ class _Replay:
         if self._rows is None:
             if not self._path.is_file():
                 raise EngineError(f"{self.engine}: there is no {self._path}")
-            table = pl.read_parquet(self._path)  # once: the file may be replaced by another
+            table = pl.read_parquet(self._path)  # once: the file may be replaced meanwhile
             self._rows = {key: row for row, key in enumerate(table["key"].to_list())}
             self._values = self._load(table)
-        found = np.empty(len(items), np.int64)
-        for place, item in enumerate(items):
+        rows = np.empty(len(items), np.int64)
+        for position, item in enumerate(items):
             row = self._rows.get(key_of(*item))
             if row is None:
                 raise EngineError(
                     f"{self.engine}: the {self.port} has no record of '{item[-1][:_SHOWN]}'"
                 )
-            found[place] = row
+            rows[position] = row
         self.hits += len(items)
-        return found
+        return rows
 
 
 class ReplayEmbedder(_Replay):
@@ -89,12 +81,12 @@ class ReplayEmbedder(_Replay):
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The recorded vectors, shape (n, d)."""
         rows = self._find([(text,) for text in texts])
-        found = np.empty((len(rows), self._mapped().shape[1]), np.float32)
+        vectors = np.empty((len(rows), self._mapped().shape[1]), np.float32)
         for start in range(0, len(rows), _BLOCK):
             block = slice(start, start + _BLOCK)
-            # Mapped anew each time: pages that were read are given back.
-            np.take(self._mapped(), rows[block], axis=0, out=found[block])
-        return found
+            # A new memory map each time, so that pages that were read are released.
+            np.take(self._mapped(), rows[block], axis=0, out=vectors[block])
+        return vectors
 
     def _mapped(self) -> NDArray[np.float32]:
         vectors: NDArray[np.float32] = np.load(self._values, mmap_mode="r")
@@ -108,13 +100,9 @@ class ReplayVerifier(_Replay):
 
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """The recorded probabilities, shape (n,)."""
-        found: NDArray[np.float64] = self._values_of(pairs).to_numpy()
-        return found
-
-    def _values_of(self, pairs: Sequence[Pair]) -> pl.Series:
         rows = self._find(pairs)
-        found: pl.Series = self._values[rows]
-        return found
+        chances: NDArray[np.float64] = self._values[rows].to_numpy()
+        return chances
 
 
 class ReplayEntities(_Replay):
@@ -125,20 +113,20 @@ class ReplayEntities(_Replay):
     def entities(self, texts: Sequence[str]) -> list[list[str]]:
         """The recorded forms of each text."""
         rows = self._find([(text,) for text in texts])
-        found: list[list[str]] = self._values[rows].to_list()
-        return found
+        forms: list[list[str]] = self._values[rows].to_list()
+        return forms
 
 
 class ReplayDecomposer(_Replay):
-    """A ``Decomposer`` over recorded questions; a recorded null is an answer that never came."""
+    """A ``Decomposer`` over recorded questions; a recorded null is a missing answer."""
 
     port = "decomposer"
 
     def decompose(self, pairs: Sequence[Pair]) -> list[list[str] | None]:
         """The recorded questions of each pair."""
         rows = self._find(pairs)
-        found: list[list[str] | None] = self._values[rows].to_list()
-        return found
+        asked: list[list[str] | None] = self._values[rows].to_list()
+        return asked
 
 
 def record(
@@ -147,18 +135,17 @@ def record(
     items: Sequence[tuple[str, ...]],
     answers: pl.Series | NDArray[np.float32],
 ) -> None:
-    """Write the answers that ``replay`` gives for ``items``, in place of earlier ones.
+    """Write the answers that ``replay`` gives for ``items``, replacing earlier ones.
 
-    ``items`` are ``(text,)`` or ``(evidence, claim)``; an item that comes twice keeps its
-    last answer.
+    ``items`` are ``(text,)`` or ``(evidence, claim)``; a repeated item keeps its last
+    answer.
     """
     keys = pl.Series("key", [key_of(*item) for item in items], dtype=pl.String())
     path = folder / f"{replay.port}.parquet"
     if isinstance(answers, pl.Series):
         write_parquet(pl.DataFrame({"key": keys, "value": answers}), path)
         return
-    with_suffix = path.with_suffix(".npy")
-    replace_file(with_suffix, lambda place: _save(place, answers))
+    replace_file(path.with_suffix(".npy"), lambda file: _save(file, answers))
     write_parquet(pl.DataFrame({"key": keys}), path)
 
 
@@ -168,7 +155,7 @@ def _save(path: Path, vectors: NDArray[np.float32]) -> None:
 
 
 class ReplayResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
-    """What the four resources share: where the tables lie."""
+    """What the four resources share: the folder of the tables."""
 
     folder: LocalPath = Field(description="folder of recorded answers")
 
@@ -209,7 +196,7 @@ class ReplayDecomposerResource(ReplayResource):
 
 
 def replay_resources(folder: Path) -> dict[str, ReplayResource]:
-    """The four resources over one folder, by the names that assets ask for."""
+    """The four resources over one folder, by the names that assets use."""
     kinds = {
         "embedder": ReplayEmbedderResource,
         "verifier": ReplayVerifierResource,

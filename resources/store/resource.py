@@ -10,11 +10,11 @@ from pydantic import Field, PrivateAttr
 
 from resources.store.paths import LocalPath
 from resources.store.profile_defaults import ProfileDefaults
-from resources.store.results import ResultStore
+from resources.store.result_store import ResultStores
 
 
 class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
-    """An engine whose results are kept."""
+    """An engine whose results are stored."""
 
     results_dir: LocalPath = Field(
         description="folder of stored engine results, shared by all engines"
@@ -22,9 +22,9 @@ class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
 
     _closers: list[Callable[[], None]] = PrivateAttr(default_factory=list)
 
-    def store(self) -> ResultStore:
-        """All stored results."""
-        return ResultStore(Path(self.results_dir))
+    def stores(self) -> ResultStores:
+        """The stored results of all engines."""
+        return ResultStores(Path(self.results_dir))
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator[Self]:  # noqa: ARG002 - Dagster's signature

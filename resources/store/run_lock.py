@@ -1,13 +1,11 @@
-"""One writer at a time: of an asset or its partition in the data folder, of a run's folder.
+"""One writer at a time: of an asset or partition in the data folder, or of a run's folder.
 
-Takes a place and holds an advisory lock (``flock``) on a file, in which the holder writes who it
-is; a second writer is refused, or waits, and learns it from there. The kernel drops the lock
-with the process, however that ends, so a lock is never stale; the file stays. Readers take none:
-writers replace by rename.
+An advisory lock (``flock``) on a file that names its holder; a second writer is refused, or
+waits. The kernel releases the lock with the process, so a lock is never stale. Readers need none,
+because writers replace files by renaming.
 
-Left out deliberately: hosts that share the folder on a file system that does not pass locks on
-(NFS mounted with ``nolock`` or ``local_lock``); each host then locks for itself. Where a file
-system has no locks at all, the log says so and the work goes on.
+Where a shared file system does not pass locks on (NFS with ``nolock`` or ``local_lock``), each
+host locks only for itself. Where it has no locks at all, a warning is logged.
 """
 
 import errno
@@ -44,11 +42,11 @@ def lock_path(data: Path, key: str) -> Path:
 
 
 @contextmanager
-def alone_in(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Iterator[None]:
-    """Hold a lock file while ``what`` is written; another holder is waited for ``wait_s`` seconds.
+def file_lock(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock file while ``what`` is written; wait ``wait_s`` seconds for another holder.
 
     Raises:
-        DecomposeRLError: another one still holds it; the message has its process, host and run.
+        DecomposeRLError: it is still held; the message names the process, host and run.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -56,10 +54,10 @@ def alone_in(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Itera
     except OSError as error:
         raise ConfigError(f"{what} cannot be written: {error}") from error
     try:
-        _leave_behind(str(file))
+        _release_leftover(str(file))
         _take(handle, what, time.monotonic() + wait_s)
         _held[str(file)] = (threading.get_ident(), handle)
-        _sign(handle, run)
+        _write_holder(handle, run)
         yield
     finally:
         if _held.get(str(file), (0, None))[1] is handle:
@@ -67,15 +65,13 @@ def alone_in(file: Path, what: str, run: str = "", wait_s: float = 0.0) -> Itera
         handle.close()
 
 
-def alone(asset: _Asset) -> _Asset:
-    """An asset's function that holds the asset's lock from its first line until all is stored.
-
-    Dagster stores what is yielded before it goes on, so that a generator outlasts the writing.
-    """
+def locked_asset(asset: _Asset) -> _Asset:
+    """An asset's function that holds the asset's lock from its first line until all is stored."""
+    # Dagster stores what is yielded before it resumes, so a generator outlasts the writing.
 
     def writing(*args: object, **inputs: object) -> Iterator[Any]:
         context = dg.AssetExecutionContext.get()
-        with _alone_with(context):
+        with _lock_of_step(context):
             made = asset(*args, **inputs)
             if inspect.isgenerator(made):
                 yield from made
@@ -85,7 +81,7 @@ def alone(asset: _Asset) -> _Asset:
     if inspect.isgeneratorfunction(asset):
         return functools.wraps(asset)(writing)  # type: ignore[return-value]
 
-    @functools.wraps(asset)  # Dagster reads the output's type from a plain function alone
+    @functools.wraps(asset)  # Dagster reads the output's type only from a plain function
     def write(*args: object, **inputs: object) -> Iterator[Any]:
         return writing(*args, **inputs)
 
@@ -93,7 +89,7 @@ def alone(asset: _Asset) -> _Asset:
 
 
 @contextmanager
-def _alone_with(context: dg.AssetExecutionContext) -> Iterator[None]:
+def _lock_of_step(context: dg.AssetExecutionContext) -> Iterator[None]:
     """The lock of the asset, or of the one partition, that a step writes.
 
     Raises:
@@ -104,7 +100,7 @@ def _alone_with(context: dg.AssetExecutionContext) -> Iterator[None]:
         if not context.has_partition_key:
             raise ConfigError(f"a run of {key} takes one partition: start one run for each")
         key = f"{key}/{context.partition_key}"
-    with alone_in(lock_path(_data(context), key), key, context.run.run_id):
+    with file_lock(lock_path(_data(context), key), key, context.run.run_id):
         yield
 
 
@@ -116,8 +112,8 @@ def _data(context: dg.AssetExecutionContext) -> Path:
     raise ConfigError("a step has neither a data folder nor the tables' IO manager")
 
 
-def _leave_behind(file: str) -> None:
-    """Give up what an earlier, failed step of this thread left locked: it runs one at a time."""
+def _release_leftover(file: str) -> None:
+    """Release a lock that an earlier, failed step of this thread left: it runs one at a time."""
     thread, handle = _held.get(file, (0, None))
     if handle is not None and thread == threading.get_ident():
         del _held[file]
@@ -146,10 +142,10 @@ def _take(handle: FileIO, what: str, deadline: float) -> None:
             return
 
 
-def _sign(handle: FileIO, run: str) -> None:
+def _write_holder(handle: FileIO, run: str) -> None:
     now = datetime.now().astimezone().isoformat(sep=" ", timespec="seconds")
     who = {"pid": os.getpid(), "host": socket.gethostname(), "since": now, "run": run}
-    with suppress(OSError):  # on a full disk the lock holds all the same
+    with suppress(OSError):  # on a full disk the lock still holds
         handle.truncate(0)
         handle.write(json.dumps(who).encode())
 
@@ -160,5 +156,5 @@ def _holder(handle: FileIO) -> str:
         who = json.loads(handle.read())
         run = f", run {who['run']}" if who["run"] else ""
         return f"process {who['pid']} on {who['host']} since {who['since']}{run}"
-    except (ValueError, KeyError, TypeError):  # it is just being written, or was edited
+    except (ValueError, KeyError, TypeError):  # being written right now, or edited
         return "another process"

@@ -1,11 +1,8 @@
-"""Files and folders that are written under a temporary name and renamed, whole or not at all.
+"""Atomic writes: files and folders are written under a temporary name and renamed.
 
-A temporary name says who writes: ``.<name>.<machine>-<process>-<start>.<ending>``. A writer
-of a folder first removes what killed writers left there: of this machine those whose process is
-gone, of another machine (a shared folder, a container), or under a name of earlier versions, those
-that nobody wrote to for an hour. A living writer's are never touched.
-
-Left out deliberately: checkpoints of the trainer, which have one writer at a time.
+A temporary name identifies its writer: ``.<name>.<machine>-<process>-<start>.<ending>``. Before
+writing, files of killed writers are removed: those of this machine whose process is gone, and
+those of other machines, containers or earlier versions that are an hour old.
 """
 
 import contextlib
@@ -25,7 +22,7 @@ _ABANDONED_S = 3600.0
 _ENDINGS = "partial|building|writing"
 _NAME = re.compile(rf"\..*\.([0-9a-f]{{8}})-(\d+)-([0-9a-f]{{8}})\.(?:{_ENDINGS})(?:\.wal)?")
 _EARLIER = re.compile(r"\..*\.\d+\.partial|\..*\.building(?:\.wal)?|\.writing-.*")
-_START = secrets.token_hex(4)  # a later process may have the same number
+_START = secrets.token_hex(4)  # process numbers are reused
 
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> None:
@@ -41,13 +38,13 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> None:
             with temporary.open("rb") as handle:
                 os.fsync(handle.fileno())
             temporary.replace(target)
-    except OSError as error:  # a full disk, for one, is reported without a name
+    except OSError as error:  # a full disk, for example, is reported without a file name
         raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
 
 
 @contextlib.contextmanager
 def aside(target: Path, ending: str = "partial") -> Iterator[Path]:
-    """A temporary name beside ``target``; what lies there at the end is removed."""
+    """A temporary name beside ``target``; whatever is there at the end is removed."""
     remove_abandoned(target.parent)
     writer = f"{_machine()}-{os.getpid()}-{_START}"
     temporary = target.with_name(f".{target.name}.{writer}.{ending}")
@@ -59,7 +56,7 @@ def aside(target: Path, ending: str = "partial") -> Iterator[Path]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove what writers that are gone left in ``folder``; what cannot be removed stays."""
+    """Remove what dead writers left in ``folder``; what cannot be removed stays."""
     with contextlib.suppress(OSError):
         for path in folder.iterdir():
             if path.name.startswith(".") and _abandoned(path):
@@ -85,14 +82,14 @@ def _alive(process: int) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # it is somebody else's
+    except OSError:  # another user's process
         return True
     return True
 
 
 @lru_cache(maxsize=1)
 def _machine() -> str:
-    """8 hex digits of the space that process numbers count in: a machine, or a container."""
+    """8 hex digits of the process namespace: a machine, or a container."""
     space = Path("/proc/self/ns/pid")
     known = f"{socket.gethostname()} {space.readlink() if space.is_symlink() else ''}"
     return hashlib.sha256(known.encode()).hexdigest()[:8]

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import polars as pl
 
+from decomposerl.chat import Price
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import Judge, JudgeCall
-from decomposerl.reports.cost import Price
 from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.training_plan import DryRun, judging_cost
 from decomposerl.training.estimate import (

@@ -1,9 +1,6 @@
-"""Rows of token ids as rectangles with little padding.
+"""Batches of token ids of similar length, with little padding.
 
-Takes the token ids of many questions, gives batches of like length that together hold
-each row once, longest rows first: what does not fit the memory fails at the start.
-
-Left out deliberately: torch; a batch is a plain array until a model reads it.
+The longest rows come first: what does not fit into memory fails at the start.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,20 +12,20 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some rows: where they stood in the whole, and their token ids."""
+    """Some rows: their indices in the whole, and their token ids."""
 
     rows: list[int]
     ids: list[list[int]]
 
     def padded(self, filler: int) -> NDArray[np.int64]:
-        """Token ids, shape (rows, longest), filled at the right."""
+        """Token ids, shape (rows, longest), padded on the right."""
         out = np.full((len(self.ids), self._longest), filler, dtype=np.int64)
         for row, ids in enumerate(self.ids):
             out[row, : len(ids)] = ids
         return out
 
     def mask(self) -> NDArray[np.int64]:
-        """1 where a token stands and 0 where padding does, shape (rows, longest)."""
+        """1 for a token and 0 for padding, shape (rows, longest)."""
         lengths = np.array([len(ids) for ids in self.ids])
         return (np.arange(self._longest) < lengths[:, None]).astype(np.int64)
 
@@ -38,9 +35,9 @@ class Batch:
 
 
 def batches(rows: Sequence[list[int]], most_tokens: int) -> Iterator[Batch]:
-    """Batches of at most ``most_tokens`` numbers, padding included; a longer row stands alone.
+    """Batches of at most ``most_tokens`` ids, padding included; a longer row has its own batch.
 
-    The order of ``rows`` decides nothing but ties.
+    The order of ``rows`` matters only for ties.
     """
     order = sorted(range(len(rows)), key=lambda row: -len(rows[row]))
     start = 0

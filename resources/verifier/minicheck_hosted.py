@@ -1,128 +1,165 @@
 """Bespoke-MiniCheck-7B behind an OpenAI-compatible endpoint, for example vLLM's.
 
-Takes (evidence, claim) pairs, gives P(supported): one token is asked for, and the mass of
-"yes" among the five likeliest is the answer (``decomposerl.prompts.minicheck``).
-
-The first question is asked alone, so an endpoint that gives no log probabilities costs one.
-
-Left out deliberately: calls, retries, caches and money (``resources.chat``), stored
-results (``resources.verifier.support_scores``), and starting a server (``resources.vllm.server``).
+Each question requests one token and its top five log-probabilities. ``raw`` is the probability
+mass of yes, as the public MiniCheck code and its leaderboard take it; ``normalised`` is its
+share of yes and no, and 0 where neither was likely. Both come from the same stored replies.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import EngineError
 from decomposerl.ports import TokenCounter
 from decomposerl.prompts.minicheck import NAME, minicheck_request, yes_and_no
 from decomposerl.prompts.template import PromptFile
-from resources.chat.failure_policy import Verdict
+from resources.chat.engine import ChatEngine, StoringChat
 from resources.store.prompts import load_prompt
 from resources.verifier.chunks import utf8_bytes
-from resources.verifier.questions import ClaimSplit, Pair, questions
-from resources.verifier.support_scores import SupportForms, refuse_unanswered
+from resources.verifier.questions import ClaimSplit, Pair, combined, questions
 
 BUDGET = 32_768 - 300
 """Tokens of a chunk: the model's context without what claim and prompt may take."""
 RULES = 1
-"""Raise it when this file or its neighbours change any probability."""
-_SHOWN = 12
+"""Increase it when this file or its neighbours change any probability."""
+Score = Literal["raw", "normalised"]
+_DIGEST_DIGITS = 12
+_KEPT = "What was answered is kept; run again for the rest"
 
 
-class HostedMiniCheck:
-    """A ``Verifier`` and ``TwoFormVerifier`` over a ``Chat``."""
+@dataclass(frozen=True, slots=True)
+class SupportScores:
+    """Both scores, float64, shape (n,), range 0..1; NaN where no answer came."""
 
-    def __init__(
+    raw: NDArray[np.float64]
+    normalised: NDArray[np.float64]
+
+
+class HostedMiniCheck(ChatEngine[Pair]):
+    """A ``Verifier`` over a chat client, whose store is its memory."""
+
+    _port = "verifier"
+
+    def __init__(  # noqa: PLR0913 - each is a setting of the stage
         self,
-        chat: Chat,
+        chat: StoringChat,
         *,
         claim_split: ClaimSplit = "whole",
         prompt: PromptFile | None = None,
         tokens: TokenCounter | None = None,
         budget: int = BUDGET,
+        score: Score = "raw",
+        batch_size: int = 512,
+        server_death: Callable[[], str] = str,
+        settings: Mapping[str, int] | None = None,
     ) -> None:
         """``budget`` is in units of ``tokens``, the model's own tokenizer.
 
-        Without one, UTF-8 bytes are counted: never fewer than the tokens, so nothing is
-        too long, and evidence above 32 kB is cut into smaller chunks than need be.
+        Without one, UTF-8 bytes are counted: never fewer than the tokens, so nothing is too
+        long, and evidence above 32 kB is cut into smaller chunks than necessary.
+        ``server_death`` says how the server behind the endpoint ended, empty while it runs;
+        after that no further batch is sent. ``settings`` are shown in ``details``.
         """
-        self._chat, self._split, self._budget = chat, claim_split, budget
+        super().__init__(chat, batch_size)
+        self._split, self._budget, self._score = claim_split, budget, score
         self._given, self._tokens = prompt, tokens
-        self._verdict, self._suits = Verdict(most_unanswered=1.0), False
-
-    @property
-    def failures(self) -> Counter[str]:
-        """Questions without an answer, by reason, since this object was made."""
-        return self._verdict.failures
+        self._server_death, self._shown = server_death, settings or {}
+        self._gives_logprobs = False
 
     @property
     def engine(self) -> str:
-        """Model, prompt and each setting that decides; answers under others never mix."""
+        """Model, prompt and each setting that decides; answers under others are never mixed."""
         unit = self._tokens.unit if self._tokens else "bytes"
         return (
-            f"minicheck:{self._chat.engine} prompt:{self._prompt.digest[:_SHOWN]} "
-            f"chunk={self._budget}:{unit} claim={self._split} r{RULES}"
+            f"minicheck:{self._chat.engine} prompt:{self._prompt.digest[:_DIGEST_DIGITS]} "
+            f"chunk={self._budget}:{unit} claim={self._split} r{RULES}:{self._score}"
         )
 
+    def details(self) -> Mapping[str, int | float | str]:
+        """The client's counters, and settings of the server."""
+        return {**super().details(), **self._shown}
+
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """The raw form of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
+        """The chosen score of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
 
         Raises:
-            EngineError: a pair got no answer, or the endpoint gives no log probabilities.
+            EngineError: a pair got no answer, or as ``support_scores``.
         """
-        raw = self.support_forms(pairs).raw
-        refuse_unanswered(raw, self)
-        return raw
+        scores = self.support_scores(pairs)
+        chosen = scores.raw if self._score == "raw" else scores.normalised
+        missing = int(np.isnan(chosen).sum())
+        if missing:
+            reasons = ", ".join(f"{name} {times}" for name, times in sorted(self.failures.items()))
+            text = (
+                f"verifier '{self.engine}': {missing} of {len(chosen)} pairs got no answer (failed "
+                f"questions: {reasons}). {_KEPT}"
+            )
+            raise EngineError(self._with_death(text))
+        return chosen
 
-    def support_forms(self, pairs: Sequence[Pair]) -> SupportForms:
-        """Both forms, each the best chunk's and the weakest claim part's.
+    def support_scores(self, pairs: Sequence[Pair]) -> SupportScores:
+        """Both scores, each the best chunk's and the weakest claim part's.
 
         NaN where any question of a pair failed: it might have changed either.
 
         Raises:
-            EngineError: the endpoint gives no log probabilities or answers no question, or
-                a ceiling was reached.
+            EngineError: the endpoint gives no log probabilities or answers no question, its
+                server is gone, or a ceiling was reached. What was answered is stored.
         """
-        found = questions(pairs, self._budget, self._sizes, self._split)
-        asked = [minicheck_request(self._prompt, *question) for question in found.asked]
-        outcomes = self._tried(asked[:1])
-        outcomes += self._chat.complete(asked[len(outcomes) :])
-        self._verdict.note(outcomes)
-        self._verdict.refuse(f"verifier '{self.engine}'")
-        masses = np.array([self._masses(outcome) for outcome in outcomes]).reshape(-1, 2)
+        shapes: dict[Pair, tuple[int, int]] = {}
+
+        def requests_of(pair: Pair) -> list[ChatRequest]:
+            asked = questions([pair], self._budget, self._sizes, self._split)
+            (shapes[pair],) = asked.shapes
+            return [minicheck_request(self._prompt, *question) for question in asked.asked]
+
+        try:
+            answers = self._answers(pairs, requests_of, yes_and_no)
+        except EngineError as error:
+            raise EngineError(self._with_death(str(error))) from error
+        masses = np.array(
+            [
+                (np.nan, np.nan) if isinstance(answer, ChatFailure) else answer
+                for own in answers
+                for answer in own
+            ]
+        ).reshape(-1, 2)
         yes, both = masses[:, 0], masses.sum(axis=1)
         share = np.divide(yes, both, out=np.zeros_like(yes), where=both != 0)
-        return SupportForms(found.combined(yes), found.combined(share))
+        by_pair = [shapes[pair] for pair in pairs]
+        return SupportScores(combined(yes, by_pair), combined(share, by_pair))
 
-    def _tried(self, first: list[ChatRequest]) -> list[ChatReply | ChatFailure]:
-        """The first question's outcome, until the endpoint has shown that it suits."""
-        if self._suits:
-            return []
-        outcomes = self._chat.complete(first)
+    def _complete(
+        self, requests: Sequence[ChatRequest], parse: Parse[Value]
+    ) -> list[ChatReply[Value] | ChatFailure]:
+        if self.failures and self._server_death():
+            raise EngineError(f"verifier '{self.engine}': {_KEPT}")
+        # The first question goes alone, so that an endpoint without log probabilities costs one.
+        first = [] if self._gives_logprobs else self._checked(requests[:1], parse)
+        return first + self._checked(requests[len(first) :], parse)
+
+    def _checked(
+        self, requests: Sequence[ChatRequest], parse: Parse[Value]
+    ) -> list[ChatReply[Value] | ChatFailure]:
+        outcomes = self._chat.complete(requests, parse) if requests else []
         for outcome in outcomes:
-            self._suits = not np.isnan(self._masses(outcome)[0])
+            if isinstance(outcome, ChatReply):
+                self._gives_logprobs = True
+            elif outcome.reason == "no_logprobs":
+                raise EngineError(
+                    f"verifier '{self.engine}': {outcome.detail}; MiniCheck needs an endpoint that "
+                    "gives them (vLLM does, 'transformers serve' does not)"
+                )
         return outcomes
 
-    def _masses(self, outcome: ChatReply | ChatFailure) -> tuple[float, float]:
-        if isinstance(outcome, ChatFailure):
-            if outcome.reason == "no_logprobs":
-                raise self._unsuited(outcome.detail)
-            return np.nan, np.nan
-        try:
-            return yes_and_no(outcome)
-        except ValueError as error:
-            raise self._unsuited(str(error)) from error
-
-    def _unsuited(self, said: str) -> EngineError:
-        return EngineError(
-            f"verifier '{self.engine}': {said}; MiniCheck needs an endpoint that gives them "
-            "(vLLM does, 'transformers serve' does not)"
-        )
+    def _with_death(self, text: str) -> str:
+        death = self._server_death()
+        return f"{text}. {death}" if death else text
 
     def _sizes(self, texts: Sequence[str]) -> Sequence[int]:
         if self._tokens is None:

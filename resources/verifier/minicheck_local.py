@@ -1,12 +1,7 @@
-"""MiniCheck's three encoders in process: Flan-T5-Large, DeBERTa-v3-Large, RoBERTa-Large.
+"""MiniCheck's three local models: Flan-T5-Large, DeBERTa-v3-Large, RoBERTa-Large.
 
-Takes (evidence, claim) pairs, gives P(supported) (Tang et al. 2024, the public models of
-2024). The models read chunks of the evidence beside the claim, batched by length so that
-little of a batch is padding.
-
-Left out deliberately: downloads (a missing model is an error that says the command),
-stored results (``resources.store.results``), and the 7B model
-(``resources.verifier.minicheck_hosted``).
+The public models of Tang et al. 2024 read chunks of the evidence with the claim, batched by
+length. A missing model is an error with the download command.
 """
 
 from collections.abc import Sequence
@@ -24,18 +19,18 @@ from resources.hub.download import cached_model
 from resources.hub.fingerprint import digest_of
 from resources.verifier.batches import Batch, batches
 from resources.verifier.chunks import words
-from resources.verifier.questions import ClaimSplit, questions
+from resources.verifier.questions import ClaimSplit, combined, questions
 
 ModelName = Literal["flan-t5-large", "deberta-v3-large", "roberta-large"]
 INSTALL = "pip install 'decomposerl[embed]'"
 RULES = 1
-"""Raise it when this file or its neighbours change any probability."""
+"""Increase it when this file or its neighbours change any probability."""
 _REFUTED_ID, _SUPPORTED_ID = 3, 209
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a published model was trained on: lengths in its tokens, ``budget`` in ``unit``."""
+    """A published model's training lengths: in its tokens, ``budget`` in ``unit``."""
 
     repo_id: str
     budget: int
@@ -55,7 +50,7 @@ MODELS: dict[str, Published] = {
 
 @dataclass(frozen=True)
 class LocalMiniCheck:
-    """A ``Verifier`` on transformers, loaded at the first pair.
+    """A ``Verifier`` on transformers, loaded with the first pair.
 
     ``path`` is a model folder; empty for ``revision`` (branch or commit) of the published
     model in the hub's local cache. ``device`` is torch's name, for example ``cuda`` or
@@ -87,28 +82,27 @@ class LocalMiniCheck:
         """P(supported) of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
 
         Raises:
-            EngineMissing: transformers, torch, the device or the model is not there.
+            EngineMissing: transformers, torch, the device or the model is missing.
         """
         facts = MODELS[self.model]
         measure = words if facts.unit == "words" else self._token_counts
-        found = questions(pairs, facts.budget, measure, self.claim_split)
-        scores = np.empty(len(found.asked), dtype=np.float64)
-        for batch in batches([self._encoded(*asked) for asked in found.asked], self.batch_tokens):
+        asked = questions(pairs, facts.budget, measure, self.claim_split)
+        scores = np.empty(len(asked.asked), dtype=np.float64)
+        for batch in batches([self._encoded(*one) for one in asked.asked], self.batch_tokens):
             scores[batch.rows] = self._scores(batch)
-        return found.combined(scores)
+        return combined(scores, asked.shapes)
 
     def _encoded(self, chunk: str, claim: str) -> list[int]:
-        """Token ids of one question, at most ``max_tokens``.
+        """Token ids of one question, at most ``max_tokens``, cut at the end of the chunk.
 
-        What does not fit is cut from the end of the chunk; the public code cuts the end of
-        the claim, so that another claim is judged than was asked.
+        The public code cuts the end of the claim, and so judges another claim.
         """
         facts, tokenizer = MODELS[self.model], self._tokenizer
         ids = self._ids(f"{facts.prefix}{chunk}{tokenizer.eos_token}{claim}")
         surplus = len(ids) - facts.max_tokens
         if surplus <= 0:
             return ids
-        separator = len(self._ids(facts.prefix + chunk)) - 1  # it ends the chunk alone, too
+        separator = len(self._ids(facts.prefix + chunk)) - 1  # it also ends the chunk by itself
         kept = ids[: max(separator - surplus, 0)] + ids[separator:]
         return kept[: facts.max_tokens]
 
@@ -118,8 +112,8 @@ class LocalMiniCheck:
     def _token_counts(self, texts: Sequence[str]) -> list[int]:
         if not texts:
             return []
-        found = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
-        return [len(ids) for ids in found["input_ids"]]
+        encoded = self._tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        return [len(ids) for ids in encoded["input_ids"]]
 
     def _scores(self, batch: Batch) -> NDArray[np.float64]:
         """P(supported) of the questions of one batch, shape (rows,)."""
@@ -175,7 +169,7 @@ class LocalMiniCheck:
             raise EngineMissing(f"torch finds no GPU for device '{self.device}': use device 'cpu'")
         is_t5 = self.model == "flan-t5-large"
         kind: Any = AutoModelForSeq2SeqLM if is_t5 else AutoModelForSequenceClassification
-        # A bar for loading weights only hides the real ones.
+        # A progress bar for loading weights would hide the real ones.
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         model = kind.from_pretrained(
             self._folder, local_files_only=True, dtype=getattr(torch, self.dtype)

@@ -1,10 +1,7 @@
-"""What a verifier model is asked about a pair, and how its answers make one probability.
+"""What a verifier model reads about a pair, and how its scores become one probability.
 
-Takes ``(evidence, claim)`` pairs; gives the (chunk, claim part) questions of all pairs in
-one list, and puts their scores together again: the best chunk counts for each part of the
-claim, and the weakest part counts for the claim.
-
-Left out deliberately: models and endpoints (``local``, ``hosted``).
+A pair becomes (chunk, claim part) questions. The best chunk counts for each part of the claim,
+and the weakest part counts for the claim.
 """
 
 from collections.abc import Sequence
@@ -20,7 +17,7 @@ from resources.verifier.chunks import Measure, chunks
 
 Pair = tuple[str, str]
 ClaimSplit = Literal["whole", "min_over_sentences"]
-"""``whole``: the claim is asked as it stands (the public code of 2024 and the leaderboard).
+"""``whole``: the claim at once (the public code of 2024 and the leaderboard).
 ``min_over_sentences``: each sentence by itself (the public 7B code since August 2025)."""
 
 
@@ -31,20 +28,21 @@ class Questions:
     asked: list[Pair]
     shapes: list[tuple[int, int]]
 
-    def combined(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """One score a pair, shape (pairs,), of one score a question, shape (questions,).
 
-        The maximum over chunks, then the minimum over parts; NaN where any is NaN, since
-        an unanswered question might have changed either.
-        """
-        ends = np.cumsum([0, *(rows * parts for rows, parts in self.shapes)])
-        return np.array(
-            [
-                scores[start:end].reshape(shape).max(axis=0).min()
-                for (start, end), shape in zip(pairwise(ends), self.shapes, strict=True)
-            ],
-            dtype=np.float64,
-        )
+def combined(scores: NDArray[np.float64], shapes: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
+    """One score per pair, shape (pairs,), from one score per question, shape (questions,).
+
+    The maximum over chunks, then the minimum over parts; NaN where any is NaN, since an
+    unanswered question might have changed either.
+    """
+    ends = np.cumsum([0, *(rows * parts for rows, parts in shapes)])
+    return np.array(
+        [
+            scores[start:end].reshape(shape).max(axis=0).min()
+            for (start, end), shape in zip(pairwise(ends), shapes, strict=True)
+        ],
+        dtype=np.float64,
+    )
 
 
 def questions(

@@ -1,6 +1,6 @@
 """The claim verifier as a Dagster resource: lexical, MiniCheck in process, MiniCheck on vLLM.
 
-Opening imports no torch and starts no server: an engine loads its model at its first item.
+Opening imports no torch and starts no server: an engine loads its model with its first item.
 """
 
 from typing import Literal
@@ -15,7 +15,6 @@ from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.minicheck_local import LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
-from resources.verifier.support_scores import StoredForms
 from resources.vllm.server import VllmServer
 
 
@@ -79,13 +78,13 @@ class VerifierResource(ChatResource):
     start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
     log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
-    def open(self) -> StoredVerifier:
-        """A fresh stored port; its ``calls`` and ``hits`` start at zero."""
+    def open(self) -> StoredVerifier | HostedMiniCheck:
+        """A fresh port; its ``calls`` and ``hits`` start at zero."""
         if self.engine == "embedded":
             vectors = EmbedderResource(
                 results_dir=self.results_dir, model_path=self.model_path, dtype=self.dtype
             ).open()
-            return StoredVerifier(LexicalVerifier(vectors), self.store(), self.batch_size)
+            return StoredVerifier(LexicalVerifier(vectors), self.stores(), self.batch_size)
         if self.engine == "minicheck_local":
             local = LocalMiniCheck(
                 self.minicheck,
@@ -95,31 +94,25 @@ class VerifierResource(ChatResource):
                 self.dtype,
                 self.claim_split,
             )
-            return StoredVerifier(local, self.store(), self.batch_size)
+            return StoredVerifier(local, self.stores(), self.batch_size)
         return self._hosted()
 
-    def _hosted(self) -> StoredVerifier:
+    def _hosted(self) -> HostedMiniCheck:
         server = self.server()
         self._closers.append(server.stop)
-        chat = self.late_chat(self.model, self.revision, lambda: (server.base_url(),))
-        tokens = ChunkTokens(self.tokenizer, self.model, self.revision)
-        engine = HostedMiniCheck(
-            chat,
+        return HostedMiniCheck(
+            self.chat_client(self.model, self.revision, lambda: (server.base_url(),)),
             claim_split=self.claim_split,
-            tokens=tokens,
             prompt=load_prompt("minicheck", self.prompts_dir),
-        )
-        return StoredForms(
-            engine,
-            self.store(),
-            self.batch_size,
-            lambda: {**chat.details(), "prefix caching": int(self.prefix_caching)},
+            tokens=ChunkTokens(self.tokenizer, self.model, self.revision),
             score=self.score,
-            story=server.death,
+            batch_size=self.batch_size,
+            server_death=server.death,
+            settings={"prefix caching": int(self.prefix_caching)},
         )
 
     def server(self) -> VllmServer:
-        """The server of the 7B model: the one at ``base_url``, or one of our own."""
+        """The server of the 7B model: the one at ``base_url``, or one that is started."""
         caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
         return VllmServer(
             model=self.model,

@@ -1,4 +1,4 @@
-"""Support probabilities with a memory: a pair that was scored is not scored again."""
+"""A verifier that remembers the pairs it has scored."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,23 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.ports import Verifier
-from resources.store.results import Details, Pair, ResultStore, Stored, every_row
+from resources.store.result_store import ResultStores
+from resources.store.stored_engine import Pair, StoredEngine, every_row
 
 
-class StoredVerifier(Stored[Pair]):
+class StoredVerifier(StoredEngine[Pair]):
     """A ``Verifier`` whose probabilities are stored (float64)."""
 
     _port = "verifier"
 
-    def __init__(
-        self,
-        engine: Verifier,
-        store: ResultStore,
-        batch_size: int = 256,
-        details: Details = dict,
-    ) -> None:
-        """Wrap ``engine``; ``details`` tells what else it counted."""
-        super().__init__(engine, store, batch_size, details)
+    def __init__(self, engine: Verifier, stores: ResultStores, batch_size: int = 256) -> None:
+        """Wrap ``engine``."""
+        super().__init__(engine, stores, batch_size)
 
     def support_probability(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """As the engine's, shape (n,), range 0..1."""

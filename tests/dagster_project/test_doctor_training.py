@@ -13,7 +13,7 @@ from dagster_project.cli import app
 from dagster_project.engine_choices import engine_choices
 from dagster_project.training_estimate import training_estimate
 from decomposerl.prompts.judge import (
-    Asking,
+    JudgeSettings,
     answerability_request,
     atomicity_request,
     correctness_request,
@@ -105,7 +105,7 @@ def test_the_judges_prompts_are_as_long_as_assumed():
     prompts = load_judge_prompts()
     requests = [
         request
-        for asking in (Asking(structured=True), Asking())
+        for asking in (JudgeSettings(structured=True), JudgeSettings())
         for request in (
             answerability_request(prompts["answerability"], asking, "", ""),
             correctness_request(prompts["correctness"], asking, "", ("", "")),

@@ -14,8 +14,8 @@ from dagster_project.cli import app
 from dagster_project.engine_choices import ProfileName, engine_choices
 from dagster_project.engine_resources import engine_resources
 from dagster_project.engine_variables import names_of_keys, price
+from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
-from decomposerl.reports.cost import Price
 from project import ROOT
 from resources.evaluation.model import EvaluationModelResource
 from strategies import LAW

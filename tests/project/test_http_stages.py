@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -39,8 +38,7 @@ from fault_server import (
     using,
 )
 from project import PYTHONPATH, ROOT
-from resources.chat.cache import BATCH_ROWS
-from resources.chat.export import CACHE_FILE
+from resources.chat.reply_store import BATCH_ROWS, REPLIES_FILE
 from resources.store.parquet import file_sha256
 from stage_child import IN_FLIGHT, run_stage, write_claims
 from tiny_models import tiny_chat
@@ -147,9 +145,9 @@ def test_a_poisoned_cache_poisons_no_run(tmp_path: Path):
     with QuestionServer() as server:
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)
         expected = file_sha256(tmp_path / "silver_decomposed.parquet")
-        shutil.rmtree(tmp_path / "engine_results" / "decomposer")
+        assert not (tmp_path / "engine_results" / "decomposer").exists()  # one memory
         bad = json.dumps({"questions": ["Is it \ud800?", "Who?"]})
-        with closing(sqlite3.connect(tmp_path / "engine_results" / CACHE_FILE)) as file, file:
+        with closing(sqlite3.connect(tmp_path / "engine_results" / REPLIES_FILE)) as file, file:
             file.execute("UPDATE replies SET text = ? WHERE rowid = 3", [bad])
         server.asked.clear()
         for _ in range(2):

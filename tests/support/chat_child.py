@@ -13,8 +13,8 @@ from pathlib import Path
 
 from chat_parts import TEMPLATE, reply, request, settings
 from fault_server import MODEL
-from resources.chat.cache import ChatCache, Entry
-from resources.chat.client import CACHE_FILE, ChatClient
+from resources.chat.client import ChatClient
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
 
 IN_FLIGHT = 64
 RACED_KEYS = [f"{number:064x}" for number in range(200)]
@@ -33,18 +33,18 @@ def batch(url: str, data: Path, size: int) -> None:
 
 def write(data: Path) -> None:
     """Never ends."""
-    with ChatCache(data / CACHE_FILE, MODEL) as cache:
+    with ReplyStore(data / REPLIES_FILE, MODEL) as cache:
         for number in count():
-            cache.put(Entry(f"{number:064x}", reply(f"r {number}"), TEMPLATE))
+            cache.put(StoredReply(f"{number:064x}", reply(f"r {number}"), TEMPLATE))
             cache.flush()
             print(number, flush=True)  # noqa: T201 - the parent reads it
 
 
 def race(data: Path, name: str) -> None:
     """One line: the texts stored under the raced keys, after all was written."""
-    with ChatCache(data / CACHE_FILE, MODEL) as cache:
+    with ReplyStore(data / REPLIES_FILE, MODEL) as cache:
         for key in RACED_KEYS:
-            cache.put(Entry(key, reply(name), TEMPLATE))
+            cache.put(StoredReply(key, reply(name), TEMPLATE))
         cache.flush()
         held = cache.get(RACED_KEYS)
         print(*(held[key].text for key in RACED_KEYS), flush=True)  # noqa: T201 - as above

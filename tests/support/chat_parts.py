@@ -1,15 +1,29 @@
 """Requests, settings and a made-up time for tests of the chat client."""
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+import polars as pl
 from hypothesis import strategies as st
 
-from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling, Template, Token
+from decomposerl.chat import (
+    ChatFailure,
+    ChatReply,
+    ChatRequest,
+    Message,
+    Parse,
+    Sampling,
+    Template,
+    Token,
+)
+from decomposerl.prompts.silver import read_questions
 from fault_server import MODEL
 from resources.chat.pace import Timing
+from resources.chat.reply_store import ReplyStore
+from resources.chat.reply_table import replies_in
 from resources.chat.settings import ChatSettings
 
 PLAIN = Sampling(max_tokens=50)
@@ -32,6 +46,39 @@ def reply(text: str, **changes: object) -> ChatReply:
     """A reply as the client hands it out."""
     made: dict[str, Any] = {"prompt_tokens": 3, "completion_tokens": 2, "latency_s": 0.5}
     return ChatReply(text, "stop", MODEL, **(made | changes))
+
+
+def frame_of(store: ReplyStore) -> pl.DataFrame:
+    """Every stored reply, all models and revisions, as a ``CHAT_REPLIES`` table."""
+    store.flush()
+    return replies_in(store.path)
+
+
+def silver_questions(reply: ChatReply[object]) -> list[str]:
+    """The parser of silver replies, as the client takes one."""
+    return read_questions(reply.text)
+
+
+def parsed(text: str, parse: Parse[Any] | None) -> ChatReply[Any] | ChatFailure:
+    """What a client makes of a model's text."""
+    plain: ChatReply[Any] = ChatReply(text, "stop", "m", 1, 1, 0.0)
+    try:
+        return replace(plain, value=parse(plain) if parse else None)
+    except ValueError as error:
+        return ChatFailure("unparsable", str(error), 2, text)
+
+
+class NothingStored:
+    """What a chat with an empty store answers; base of hand-written chats."""
+
+    def recall(self, requests: Sequence[ChatRequest], parse: object = None) -> list[None]:
+        """None for each request."""
+        assert parse is not None
+        return [None] * len(requests)
+
+    def details(self) -> dict[str, int | float | str]:
+        """It counts nothing."""
+        return {}
 
 
 @dataclass

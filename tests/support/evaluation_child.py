@@ -10,8 +10,8 @@ from pathlib import Path
 from chat_parts import settings
 from evaluation_parts import PROMPT_HASH, cases, prompts_in, two_steps
 from resources.chat.client import ChatClient
-from resources.evaluation.chat_caller import Asking, ChatCaller
-from resources.evaluation.prediction_store import FinishedClaims
+from resources.evaluation.chat_caller import CallSettings, ChatCaller
+from resources.evaluation.prediction_store import PredictionStore
 from resources.evaluation.runner import run_claims
 
 AT_ONCE = 8
@@ -21,8 +21,8 @@ def run(url: str, folder: Path, claims: int) -> list[str]:
     """The replies that the verdicts were read from, in the claims' order."""
     prompts = prompts_in(folder / "prompts")
     with ChatClient(settings(url, concurrency=AT_ONCE, needs_logprobs=False), None) as chat:
-        caller = ChatCaller(chat, Asking(), prompts=prompts, claims_at_once=AT_ONCE)
-        shelf = FinishedClaims(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
+        caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=AT_ONCE)
+        shelf = PredictionStore(folder / "shards", caller.engine, "two-steps", PROMPT_HASH)
         found = run_claims(two_steps, "simple", cases(claims), caller, shelf)
     return [one.verification.reply for one in found]
 

@@ -15,7 +15,7 @@ from decomposerl.baselines.method import (
 )
 from resources.evaluation.caller import Reply
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.prediction_store import FinishedClaims
+from resources.evaluation.prediction_store import PredictionStore
 from resources.evaluation.runner import ClaimToVerify
 
 PROMPT_HASH = "a" * 64
@@ -40,9 +40,9 @@ def cases(count: int) -> list[ClaimToVerify]:
     return [ClaimToVerify(f"{n:016x}", ClaimInput(f"claim {n}", "evidence")) for n in range(count)]
 
 
-def shelf(folder: Path, prompt_hash: str = PROMPT_HASH) -> FinishedClaims:
+def shelf(folder: Path, prompt_hash: str = PROMPT_HASH) -> PredictionStore:
     """The shelf of a system that tests made up."""
-    return FinishedClaims(folder, "scripted", "two-steps", prompt_hash)
+    return PredictionStore(folder, "scripted", "two-steps", prompt_hash)
 
 
 def prompts_in(folder: Path) -> MethodPrompts:

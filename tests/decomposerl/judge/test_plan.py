@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.errors import EngineError, SchemaError
-from decomposerl.judge.call import CRITERIA, JudgeCall, Ruling
-from decomposerl.judge.plan import plan, signals_from_frame
-from decomposerl.judge.readings import VERDICTS
+from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall, Ruling
+from decomposerl.judge.plan import plan, rulings_from_frame
 from decomposerl.judge.signals import Signals
 from decomposerl.schemas import JUDGE_CALLS
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
@@ -49,8 +48,8 @@ def ruling(call: JudgeCall) -> Ruling:
     if call.task == "coverage":
         return Ruling(VERDICTS[number % 3])
     if call.task == "atomicity":
-        return Ruling(f"{number % 32:05b}")
-    return Ruling(str(number // 8 % 2))
+        return Ruling.from_text(f"{number % 32:05b}")
+    return Ruling(bool(number // 8 % 2))
 
 
 def signals(batch: Sequence[Rollout]) -> list[Signals]:
@@ -106,8 +105,13 @@ def test_the_table_gives_the_signals_back(batch: list[Rollout]):
     frame = planned.frame(rulings, "toy")
     assert JUDGE_CALLS.schema == frame.schema
     assert len(planned.uses) == frame.height
-    assert planned.signals(rulings) == signals_from_frame(frame.reverse(), batch)
-    assert planned.signals(rulings)[::-1] == signals_from_frame(frame, batch[::-1])
+    assert planned.signals(rulings) == read_back(frame.reverse(), batch)
+    assert planned.signals(rulings)[::-1] == read_back(frame, batch[::-1])
+
+
+def read_back(frame: pl.DataFrame, batch: Sequence[Rollout]) -> list[Signals]:
+    recorded, planned = rulings_from_frame(frame), plan(batch)
+    return planned.signals([recorded[call.key] for call in planned.calls])
 
 
 @LAW
@@ -118,7 +122,7 @@ def test_a_failed_ruling_is_none_where_it_is_used_and_nowhere_else(
     """Failing one call turns exactly its uses into None."""
     planned = plan(batch)
     sound = [
-        Ruling({"coverage": "Refuted", "atomicity": "11011"}.get(c.task, "1"))
+        Ruling.from_text({"coverage": "Refuted", "atomicity": "11011"}.get(c.task, "1"))
         for c in planned.calls
     ]
     broken = data.draw(st.integers(0, len(sound) - 1))
@@ -156,7 +160,9 @@ def test_one_cycle_is_not_asked_about_without_its_answer():
     assert ["coverage", "answerability", "atomicity", "correctness"] == [
         call.task for call in planned.calls
     ]
-    (found,) = planned.signals([Ruling("Supported"), Ruling("1"), Ruling("11110"), Ruling("0")])
+    (found,) = planned.signals(
+        [Ruling.from_text(text) for text in ("Supported", "1", "11110", "0")]
+    )
     expected = Signals(
         full="Supported",
         without=("NotEnoughInfo",),
@@ -179,7 +185,8 @@ def test_an_abstention_is_not_asked_whether_it_is_correct():
 
 
 def ruling_of(call: JudgeCall) -> Ruling:
-    return Ruling({"coverage": "Supported", "atomicity": "1" * len(CRITERIA)}.get(call.task, "1"))
+    value = {"coverage": "Supported", "atomicity": "1" * len(CRITERIA)}.get(call.task, "1")
+    return Ruling.from_text(value)
 
 
 def test_rollouts_of_one_claim_share_what_they_ask_alike():
@@ -195,7 +202,35 @@ def test_a_ruling_outside_its_contract_stops_the_batch(value: str):
     """No value is guessed: neither letter case, nor length, nor a third digit."""
     planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
     with pytest.raises(EngineError, match="outside its contract"):
-        planned.signals([Ruling(value)] * 4)
+        planned.signals([Ruling(value)] * 4)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is none of"):
+        Ruling.from_text("111" if value == "1111" else value)
+
+
+@pytest.mark.parametrize("value", [True, "Refuted", (True,) * 5, (True,) * 4])
+def test_a_value_of_another_task_stops_the_batch(value: bool | str | tuple[bool, ...]):  # noqa: FBT001 - one of four
+    """A truth value is no verdict, a verdict no truth value, four criteria are not five."""
+    planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
+    fit = [Ruling.from_text(text) for text in ("Supported", "1", "11110", "0")]
+    for row, call in enumerate(planned.calls):
+        rulings = [*fit[:row], Ruling(value), *fit[row + 1 :]]  # type: ignore[arg-type]
+        if type(fit[row].value) is type(value) and value != (True,) * 4:
+            assert planned.signals(rulings)
+            continue
+        with pytest.raises(EngineError, match="outside its contract"):
+            planned.signals(rulings)
+        assert call.task
+
+
+@given(
+    st.booleans()
+    | st.tuples(*[st.booleans()] * len(CRITERIA))
+    | st.sampled_from(VERDICTS)
+    | st.none()
+)
+def test_a_ruling_comes_back_from_its_text(value: bool | str | tuple[bool, ...] | None):  # noqa: FBT001 - as above
+    """The text of ``JUDGE_CALLS`` and the typed value are each other's inverse."""
+    assert Ruling(value) == Ruling.from_text(Ruling(value).text)  # type: ignore[arg-type]
 
 
 def test_rulings_must_match_the_calls_in_number():
@@ -203,21 +238,21 @@ def test_rulings_must_match_the_calls_in_number():
     planned = plan([rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])])
     for count in (3, 5):
         with pytest.raises(ValueError, match=f"{count} rulings for 4 calls"):
-            planned.signals([Ruling("1")] * count)
+            planned.signals([Ruling(True)] * count)
         with pytest.raises(ValueError, match=f"{count} rulings for 4 calls"):
-            planned.frame([Ruling("1")] * count, "toy")
+            planned.frame([Ruling(True)] * count, "toy")
 
 
-def test_a_table_without_a_call_or_with_two_rulings_is_refused():
-    """What is missing is named; a contradiction is not resolved by row order."""
+def test_a_table_with_two_rulings_or_a_foreign_value_is_refused():
+    """A contradiction is not resolved by row order, and no value is guessed."""
     one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
     planned = plan([one])
     frame = planned.frame([ruling_of(call) for call in planned.calls], "toy")
-    with pytest.raises(SchemaError, match="1 of 4 calls are missing, the first is coverage"):
-        signals_from_frame(frame.slice(1), [one])
     twice = pl.concat([frame, frame.with_columns(value=pl.lit("0"))])
     with pytest.raises(SchemaError, match="4 calls have two rulings"):
-        signals_from_frame(twice, [one])
+        rulings_from_frame(twice)
+    with pytest.raises(EngineError, match="outside its contract"):
+        rulings_from_frame(frame.with_columns(value=pl.lit("perhaps")))
 
 
 def test_two_rollouts_of_one_group_and_number_are_refused_in_the_table():

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Sampling
-from decomposerl.judge.call import CRITERIA, JudgeCall, Task
+from chat_parts import NothingStored, parsed
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Sampling
+from decomposerl.judge.call import CRITERIA, JudgeCall, JudgeValue, Task
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
-from decomposerl.prompts.judge import Asking, bullets
+from decomposerl.prompts.judge import JudgeSettings, bullets
 from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
@@ -81,7 +82,7 @@ def structure(text: str) -> list[tuple[bool, str]]:
 def judge_content(call: JudgeCall, *, structured: bool = False) -> str:
     """What a chat judge is shown for a call."""
     recorder = WorstChat()
-    ChatJudge(recorder, JUDGE, Asking(structured=structured)).judge([call])
+    ChatJudge(recorder, JUDGE, JudgeSettings(structured=structured)).judge([call])
     return recorder.shown[-1]
 
 
@@ -124,15 +125,18 @@ def plain_content(place: str) -> str:
     return CONTENTS[place](HARMLESS)
 
 
-LOWEST: dict[Task, tuple[str, str]] = {
-    "answerability": ("<answer>0</answer>", "0"),
-    "correctness": ("<answer>0</answer>", "0"),
-    "atomicity": ("\n".join(["<answer>", *(f"{c}:NO" for c in CRITERIA), "</answer>"]), "00000"),
+LOWEST: dict[Task, tuple[str, JudgeValue]] = {
+    "answerability": ("<answer>0</answer>", False),
+    "correctness": ("<answer>0</answer>", False),
+    "atomicity": (
+        "\n".join(["<answer>", *(f"{c}:NO" for c in CRITERIA), "</answer>"]),
+        (False,) * 5,
+    ),
     "coverage": ("<answer>REFUTED</answer>", "Refuted"),
 }
 
 
-class WorstChat:
+class WorstChat(NothingStored):
     """A judge that any foreign tag talks into the best ruling, and else rules the lowest."""
 
     engine = "chat:worst"
@@ -145,20 +149,16 @@ class WorstChat:
         self.shown: list[str] = []
 
     def complete(
-        self, requests: Sequence[ChatRequest], parse: Callable[[str], Any] | None = None
-    ) -> list[ChatReply | ChatFailure]:
+        self, requests: Sequence[ChatRequest], parse: Parse[Any] | None = None
+    ) -> list[ChatReply[Any] | ChatFailure]:
         """One reply a request; whether it parses is left to the reader."""
         assert parse is not None
         self.shown += [request.messages[0].content for request in requests]
         return [self._answer(request, parse) for request in requests]
 
-    def _answer(self, request: ChatRequest, parse: Callable[[str], Any]) -> ChatReply | ChatFailure:
+    def _answer(self, request: ChatRequest, parse: Parse[Any]) -> ChatReply[Any] | ChatFailure:
         text = self.reply(request.template.name, request.messages[0].content)
-        try:
-            parse(text)
-        except ValueError as error:
-            return ChatFailure("unparsable", str(error), 2, text)
-        return ChatReply(text, "stop", "worst", 1, 1, 0.0)
+        return parsed(text, parse)
 
     def reply(self, task: str, content: str) -> str:
         """What it says to a prompt in tags."""
@@ -211,7 +211,7 @@ def test_no_answer_passes_for_several(injection: Injection):
     assert ("- Ilva.", "- No.") == (first, last)
 
 
-def read(reader: Callable[[str], str], reply: str) -> str | None:
+def read(reader: Callable[[str], JudgeValue], reply: str) -> JudgeValue | None:
     try:
         return reader(reply)
     except ValueError:
@@ -222,15 +222,15 @@ def as_json(**fields: str | int) -> str:
     return json.dumps({"analysis": "It is so.", **fields})
 
 
-HONEST: list[tuple[Callable[..., str], bool, str, str]] = [
-    *((read_digit, False, f"<answer>{n}</answer>", n) for n in "01"),
-    *((read_digit, True, as_json(answer=n), str(n)) for n in (0, 1)),
+HONEST: list[tuple[Callable[..., JudgeValue], bool, str, JudgeValue]] = [
+    *((read_digit, False, f"<answer>{n}</answer>", bool(n)) for n in (0, 1)),
+    *((read_digit, True, as_json(answer=n), bool(n)) for n in (0, 1)),
     (read_verdict, False, "<answer>REFUTED</answer>", "Refuted"),
     (read_verdict, False, "<answer>\nSupported\n</answer>", "Supported"),
     (read_verdict, True, as_json(verdict="NOT_ENOUGH_INFO"), "NotEnoughInfo"),
     (read_verdict, True, f"```json\n{as_json(verdict='REFUTED')}\n```", "Refuted"),
-    (read_criteria, False, LOWEST["atomicity"][0], "00000"),
-    (read_criteria, True, as_json(**dict.fromkeys(CRITERIA, "NO")), "00000"),
+    (read_criteria, False, LOWEST["atomicity"][0], (False,) * 5),
+    (read_criteria, True, as_json(**dict.fromkeys(CRITERIA, "NO")), (False,) * 5),
 ]
 
 
@@ -289,7 +289,7 @@ def test_the_worst_judge_is_talked_over_where_nothing_is_escaped():
     values = {"document": EVIDENCE, "question": QUESTION, "reply_format": "<answer>0 or 1</answer>"}
     for one in INJECTIONS:
         content = JUDGE["correctness"].filled("prompt", answer=one.text, **values)
-        assert ("1" if one.opens else "0") == read_digit(WorstChat().reply("correctness", content))
+        assert one.opens is read_digit(WorstChat().reply("correctness", content))
 
 
 @each_injection

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.errors import ConfigError
-from decomposerl.judge import call
+from decomposerl.judge.call import JudgeValue, Ruling
 from decomposerl.prompts.judge import (
     TASKS,
-    Asking,
+    JudgeSettings,
     answerability_request,
     atomicity_request,
     bullets,
@@ -38,9 +38,13 @@ from resources.store.prompts import load_prompt
 from strategies import LAW, any_text
 
 POLICY, JUDGE = load_prompt("policy"), load_judge_prompts()
-TAGS, JSON = Asking(), Asking(structured=True)
+TAGS, JSON = JudgeSettings(), JudgeSettings(structured=True)
 DOCUMENT = "Ilva Marrek opened the bridge in 1921.\nTorbeck has a river."
-READERS = {"digit": read_digit, "verdict": read_verdict, "criteria": read_criteria}
+READERS: dict[str, Callable[..., JudgeValue]] = {
+    "digit": read_digit,
+    "verdict": read_verdict,
+    "criteria": read_criteria,
+}
 FIVE = "\n".join(f"{name}:YES" for name in CRITERIA)
 
 
@@ -50,7 +54,9 @@ def text_of(request: ChatRequest) -> str:
     return message.content
 
 
-def requests_of(asking: Asking, document: str, claim: str, question: str) -> dict[str, ChatRequest]:
+def requests_of(
+    asking: JudgeSettings, document: str, claim: str, question: str
+) -> dict[str, ChatRequest]:
     """One request of each task."""
     return {
         "answerability": answerability_request(JUDGE["answerability"], asking, document, question),
@@ -63,7 +69,7 @@ def requests_of(asking: Asking, document: str, claim: str, question: str) -> dic
 
 
 @pytest.mark.parametrize("asking", [TAGS, JSON], ids=["tags", "json"])
-def test_the_document_and_nothing_else_stands_before_the_questions(asking: Asking):
+def test_the_document_and_nothing_else_stands_before_the_questions(asking: JudgeSettings):
     """All calls about a document share a prefix that ends behind it: a server computes it once."""
     made = [requests_of(asking, DOCUMENT, "", question) for question in ("Who?", "When?")]
     texts = [text_of(two[task]) for two in made for task in ("answerability", "correctness")]
@@ -74,7 +80,7 @@ def test_the_document_and_nothing_else_stands_before_the_questions(asking: Askin
 
 
 @pytest.mark.parametrize("asking", [TAGS, JSON], ids=["tags", "json"])
-def test_each_task_shows_what_the_paper_shows(asking: Asking):
+def test_each_task_shows_what_the_paper_shows(asking: JudgeSettings):
     """Coverage sees neither document nor question, atomicity no document, the others no claim."""
     shown = {"document": "DOC", "claim": "CLA", "question": "QUE"}
     made = requests_of(asking, *shown.values())
@@ -95,7 +101,9 @@ def test_each_task_shows_what_the_paper_shows(asking: Asking):
 
 def test_a_request_carries_its_prompt_and_settings():
     """What decides a reply stands in the request, and so in its key: digest, schema, thinking."""
-    asking = Asking(Sampling(temperature=0.5, seed=7, max_tokens=9), structured=True, thinking=True)
+    asking = JudgeSettings(
+        Sampling(temperature=0.5, seed=7, max_tokens=9), structured=True, thinking=True
+    )
     schemas = {"atomicity": CRITERIA_SCHEMA, "coverage": VERDICT_SCHEMA}
     for task, request in requests_of(asking, DOCUMENT, "C.", "Q?").items():
         assert (asking.sampling, True) == (request.sampling, request.thinking)
@@ -121,8 +129,7 @@ def test_a_schema_is_canonical_and_asks_for_reasons_first(schema: str):
 
 
 def test_the_criteria_are_those_of_the_judge():
-    """The digits of a ruling stand in the order in which rewards read them."""
-    assert call.CRITERIA == CRITERIA
+    """The prompt lists them in the order in which rewards read a ruling."""
     places = [JUDGE["atomicity"].sections["tags"].index(f"{name}:YES or NO") for name in CRITERIA]
     assert sorted(places) == places
 
@@ -160,7 +167,7 @@ def test_a_users_prompt_takes_the_place_of_ours(tmp_path: Path):
     asked = atomicity_request(theirs["atomicity"], JSON, "C.", "Q?")
     assert "Be strict." in text_of(asked)
     assert JUDGE["atomicity"].digest != asked.template.digest
-    with pytest.raises(ConfigError, match="places"):
+    with pytest.raises(ConfigError, match="placeholders"):
         coverage_request(theirs["atomicity"], TAGS, "C.", ["A."])
     (tmp_path / "coverage.md").unlink()
     assert JUDGE["coverage"] == load_judge_prompts(str(tmp_path))["coverage"]
@@ -216,13 +223,13 @@ JSON_RULINGS: list[tuple[str, str, str]] = [
 @pytest.mark.parametrize(("reader", "reply", "ruling"), RULINGS)
 def test_a_ruling_in_tags(reader: str, reply: str, ruling: str):
     """The answer at the end counts, whatever the reasons and the thinking say."""
-    assert ruling == READERS[reader](reply)
+    assert ruling == Ruling(READERS[reader](reply)).text
 
 
 @pytest.mark.parametrize(("reader", "reply", "ruling"), JSON_RULINGS)
 def test_a_ruling_in_json(reader: str, reply: str, ruling: str):
     """One object with the results, with or without reasons, fenced or not."""
-    assert ruling == READERS[reader](reply, structured=True)
+    assert ruling == Ruling(READERS[reader](reply, structured=True)).text
 
 
 @pytest.mark.parametrize(("reader", "reply", "ruling"), RULINGS + JSON_RULINGS)
@@ -318,7 +325,7 @@ pieces = st.sampled_from(
 @given(st.lists(pieces, max_size=9).map("".join) | st.text(), st.booleans())
 def test_a_reply_is_read_or_refused(reply: str, structured: bool):  # noqa: FBT001 - two forms
     """No text makes a parser fail in any other way, or rule what is no ruling."""
-    values: dict[Callable[..., str], str] = {
+    values: dict[Callable[..., JudgeValue], str] = {
         read_digit: "[01]",
         read_verdict: "Supported|Refuted|NotEnoughInfo",
         read_criteria: "[01]{5}",
@@ -328,8 +335,8 @@ def test_a_reply_is_read_or_refused(reply: str, structured: bool):  # noqa: FBT0
         assert ruling is None or re.fullmatch(pattern, ruling)
 
 
-def ruling_of(reader: Callable[[str], str], reply: str) -> str | None:
+def ruling_of(reader: Callable[[str], JudgeValue], reply: str) -> str | None:
     try:
-        return reader(reply)
+        return Ruling(reader(reply)).text
     except ValueError:
         return None

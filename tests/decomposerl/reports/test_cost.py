@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decomposerl.chat import Price
 from decomposerl.reports.cost import (
     BENCHMARK_CLAIMS,
     PAPER,
     EngineCost,
-    Price,
     Workload,
     cost_rows,
     cost_totals,

@@ -11,26 +11,27 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as law
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 import fault_server as server
-from chat_parts import TEMPLATE, MadeUpTime, request, requests, settings
+from chat_parts import TEMPLATE, MadeUpTime, frame_of, request, settings
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Token
-from decomposerl.errors import ConfigError, SchemaError
+from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer, well_text
-from resources.chat import frames
 from resources.chat.client import ChatClient
-from resources.chat.counts import Counts
-from resources.chat.progress import Progress
-from resources.chat.reasoning import effort_of
+from resources.chat.counts import Counts, Progress
+from resources.chat.settings import effort_of
 
 
 def client(url: str, data: Path | None, **changes: object) -> ChatClient:
     return ChatClient(settings(url, **changes), data, timing=MadeUpTime().timing())
 
 
-def needs_good(text: str) -> None:
-    if "good" not in text:
-        raise ValueError(f"no good in {text!r}")
+def needs_good(reply: ChatReply[object]) -> int:
+    """The reply's length, of a good one."""
+    if "good" not in reply.text:
+        raise ValueError(f"no good in {reply.text!r}")
+    return len(reply.text)
 
 
 @pytest.mark.parametrize("stored", [True, False], ids=["cache", "no cache"])
@@ -61,9 +62,77 @@ def test_a_reply_that_does_not_parse_is_asked_once_more(tmp_path: Path):
     """The second reply parses and is the one that is kept."""
     script = [server.replying("bad"), server.replying("good")]
     with FaultServer(script) as served, client(served.url, tmp_path) as chat:
-        assert ["good"] == [o.text for o in chat.complete([request(1)], needs_good)]
-        assert ["good"] == [o.text for o in chat.complete([request(1)])]
+        assert [("good", 4)] == [(o.text, o.value) for o in chat.complete([request(1)], needs_good)]
+        assert [("good", None)] == [(o.text, o.value) for o in chat.complete([request(1)])]
+        assert [4] == [o.value for o in chat.recall([request(1)], needs_good)]
         assert 2 == len(served.asked)
+
+
+def test_a_reply_is_parsed_exactly_once(tmp_path: Path):
+    """However often its request is in the batch, fresh or stored."""
+    read: list[str] = []
+
+    def parse(reply: ChatReply[object]) -> int:
+        read.append(reply.text)
+        return len(read)
+
+    many = [request(1), request(2), request(1)]
+    with FaultServer() as served:
+        for _ in range(2):
+            read.clear()
+            with client(served.url, tmp_path) as chat:
+                first, second, third = (one.value for one in chat.complete(many, parse))
+            assert {1, 2} == {first, second}
+            assert first == third
+            assert sorted(read) == [well_text("q 1"), well_text("q 2")]
+        assert 2 == len(served.asked)
+
+
+def test_stored_replies_are_recalled_without_a_call(tmp_path: Path):
+    """What is not stored, or what the parser refuses, is None; only ``complete`` sends it."""
+    with FaultServer([server.replying("bad")]) as served, client(served.url, tmp_path) as chat:
+        assert [None, None] == chat.recall([request(1), request(2)])
+        assert {} == chat.details()
+        chat.complete([request(1)])
+        assert [None, None] == chat.recall([request(1), request(2)], needs_good)
+        assert ["bad", None, "bad"] == [
+            one and one.text for one in chat.recall([request(1), request(2), request(1)])
+        ]
+        assert (3, 1, 1) == (chat.counts.asked, chat.counts.hits, chat.counts.shared)
+        assert 1 == len(served.asked)
+
+
+def test_access_is_looked_for_with_the_first_request_that_is_sent(tmp_path: Path):
+    """A stored reply needs no endpoint, no key and no server; making a client opens nothing."""
+    tries: list[int] = []
+
+    def lost() -> tuple[tuple[str, ...], SecretStr | None]:
+        tries.append(1)
+        raise ConfigError("no key")
+
+    with FaultServer() as served:
+
+        def found() -> tuple[tuple[str, ...], SecretStr | None]:
+            tries.append(2)
+            return (served.url,), SecretStr("sk-long-enough")
+
+        data = tmp_path / "data"
+        with ChatClient(settings(), data, find_access=lost) as chat:
+            assert [] == chat.complete([])
+            assert not data.exists()
+            with pytest.raises(ConfigError, match="no key"):
+                chat.complete([request(1)])
+        with ChatClient(settings(), data, find_access=found) as chat:
+            for number in (1, 1, 2):
+                assert [well_text(f"q {number}")] == [
+                    o.text for o in chat.complete([request(number)])
+                ]
+        with ChatClient(settings(), data, find_access=lost) as chat:
+            assert [well_text("q 2")] == [one.text for one in chat.complete([request(2)])]
+        with pytest.raises(ConfigError, match="no endpoint"), ChatClient(settings(), data) as chat:
+            chat.complete([request(3)])
+        assert ["Bearer sk-long-enough"] * 2 == served.authorizations
+    assert [1, 2] == tries
 
 
 def test_a_reply_that_never_parses_is_a_failure(tmp_path: Path):
@@ -72,8 +141,8 @@ def test_a_reply_that_never_parses_is_a_failure(tmp_path: Path):
     with FaultServer(usual=usual) as served, client(served.url, tmp_path) as chat:
         (found,) = chat.complete([request(1)], needs_good)
         assert found == ChatFailure("unparsable", "no good in 'bad'", 2, "bad")
-        assert chat.cache is not None
-        assert (2, 0) == (len(served.asked), chat.cache.frame().height)
+        assert chat.store is not None
+        assert (2, 0) == (len(served.asked), frame_of(chat.store).height)
 
 
 def test_a_stored_reply_that_a_new_parser_refuses_is_asked_again(tmp_path: Path):
@@ -81,10 +150,10 @@ def test_a_stored_reply_that_a_new_parser_refuses_is_asked_again(tmp_path: Path)
     script = [server.replying("bad"), server.replying("good")]
     with FaultServer(script) as served, client(served.url, tmp_path) as chat:
         chat.complete([request(1)])
-        assert ["good"] == [o.text for o in chat.complete([request(1)], needs_good)]
+        assert [4] == [o.value for o in chat.complete([request(1)], needs_good)]
         assert 2 == len(served.asked)
-        assert chat.cache is not None
-        assert ["good"] == chat.cache.frame()["text"].to_list()
+        assert chat.store is not None
+        assert ["good"] == frame_of(chat.store)["text"].to_list()
 
 
 def test_a_reply_that_is_nested_without_end_is_unparsable(tmp_path: Path):
@@ -93,7 +162,7 @@ def test_a_reply_that_is_nested_without_end_is_unparsable(tmp_path: Path):
         FaultServer([server.replying("[" * 100_000)] * 2) as served,
         client(served.url, tmp_path, concurrency=1) as chat,
     ):
-        found = chat.complete([request(1), request(2)], json.loads)
+        found = chat.complete([request(1), request(2)], lambda reply: json.loads(reply.text))
         assert ["unparsable", "unparsable"] == [one.reason for one in found]
 
 
@@ -109,7 +178,7 @@ def test_another_error_of_a_parser_is_not_swallowed(tmp_path: Path):
     """A parser with a bug raises its own error, not a million unparsable replies."""
     with FaultServer() as served, client(served.url, tmp_path) as chat:
         with pytest.raises(KeyError):
-            chat.complete([request(1)], lambda text: {}[text])
+            chat.complete([request(1)], lambda reply: {}[reply.text])
         assert ["q 1"] == served.prompts
 
 
@@ -270,27 +339,6 @@ def test_which_model_names_are_the_one_asked_for(reported: str, *, accepted: boo
     """Dated snapshots, revisions and names told beforehand; not a smaller sibling."""
     asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
     assert accepted == asked.names_the_model(reported)
-
-
-@given(st.lists(requests, max_size=4))
-def test_requests_survive_a_frame(made: list[ChatRequest]):
-    """A frame of requests holds all that they hold."""
-    frame = frames.frame_of_requests(made)
-    assert made == frames.requests_of_frame(frame)
-    assert frames.REQUESTS == frame.schema
-
-
-def test_a_frame_of_requests_gives_a_frame_of_replies(tmp_path: Path):
-    """One row a row, in order: null where it failed, with the reason."""
-    asked = frames.frame_of_requests([request(1), request(2), request(1)])
-    script = [server.REFUSED]
-    with FaultServer(script) as served, client(served.url, tmp_path, concurrency=1) as chat:
-        found = frames.complete_frame(chat, asked)
-    assert frames.REPLIES == found.schema
-    assert [None, well_text("q 2"), None] == found["text"].to_list()
-    assert ["refused", None, "refused"] == found["failure"].to_list()
-    with pytest.raises(SchemaError, match="seed"):
-        frames.requests_of_frame(asked.drop("seed"))
 
 
 def test_counts_are_plain_numbers(tmp_path: Path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import fault_server as server
-from chat_parts import PLAIN, TEMPLATE, MadeUpTime, request, settings
+from chat_parts import PLAIN, TEMPLATE, MadeUpTime, frame_of, request, settings
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message
 from fault_server import Answer, FaultServer, well_text
 from resources.chat.client import ChatClient
@@ -59,8 +59,8 @@ def test_a_lasting_fault_is_a_typed_failure_and_keeps_nothing(
         assert calls == len(served.asked) == chat.counts.calls
         assert calls - 1 == chat.counts.retries
         assert {reason: 1} == dict(chat.counts.failures)
-        assert chat.cache is not None
-        assert 0 == chat.cache.frame().height
+        assert chat.store is not None
+        assert 0 == frame_of(chat.store).height
 
 
 @pytest.mark.parametrize(("fault", "reason", "calls"), LASTING.values(), ids=LASTING)
@@ -88,8 +88,8 @@ def test_a_passing_fault_is_not_seen_at_all(fault: Answer, calls: int, tmp_path:
         assert isinstance(found, ChatReply)
         assert well_text("q 1") == found.text
         assert calls == len(served.asked)
-        assert chat.cache is not None
-        assert 1 == chat.cache.frame().height
+        assert chat.store is not None
+        assert 1 == frame_of(chat.store).height
 
 
 def test_nobody_listening_is_a_transport_failure(tmp_path: Path):
@@ -137,5 +137,5 @@ def test_a_batch_ends_at_its_deadline_and_keeps_what_came(tmp_path: Path):
     ):
         found = chat.complete([request(number) for number in range(4)])
         assert [None, None, "timeout", "timeout"] == [getattr(o, "reason", None) for o in found]
-        assert chat.cache is not None
-        assert 2 == chat.cache.frame().height
+        assert chat.store is not None
+        assert 2 == frame_of(chat.store).height

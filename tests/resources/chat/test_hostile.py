@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chat_parts import TEMPLATE, MadeUpTime, request, settings
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling
-from decomposerl.prompts.silver import read_questions
+from chat_parts import TEMPLATE, MadeUpTime, frame_of, request, settings, silver_questions
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Price, Sampling
 from fault_server import DRIPPING, MODEL, Answer, FaultServer, replying, streaming, using, well_text
-from resources.chat.budget import Estimate, Usage, cost
+from resources.chat.budget import TokenEstimate, Usage
 from resources.chat.client import ChatClient
-from resources.chat.export import CACHE_FILE
-from resources.chat.settings import Ceilings, Price
+from resources.chat.reply_store import REPLIES_FILE
+from resources.chat.settings import Ceilings
 from strategies import LAW
 
 HALF = "\ud800"
@@ -62,15 +61,15 @@ def test_what_cannot_be_stored_is_asked_again_and_never_kept(answer: Answer, tmp
     """Once: the second reply is taken. Always: a typed failure that a file can hold."""
     with FaultServer([answer], replying(GOOD)) as served, client(served.url, tmp_path) as chat:
         for _ in range(2):
-            assert [GOOD] == [one.text for one in chat.complete([request(1)], read_questions)]
+            assert [GOOD] == [one.text for one in chat.complete([request(1)], silver_questions)]
         assert 2 == len(served.asked)
     with FaultServer(usual=answer) as served, client(served.url, tmp_path) as chat:
-        (found,) = chat.complete([request(2)], read_questions)
+        (found,) = chat.complete([request(2)], silver_questions)
         assert isinstance(found, ChatFailure)
         assert ("unparsable", 2) == (found.reason, len(served.asked))
         f"{found.detail}{found.text}".encode()
-        assert chat.cache is not None
-        assert [GOOD] == chat.cache.frame()["text"].to_list()
+        assert chat.store is not None
+        assert [GOOD] == frame_of(chat.store)["text"].to_list()
 
 
 @pytest.mark.parametrize(
@@ -175,22 +174,22 @@ def test_a_stored_reply_that_no_longer_reads_is_asked_again_and_replaced(tmp_pat
     many = [request(number) for number in range(len(sets) + 1)]
     with FaultServer(usual=replying(GOOD)) as served:
         with client(served.url, tmp_path) as chat:
-            chat.complete(many, read_questions)
-        with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as file, file:
+            chat.complete(many, silver_questions)
+        with closing(sqlite3.connect(tmp_path / REPLIES_FILE)) as file, file:
             keys = [row[0] for row in file.execute("SELECT key FROM replies")]
             for key, change in zip(keys, sets, strict=False):
                 file.execute(f"UPDATE replies SET {change} WHERE key = ?", [key])  # noqa: S608 - ours
         with client(served.url, tmp_path) as chat:
-            assert chat.cache is not None
-            assert len(many) - 3 == chat.cache.frame().height  # a BLOB and two numbers are none
+            assert chat.store is not None
+            assert len(many) - 3 == frame_of(chat.store).height  # a BLOB and two numbers are none
         for expected in (len(sets), 0):
             served.asked.clear()
             with client(served.url, tmp_path) as chat:
-                found = chat.complete(many, read_questions)
+                found = chat.complete(many, silver_questions)
                 assert [GOOD] * len(many) == [one.text for one in found]
                 assert expected == len(served.asked)
-                assert chat.cache is not None
-                assert len(many) == chat.cache.frame().height
+                assert chat.store is not None
+                assert len(many) == frame_of(chat.store).height
 
 
 # Usage
@@ -219,7 +218,7 @@ def test_booked_usage_is_what_the_request_can_have_used(reported: Any, prompt: s
     assert 1 <= used.prompt_tokens <= size + 2_000
     assert bool(text) <= used.completion_tokens <= ASKED.max_tokens
     assert used.implausible <= used.estimated
-    assert cost(PRICE, used.prompt_tokens, used.completion_tokens) > 0
+    assert PRICE.dollars(used.prompt_tokens, used.completion_tokens) > 0
 
 
 IMPLAUSIBLE = {
@@ -246,7 +245,7 @@ def test_usage_that_cannot_be_is_estimated_and_reported(reported: object, tmp_pa
         assert isinstance(found, ChatReply)
         shown = chat.counts.metadata()
         assert (1, 1) == (shown["estimated"], shown["implausible_usage"])
-        assert (Estimate.of(request(1)).prompt_tokens, 50) == (
+        assert (TokenEstimate.of(request(1)).prompt_tokens, 50) == (
             chat.counts.prompt_tokens,
             chat.counts.completion_tokens,
         )
@@ -269,8 +268,8 @@ def test_digits_without_end_are_no_usage_and_no_error():
 @pytest.mark.parametrize("every", [1, 10])
 def test_the_dollar_ceiling_holds_whatever_is_reported(reported: object, every: int):
     """200 questions under a ceiling that stops honest replies at 30: never more than that."""
-    guess = Estimate.of(request(100, sampling=ASKED))
-    dollars = 30 * cost(PRICE, guess.prompt_tokens, guess.completion_tokens)
+    guess = TokenEstimate.of(request(100, sampling=ASKED))
+    dollars = 30 * PRICE.dollars(guess.prompt_tokens, guess.completion_tokens)
     honest = using({"prompt_tokens": guess.prompt_tokens, "completion_tokens": 1_000})
     script = [using(reported) if n % every == 0 else honest for n in range(200)]
     limits = {"prices": {MODEL: PRICE}, "ceilings": Ceilings(money=dollars * 1.001)}
@@ -295,12 +294,12 @@ def test_nonsense_that_was_stored_before_is_priced_anew(tmp_path: Path):
     with FaultServer() as served:
         with client(served.url, tmp_path) as chat:
             chat.complete([request(1)])
-        with closing(sqlite3.connect(tmp_path / CACHE_FILE)) as file, file:
+        with closing(sqlite3.connect(tmp_path / REPLIES_FILE)) as file, file:
             file.execute("UPDATE replies SET prompt_tokens = -1000000000")
         with client(served.url, tmp_path) as chat:
             (found,) = chat.complete([request(1)])
         assert 1 == len(served.asked)
-    assert Estimate.of(request(1)).prompt_tokens == found.prompt_tokens
+    assert TokenEstimate.of(request(1)).prompt_tokens == found.prompt_tokens
 
 
 # Size and time

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 import fault_server as server
-from chat_parts import MadeUpTime, request, settings
+from chat_parts import MadeUpTime, frame_of, request, settings
 from decomposerl.chat import ChatFailure, ChatReply
 from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer
@@ -52,8 +52,8 @@ def test_the_key_stands_nowhere(
             told = [repr(found), repr(chat), repr(chosen), repr(vars(chat)), str(chat.counts)]
             told += [json.dumps(chat.counts.metadata()), chosen.model_dump_json()]
             told += [repr(vars(part)) for part in vars(chat).values() if hasattr(part, "__dict__")]
-            assert chat.cache is not None
-            told += [repr(chat.cache.frame().rows())]
+            assert chat.store is not None
+            told += [repr(frame_of(chat.store).rows())]
             files = [path.read_bytes() for path in tmp_path.iterdir()]
         assert {f"Bearer {KEY}"} == set(served.authorizations)
     files += [path.read_bytes() for path in tmp_path.iterdir()]

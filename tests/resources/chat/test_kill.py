@@ -12,12 +12,12 @@ import pytest
 
 import chat_child
 from chat_child import IN_FLIGHT
-from chat_parts import request, settings
+from chat_parts import frame_of, request, settings
 from decomposerl.chat import ChatReply
 from fault_server import HANGING, MODEL, WELL, Answer, FaultServer, well_text
 from project import PYTHONPATH, ROOT
-from resources.chat.cache import ChatCache
-from resources.chat.client import CACHE_FILE, ChatClient
+from resources.chat.client import ChatClient
+from resources.chat.reply_store import REPLIES_FILE, ReplyStore
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHONPATH}
 SIZE, KILLED_AFTER = 2_000, 800
@@ -39,8 +39,8 @@ def kill(process: "subprocess.Popen[str]") -> None:
 
 
 def stored_replies(data: Path) -> int:
-    with ChatCache(data / CACHE_FILE, MODEL) as cache:
-        return cache.frame().height
+    with ReplyStore(data / REPLIES_FILE, MODEL) as cache:
+        return frame_of(cache).height
 
 
 def test_a_killed_batch_asks_only_for_what_is_missing(tmp_path: Path):
@@ -92,10 +92,10 @@ def test_what_was_flushed_survives_a_kill_while_writing(lines: int, tmp_path: Pa
     assert writing.stdout is not None
     flushed = [int(writing.stdout.readline()) for _ in range(lines)][-1]
     kill(writing)
-    with ChatCache(tmp_path / CACHE_FILE, MODEL) as cache:
+    with ReplyStore(tmp_path / REPLIES_FILE, MODEL) as cache:
         held = cache.get([f"{number:064x}" for number in range(flushed + 1)])
         assert [f"r {n}" for n in range(flushed + 1)] == [held[k].text for k in sorted(held)]
-        check = cache.frame()
+        check = frame_of(cache)
         assert check.height == check["key"].n_unique() >= flushed + 1
 
 

@@ -13,13 +13,12 @@ from pydantic import ValidationError
 
 import fault_server as server
 from chat_parts import MODEL, MadeUpTime, request, settings
-from decomposerl.chat import ChatFailure, Sampling
+from decomposerl.chat import ChatFailure, Price, Sampling
 from fault_server import Answer, FaultServer
-from resources.chat.budget import Budget, Estimate, cost
-from resources.chat.circuit import WINDOW, Circuit
+from resources.chat.budget import Budget, TokenEstimate
 from resources.chat.client import ChatClient
 from resources.chat.counts import Counts
-from resources.chat.endpoints import Endpoint, Endpoints
+from resources.chat.endpoints import WINDOW, Circuit, Endpoint, Endpoints
 from resources.chat.pace import (
     LONGEST_PAUSE_S,
     LONGEST_REST_S,
@@ -27,7 +26,7 @@ from resources.chat.pace import (
     pause_before_retry,
     retry_after_s,
 )
-from resources.chat.settings import Ceilings, Price
+from resources.chat.settings import Ceilings
 
 ADDRESSES = ("http://a/v1", "http://b/v1", "http://c/v1")
 
@@ -214,15 +213,15 @@ def test_a_circuit_opens_on_a_sustained_failure_rate_and_closes_on_a_success():
         circuit.succeeded()
     for _ in range(WINDOW // 2 - 1):
         circuit.failed("down")
-    assert circuit.asked_from() <= time.now
+    assert circuit.ready_at() <= time.now
     circuit.failed("down")
-    assert (1_000, 1_010) == (circuit.open_since, circuit.asked_from())
+    assert (1_000, 1_010) == (circuit.open_since, circuit.ready_at())
     time.now = 1_010
     circuit.begin()
     circuit.failed("down")
-    assert (1_000, 1_020) == (circuit.open_since, circuit.asked_from())
+    assert (1_000, 1_020) == (circuit.open_since, circuit.ready_at())
     circuit.succeeded()
-    assert circuit.asked_from() <= time.now
+    assert circuit.ready_at() <= time.now
     for _ in range(WINDOW - 1):
         circuit.failed("down")
     assert circuit.open_since is None
@@ -311,7 +310,7 @@ def test_a_ceiling_stops_the_run_and_keeps_what_was_paid(
             assert chat.counts.calls == len(served.asked) == failures(found).count(None)
             assert 5 <= len(served.asked) <= 6
             assert 20 - len(served.asked) == failures(found).count("budget")
-            assert cost(Price(prompt=1, completion=1), chat.counts.tokens, 0) == pytest.approx(
+            assert Price(prompt=1, completion=1).dollars(chat.counts.tokens, 0) == pytest.approx(
                 chat.counts.money
             )
         with ChatClient(settings(served.url), tmp_path) as chat:
@@ -332,7 +331,7 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
         budget = Budget(Ceilings(tokens=ceiling), Price(), counts)
 
         async def one(estimate: int, share: float) -> None:
-            number = await budget.reserve(Estimate(0, estimate))
+            number = await budget.reserve(TokenEstimate(0, estimate))
             if number is not None:
                 await asyncio.sleep(0)
                 budget.settle(number, 0, int(estimate * share))
@@ -348,8 +347,8 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
 def test_an_estimate_counts_prompt_and_budget():
     """Characters make the prompt's tokens, the token budget bounds the reply's."""
     one = request(1, sampling=Sampling(max_tokens=70))
-    assert 70 == Estimate.of(one).completion_tokens
-    assert Estimate.of(one).prompt_tokens > len(one.messages[0].content) / 4
+    assert 70 == TokenEstimate.of(one).completion_tokens
+    assert TokenEstimate.of(one).prompt_tokens > len(one.messages[0].content) / 4
 
 
 def test_money_without_a_price_is_refused():
@@ -360,6 +359,6 @@ def test_money_without_a_price_is_refused():
 
 def test_every_setting_says_what_it_is():
     """Each field has a description, because a launchpad shows nothing else."""
-    models = (type(settings(ADDRESSES[0])), Price, Ceilings)
+    models = (type(settings(ADDRESSES[0])), Ceilings)
     bare = [n for m in models for n, f in m.model_fields.items() if not f.description]
     assert [] == bare

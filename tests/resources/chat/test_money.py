@@ -7,14 +7,14 @@ import pytest
 
 import fault_server as server
 from chat_parts import MadeUpTime, request, settings
-from decomposerl.chat import ChatFailure
+from decomposerl.chat import ChatFailure, Price
 from fault_server import MODEL, Answer, FaultServer
-from resources.chat.budget import Budget, Estimate
+from resources.chat.budget import Budget, TokenEstimate
 from resources.chat.client import ChatClient
 from resources.chat.counts import Counts
-from resources.chat.settings import Ceilings, Price
+from resources.chat.settings import Ceilings
 
-ESTIMATE = Estimate.of(request(1))
+ESTIMATE = TokenEstimate.of(request(1))
 PRICED = {"prices": {MODEL: {"prompt": 1, "completion": 1}}}
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from chat_parts import MadeUpTime, request, settings
+from chat_parts import MadeUpTime, request, settings, silver_questions
 from decomposerl.chat import ChatFailure, ChatReply
-from decomposerl.prompts.silver import read_questions
 from fault_server import MODEL, Answer, FaultServer, well_text
 from resources.chat.client import ChatClient
 
@@ -35,7 +34,7 @@ def test_odd_bodies_that_are_a_reply_are_read_once(body: str, tmp_path: Path):
     with FaultServer(usual=Answer(body=body.encode())) as served:
         for _ in range(2):
             with client(served.url, tmp_path) as chat:
-                assert [GOOD] == [one.text for one in chat.complete([request(1)], read_questions)]
+                assert [GOOD] == [one.text for one in chat.complete([request(1)], silver_questions)]
         assert 1 == len(served.asked)
 
 

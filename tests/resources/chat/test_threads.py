@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fault_server as server
-from chat_parts import MadeUpTime, request, settings
+from chat_parts import MadeUpTime, frame_of, request, settings
 from fault_server import Answer, FaultServer, well_text
 from resources.chat.client import ChatClient
 
@@ -145,8 +145,8 @@ def test_what_is_handed_back_is_on_disk(tmp_path: Path):
         for number in range(10):
             chat.complete(many[number : number + 1])
             with ChatClient(settings(served.url), tmp_path) as other:
-                assert other.cache is not None
-                assert number + 1 == other.cache.frame().height
+                assert other.store is not None
+                assert number + 1 == frame_of(other.store).height
 
 
 def test_a_closed_client_says_so(tmp_path: Path):

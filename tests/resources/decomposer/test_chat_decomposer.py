@@ -1,24 +1,23 @@
 """Silver questions through a chat port."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chat_parts import settings
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason, Sampling
+from chat_parts import NothingStored, parsed, settings
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason, Parse, Sampling
 from decomposerl.errors import ConfigError, EngineError
 from fault_server import FaultServer, replying
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings
 from resources.decomposer.chat_engine import ChatDecomposer
-from resources.decomposer.stored import StoredDecomposer
 from resources.store.prompts import load_prompt
-from resources.store.results import ResultStore
 
 
-class ScriptedChat:
+class ScriptedChat(NothingStored):
     """Answers by what stands in the prompt; records what it was asked."""
 
     engine = "chat:scripted"
@@ -27,25 +26,16 @@ class ScriptedChat:
         self.script, self.asked = script, []
 
     def complete(
-        self, requests: Sequence[ChatRequest], parse: Callable[[str], Any] | None = None
-    ) -> list[ChatReply | ChatFailure]:
+        self, requests: Sequence[ChatRequest], parse: Parse[Any] | None = None
+    ) -> list[ChatReply[Any] | ChatFailure]:
         """As scripted."""
         self.asked.extend(requests)
         return [self._one(request, parse) for request in requests]
 
-    def _one(
-        self, request: ChatRequest, parse: Callable[[str], Any] | None
-    ) -> ChatReply | ChatFailure:
+    def _one(self, request: ChatRequest, parse: Parse[Any] | None) -> ChatReply[Any] | ChatFailure:
         content = request.messages[0].content
         found = next(value for key, value in self.script.items() if key in content)
-        if isinstance(found, ChatFailure):
-            return found
-        try:
-            if parse:
-                parse(found)
-        except ValueError as error:
-            return ChatFailure("unparsable", str(error), 2, found)
-        return ChatReply(found, "stop", "m", 1, 1, 0.0)
+        return found if isinstance(found, ChatFailure) else parsed(found, parse)
 
 
 PROMPT = load_prompt("silver")
@@ -135,12 +125,48 @@ def test_a_fault_of_one_endpoint_of_several_is_no_stop():
 
 def test_the_share_is_of_the_whole_stage():
     """A run that asks only for what an earlier one left counts that one's answers too."""
-    left = ChatDecomposer(ScriptedChat({"": "I would ask who."}), PROMPT, Sampling())
-    left.answered_before = lambda: 99
-    assert [None] == left.decompose([("Evidence.", "One claim.")])
-    left.answered_before = lambda: 9
-    with pytest.raises(EngineError, match="2 of 11"):
-        left.decompose([("Evidence.", "Another claim.")])
+    pairs = [("Evidence.", f"The claim {n}.") for n in range(100)]
+    for stored, fails in ((99, False), (19, False), (9, True)):
+        left = ChatDecomposer(RememberingChat(stored), PROMPT, Sampling(), batch_size=7)
+        if fails:
+            with pytest.raises(EngineError, match=f"1 of {stored + 1} requests got no answer"):
+                left.decompose(pairs[: stored + 1])
+        else:
+            assert [["Who?"]] * stored + [None] == left.decompose(pairs[: stored + 1])
+        assert (1, stored) == (left.calls, left.hits)
+
+
+class RememberingChat(ScriptedChat):
+    """A chat whose store has the first answers; to others it gives none."""
+
+    def __init__(self, stored: int) -> None:
+        super().__init__({"": "I would ask who."})
+        self.left = stored
+
+    def recall(
+        self, requests: Sequence[ChatRequest], parse: Parse[Any] | None = None
+    ) -> list[ChatReply[Any] | None]:
+        """Stored replies first, then none."""
+        known = min(self.left, len(requests))
+        self.left -= known
+        reply: ChatReply[Any] = ChatReply(WELL, "stop", "m", 1, 1, 0.0, cached=True)
+        value = parse(reply) if parse else None
+        return [*[replace(reply, value=value)] * known, *[None] * (len(requests) - known)]
+
+
+def test_calls_and_hits_count_pairs(tmp_path: Path):
+    """A pair is asked once in a run and never in the next; all else is a hit."""
+    pairs = [("Evidence.", f"The claim {n % 10}.") for n in range(25)]
+    with FaultServer(usual=replying(WELL)) as served:
+        for calls in (10, 0):
+            with ChatClient(settings(served.url), tmp_path) as chat:
+                writer = ChatDecomposer(chat, PROMPT, Sampling(), batch_size=4)
+                assert [["Who?"]] * 25 == writer.decompose(pairs)
+                assert (calls, 25 - calls) == (writer.calls, writer.hits)
+                assert (calls, 10 - calls) == tuple(
+                    writer.details()[f"chat {name}"] for name in ("calls", "hits")
+                )
+    assert 10 == len(served.asked)
 
 
 def test_a_stop_keeps_what_was_answered_and_the_next_run_asks_the_rest(tmp_path: Path):
@@ -150,8 +176,7 @@ def test_a_stop_keeps_what_was_answered_and_the_next_run_asks_the_rest(tmp_path:
     def run(url: str, ceiling: int | None) -> list[list[str] | None]:
         chosen = settings(url, ceilings=Ceilings(calls=ceiling))
         with ChatClient(chosen, tmp_path) as chat:
-            writer = ChatDecomposer(chat, PROMPT, Sampling())
-            return StoredDecomposer(writer, ResultStore(tmp_path / "results")).decompose(pairs)
+            return ChatDecomposer(chat, PROMPT, Sampling()).decompose(pairs)
 
     with FaultServer(usual=replying(WELL)) as served:
         with pytest.raises(EngineError, match="stopped at the ceiling of 5 calls"):

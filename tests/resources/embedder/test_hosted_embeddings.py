@@ -22,7 +22,7 @@ from pydantic import SecretStr
 from decomposerl.errors import ConfigError, EngineError
 from resources.embedder.hosted import BYTES_PER_TOKEN, EmbeddingsStopped, HostedEmbedder
 from resources.embedder.stored import StoredEmbedder
-from resources.store.results import ResultStore
+from resources.store.result_store import ResultStores
 
 MODEL, WIDTH, KEY = "text-embedding-tiny", 6, "sk-secret-5501"
 
@@ -259,9 +259,9 @@ def test_vectors_that_came_before_a_failure_are_stored(endpoint: Endpoint, tmp_p
     endpoint.faults = ["", "500"]
     engine = embedder(endpoint, batch_items=4, in_flight=1, retries=0)
     with pytest.raises(EmbeddingsStopped):
-        StoredEmbedder(engine, ResultStore(tmp_path), batch_size=8).embed(texts)
+        StoredEmbedder(engine, ResultStores(tmp_path), batch_size=8).embed(texts)
     endpoint.asked.clear()
-    again = StoredEmbedder(engine, ResultStore(tmp_path), batch_size=8)
+    again = StoredEmbedder(engine, ResultStores(tmp_path), batch_size=8)
     assert np.array_equal(unit_vectors(texts), again.embed(texts))
     assert texts[4:] == [text for body in endpoint.asked for text in body["input"]]
 

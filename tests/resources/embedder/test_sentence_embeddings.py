@@ -12,7 +12,7 @@ from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel, BertTo
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
 from resources.embedder.stored import StoredEmbedder
-from resources.store.results import ResultStore
+from resources.store.result_store import ResultStores
 
 WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] a cat sat on the mat query : long short".split()
 TEXTS = ["a cat", "the cat sat on the mat", "long", "unknown words on a mat", ""]
@@ -104,7 +104,7 @@ def test_the_engine_names_all_that_decides_a_vector(folder: Path, tmp_path: Path
 
 def test_stored_vectors_are_the_models(folder: Path, tmp_path: Path):
     """Behind the store the same bits come back, without asking the model again."""
-    store = ResultStore(tmp_path)
+    store = ResultStores(tmp_path)
     first = StoredEmbedder(SentenceEmbedder(str(folder)), store).embed(TEXTS)
     again = StoredEmbedder(SentenceEmbedder(str(folder)), store)
     assert first.tobytes() == again.embed(TEXTS).tobytes()

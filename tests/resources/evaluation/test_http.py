@@ -20,9 +20,9 @@ from fault_server import Answer as Served
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.evaluation.caller import Reply
-from resources.evaluation.chat_caller import Asking, ChatCaller
+from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
-from resources.evaluation.prediction_store import Finished
+from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
 from resources.policy_tiny.folder import CHECKPOINT
@@ -105,10 +105,10 @@ class _Replying(FaultServer):
 
 def _run(
     served: FaultServer | TinyServer, name: str, procedure: Procedure, prompt: str, folder: Path
-) -> list[Finished]:
+) -> list[Prediction]:
     settings = ChatSettings(model=name, endpoints=(served.url,), needs_logprobs=False)
     with ChatClient(settings, None) as chat:
-        caller = ChatCaller(chat, Asking(likeliest=0), claims_at_once=1)
+        caller = ChatCaller(chat, CallSettings(likeliest=0), claims_at_once=1)
         limits = FailureLimit(most_failed=0.0)
         return run_claims(procedure, prompt, CASES, caller, shelf(folder), limits=limits)
 
@@ -167,7 +167,7 @@ def test_a_transcript_is_the_assistants_turn_where_the_endpoint_goes_on(tmp_path
     with FaultServer([replying(text) for text in SELF_ASKED]) as served:
         settings = ChatSettings(model=MODEL, endpoints=(served.url,), needs_logprobs=False)
         with ChatClient(settings, None) as chat:
-            caller = ChatCaller(chat, Asking(continues=True), claims_at_once=1)
+            caller = ChatCaller(chat, CallSettings(continues=True), claims_at_once=1)
             (found,) = run_claims(procedure, "self_ask", case, caller, shelf(tmp_path))
             assert {f"{chat.engine} continued", chat.engine} == {
                 caller.engine,
@@ -208,7 +208,7 @@ def test_self_ask_knows_how_sure_its_final_line_was(tmp_path: Path):
     with FaultServer([replying(text) for text in SELF_ASKED[:-1]], last) as served:
         settings = ChatSettings(model=MODEL, endpoints=(served.url,), needs_logprobs=False)
         with ChatClient(settings, None) as chat:
-            caller = ChatCaller(chat, Asking(continues=True), claims_at_once=1)
+            caller = ChatCaller(chat, CallSettings(continues=True), claims_at_once=1)
             procedure = self_ask.procedures["faithful"]
             (found,) = run_claims(procedure, "self_ask", CASES[:1], caller, shelf(tmp_path))
     assert ["transcript", "answer"] * 2 + ["transcript"] == [one.template for one in found.calls]

@@ -21,10 +21,10 @@ from evaluation_parts import prompts_in, shelf
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.evaluation.caller import MethodCaller
-from resources.evaluation.chat_caller import Asking, ChatCaller
+from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.prediction_store import Finished
+from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, run_claims
 from resources.evaluation.trained_policy import PolicyDecoding, decoding_of, policy_procedure
 from resources.evaluation.weights import Weights
@@ -104,7 +104,7 @@ def single_precision(tmp_path: Path) -> Path:
     return folder
 
 
-def verified(caller: MethodCaller, asking: PolicyDecoding, folder: Path) -> list[Finished]:
+def verified(caller: MethodCaller, asking: PolicyDecoding, folder: Path) -> list[Prediction]:
     return run_claims(policy_procedure(asking), "policy", fresh(), caller, shelf(folder))
 
 
@@ -126,7 +126,7 @@ def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_p
     with TinyServer(single_precision) as served:
         settings = ChatSettings(model=served.name, endpoints=(served.url,), needs_logprobs=False)
         with ChatClient(settings, None) as chat:
-            caller = ChatCaller(chat, Asking(), prompts=PROMPTS, claims_at_once=2)
+            caller = ChatCaller(chat, CallSettings(), prompts=PROMPTS, claims_at_once=2)
             there = verified(caller, PolicyDecoding(VIEW, MOST), tmp_path / "there")
         assert CLAIMS == len(served.asked)
     for one, other in zip(here, there, strict=True):
@@ -137,7 +137,7 @@ def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_p
     with TinyServer(single_precision) as served:
         settings = ChatSettings(model=served.name, endpoints=(served.url,))
         with ChatClient(settings, None) as chat:
-            silent = ChatCaller(chat, Asking(likeliest=0), prompts=PROMPTS, claims_at_once=1)
+            silent = ChatCaller(chat, CallSettings(likeliest=0), prompts=PROMPTS, claims_at_once=1)
             without = verified(silent, PolicyDecoding(VIEW, MOST), tmp_path / "without")
     assert {None} == {one.confidence for one in without}  # unavailable, never 1
     assert [one.verification.verdict for one in here] == [

@@ -27,7 +27,7 @@ from fault_server import REFUSED, UNKNOWN_KEY, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings, Price
-from resources.evaluation.chat_caller import Asking, ChatCaller
+from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.runner import FailureLimit, run_claims
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": PYTHONPATH}
@@ -136,7 +136,7 @@ def _over(served: FaultServer, folder: Path, count: int, **changes: object) -> l
     made = settings(served.url, needs_logprobs=False, **{"concurrency": at_once, **changes})
     with ChatClient(made, None) as chat:
         prompts = prompts_in(folder / "prompts")
-        caller = ChatCaller(chat, Asking(), prompts=prompts, claims_at_once=at_once)
+        caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=at_once)
         found = run_claims(two_steps, "simple", cases(count), caller, shelf(folder))
     return [one.verification.reply for one in found]
 
@@ -238,7 +238,7 @@ def test_what_the_model_did_is_an_answer(tmp_path: Path):
         ChatClient(settings(served.url, concurrency=1, needs_logprobs=False), None) as chat,
     ):
         price = Price(prompt=1.0, completion=2.0)
-        caller = ChatCaller(chat, Asking(), prompts=prompts, price=price)
+        caller = ChatCaller(chat, CallSettings(), prompts=prompts, price=price)
         empty, cut, well = (caller.answer("simple", [call])[0] for _ in script)
     assert ("", False, "") == (empty.answer.text, empty.answer.truncated, empty.answer.failure)
     assert ("What is", True, "") == (cut.answer.text, cut.answer.truncated, cut.answer.failure)

@@ -1,6 +1,5 @@
-"""Judges over recorded and stored rulings."""
+"""Judges over recorded rulings."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -16,29 +15,11 @@ from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Cycle
 from resources.judge.replay import ReplayJudge, record, record_table
 from resources.judge.rule_judge import RuleJudge
-from resources.judge.stored import StoredJudge
-from resources.store.results import ResultStore
 from strategies import LAW
 
 CALLS = [JudgeCall("answerability", f"text {row}", question=f"who {row}?") for row in range(5)]
-RULINGS = [Ruling("1"), Ruling("0"), Ruling(None, "timeout"), Ruling("1"), Ruling("0")]
+RULINGS = [Ruling(True), Ruling(False), Ruling(None, "timeout"), Ruling(True), Ruling(False)]
 PLACES = st.lists(st.integers(0, 4), max_size=12)
-
-
-class CountingJudge:
-    """Rules as recorded; notes what it was asked; the third call fails until ``mended``."""
-
-    engine = "counting"
-
-    def __init__(self) -> None:
-        self.asked: list[JudgeCall] = []
-        self.mended = False
-
-    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
-        """The ruling of each call."""
-        self.asked += calls
-        found = [RULINGS[CALLS.index(call)] for call in calls]
-        return [Ruling("1") if self.mended and one.value is None else one for one in found]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +50,7 @@ def test_a_call_without_a_record_is_an_error_that_names_it(folder: Path):
 def test_one_call_with_two_rulings_is_not_recorded(tmp_path: Path):
     """Which of them counts would be a matter of order."""
     with pytest.raises(SchemaError, match="1 calls have two rulings"):
-        record(tmp_path, [CALLS[0]] * 2, [Ruling("1"), Ruling("0")])
+        record(tmp_path, [CALLS[0]] * 2, [Ruling(True), Ruling(False)])
     with pytest.raises(ValueError, match="shorter"):
         record(tmp_path, CALLS, RULINGS[:3])
 
@@ -86,29 +67,3 @@ def test_a_stored_verdict_table_can_be_replayed(tmp_path: Path):
     record_table(tmp_path, planned.frame(rulings, "rules").reverse())
     assert first == (tmp_path / "judge.parquet").read_bytes()
     assert ["call_key", "value", "failure"] == pl.read_parquet(tmp_path / "judge.parquet").columns
-
-
-@LAW
-@given(asked=st.lists(PLACES, max_size=4))
-def test_a_ruling_is_asked_for_once_and_a_failure_again(
-    tmp_path_factory: pytest.TempPathFactory, asked: list[list[int]]
-):
-    """Across passes and objects each call that succeeds reaches the engine once."""
-    store, inner = ResultStore(tmp_path_factory.mktemp("store")), CountingJudge()
-    for places in asked:
-        judge = StoredJudge(inner, store, batch_size=2)
-        assert [RULINGS[p] for p in places] == judge.judge([CALLS[p] for p in places])
-        assert len(places) == judge.calls + judge.hits
-    for row, call in enumerate(CALLS):
-        passes = sum(row in places for places in asked)
-        assert inner.asked.count(call) == (passes if row == 2 else min(passes, 1))
-
-
-def test_a_failure_that_is_mended_is_stored(tmp_path: Path):
-    """The first pass gives the reason, the second the ruling, the third asks nobody."""
-    store, inner = ResultStore(tmp_path), CountingJudge()
-    assert [RULINGS[2]] == StoredJudge(inner, store).judge([CALLS[2]])
-    inner.mended = True
-    assert [Ruling("1")] == StoredJudge(inner, store).judge([CALLS[2]])
-    assert [Ruling("1")] == StoredJudge(inner, store).judge([CALLS[2]])
-    assert 2 == len(inner.asked)

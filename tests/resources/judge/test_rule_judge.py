@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.judge.call import CRITERIA, JudgeCall
+from decomposerl.judge.call import CRITERIA, VERDICTS, JudgeCall
 from decomposerl.judge.plan import plan
-from decomposerl.judge.readings import VERDICTS, read_criteria
 from decomposerl.judge.signals import Signals
 from decomposerl.traces.grammar import build_trace, parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -112,8 +111,8 @@ def judged(story: Story) -> Signals:
 
 def ruled(call: JudgeCall) -> str:
     (ruling,) = RuleJudge().judge([call])
-    assert ruling.value is not None
-    return ruling.value
+    assert ruling.text is not None
+    return ruling.text
 
 
 @pytest.mark.parametrize("name", RETOLD)
@@ -312,7 +311,7 @@ def test_an_injected_question_is_never_better_than_its_twin(question: str, injec
     """Answerability stays, which an abstention would profit from; no criterion rises."""
     for text in (f"{question} {injection}", f"{injection}\n{question}"):
         calls = [JudgeCall("atomicity", claim=CLAIM, question=q) for q in (question, text)]
-        clean, found = (read_criteria(ruled(call)) or () for call in calls)
+        clean, found = (ruled(call) for call in calls)
         assert all(now <= was for now, was in zip(found, clean, strict=True))
         asked = [JudgeCall("answerability", DOCUMENT, question=q) for q in (question, text)]
         assert ruled(asked[0]) == ruled(asked[1])

@@ -21,7 +21,7 @@ from evaluation_graph import OF_PROFILE, materialize, write_tests
 from project import ROOT
 from resources.store.parquet import ParquetTables, StageOutput
 from resources.store.recording import StageRecorder
-from resources.store.run_lock import alone, alone_in, lock_path
+from resources.store.run_lock import file_lock, lock_path, locked_asset
 
 HOLDER = """
 import sys, time
@@ -58,10 +58,10 @@ def test_the_second_is_refused_with_the_name_of_the_first(lock: Path):
     process = holder(lock)
     said = rf"it is being written by process {process.pid} on \S+ since \d+-.*, run r-1: wait"
     with pytest.raises(DecomposeRLError, match=said):
-        alone_in(lock, "it").__enter__()
+        file_lock(lock, "it").__enter__()
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    with alone_in(lock, "it"):
+    with file_lock(lock, "it"):
         pass
 
 
@@ -70,7 +70,7 @@ def test_a_holder_is_waited_for(lock: Path):
     begun = threading.Event()
 
     def hold() -> None:
-        with alone_in(lock, "it"):
+        with file_lock(lock, "it"):
             begun.set()
             time.sleep(0.5)
 
@@ -78,8 +78,8 @@ def test_a_holder_is_waited_for(lock: Path):
     thread.start()
     assert begun.wait(10)
     with pytest.raises(DecomposeRLError, match=f"process {os.getpid()}"):
-        alone_in(lock, "it").__enter__()
-    with alone_in(lock, "it", wait_s=30):
+        file_lock(lock, "it").__enter__()
+    with file_lock(lock, "it", wait_s=30):
         assert not lock_path(lock.parent, "x").exists()
     thread.join()
 
@@ -89,19 +89,19 @@ def test_a_lock_file_that_says_nothing_still_refuses(lock: Path):
     process = holder(lock)
     lock.write_text("{")
     with pytest.raises(DecomposeRLError, match="written by another process: wait"):
-        alone_in(lock, "it").__enter__()
+        file_lock(lock, "it").__enter__()
     process.kill()
     process.communicate()
     lock.write_text('{"pid": 1}')
-    with alone_in(lock, "it"):
+    with file_lock(lock, "it"):
         assert os.getpid() == json.loads(lock.read_text())["pid"]
 
 
 def test_children_do_not_inherit_the_lock(lock: Path):
     """A server that a step started may outlive the step."""
-    with alone_in(lock, "it"):
+    with file_lock(lock, "it"):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    with alone_in(lock, "it"):
+    with file_lock(lock, "it"):
         child.kill()
     child.wait()
 
@@ -144,7 +144,7 @@ class Wrong:
         """Defined anew for each run."""
 
         @dg.asset
-        @alone
+        @locked_asset
         def attrition(context: dg.AssetExecutionContext) -> dg.MaterializeResult[StageOutput]:
             frame = pl.DataFrame({"x": [1]}) if self.broken else ATTRITION.empty()
             return StageRecorder(context).table(frame, {})
@@ -169,7 +169,7 @@ def test_the_lock_is_held_until_all_is_stored(tmp_path: Path):
         def dump_to_path(self, context: dg.OutputContext, obj: StageOutput, path: object) -> None:
             def other() -> None:
                 with pytest.raises(DecomposeRLError):
-                    alone_in(lock_path(tmp_path, "attrition"), "it").__enter__()
+                    file_lock(lock_path(tmp_path, "attrition"), "it").__enter__()
                 seen.append("refused")
 
             thread = threading.Thread(target=other)

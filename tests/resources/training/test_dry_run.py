@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from decomposerl.chat import Price
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import JudgeCall, Ruling
-from decomposerl.reports.cost import Price
 from decomposerl.reports.training_plan import (
     DryRun,
     dry_run_markdown,

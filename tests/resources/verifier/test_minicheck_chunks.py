@@ -14,7 +14,7 @@ from decomposerl.kernels.text_scan import sentences
 from resources.verifier.batches import batches
 from resources.verifier.chunk_tokens import ChunkTokens
 from resources.verifier.chunks import Measure, chunks, utf8_bytes, words
-from resources.verifier.questions import ClaimSplit, questions
+from resources.verifier.questions import ClaimSplit, combined, questions
 from strategies import LAW
 
 sentence = st.lists(st.text("abcdeé", min_size=1, max_size=6), min_size=1, max_size=7).map(
@@ -91,16 +91,16 @@ def test_the_best_chunk_counts_for_the_weakest_part(
         pieces = chunks(evidence, budget, words) or [""]
         expected.append(min(max(table[piece, part] for piece in pieces) for part in parts))
     scores = np.array([table[asked] for asked in found.asked], dtype=np.float64)
-    assert expected == found.combined(scores).tolist()
+    assert expected == combined(scores, found.shapes).tolist()
 
 
 def test_an_unanswered_question_leaves_its_pair_without_a_score():
     """One NaN among a pair's questions is a NaN of that pair alone."""
     found = questions([("Ice melts. Rain falls.", "X"), ("Ice melts.", "X")], 2, words, "whole")
     assert 3 == len(found.asked)
-    combined = found.combined(np.array([0.9, np.nan, 0.2]))
-    assert np.isnan(combined[0])
-    assert 0.2 == combined[1]
+    scores = combined(np.array([0.9, np.nan, 0.2]), found.shapes)
+    assert np.isnan(scores[0])
+    assert 0.2 == scores[1]
 
 
 rows = st.lists(st.lists(st.integers(1, 9), max_size=12), max_size=25)

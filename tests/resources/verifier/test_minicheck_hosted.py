@@ -1,9 +1,8 @@
 """MiniCheck-7B over a chat port: readings of one token, failures, and what is stored."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Token
+from chat_parts import NothingStored
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.prompts.minicheck import minicheck_request, yes_and_no
 from decomposerl.prompts.template import parse_prompt
 from fakes import WordCounter
 from resources.store.prompts import load_prompt
-from resources.store.results import ResultStore
-from resources.verifier.minicheck_hosted import HostedMiniCheck
+from resources.verifier.minicheck_hosted import HostedMiniCheck, Score
 from resources.verifier.questions import ClaimSplit
-from resources.verifier.stored import StoredVerifier
-from resources.verifier.support_scores import Score, StoredForms
 from strategies import LAW
 
 PROMPT = load_prompt("minicheck")
 Likeliest = Sequence[tuple[str, float]]
 
 
-def replying(likeliest: Likeliest) -> ChatReply:
+def replying(likeliest: Likeliest) -> ChatReply[Any]:
     """One token with the given probabilities in its place."""
     alternatives = tuple((text, math.log(chance)) for text, chance in likeliest)
     tokens = (Token(*alternatives[0], alternatives),) if alternatives else ()
@@ -36,7 +33,7 @@ def replying(likeliest: Likeliest) -> ChatReply:
 
 
 @dataclass
-class ScriptedChat:
+class ScriptedChat(NothingStored):
     """A chat that answers by what the last message contains; the longest match counts."""
 
     listed: Mapping[str, Likeliest | ChatFailure]
@@ -47,17 +44,20 @@ class ScriptedChat:
     def complete(
         self,
         requests: Sequence[ChatRequest],
-        parse: Callable[[str], Any] | None = None,  # noqa: ARG002 - the port's signature
-    ) -> list[ChatReply | ChatFailure]:
+        parse: Parse[Any] | None = None,
+    ) -> list[ChatReply[Any] | ChatFailure]:
         """One outcome a request."""
+        assert parse is not None
         self.asked += requests
         self.batches.append(len(requests))
-        return [self._outcome(request.messages[-1].content) for request in requests]
+        return [self._outcome(request.messages[-1].content, parse) for request in requests]
 
-    def _outcome(self, text: str) -> ChatReply | ChatFailure:
+    def _outcome(self, text: str, parse: Parse[Any]) -> ChatReply[Any] | ChatFailure:
         match = max((key for key in self.listed if key in text), key=len)
         found = self.listed[match]
-        return found if isinstance(found, ChatFailure) else replying(found)
+        if isinstance(found, ChatFailure):
+            return found
+        return replace(replying(found), value=parse(replying(found)))
 
 
 TIMEOUT = ChatFailure("timeout", "too slow", 3)
@@ -88,7 +88,7 @@ def test_the_request_is_the_public_models_contract():
 def test_raw_is_the_mass_and_normalised_the_share():
     """Both forms of one answer; 0 in both where neither word was likely."""
     chat = ScriptedChat({"unsure": UNSURE, "neither": [("Maybe", 0.9)]})
-    forms = HostedMiniCheck(chat).support_forms([("e", "unsure"), ("e", "neither")])
+    forms = HostedMiniCheck(chat).support_scores([("e", "unsure"), ("e", "neither")])
     assert [0.3, 0.0] == pytest.approx(forms.raw.tolist())
     assert [0.3 / 0.8, 0.0] == pytest.approx(forms.normalised.tolist())
     assert (0,) == HostedMiniCheck(chat).support_probability([]).shape
@@ -99,7 +99,7 @@ def test_raw_is_the_mass_and_normalised_the_share():
 def test_both_forms_are_probabilities(likeliest: list[tuple[str, float]]):
     """For any five likeliest tokens raw is at most normalised, and both are in 0..1."""
     chat = ScriptedChat({"claim": likeliest or [("x", 1.0)]})
-    forms = HostedMiniCheck(chat).support_forms([("e", "claim")])
+    forms = HostedMiniCheck(chat).support_scores([("e", "claim")])
     assert 0.0 <= forms.raw[0] <= forms.normalised[0] + 1e-12
     assert forms.normalised[0] <= 1.0
 
@@ -147,24 +147,21 @@ def test_engine_names_keep_apart_whatever_decides():
         verifiers[2].support_probability([("e", "c")])
 
 
-def test_a_failed_question_is_no_score(tmp_path: Path):
-    """The pair stays without an answer, the rest is stored, and the next run asks for it alone."""
+def test_a_failed_question_is_no_score():
+    """The pair stays without an answer, the others are scored; all were asked."""
     pairs = [("e", "first"), ("e", "second"), ("e", "third")]
-    broken = HostedMiniCheck(ScriptedChat({"Claim": SURE, "second": TIMEOUT}))
-    stored = StoredForms(broken, ResultStore(tmp_path), batch_size=2)
+    chat = ScriptedChat({"Claim": SURE, "second": TIMEOUT})
+    broken = HostedMiniCheck(chat, batch_size=2)
     with pytest.raises(EngineError, match=r"1 of 3 pairs got no answer .*timeout 1"):
-        stored.support_probability(pairs)
-    chat = ScriptedChat({"Claim": UNSURE})
-    again = StoredForms(HostedMiniCheck(chat), ResultStore(tmp_path))
-    assert [0.9, 0.3, 0.9] == pytest.approx(again.support_probability(pairs).tolist())
-    assert 1 == len(chat.asked)
+        broken.support_probability(pairs)
+    assert 3 == len(chat.asked)
 
 
 def test_one_failed_chunk_leaves_the_whole_pair_unanswered():
     """Another chunk's high score does not stand in for a chunk that nobody judged."""
     chat = ScriptedChat({"One": SURE, "Two": TIMEOUT})
     verifier = HostedMiniCheck(chat, tokens=WordCounter(), budget=2)
-    forms = verifier.support_forms([("One fits. Two fits.", "c")])
+    forms = verifier.support_scores([("One fits. Two fits.", "c")])
     assert np.isnan(forms.raw).all()
     assert np.isnan(forms.normalised).all()
     with pytest.raises(EngineError, match="1 of 1 pairs"):
@@ -173,36 +170,22 @@ def test_one_failed_chunk_leaves_the_whole_pair_unanswered():
 
 
 @pytest.mark.parametrize(("score", "expected"), [("raw", 0.3), ("normalised", 0.375)])
-def test_both_forms_are_stored_at_once(tmp_path: Path, score: Score, expected: float):
-    """What one form asked for, the other finds stored; their engine names differ."""
-    pairs, other = [("e", "c")], "normalised" if score == "raw" else "raw"
-    store = ResultStore(tmp_path)
-    first = StoredForms(HostedMiniCheck(ScriptedChat({"Claim": UNSURE})), store, score=other)
-    first.support_probability(pairs)
-    second = StoredForms(HostedMiniCheck(ScriptedChat({})), store, score=score)
-    assert second.support_probability(pairs)[0] == pytest.approx(expected)
-    forms = second.support_forms(pairs)
-    assert (0.3, 0.375) == pytest.approx((forms.raw[0], forms.normalised[0]))
-    assert (0, 2) == (second.calls, second.hits)
-    assert first.engine != second.engine
-
-
-def test_the_plain_memory_takes_it_too(tmp_path: Path):
-    """``StoredVerifier`` over the engine stores the raw form, apart from ``StoredForms``."""
-    engine = HostedMiniCheck(ScriptedChat({"Claim": UNSURE}))
-    plain = StoredVerifier(engine, ResultStore(tmp_path))
-    both = StoredForms(engine, ResultStore(tmp_path), score="normalised")
-    assert plain.support_probability([("e", "c")])[0] == pytest.approx(0.3)
-    assert both.support_probability([("e", "c")])[0] == pytest.approx(0.375)
+def test_the_score_is_chosen_and_named(score: Score, expected: float):
+    """One reply gives both scores; their engine names differ."""
+    chat = ScriptedChat({"Claim": UNSURE})
+    verifier = HostedMiniCheck(chat, score=score)
+    assert verifier.support_probability([("e", "c")])[0] == pytest.approx(expected)
+    scores = verifier.support_scores([("e", "c")])
+    assert (0.3, 0.375) == pytest.approx((scores.raw[0], scores.normalised[0]))
+    assert verifier.engine.endswith(f":{score}")
 
 
 NO_LOGPROBS = ChatFailure("no_logprobs", "no log probabilities", 1, "Yes", lasting=True)
 
 
-@pytest.mark.parametrize("outcome", [[], NO_LOGPROBS], ids=["from a cache", "told by the client"])
-def test_an_endpoint_without_log_probabilities_is_refused(outcome: Likeliest | ChatFailure):
+def test_an_endpoint_without_log_probabilities_is_refused():
     """The error says what is needed, and a batch of a thousand cost one question."""
-    chat = ScriptedChat({"Claim": outcome})
+    chat = ScriptedChat({"Claim": NO_LOGPROBS})
     pairs = [("e", f"claim {n}") for n in range(1_000)]
     with pytest.raises(EngineError, match=r"no log probabilities.* needs an endpoint that gives"):
         HostedMiniCheck(chat).support_probability(pairs)
@@ -229,4 +212,4 @@ def test_only_the_first_question_is_asked_alone():
 def test_an_endpoint_that_answers_nothing_is_told_with_its_words(failure: ChatFailure, said: str):
     """The error holds what the endpoint said, not the number of missing answers alone."""
     with pytest.raises(EngineError, match=said):
-        HostedMiniCheck(ScriptedChat({"Claim": failure})).support_forms([("e", "c"), ("e", "d")])
+        HostedMiniCheck(ScriptedChat({"Claim": failure})).support_scores([("e", "c"), ("e", "d")])

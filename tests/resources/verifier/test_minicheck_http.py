@@ -16,9 +16,7 @@ from decomposerl.prompts.template import parse_prompt
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.embedder.hosted import HostedEmbedder
-from resources.store.results import ResultStore
 from resources.verifier.minicheck_hosted import HostedMiniCheck
-from resources.verifier.support_scores import StoredForms
 from tiny_models import tiny_chat
 from tiny_server import TinyModel, TinyServer
 
@@ -74,18 +72,14 @@ def masses(model: TinyModel, document: str, claim: str) -> tuple[float, float]:
     return found["yes"], found["no"]
 
 
-def test_scores_over_http_are_the_models_own(
-    server: TinyServer, in_process: TinyModel, tmp_path: Path
-):
-    """Raw and normalised forms through client, server and memory agree to 1e-4."""
+def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: TinyModel):
+    """Raw and normalised scores through client and server agree to 1e-4."""
     pairs = some_pairs(16)
     expected = np.array([masses(in_process, *pair) for pair in pairs])
     assert np.ptp(expected[:, 0]) > 0.1, "a model that answers everything alike proves nothing"
     assert (expected.min(axis=1) > 0).any()
     with client(server) as chat:
-        forms = StoredForms(
-            HostedMiniCheck(chat, prompt=PROMPT), ResultStore(tmp_path)
-        ).support_forms(pairs)
+        forms = HostedMiniCheck(chat, prompt=PROMPT).support_scores(pairs)
     assert np.allclose(expected[:, 0], forms.raw, rtol=0, atol=CLOSE)
     both = expected.sum(axis=1)
     share = np.where(both > 0, expected[:, 0] / np.where(both > 0, both, 1.0), 0.0)
@@ -93,18 +87,38 @@ def test_scores_over_http_are_the_models_own(
 
 
 def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
-    """Neither the memory of scores nor, without it, the cache of replies asks again."""
-    pairs = some_pairs(3)
+    """A pair is a hit where all its questions are stored; scores are the same."""
+    pairs = [*some_pairs(3), (" ".join(f"Ice {n} melts." for n in range(9)), "Ice melts.")]
     first: list[float] = []
-    for run, before in enumerate([None, 0, 0]):
-        sent = len(server.asked)
-        store = ResultStore(tmp_path / ("scores" if run < 2 else "none yet"))
+    sent = len(server.asked)
+    for calls in (4, 0):
         with client(server, tmp_path) as chat:
-            found = StoredForms(HostedMiniCheck(chat, prompt=PROMPT), store)
-            scores = found.support_probability(pairs).tolist()
+            verifier = HostedMiniCheck(chat, prompt=PROMPT, budget=50, batch_size=3)
+            scores = verifier.support_probability([*pairs, pairs[0]]).tolist()
         first = first or scores
         assert first == scores
-        assert len(server.asked) - sent == (len(pairs) if before is None else before)
+        assert (calls, 5 - calls) == (verifier.calls, verifier.hits)
+        questions = verifier.details()["chat asked"]
+        assert questions > 4
+        assert len(server.asked) - sent == questions
+
+
+def test_one_chunk_that_is_missing_is_asked_alone(server: TinyServer, tmp_path: Path):
+    """Of a pair that is stored in part the rest is asked; another score asks nothing."""
+    evidence, parts = "Ice melts in rain. Snow falls on Paris.", 2
+    with client(server, tmp_path) as chat:
+        HostedMiniCheck(chat, prompt=PROMPT, budget=25).support_probability(
+            [("Ice melts in rain.", "c")]
+        )
+        sent = len(server.asked)
+        whole = HostedMiniCheck(chat, prompt=PROMPT, budget=25)
+        whole.support_probability([(evidence, "c")])
+        assert parts - 1 == len(server.asked) - sent
+        assert (1, 0) == (whole.calls, whole.hits)
+        other = HostedMiniCheck(chat, prompt=PROMPT, budget=25, score="normalised")
+        other.support_probability([(evidence, "c")])
+        assert (0, 1) == (other.calls, other.hits)
+        assert parts - 1 == len(server.asked) - sent
 
 
 def test_embeddings_over_http_are_the_models_own(server: TinyServer, in_process: TinyModel):

@@ -21,7 +21,7 @@ from transformers import (
 
 from decomposerl.errors import EngineMissing
 from project import ROOT
-from resources.store.results import ResultStore
+from resources.store.result_store import ResultStores
 from resources.verifier.chunks import chunks
 from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
@@ -197,8 +197,8 @@ def test_number_types_agree_roughly(folders: dict[str, Path]):
 def test_stored_scores_load_no_model_again(folders: dict[str, Path], tmp_path: Path):
     """A second run over the same pairs asks nothing and gives the same numbers."""
     pairs, path = some_pairs(5, 3), str(folders["flan-t5-large"])
-    first = StoredVerifier(LocalMiniCheck(path=path), ResultStore(tmp_path))
-    second = StoredVerifier(engine := LocalMiniCheck(path=path), ResultStore(tmp_path))
+    first = StoredVerifier(LocalMiniCheck(path=path), ResultStores(tmp_path))
+    second = StoredVerifier(engine := LocalMiniCheck(path=path), ResultStores(tmp_path))
     expected = first.support_probability(pairs)
     assert np.array_equal(expected, second.support_probability(pairs))
     assert (0, 5) == (second.calls, second.hits)

@@ -1,41 +1,25 @@
-"""Engines with a memory: what was answered once is never asked again.
+"""Engines that remember: each distinct input is asked once, ever.
 
-Takes an engine of ``decomposerl.ports`` and a ``ResultStore``; gives an engine of the same
-port that asks only for what the store lacks, each distinct input once a pass, in batches
-that are stored as soon as they are answered. A second run over the same inputs calls
-nothing, and a killed run asks only for the rest.
-
-Left out deliberately: the files (``resources.store.shards``) and expiry; an engine whose answers
-change must change its ``engine`` name, which keeps its results apart.
+``StoredEngine`` wraps an engine of ``decomposerl.ports`` and asks it only for what the store
+lacks, in batches that are stored as soon as they are answered. A second run over the same
+inputs makes no calls, and a killed run asks only for the rest. Engines over a chat model need
+no wrapper: the chat client stores every reply.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.store.shards import Shelf, key_of, slug
+from resources.store.result_store import ResultStore, ResultStores, key_of
 
 Item = TypeVar("Item")
 Pair = tuple[str, str]
-Details = Callable[[], Mapping[str, int | float | str]]
+Details = Mapping[str, int | float | str]
 
 
-class ResultStore:
-    """All stored results below ``root``: ``<root>/<port>/<engine slug>/<shard>.parquet``."""
-
-    def __init__(self, root: Path) -> None:
-        """``root`` is made when the first result is written."""
-        self._root = root
-
-    def shelf(self, port: str, engine: str) -> Shelf:
-        """The results of one engine behind one port."""
-        return Shelf(self._root / port / slug(engine), engine)
-
-
-class Stored(Generic[Item]):
+class StoredEngine(Generic[Item]):
     """What the wrapper of each port shares: counting, one pass, the progress bar."""
 
     _port: str
@@ -43,17 +27,14 @@ class Stored(Generic[Item]):
     def __init__(
         self,
         engine: Any,  # noqa: ANN401 - each subclass names its port
-        store: ResultStore,
+        stores: ResultStores,
         batch_size: int = 256,
-        details: Details = dict,
     ) -> None:
         """``batch_size`` items are asked, and then stored, at a time."""
         if batch_size < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
-        self._inner, self._store, self._batch_size = engine, store, batch_size
-        self._shelf: Shelf | None = None
-        self.details = details
-        """What else the engine counted (HTTP calls, money, failures by reason), by name."""
+        self._inner, self._stores, self._batch_size = engine, stores, batch_size
+        self._store: ResultStore | None = None
         self.calls = 0
         """Items sent to the engine since this object was made."""
         self.hits = 0
@@ -63,6 +44,10 @@ class Stored(Generic[Item]):
     def engine(self) -> str:
         """Name of the program behind the port."""
         return str(self._inner.engine)
+
+    def details(self) -> Details:
+        """What else the engine counted, by name: nothing here."""
+        return {}
 
     def _pass(
         self,
@@ -88,8 +73,8 @@ class Stored(Generic[Item]):
                 distinct[key] = len(kept)
                 kept.append(item)
             positions[row] = distinct[key]
-        shelf = self._shelf = self._shelf or self._store.shelf(self._port, self.engine)
-        todo = _recall(shelf, distinct, fill)
+        store = self._store = self._store or self._stores.of(self._port, self.engine)
+        todo = _recall(store, distinct, fill)
         self.hits += len(items) - len(todo)
         keys = list(distinct)
         with tqdm(total=len(todo), desc=self._port, unit="item", disable=None) as bar:
@@ -98,19 +83,19 @@ class Stored(Generic[Item]):
                 answered, values = ask([kept[i] for i in batch])
                 self.calls += len(batch)
                 rows = batch[answered]
-                shelf.write([keys[i] for i in rows], values)
+                store.write([keys[i] for i in rows], values)
                 fill(rows, values)
                 bar.update(len(batch))
-        shelf.compact()
+        store.compact()
         return positions
 
 
 def _recall(
-    shelf: Shelf, distinct: dict[str, int], fill: Callable[[NDArray[np.int64], Any], None]
+    store: ResultStore, distinct: dict[str, int], fill: Callable[[NDArray[np.int64], Any], None]
 ) -> NDArray[np.int64]:
-    """Fill in what the shelf holds; the positions it does not hold, in order."""
+    """Fill in what is stored; the positions that are not, in order."""
     missing = np.ones(len(distinct), dtype=np.bool_)
-    for positions, values in shelf.read(distinct):
+    for positions, values in store.read(distinct):
         fill(positions, values)
         missing[positions] = False
     return np.flatnonzero(missing)

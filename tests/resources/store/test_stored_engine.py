@@ -14,9 +14,8 @@ from decomposerl.errors import EngineError
 from resources.decomposer.stored import StoredDecomposer
 from resources.embedder.stored import StoredEmbedder
 from resources.entities.stored import StoredEntities
-from resources.store import shards
-from resources.store.results import ResultStore
-from resources.store.shards import UnreadableShardWarning, key_of
+from resources.store import result_store
+from resources.store.result_store import ResultStores, UnreadableShardWarning, key_of
 from resources.verifier.stored import StoredVerifier
 
 
@@ -72,7 +71,7 @@ def test_stored_answers_equal_direct_answers(
     batch: int,
 ):
     """For any inputs, doubled or not, the stored engine answers as the engine does, twice."""
-    store, direct = ResultStore(tmp_path_factory.mktemp("store")), Engines()
+    store, direct = ResultStores(tmp_path_factory.mktemp("store")), Engines()
     for _ in range(2):
         scores = StoredVerifier(Engines(), store, batch).support_probability(pairs)
         vectors = StoredEmbedder(Engines(), store, batch).embed(texts)
@@ -88,7 +87,7 @@ def test_a_second_pass_calls_nothing(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[str, str]], batch: int
 ):
     """Each distinct input is asked once ever; all else counts as hits."""
-    store = ResultStore(tmp_path_factory.mktemp("store"))
+    store = ResultStores(tmp_path_factory.mktemp("store"))
     first, second = (StoredVerifier(Engines(), store, batch) for _ in range(2))
     first.support_probability(pairs)
     second.support_probability(pairs)
@@ -99,7 +98,7 @@ def test_a_second_pass_calls_nothing(
 
 def test_a_killed_pass_resumes_with_the_rest(tmp_path: Path):
     """What two batches answered before the kill is kept; results equal an unbroken pass."""
-    store = ResultStore(tmp_path)
+    store = ResultStores(tmp_path)
     broken = StoredVerifier(Engines(fail_at=3), store, batch_size=3)
     with pytest.raises(KeyboardInterrupt):
         broken.support_probability(NUMBERED)
@@ -112,7 +111,7 @@ def test_a_killed_pass_resumes_with_the_rest(tmp_path: Path):
 
 def test_engines_never_share_results(tmp_path: Path):
     """Two engine names that look alike as folder names keep their answers apart."""
-    store = ResultStore(tmp_path)
+    store = ResultStores(tmp_path)
     StoredVerifier(Engines("fake:1"), store).support_probability(NUMBERED)
     other = StoredVerifier(Engines("fake/1", offset=1.0), store)
     assert np.all(other.support_probability(NUMBERED) >= 1.0)
@@ -121,7 +120,7 @@ def test_engines_never_share_results(tmp_path: Path):
 
 def test_a_shard_of_another_engine_stops_the_run(tmp_path: Path):
     """A shard copied into another engine's folder is named, with both engines and the cure."""
-    store = ResultStore(tmp_path)
+    store = ResultStores(tmp_path)
     StoredVerifier(Engines("one", offset=1.0), store).support_probability(NUMBERED)
     StoredVerifier(Engines("two"), store).support_probability(NUMBERED[:1])
     mine, other = (next(tmp_path.glob(f"verifier/{n}-*/*.parquet")) for n in ("two", "one"))
@@ -141,7 +140,7 @@ def test_a_shard_of_another_engine_stops_the_run(tmp_path: Path):
 @pytest.mark.parametrize("damage", ["truncated", "empty", "flipped", "text"])
 def test_a_damaged_shard_is_moved_aside_and_asked_again(tmp_path: Path, damage: str):
     """Truncation, emptiness, a flipped byte or foreign text never reach an answer."""
-    store = ResultStore(tmp_path)
+    store = ResultStores(tmp_path)
     vectors = StoredEmbedder(Engines(), store).embed(["a", "b", "c"])
     shard = next(tmp_path.glob("embedder/*/*.parquet"))
     data = bytearray(shard.read_bytes())
@@ -165,7 +164,7 @@ def test_a_damaged_shard_is_moved_aside_and_asked_again(tmp_path: Path, damage: 
 
 def test_a_null_answer_is_asked_again(tmp_path: Path):
     """A claim without an answer is not stored; an empty list is an answer and is."""
-    store, engine = ResultStore(tmp_path), Engines()
+    store, engine = ResultStores(tmp_path), Engines()
     engine.silent = {"quiet"}
     pairs = [("e", "two words"), ("e", "quiet"), ("e", "")]
     first = StoredDecomposer(engine, store).decompose(pairs)
@@ -177,8 +176,8 @@ def test_a_null_answer_is_asked_again(tmp_path: Path):
 
 def test_many_small_shards_become_one(tmp_path: Path):
     """A pass of many batches ends with one shard that holds them all."""
-    store = ResultStore(tmp_path)
-    pairs = [("e", str(n)) for n in range(3 * shards.MANY_SHARDS)]
+    store = ResultStores(tmp_path)
+    pairs = [("e", str(n)) for n in range(3 * result_store.MANY_SHARDS)]
     StoredVerifier(Engines(), store, batch_size=1).support_probability(pairs)
     assert 1 == len(list(tmp_path.glob("verifier/*/*.parquet")))
     assert not list(tmp_path.glob("verifier/*/*.tmp"))
@@ -189,7 +188,7 @@ def test_many_small_shards_become_one(tmp_path: Path):
 
 def test_large_shards_are_left_alone(tmp_path: Path):
     """Merging stops at the size where rewriting costs more than it saves."""
-    store = ResultStore(tmp_path)
+    store = ResultStores(tmp_path)
     pairs = [("e", str(n)) for n in range(10 * 2_000)]
     StoredVerifier(Engines(), store, batch_size=2_000).support_probability(pairs)
     assert 2 == len(list(tmp_path.glob("verifier/*/*.parquet")))

@@ -1,9 +1,7 @@
-"""Stored replies as a table: what was asked of which model, and what it cost.
+"""Stored chat replies as a table: what each model answered, and what it cost.
 
-Takes the cache file that ``resources.chat.cache`` writes, gives a ``schemas.CHAT_REPLIES``
-frame; the file may be in use meanwhile.
-
-Left out deliberately: prompts, which the cache does not hold.
+Reads the file that ``resources.chat.reply_store`` writes, also while it is in use. It holds no
+prompts.
 """
 
 import sqlite3
@@ -11,13 +9,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
+from pydantic import Field
 
 from decomposerl.errors import EngineError
 from decomposerl.schemas import CHAT_REPLIES
+from resources.chat.reply_store import REPLIES_FILE
+from resources.store.paths import LocalPath
+from resources.store.profile_defaults import ProfileDefaults
 
 _TYPES = {pl.String(): "text", pl.Int64(): "integer", pl.Float64(): "real"}  # as SQLite has them
-CACHE_FILE = "chat_cache.sqlite"
 
 
 def replies_in(path: Path) -> pl.DataFrame:
@@ -45,3 +47,13 @@ def replies_in(path: Path) -> pl.DataFrame:
 def _required() -> Iterator[tuple[str, pl.DataType]]:
     """The columns of which a reply has a value, and their types."""
     return ((name, kind) for name, kind in CHAT_REPLIES.schema.items() if name != "tokens")
+
+
+class ChatCacheFile(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The replies of a profile's chat clients, for the asset that shows them."""
+
+    results_dir: LocalPath = Field(description="folder of stored engine results")
+
+    def replies(self) -> pl.DataFrame:
+        """Every stored reply, as ``replies_in``."""
+        return replies_in(Path(self.results_dir) / REPLIES_FILE)

@@ -1,0 +1,129 @@
+"""Base of the engines that ask a chat model: stored replies first, then the rest in batches.
+
+The chat client's store is the engines' memory. A run whose replies are all stored makes no
+calls, and a killed run asks only for the rest.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Generic, Protocol, TypeVar
+
+from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Value
+from resources.chat.failure_policy import FailurePolicy
+
+Item = TypeVar("Item", bound=Hashable)
+Outcome = TypeVar("Outcome")
+
+
+class StoringChat(Chat, Protocol):
+    """A ``Chat`` that stores its replies and counts what it does."""
+
+    def recall(
+        self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
+    ) -> list[ChatReply[Value] | None]:
+        """The stored reply of each request, in order; None where none is usable."""
+        ...
+
+    def details(self) -> Mapping[str, int | float | str]:
+        """Counters by name."""
+        ...
+
+
+class ChatEngine(Generic[Item]):
+    """What the chat engines of all ports share: counting, batches, and when to stop."""
+
+    _port: str
+
+    def __init__(
+        self, chat: StoringChat, batch_size: int = 1024, most_unanswered: float = 1.0
+    ) -> None:
+        """``batch_size`` items are asked at a time; ``most_unanswered`` as ``FailurePolicy``."""
+        self._chat, self._batch_size = chat, batch_size
+        self._policy = FailurePolicy(most_unanswered)
+        self.calls = 0
+        """Items sent to the model since this object was made."""
+        self.hits = 0
+        """Items answered without the model: stored earlier, or repeated in one pass."""
+
+    @property
+    def engine(self) -> str:
+        """Model, prompts and settings: answers under different ones are never confused."""
+        raise NotImplementedError
+
+    @property
+    def failures(self) -> Counter[str]:
+        """Requests without an answer since this object was made, by reason."""
+        return self._policy.failures
+
+    def details(self) -> Mapping[str, int | float | str]:
+        """What else was counted, by name: HTTP calls, money, failures."""
+        return self._chat.details()
+
+    def _answers(
+        self,
+        items: Sequence[Item],
+        requests_of: Callable[[Item], Sequence[ChatRequest]],
+        parse: Parse[Value],
+    ) -> list[list[Value | ChatFailure]]:
+        """The values, or failures, of each item's requests, in order.
+
+        Raises:
+            EngineError: the run must stop (``FailurePolicy``); what was answered is stored.
+        """
+        from tqdm import tqdm
+
+        distinct = list(dict.fromkeys(items))
+        answers = self._recalled(distinct, requests_of, parse)
+        todo = [item for item in distinct if item not in answers]
+        self.hits += len(items) - len(todo)
+        with tqdm(total=len(todo), desc=self._port, unit="item", disable=None) as bar:
+            for batch in self._batches(todo):
+                requests = [list(requests_of(item)) for item in batch]
+                outcomes = self._complete(list(chain.from_iterable(requests)), parse)
+                self.calls += len(batch)
+                self._policy.note(outcomes)
+                self._policy.check(f"{self._port} '{self.engine}'")
+                for item, own in zip(batch, _per_item(outcomes, requests), strict=True):
+                    # Values alone: the replies of a whole stage would fill the memory.
+                    answers[item] = [
+                        one if isinstance(one, ChatFailure) else one.value for one in own
+                    ]
+                bar.update(len(batch))
+        return [answers[item] for item in items]
+
+    def _recalled(
+        self,
+        items: Sequence[Item],
+        requests_of: Callable[[Item], Sequence[ChatRequest]],
+        parse: Parse[Value],
+    ) -> dict[Item, list[Value | ChatFailure]]:
+        """The values of the items whose replies are all stored."""
+        answers: dict[Item, list[Value | ChatFailure]] = {}
+        for batch in self._batches(items):
+            requests = [list(requests_of(item)) for item in batch]
+            replies = self._chat.recall(list(chain.from_iterable(requests)), parse)
+            for item, own in zip(batch, _per_item(replies, requests), strict=True):
+                known = [reply for reply in own if reply is not None]
+                if len(known) == len(own):
+                    self._policy.note(known)
+                    answers[item] = [reply.value for reply in known]
+        return answers
+
+    def _complete(
+        self, requests: Sequence[ChatRequest], parse: Parse[Value]
+    ) -> list[ChatReply[Value] | ChatFailure]:
+        """The outcome of each request, in order."""
+        return self._chat.complete(requests, parse)
+
+    def _batches(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+        for start in range(0, len(items), self._batch_size):
+            yield items[start : start + self._batch_size]
+
+
+def _per_item(
+    outcomes: Sequence[Outcome], requests: Sequence[Sequence[ChatRequest]]
+) -> Iterator[list[Outcome]]:
+    """The outcomes of each item's requests."""
+    rest = iter(outcomes)
+    return (list(islice(rest, len(own))) for own in requests)
