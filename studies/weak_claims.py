@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from decomposerl.text.words import OPPOSITES, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import OPPOSITES
 
 _WORDS = (8, 30)
 _OPENING = 6

@@ -20,7 +20,7 @@ from decomposerl.text.clause_words import (
     noun_phrase_start,
     starts_with_verb,
 )
-from decomposerl.text.words import word_set
+from decomposerl.text.words import MONTHS, word_set
 
 _BETWEEN = re.compile(
     r"^(?P<np>[^,]{2,80}), (?P<mark>who|which|whose|a|an|the) (?P<body>.+?), (?P<rest>.+)$"
@@ -34,9 +34,7 @@ _SAYING = word_set(
     "hypothesize indicate indicates demonstrate demonstrates report reports reported fact aware "
     "unaware sure certain confident"
 )
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-)
+_MONTH = rf"(?:{'|'.join(MONTHS).title()})"
 _TIME = (
     rf"(?:in|on|since|until|by|during|before|after|from|around) (?:the )?(?:early |late |mid-)?"
     rf"(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}|\d{{1,2}} {_MONTH},? \d{{4}}"

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 from decomposerl.text.clause_words import AUXILIARIES, PRONOUNS, first_finite
 from decomposerl.text.clauses import checks_of
-from decomposerl.text.words import STOP_WORDS, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import STOP_WORDS
 
 RULES = 1
 """Raised whenever the rules change, so that stored results are not mixed."""

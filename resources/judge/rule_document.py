@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decomposerl.text.clause_words import AUXILIARIES
-from decomposerl.text.words import split_sentences, word_set
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import word_set
 from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean
 from resources.judge.rule_words import FRAME_WORDS, Statement, held, read, share, weight

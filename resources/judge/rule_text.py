@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decomposerl.normal_form import normalised
-from decomposerl.text.words import STOP_WORDS, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import STOP_WORDS
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKS = re.compile(

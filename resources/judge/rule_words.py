@@ -13,55 +13,19 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from decomposerl.text.families import FAMILY
 from decomposerl.text.names import Word, name_runs
-from decomposerl.text.words import STOP_WORDS, parse, stem, word_set
+from decomposerl.text.words import MONTHS, STOP_WORDS, WORD, parse, stem, word_set
 
-_WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?=[^\W\d_])[^\W\d_]+)?")
 _ABSENT = re.compile(
     r"\b(?:not|never|no|nowhere|without|n['’]t)\b[^.;]{0,40}?\b(?:mention|list|stat|say|said|specif"
     r"|includ|contain|describ|found in|given in|record|appear|refer|indicat|part of)\w*",
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
-_FAMILIES = (
-    "write wrote written writer author authored novelist novel essayist book penned pen",
-    "win won winner award awarded receive received recipient honour honours honor laureate prize",
-    "direct directed director film movie",
-    "found founded founder establish established set registered began begin begun started start",
-    "locate located lie lies situated based found",
-    "marry married wife husband spouse",
-    "die died death dead succumbed killed lost",
-    "born birth raised grew",
-    "play plays played player footballer footbal goalkeep",
-    "build built constructed erected put",
-    "buy bought acquired acquire purchased purchase take took taken",
-    "lead led head headed leader leadership chaired presided captain",
-    "make made produce produced manufacture manufactured turn create created",
-    "give gave given donated paid pay granted",
-    "discover discovered found isolated identified detected",
-    "say said stated claimed told reported",
-    "cause causes caused lead leads led due because",
-    "increase increased rise rose risen grew growth grow higher",
-    "decrease decreased fall fell fallen drop dropped decline declined lower reduce reduced",
-    "home house houses homes",
-    "work worked job employed employ earned career living",
-    "study studied degree graduated alumnus educated",
-    "name named called known",
-    "range native habitat live lives found",
-    "nation country land",
-    "us usa american america",
-)
-_FAMILY = {
-    root: at
-    for at, family in enumerate(_FAMILIES)
-    for root in {stem(word) for word in family.split()}
-}
 PLACING = word_set("in of by for with on from at to near as against under")
 """Words that tell where a value stands: two values after the same one answer one question."""
-DATING = word_set(
-    "in of on during january february march april may june july august september october "
-    "november december"
-)
+DATING = frozenset({"in", "of", "on", "during", *MONTHS})
 """The same of years."""
 _PLAIN_PLACING = word_set("in of by for with on from")
 _ROOT, _LONGER = 4, 4
@@ -122,7 +86,7 @@ class Statement:
 def read(sentence: str) -> Statement:
     """Take one sentence apart."""
     parsed = parse(sentence)
-    tokens = _WORD.findall(sentence)
+    tokens = WORD.findall(sentence)
     names = parsed.names | _opening_names(tokens)
     return Statement(
         text=sentence,
@@ -152,7 +116,7 @@ def held(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset
     if not loose:
         return found
     families, alike = _looser(by)
-    return found | {root for root in loose if _FAMILY.get(root) in families or alike(root)}
+    return found | {root for root in loose if FAMILY.get(root) in families or alike(root)}
 
 
 def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
@@ -181,7 +145,7 @@ def _index(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
 
 
 def _families(by: frozenset[str]) -> frozenset[int]:
-    return frozenset(_FAMILY[root] for root in by if root in _FAMILY)
+    return frozenset(FAMILY[root] for root in by if root in FAMILY)
 
 
 def _shorter(root: str) -> range:

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from decomposerl.baselines.program import Both, Expression, Name, Program, Step, write_program
 from decomposerl.text.clauses import checks_of
-from decomposerl.text.words import STOP_WORDS, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import STOP_WORDS
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
