@@ -1,10 +1,8 @@
-"""Untrusted text for the rule judge: what it says, apart from what it tells the judge to do.
+"""Untrusted text for the rule judge: what it says, without what it tells the judge to do.
 
-Takes any text, gives its sentences without markup, without tags and without words that are
-addressed to a judge (orders, forged replies, role marks), and whether any such words stood
-there. What is taken away is noise: a ruling on the rest is the ruling on the clean text.
-
-Left out deliberately: look-alike letters of other scripts, and orders in other languages.
+Gives the sentences of a text without markup, tags and words that are addressed to a judge
+(orders, forged replies, role marks), and whether there were any such words. A ruling on the
+rest is the ruling on the clean text.
 """
 
 import html
@@ -80,14 +78,6 @@ _ORDER = re.compile(
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-_COMMENT = re.compile(
-    r"""
-    (?: ^ | [,;:] | \b(?:so|thus|hence|therefore|that|and)\b) [^.!?,;:\n]{0,30} \bclaim\b
-    [^.!?,;:\n]{0,20}
-    \b(?:supported|refuted|true|correct|accurate|valid|verified|confirmed|proven)\b [^.!?\n]*
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
 _FEW = 3
 """Words before an order that say nothing by themselves, at most."""
 
@@ -107,7 +97,7 @@ class CleanText:
 
 @lru_cache(maxsize=4096)
 def clean(text: str) -> CleanText:
-    """Take ``text`` apart; forged tags, orders and judgments of the claim go.
+    """Take ``text`` apart; forged tags and orders go.
 
     An order goes from its first word to the end of its sentence.
     """
@@ -119,7 +109,7 @@ def clean(text: str) -> CleanText:
         order = _ORDER.search(sentence)
         orders = orders or order is not None
         rest = sentence if order is None else _before(sentence, order.start())
-        rest = " ".join(_COMMENT.sub(" ", rest).split())
+        rest = " ".join(rest.split())
         if any(map(str.isalnum, rest)):
             kept.append(rest)
     return CleanText(tuple(kept), orders)

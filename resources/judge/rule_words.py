@@ -1,11 +1,8 @@
 """What a sentence states, in the terms the rule judge compares: names, numbers, plain words.
 
-Takes a sentence, gives a frozen ``Statement``; takes two of them, gives how much of the one
-the other holds. A name or a number weighs two, a plain word one. Plain words also match
-across common word families (write, author, novelist) and longer forms (play, player).
-
-Left out deliberately: order and grammar, but for the word before a name or number and the
-word after a number, which tell the places of two values alike.
+``read`` gives a frozen ``Statement``; ``held`` and ``share`` say how much of one statement
+another holds. A name or a number weighs two, a plain word one. Plain words also match within
+a word family (write, author) and in longer forms (play, player).
 """
 
 import re
@@ -17,6 +14,12 @@ from decomposerl.text.families import FAMILY
 from decomposerl.text.names import Word, name_runs
 from decomposerl.text.words import MONTHS, STOP_WORDS, WORD, parse, stem, word_set
 
+LEAD = re.compile(
+    r"^\W*(?:answer\W+)?(?:(?P<yes>yes|correct|true|indeed)|(?P<no>no|incorrect|false|wrong))"
+    r"(?:\s*[,.:;!—–-]\s*|\s+(?=[A-Z])|\s*$)",
+    re.IGNORECASE,
+)
+"""A yes or no that opens an answer."""
 _ABSENT = re.compile(
     r"\b(?:not|never|no|nowhere|without|n['’]t)\b[^.;]{0,40}?\b(?:mention|list|stat|say|said|specif"
     r"|includ|contain|describ|found in|given in|record|appear|refer|indicat|part of)\w*",
@@ -27,7 +30,6 @@ PLACING = word_set("in of by for with on from at to near as against under")
 """Words that tell where a value stands: two values after the same one answer one question."""
 DATING = frozenset({"in", "of", "on", "during", *MONTHS})
 """The same of years."""
-_PLAIN_PLACING = word_set("in of by for with on from")
 _ROOT, _LONGER = 4, 4
 """Letters that two forms of a plain word share at least, and that one has more at most."""
 _MANY = 200
@@ -80,6 +82,11 @@ class Statement:
     negated: bool
     absent: bool
     doubts: bool
+
+    @property
+    def topic(self) -> frozenset[str]:
+        """Its stems without plain words that talk about the document."""
+        return self.content - (FRAME_WORDS & self.plain)
 
 
 @lru_cache(maxsize=50_000)
@@ -192,8 +199,6 @@ def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
             yield Slot(_before(lower, at), kind, root, after)
         elif is_name and after not in names:
             yield Slot(_before(lower, start), "name", root, after)
-        elif root and not is_name and _before(lower, at) in _PLAIN_PLACING:
-            yield Slot(_before(lower, at), "plain", root, after)
 
 
 def _before(lower: list[str], at: int) -> str:
