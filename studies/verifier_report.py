@@ -2,8 +2,6 @@
 
 Takes scores of corpora that the weights did not see; gives ROC AUC beside an overlap-only
 baseline, calibration, and behaviour on made claims.
-
-Left out deliberately: fitting.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,6 @@
 
 Takes lists of words, gives indices and truth values. English, without a parser: a finite
 verb is an auxiliary, a listed form, or a lower-case word that ends like one.
-
-Left out deliberately: what is split, and how questions are formed.
 """
 
 import re

@@ -3,8 +3,6 @@
 Takes one sentence without its full stop, gives statements (or, where only an existence can
 be asked, ready questions). Splits at relative clauses and appositions, conjoined clauses
 and verb phrases, participles after a noun, lists, and adjuncts of time and place.
-
-Left out deliberately: a parser; where the wording is unclear the statement stays whole.
 """
 
 import re

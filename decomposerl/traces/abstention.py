@@ -4,10 +4,6 @@ Takes an answer, gives yes or no. An abstention goes by other rules than an answ
 is correct is not asked, and it pays where the document cannot answer. A fact must not pass
 under that cover, so doubt goes one way: every clause after "I don't know" has to be one that
 is known to assert nothing (``traces.nothing_said``), or the whole is an answer, for the judge.
-
-Left out deliberately: other wordings ("the document does not say" alone is a statement about
-the document, which the judge can check), other languages, and facts hidden in the very thing
-that is not known ("I don't know which of his 1857 reforms lasted").
 """
 
 import re

@@ -3,8 +3,6 @@
 Takes two sequences of integers (words by number, or characters), gives the window of the
 long one with the fewest insertions, deletions and replacements (Sellers' algorithm, a row of
 the table at a time). Exact; m × n steps of compiled code for lengths m and n.
-
-Left out deliberately: weights. A replaced word costs what a missing one does.
 """
 
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Takes any text, gives the tagged blocks in order and what is wrong with the tags. Eight exact
 lower-case tags are structure, and each of them ends the block that is open: block texts
 never hold one of them, so what a policy writes inside a block cannot forge another block.
-
-Left out deliberately: which blocks belong where (``traces.structure``).
 """
 
 import re

@@ -3,9 +3,6 @@
 Takes an answer and the evidence, gives one ``Citation`` a quotation: found as it is, or in
 normal form (letter case, white space, quote marks, dashes, Unicode), or nearly, or not at
 all. Offsets always point into the original texts.
-
-Left out deliberately: quotations that are stitched from several places, two names that
-changed places, and what a missing quotation costs: no reward asks for citations.
 """
 
 import re

@@ -4,8 +4,6 @@ Takes a text, gives its normal form: Unicode's compatibility form, case folded, 
 space as one space, quote marks and dashes in one shape, invisible characters gone, white
 space and punctuation trimmed at both ends. Each character of the form knows the stretch of
 the original that it comes from.
-
-Left out deliberately: spelling. "colour" and "color" differ here and meet in the fuzzy match.
 """
 
 import unicodedata

@@ -2,9 +2,6 @@
 
 Takes a text, gives the offsets of what stands inside each quotation. Straight single marks
 count only where they cannot be apostrophes: outside a word on both sides.
-
-Left out deliberately: quotations inside quotations (the outer one is the citation) and
-quotations without marks.
 """
 
 import re

@@ -12,9 +12,6 @@ their order. Each condition of the format reward has faults of its own:
     the label is one of the two            unknown_verdict (or no verdict at all)
     well-formed tags, no text outside      unclosed, stray_close, malformed_tag, empty,
                                            text_outside
-
-Left out deliberately: what a fault costs (``rewards``), and any limit on thoughts: several
-thoughts in a row are no fault.
 """
 
 from collections.abc import Iterator, Sequence

@@ -4,9 +4,6 @@ Takes (evidence, claim) pairs, gives each claim's atomic checks, every one a que
 can be read alone. The claim is cut into clauses (``clause_splits``), each clause into
 statements of one fact, each statement is turned into a question. A claim of one fact gives
 one question; a claim without a letter or digit gives none.
-
-Left out deliberately: the evidence, which rules of wording cannot use, and questions about
-vague terms, which need knowledge of the world.
 """
 
 import re

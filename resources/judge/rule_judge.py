@@ -4,8 +4,6 @@ Takes judge calls, gives a ruling each, the same every time, and none fails. It 
 names, numbers, plain words and polarity and understands nothing; orders and forged tags in
 what it reads are passed over, or cost the text that carries them. How well it does stands
 in ``docs/embedded-engines.md``.
-
-Left out deliberately: confidence. A rule holds or it does not.
 """
 
 from collections.abc import Sequence

@@ -15,9 +15,6 @@ verifier. A method's procedure is run as it is; only its model is missing.
     select            numbers of passages, or NONE
     summarise, state  a text in one line
     procedure         Q and A lines, and a verdict where the template is ``single_call``
-
-Left out deliberately: transcripts (``Call.continues``), which repeat what stands in the variables,
-and confidence: a rule has no tokens.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence

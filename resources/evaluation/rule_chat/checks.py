@@ -3,8 +3,6 @@
 Takes the variables of a call, gives its reply as a generator that asks for the support
 probabilities it needs, so that those of many calls can be had at once. The verifier holds a
 statement against evidence; answers are held against a claim by the rules of the embedded judge.
-
-Left out deliberately: the verifier, and operations that need none (``rule_chat_texts``).
 """
 
 import re

@@ -1,8 +1,6 @@
 """What the variables of a call say: pairs, passages, statements.
 
 Takes texts in the forms that methods write them, gives their parts.
-
-Left out deliberately: replies of models (``decomposerl.baselines.replies``).
 """
 
 import re

@@ -2,8 +2,6 @@
 
 Takes the variables of a call, gives its reply. A claim is cut by the embedded decomposer's rules;
 sentences are told apart by the words that they share.
-
-Left out deliberately: whether anything holds (``rule_chat_checks``).
 """
 
 from collections.abc import Mapping, Sequence
