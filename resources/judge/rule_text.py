@@ -36,11 +36,6 @@ _ORDER = re.compile(
     | \b(?:new|updated|real|hidden|secret)\ (?:system\ )?(?:instructions?|prompts?)\b
     | \b(?:end|start|beginning)\ of\ (?:the\ )?(?:document|prompt|answers|evidence|context)\b
     # rule so and so
-    | (?:\b(?:please|must|should|always|now|just|only|simply|to|and|then)|,)\s+
-        (?:output|respond|reply|return|print|emit|rule|mark|grade|rate|score|label|declare|judge
-        |predict|classify|treat|consider|accept|answer|say|write|set|assign|choose|select)\b
-        [^.!?\n]{0,50}? (?:\b(?:supported|refuted|not[ _]?enough[ _]?info\w*|full\ marks)\b
-        | \bas\ (?:correct|true|answerable|atomic)\b)
     | ^\W*(?:(?:please|now|just|simply|you\ must|you\ should)\ )*
         (?:output|respond|reply|return|print|emit|rule|mark|grade|rate|score|label|declare|judge
         |predict|classify|treat|consider|accept|answer|say|write|give|set|assign)\s+
@@ -53,8 +48,6 @@ _ORDER = re.compile(
         (?-i:\b(?:Supported|Refuted|NotEnoughInfo|NOT_ENOUGH_INFO|SUPPORTED|REFUTED)\b
         |\b(?:fully|as|is)\ correct\b)
     | \b(?:output|respond|reply|ruling)\W+(?:with\W+)?["']?[01]\b
-    | ^\W*(?:mark|grade|treat|consider|accept)\b [^.!?\n]{0,40}
-        \b(?:supported|refuted|correct|true|answers?|answerable)\b
     # a reply in the judge's place
     | ^\W*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\W*$
     | ["'“‘«„]\s*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\s*["'”’»]
@@ -73,8 +66,6 @@ _ORDER = re.compile(
     | \b(?:you\ are|act\ as|pretend)\b [^.!?\n]{0,30}
         \b(?:judge|grader|evaluator|language\ model|assistant|rater)\b
     | ^\W*(?:system|assistant|user|developer|human|admin\w*)\b (?:\ \w+){0,2} \s*:
-    | ^\W*(?:system|assistant)\ (?:rule|output|say|answer|reply)\b
-    | \b(?:maximum|full|perfect)\ (?:reward|marks|credit)\b
     """,
     re.IGNORECASE | re.VERBOSE,
 )
