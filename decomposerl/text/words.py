@@ -1,4 +1,4 @@
-"""Words of a claim or sentence: stems, numbers, names, negation, comparison, opposites.
+"""Words of a claim or sentence: stems, numbers, names, negation, doubt, opposites.
 
 Takes strings, gives a frozen ``Sentence``. English, by rules and short lists. Sentences are
 split by ``kernels.text_scan.sentences``.

@@ -11,7 +11,12 @@ import unicodedata
 from collections.abc import Iterator
 
 from decomposerl.normal_form import normalised
-from decomposerl.traces.nothing_said import DOCUMENT, asserts_nothing, tells, turns
+from decomposerl.traces.nothing_said import (
+    DOCUMENT,
+    asserts_nothing,
+    reports_a_fact,
+    turns_into_fact,
+)
 
 MOST_WORDS = 80
 """An honest abstention is short; a longer text says something."""
@@ -92,7 +97,7 @@ def abstains(answer: str) -> bool:
 def _is_thing(text: str) -> bool:
     """Whether ``text``, right after "know", is what is not known and no sentence run on."""
     opens = _THING.match(text) is not None and not text.startswith(",")
-    return opens and not tells(text) and not turns(text)
+    return opens and not reports_a_fact(text) and not turns_into_fact(text)
 
 
 def _plain(answer: str) -> str:

@@ -178,14 +178,14 @@ def asserts_nothing(clause: str) -> bool:
         if found["asked"] is None and not (silent and found.start() == start):
             return False  # "the document says" opens a fact, with or without a stop before it
     said = clause[start:].rstrip(" ,.\"'[]-")
-    return not turns(said) and _NOTHING_SAID.fullmatch(said) is not None
+    return not turns_into_fact(said) and _NOTHING_SAID.fullmatch(said) is not None
 
 
-def tells(clause: str) -> bool:
+def reports_a_fact(clause: str) -> bool:
     """Whether ``clause`` has "the document says", other than in "what the document says"."""
     return any(found["asked"] is None for found in _TELLS.finditer(clause))
 
 
-def turns(clause: str) -> bool:
+def turns_into_fact(clause: str) -> bool:
     """Whether ``clause`` turns a denial into a fact ("no founder other than Smith")."""
     return any(found["asked"] is None for found in _TURNS.finditer(clause))

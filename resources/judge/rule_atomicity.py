@@ -11,7 +11,7 @@ from decomposerl.text.clause_words import AUXILIARIES, starts_with_verb
 from decomposerl.text.words import word_set
 from resources.judge.rule_document import asks_yes_or_no
 from resources.judge.rule_text import clean
-from resources.judge.rule_words import FRAME_WORDS, held, read
+from resources.judge.rule_words import FRAME_WORDS, read, shared
 
 _WH = word_set("who whom whose what which when where why how")
 _ASKING = re.compile(
@@ -113,10 +113,10 @@ def _verifiable(text: str) -> bool:
 def _grounded(claim: str, text: str) -> bool:
     """Whether the question names something that the claim names."""
     about, asked = read(clean(claim).text), read(text)
-    shared = held(asked.topic, asked, about.content)
+    common = shared(asked.topic, asked, about.content)
     wanted = len(asked.content - FRAME_WORDS)
     return (
-        bool(shared & (about.values | asked.values))
-        or len(shared) >= _LEAST_SHARED
-        or (bool(shared) and 2 * len(shared) >= wanted)
+        bool(common & (about.values | asked.values))
+        or len(common) >= _LEAST_SHARED
+        or (bool(common) and 2 * len(common) >= wanted)
     )

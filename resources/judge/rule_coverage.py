@@ -22,9 +22,9 @@ from resources.judge.rule_words import (
     PLACING,
     Slot,
     Statement,
-    held,
     read,
     share,
+    shared,
     weight,
 )
 
@@ -163,7 +163,7 @@ def _denies(answer: Answer, check: Check) -> bool:
     if answer.says is not False:
         return False
     statement = check.statement
-    about = held(check.own | statement.names, statement, answer.content)
+    about = shared(check.own | statement.names, statement, answer.content)
     if weight(about, statement) < _DENIED or not about & (check.own | statement.names):
         return False
     agrees = answer.denied if statement.negated else answer.affirmed

@@ -14,7 +14,7 @@ from decomposerl.text.clause_words import AUXILIARIES
 from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean
-from resources.judge.rule_words import LEAD, Statement, held, read, share, weight
+from resources.judge.rule_words import LEAD, Statement, read, share, shared, weight
 
 _ABOUT_DOCUMENT = re.compile(
     r"^(?:does|do|is|are|did) (?:the|this) (?:document|text|evidence|passage|article|source)s?\b"
@@ -168,7 +168,7 @@ def _supported(part: Statement, asked: Statement, source: Document) -> bool:
         return True
     if part.absent or part.negated:
         return _denial_holds(part, wanted, source)
-    own = (wanted & part.plain) - held(wanted & part.plain, part, asked.content)
+    own = (wanted & part.plain) - shared(wanted & part.plain, part, asked.content)
     best = next(iter(_window(wanted, part, source, 1)), None)
     if not wanted or best is None:
         return not wanted
@@ -215,7 +215,7 @@ def _window(wanted: frozenset[str], of: Statement, source: Document, most: int) 
         holding = {at for root in rest for at in source.holders.get(root, ())}
         exact = [source.sentences[at] for at in sorted(holding)]
         near = sorted(exact, key=lambda one: -weight(rest & one.content, of))[:_CANDIDATES]
-        scored = [(held(rest, of, one.content), one) for one in near]
+        scored = [(shared(rest, of, one.content), one) for one in near]
         if not scored:
             break
         found, best = max(scored, key=lambda pair: (weight(pair[0], of), -len(pair[1].content)))

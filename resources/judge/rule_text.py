@@ -106,11 +106,11 @@ def clean(text: str) -> CleanText:
     return CleanText(tuple(kept), orders)
 
 
-def _before(sentence: str, place: int) -> str:
+def _before(sentence: str, index: int) -> str:
     """What stands before an order, unless it only leads up to it ("unless you ...")."""
-    words = sentence[:place].split()
+    words = sentence[:index].split()
     leads_up = len(words) <= _FEW or words[-1].lower().strip(",;:") in STOP_WORDS
-    return "" if leads_up else sentence[:place]
+    return "" if leads_up else sentence[:index]
 
 
 def _unescaped(text: str) -> str:

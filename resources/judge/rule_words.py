@@ -1,6 +1,6 @@
 """What a sentence states, in the terms the rule judge compares: names, numbers, plain words.
 
-``read`` gives a frozen ``Statement``; ``held`` and ``share`` say how much of one statement
+``read`` gives a frozen ``Statement``; ``shared`` and ``share`` say how much of one statement
 another holds. A name or a number weighs two, a plain word one. Plain words also match within
 a word family (write, author) and in longer forms (play, player).
 """
@@ -116,7 +116,7 @@ def weight(stems: Iterable[str], of: Statement) -> int:
     return sum(_NAME_WEIGHT if root in values else 1 for root in stems)
 
 
-def held(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset[str]:
+def shared(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset[str]:
     """The ``wanted`` stems of ``of`` that ``by`` holds; values exactly, plain words loosely."""
     found = wanted & by
     loose = (wanted - found) & of.plain
@@ -130,7 +130,7 @@ def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
     """Weight of the ``wanted`` stems of ``of`` that ``by`` holds, 0..1; 1 where none is."""
     if not wanted:
         return 1.0
-    return weight(held(wanted, of, by), of) / weight(wanted, of)
+    return weight(shared(wanted, of, by), of) / weight(wanted, of)
 
 
 def _looser(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
@@ -203,7 +203,7 @@ def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
 
 def _before(lower: list[str], at: int) -> str:
     """The word before a value, articles passed over; empty at the start."""
-    place = at - 1
-    while place >= 0 and lower[place] in {"the", "a", "an", "its", "his", "her", "their"}:
-        place -= 1
-    return lower[place] if place >= 0 else ""
+    index = at - 1
+    while index >= 0 and lower[index] in {"the", "a", "an", "its", "his", "her", "their"}:
+        index -= 1
+    return lower[index] if index >= 0 else ""

@@ -91,22 +91,22 @@ def _worked(works: Sequence[str | Weighing], verifier: Verifier) -> list[str]:
     """All replies; the pairs that they need at the same time are weighed in one batch."""
     replies = [work if isinstance(work, str) else "" for work in works]
     waiting: list[tuple[int, Weighing, tuple[checks.Pair, ...]]] = []
-    for place, work in enumerate(works):
+    for index, work in enumerate(works):
         if isinstance(work, Generator):
-            _go(work, None, place, replies, waiting)
+            _go(work, None, index, replies, waiting)
     while waiting:
         pairs = [pair for _, _, wanted in waiting for pair in wanted]
         weights = iter(verifier.support_probability(pairs).tolist())
         going, waiting = waiting, []
-        for place, work, wanted in going:
-            _go(work, tuple(next(weights) for _ in wanted), place, replies, waiting)
+        for index, work, wanted in going:
+            _go(work, tuple(next(weights) for _ in wanted), index, replies, waiting)
     return replies
 
 
 def _go(
     work: Weighing,
     weights: tuple[float, ...] | None,
-    place: int,
+    index: int,
     replies: list[str],
     waiting: list[tuple[int, Weighing, tuple[checks.Pair, ...]]],
 ) -> None:
@@ -114,6 +114,6 @@ def _go(
     try:
         wanted = next(work) if weights is None else work.send(weights)
     except StopIteration as end:
-        replies[place] = end.value
+        replies[index] = end.value
     else:
-        waiting.append((place, work, wanted))
+        waiting.append((index, work, wanted))

@@ -16,10 +16,10 @@ from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.rule_chat.reading import (
     asked_already,
     evidence_in,
+    known_statements,
     pairs_in,
     passages_in,
     statement_of,
-    told,
 )
 from resources.judge.rule_coverage import verdict
 from resources.judge.rule_document import asks_yes_or_no
@@ -48,7 +48,7 @@ def next_question(variables: Mapping[str, str]) -> str:
 def sufficient(variables: Mapping[str, str]) -> str:
     """Yes where what is known supports or refutes the claim by itself."""
     statement = variables.get("statement", variables.get("claim", ""))
-    return "No" if verdict(statement, told(variables)) == "NotEnoughInfo" else "Yes"
+    return "No" if verdict(statement, known_statements(variables)) == "NotEnoughInfo" else "Yes"
 
 
 def program(variables: Mapping[str, str]) -> str:
