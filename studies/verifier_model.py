@@ -19,7 +19,7 @@ from studies.verifier_data import Examples
 Floats = NDArray[np.float64]
 Training = Mapping[str, Sequence[Examples]]
 
-_FOR = {"overlap", "near"}
+_FOR = {"overlap", "overlap_all", "near"}
 _LEAST = {"doubt": -2.0}
 """Made claims overstate the one remark of doubt that they plant; documents are milder."""
 _RIDGE, _RIDGE_RARE = 0.3, 1e-4

@@ -17,6 +17,7 @@ from decomposerl.text.words import Sentence, has_opposite, parse
 
 FEATURES = (
     "overlap",  # share of the claim's words in the three sentences that together cover most
+    "overlap_all",  # ... anywhere in the evidence
     "numbers_missing",  # share of the claim's numbers that the evidence lacks
     "names_missing",
     "swapped_number",  # in the alignment another number replaces the claim's
@@ -80,14 +81,13 @@ def _nearness(claim: Sentence, sentence: Sentence) -> tuple[float, float]:
     return len(shared) + 0.5 * len(shared & claim.names), -len(sentence.content)
 
 
-def _coverage(
-    claim: Sentence, best: Sentence, sentences: Sequence[Sentence]
-) -> tuple[float, float, float]:
-    """``overlap``, ``numbers_missing`` and ``names_missing``."""
+def _coverage(claim: Sentence, best: Sentence, sentences: Sequence[Sentence]) -> tuple[float, ...]:
+    """The features from ``overlap`` to ``names_missing``."""
     everything = frozenset[str]().union(*(sentence.content for sentence in sentences))
     numbers = frozenset[str]().union(*(sentence.numbers for sentence in sentences))
     return (
         _share(claim.content, _best_three(claim, best, sentences), empty=0.0),
+        _share(claim.content, everything, empty=0.0),
         1.0 - _share(claim.numbers, numbers),
         1.0 - _share(claim.names, everything),
     )

@@ -90,7 +90,7 @@ def test_doubt_beside_a_statement_lowers_the_probability():
 def test_weights_have_the_signs_of_their_meaning():
     """Coverage never speaks against a claim, contradiction never for it."""
     weights = dict(zip(FEATURES, load_weights().weights, strict=True))
-    assert all(weights[name] >= 0 for name in ("overlap", "near"))
+    assert all(weights[name] >= 0 for name in ("overlap", "overlap_all", "near"))
     against = [n for n in FEATURES if n.startswith(("near_", "swapped_", "doubt", "numbers_"))]
     assert all(weights[name] <= 0 for name in against)
 
