@@ -2,8 +2,6 @@
 
 ``python -m studies.count_questions --corpora /path/to/corpora [--report docs/embedded-engines.md]``
 prints one row per corpus and writes it between the markers of the report file.
-
-Left out deliberately: whether the questions are good; no corpus here says so.
 """
 
 import argparse

@@ -2,8 +2,6 @@
 
 Takes a corpora folder, gives (evidence, claim) pairs with labels: the training side of a
 corpus with the claims made from its evidence, or all labelled claims of a corpus.
-
-Left out deliberately: features and fitting.
 """
 
 from dataclasses import dataclass

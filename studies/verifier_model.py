@@ -5,8 +5,6 @@ claim has a weight of 0 or more, every one that can only speak against it 0 or l
 few corpora a free sign would learn a corpus's habits. The first part is fitted on labelled
 and made claims and calibrated on corpora that its weights did not see; the second, features
 that are 0 for most claims of the corpora, mostly by made claims and on top of the first.
-
-Left out deliberately: reading corpora and reporting.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +19,8 @@ from studies.verifier_data import Examples
 Floats = NDArray[np.float64]
 Training = Mapping[str, Sequence[Examples]]
 
-_FOR = {
-    "best_overlap", "best3_overlap", "all_overlap", "bigrams", "aligned", "cosine", "near",
-}  # fmt: skip
-_EITHER = {"length", "comparison"}
-_LEAST = {"doubt_all": -2.0}
+_FOR = {"overlap", "overlap_all", "near"}
+_LEAST = {"doubt": -2.0}
 """Made claims overstate the one remark of doubt that they plant; documents are milder."""
 _RIDGE, _RIDGE_RARE = 0.3, 1e-4
 _MADE, _MADE_RARE = 0.1, 5.0
@@ -96,14 +91,7 @@ def _weights(supported: Floats, factor: float) -> Floats:
 
 
 def _bounds(features: Sequence[str]) -> list[tuple[float | None, float | None]]:
-    return [
-        (0.0, None)
-        if name in _FOR
-        else (None, None)
-        if name in _EITHER
-        else (_LEAST.get(name), 0.0)
-        for name in features
-    ]
+    return [(0.0, None) if name in _FOR else (_LEAST.get(name), 0.0) for name in features]
 
 
 def _logistic(  # noqa: PLR0913 - the parts of one optimisation

@@ -2,8 +2,6 @@
 
 Takes scores of corpora that the weights did not see; gives ROC AUC beside an overlap-only
 baseline, calibration, and behaviour on made claims.
-
-Left out deliberately: fitting.
 """
 
 from collections.abc import Sequence
@@ -12,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from resources.verifier.evidence_match import FEATURES
+from decomposerl.text.words import parse
+from resources.verifier.evidence_match import index_evidence
 from resources.verifier.lexical import VerifierWeights
 from studies.verifier_data import Examples
 
-_OVERLAP = FEATURES.index("best_overlap")
 _BAND = (0.3, 0.8)
 _BINS = 10
 _SURE = 0.85
@@ -50,7 +48,9 @@ def _auc_table(scores: Sequence[Scores]) -> list[str]:
     for one in scores:
         truth, p = one.examples.claims.supported, one.probability
         ours.append(roc_auc_score(truth, p))
-        baseline.append(roc_auc_score(truth, one.examples.features[:, _OVERLAP]))
+        baseline.append(
+            roc_auc_score(truth, [_overlap(*pair) for pair in one.examples.claims.pairs])
+        )
         lines.append(
             f"| {one.name} | {len(truth):,} | {truth.mean():.2f} | {ours[-1]:.3f} "
             f"| {baseline[-1]:.3f} | {_brier(truth, p):.3f} | {_ece(truth, p):.3f} "
@@ -68,6 +68,13 @@ def _auc_table(scores: Sequence[Scores]) -> list[str]:
         f"| {_brier(truth, p):.3f} | {_ece(truth, p):.3f} | {_in_band(p):.2f} |"
     )
     return lines
+
+
+def _overlap(evidence: str, claim: str) -> float:
+    """The share of the claim's content words in its best sentence."""
+    wanted = parse(claim).content
+    best = max((len(wanted & one.content) for one in index_evidence(evidence)), default=0)
+    return best / len(wanted) if wanted else 0.0
 
 
 def _made_table(made: Sequence[Examples], weights: VerifierWeights) -> list[str]:

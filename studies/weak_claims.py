@@ -4,8 +4,6 @@ Takes evidence texts; gives, for some of their sentences, a lightly reworded cop
 evidence supports and a corrupted copy that it contradicts: a changed number, a name of the
 same document in another's place, a negation put in or taken out, a word turned into its
 opposite, or a remark beside the sentence that calls it false.
-
-Left out deliberately: synonyms and any model; labels of the corpora (``fit_verifier``).
 """
 
 import hashlib
@@ -14,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from decomposerl.text.words import OPPOSITES, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import OPPOSITES
 
 _WORDS = (8, 30)
 _OPENING = 6

@@ -14,6 +14,7 @@ _TERMINATOR = re.compile(f"[{TERMINATORS}]+[{re.escape(CLOSERS)}]*\\s+(?=\\S)")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _NON_WORD = re.compile(r"\W+")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.-?)*[^\W\d_]\Z")
+_LOOK_BACK = 64
 _MARKER = re.compile(r"\W*(?:\d+|[^\W\d_])\.\Z")
 
 _ALWAYS_SHORT_TEXT = """
@@ -68,13 +69,22 @@ def _ends_sentence(line: str, start: int, match: re.Match[str]) -> bool:
     mark = match.group().rstrip()
     if mark != ".":  # abbreviations end in one full stop, without a closing quote
         return True
-    before = line[start : match.start()]
-    if _MARKER.match(before + "."):
+    if _MARKER.match(line, start, match.start() + 1):
         return False
-    token = before.split()[-1].lstrip(OPENINGS) if before.split() else ""
+    token = _last_token(line, start, match.start()).lstrip(OPENINGS)
     if _DOTTED.match(token) or token.lower() in ALWAYS_SHORT:
         return False
     return not (first.isdigit() and token.lower() in SHORT_BEFORE_DIGIT)
+
+
+def _last_token(line: str, start: int, end: int) -> str:
+    """The last white-space separated token of ``line[start:end]``; empty where there is none."""
+    # Mostly a short look back decides, so that a line of abbreviations takes linear time.
+    for reach in (_LOOK_BACK, end - start):
+        tokens = line[max(start, end - reach) : end].split()
+        if len(tokens) > 1:
+            break
+    return tokens[-1] if tokens else ""
 
 
 def words(text: str) -> list[str]:

@@ -3,8 +3,6 @@
 Takes one sentence without its full stop, gives statements (or, where only an existence can
 be asked, ready questions). Splits at relative clauses and appositions, conjoined clauses
 and verb phrases, participles after a noun, lists, and adjuncts of time and place.
-
-Left out deliberately: a parser; where the wording is unclear the statement stays whole.
 """
 
 import re
@@ -20,7 +18,7 @@ from decomposerl.text.clause_words import (
     noun_phrase_start,
     starts_with_verb,
 )
-from decomposerl.text.words import word_set
+from decomposerl.text.words import MONTHS, word_set
 
 _BETWEEN = re.compile(
     r"^(?P<np>[^,]{2,80}), (?P<mark>who|which|whose|a|an|the) (?P<body>.+?), (?P<rest>.+)$"
@@ -34,9 +32,7 @@ _SAYING = word_set(
     "hypothesize indicate indicates demonstrate demonstrates report reports reported fact aware "
     "unaware sure certain confident"
 )
-_MONTH = (
-    r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
-)
+_MONTH = rf"(?:{'|'.join(MONTHS).title()})"
 _TIME = (
     rf"(?:in|on|since|until|by|during|before|after|from|around) (?:the )?(?:early |late |mid-)?"
     rf"(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}|\d{{1,2}} {_MONTH},? \d{{4}}"
@@ -62,8 +58,7 @@ _CONTEXT = re.compile(
     r"|when|if|under|because of|due to) (?P<rest>[^,]*[a-z][^,]*)$"
 )
 LONGEST = 200
-_SHORT = 3
-_UNEVEN = 2
+_SHORT, _UNEVEN = 3, 2
 
 
 def checks_of(sentence: str, *, asking: bool = False) -> list[str]:
@@ -106,27 +101,16 @@ def _conjoined(text: str) -> list[str]:
         words = right.split()
         before = left.split()
         verb = first_finite(before)
-        if verb is None or not words or _open_relative(before, verb):
+        if verb is None or not words:
             continue
         if starts_with_verb(words):
             return [left, *_conjoined(f"{' '.join(before[:verb])} {right}")]
         if words[0].lower() in {"he", "she", "it", "they"} and len(words) > 1:
             return [left, *_conjoined(f"{' '.join(before[:verb])} {' '.join(words[1:])}")]
         own = first_finite(words, 1, 7)
-        if own is not None and own >= 1 and not _is_list(left, words, own):
+        if own is not None:
             return [left, *_conjoined(right)]
     return [text]
-
-
-def _open_relative(words: list[str], verb: int) -> bool:
-    """Whether the only verb so far belongs to a relative clause of the subject."""
-    marks = [at for at, word in enumerate(words[:verb]) if word in {"that", "who", "which"}]
-    return bool(marks) and first_finite(words, verb + 1) is None
-
-
-def _is_list(left: str, right: list[str], verb: int) -> bool:
-    """``A and B are C``: the join is inside a subject, not between clauses."""
-    return first_finite(left.split()) is None or right[verb].endswith("ing")
 
 
 def _trailing(text: str) -> list[str]:

@@ -1,9 +1,7 @@
 """Runs of capitalised words that look like names, from plain tokens.
 
-Takes a claim's words in order, gives half-open index ranges.
-
-Left out deliberately: a dictionary. At the start of a sentence a capital proves nothing;
-there a single word counts unless it is a known common word or ends like one.
+Gives half-open index ranges. At the start of a sentence a capital proves nothing: there a
+single word counts unless it is a known common word or ends like one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,26 +12,20 @@ from decomposerl.text.words import STOP_WORDS, word_set, words_of
 _CONNECTORS = word_set("of the de la du von van der den di da del le el al & - –")
 _SENTENCE_END = frozenset({".", "!", "?", "\n"})
 _COMMON = word_set(
-    "people women men man woman patients children adults infants boys girls students players "
-    "scientists researchers experts doctors studies study research results evidence data mice "
-    "rats cells genes proteins water air food money time day year years new old high low large "
-    "small big great good bad long short early late young human public national local several "
-    "according because despite unlike like given based overall however moreover furthermore "
-    "thus therefore hence meanwhile instead rather perhaps even still yet today here there now "
-    "yes no not nothing everything something everyone someone anyone nobody whether during "
-    "between among within without across around near behind beyond above below under over "
-    "always never often sometimes usually mostly nearly almost about approximately roughly "
-    "only both either neither each every many most much more less few some any all half "
-    "loss lack use risk rates rate levels level number numbers percentage exposure increased "
-    "reduced decreased higher lower treatment therapy surgery drugs drug diet exercise smoking "
-    "alcohol coffee cancer disease infection pregnancy birth death women's men's animals dogs "
-    "cats birds fish plants trees books book film films movie movies music song songs album band "
-    "team teams game games school schools city cities town country countries state states war "
-    "family house company law taxes jobs crime police government congress president doctor "
-    "models model system systems methods method table performance training accuracy similarly "
-    "first second third last next former two three four five six seven eight nine ten one "
-    "can could will would should may might must do does did is are was were has have had who "
-    "what when where which why how to of in on at by for from with as if than then so"
+    "people women men man woman patients children adults infants boys girls students scientists "
+    "experts doctors studies study research results data mice rats cells genes proteins water "
+    "air food money time day year years new old high low large small big great good bad long "
+    "short early late young human local despite unlike like given based overall moreover "
+    "furthermore thus therefore hence meanwhile instead rather perhaps even still yet today now "
+    "yes everyone someone anyone nobody whether within without across around near behind beyond "
+    "above below always often sometimes almost half loss lack use risk rates rate levels level "
+    "number percentage exposure higher lower therapy surgery drugs drug diet exercise alcohol "
+    "coffee cancer disease pregnancy birth death women's men's animals dogs cats birds fish "
+    "plants trees books book film films movie movies music song songs album band team teams "
+    "game games school schools city town country countries state states war house company law "
+    "taxes jobs crime police congress president doctor models model system systems methods "
+    "method table accuracy first second third last next former two three four five six seven "
+    "eight nine ten"
 )
 _COMMON_ENDINGS = words_of(
     "ing ed ly ous ive ful less ness ment ments tion tions sion sions ity ities ance ence ism "

@@ -1,21 +1,15 @@
-"""Words of a claim or sentence: stems, numbers, names, negation, comparison, opposites.
+"""Words of a claim or sentence: stems, numbers, names, negation, doubt, opposites.
 
-Takes strings, gives a frozen ``Sentence``. English, by rules and short lists.
-
-Left out deliberately: parts of speech, coreference and word frequencies.
+Takes strings, gives a frozen ``Sentence``. English, by rules and short lists. Sentences are
+split by ``kernels.text_scan.sentences``.
 """
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
 
-_WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?=[^\W\d_])[^\W\d_]+)?")
-_SPLIT = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\W_])|\n+")
-_ABBREVIATED = re.compile(
-    r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Jr|Sr|Prof|Gen|Sen|Rep|Gov|No|vs|etc|al|Fig|Inc|Co|Ltd)"
-    r"|\b(?:e\.g|i\.e|U\.S|U\.K))\.$"
-)
+WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?=[^\W\d_])[^\W\d_]+)?")
+"""A number, or letters with an apostrophe inside at most."""
 
 
 def words_of(text: str) -> list[str]:
@@ -42,30 +36,24 @@ _NEGATIONS = word_set(
     "not no never neither nor none nobody nothing nowhere without cannot fail fails failed "
     "unable lack lacks lacked lacking absence denied denies refused barely hardly"
 )
-_EXCLUSIVE = word_set(
-    "only never always all every none sole solely entirely exclusively first last most least "
-    "best worst largest biggest smallest highest lowest oldest youngest longest shortest "
-    "completely any both"
-)
 _DOUBTS = word_set(
     "false falsely untrue hoax fake fabricated myth debunked debunk misleading baseless rumor "
     "rumors rumour rumours misinformation conspiracy satire satirical unfounded doctored bogus "
     "fictitious incorrect incorrectly wrongly erroneous unproven disproved disproven refuted"
 )
-_COMPARES = word_set(
-    "than more less fewer higher lower larger smaller greater better worse older younger longer "
-    "shorter earlier later same different similar compared versus equal outperform"
+MONTHS = words_of(
+    "january february march april may june july august september october november december"
 )
-_NUMBER_WORDS = {
-    word: str(value)
+_TENS = words_of("twenty thirty forty fifty sixty seventy eighty ninety")
+CARDINALS = {
+    word: value
     for value, word in enumerate(
         words_of(
             "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-            "fifteen sixteen seventeen eighteen nineteen twenty"
+            "fifteen sixteen seventeen eighteen nineteen"
         )
     )
-    if word not in {"zero", "one"}
-}
+} | {word: 10 * value for value, word in enumerate(_TENS, start=2)}
 OPPOSITES = tuple(
     words_of(
         "increase/decrease increase/reduce increase/decline increase/lower rise/fall rise/drop "
@@ -104,50 +92,20 @@ class Sentence:
     text: str
     stems: tuple[str, ...]
     content: frozenset[str]
-    pairs: frozenset[tuple[str, str]]
     numbers: frozenset[str]
     names: frozenset[str]
     words: frozenset[str]
     negated: bool
 
     @property
-    def exclusive(self) -> frozenset[str]:
-        """Words that claim a maximum, a first or a totality."""
-        return self.words & _EXCLUSIVE
-
-    @property
     def doubts(self) -> bool:
         """Whether it calls something false, invented or unproven."""
         return not self.words.isdisjoint(_DOUBTS)
 
-    @property
-    def compares(self) -> bool:
-        """Whether two things are held against each other."""
-        return not self.words.isdisjoint(_COMPARES)
-
-
-def split_sentences(text: str) -> list[str]:
-    """Sentences of ``text``: cut at line breaks and after ``.``, ``!``, ``?``.
-
-    A full stop after an initial or a common abbreviation ends no sentence.
-    """
-    sentences: list[list[str]] = []
-    start, open_ = 0, False
-    for cut in chain(_SPLIT.finditer(text), (None,)):
-        piece = text[start : cut.start() if cut else None]
-        if open_:
-            sentences[-1].append(piece)
-        else:
-            sentences.append([piece])
-        if cut:
-            open_ = "\n" not in cut[0] and bool(_ABBREVIATED.search(piece[-8:]))
-            start = cut.end()
-    return [whole for pieces in sentences if (whole := " ".join(pieces).strip())]
-
 
 def parse(text: str) -> Sentence:
     """Take one sentence apart."""
-    found = [m[0] for m in _WORD.finditer(text)]
+    found = [m[0] for m in WORD.finditer(text)]
     lower = [word.lower() for word in found]
     words = frozenset(lower)
     stems: list[str] = []
@@ -163,12 +121,10 @@ def parse(text: str) -> Sentence:
         elif word[0].isupper() and (position or word[1:].lower() != word[1:]):
             names.add(root)
     negated = not words.isdisjoint(_NEGATIONS) or any(w.endswith(("n't", "n’t")) for w in words)
-    pairs = frozenset(pairwise(stems))
     return Sentence(
         text,
         tuple(stems),
         frozenset(stems),
-        pairs,
         frozenset(numbers),
         frozenset(names),
         words,
@@ -182,8 +138,8 @@ def stem(word: str) -> str:
     if word[0].isdigit():
         plain = word.replace(",", "")
         return plain.rstrip("0").rstrip(".") if "." in plain else plain
-    if word in _NUMBER_WORDS:
-        return _NUMBER_WORDS[word]
+    if CARDINALS.get(word, 0) > 1:
+        return str(CARDINALS[word])
     word = re.sub(r"['’]s?$|['’]s\b", "", word)
     for ending, put in (
         ("ies", "y"),

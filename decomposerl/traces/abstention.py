@@ -4,10 +4,6 @@ Takes an answer, gives yes or no. An abstention goes by other rules than an answ
 is correct is not asked, and it pays where the document cannot answer. A fact must not pass
 under that cover, so doubt goes one way: every clause after "I don't know" has to be one that
 is known to assert nothing (``traces.nothing_said``), or the whole is an answer, for the judge.
-
-Left out deliberately: other wordings ("the document does not say" alone is a statement about
-the document, which the judge can check), other languages, and facts hidden in the very thing
-that is not known ("I don't know which of his 1857 reforms lasted").
 """
 
 import re
@@ -15,7 +11,12 @@ import unicodedata
 from collections.abc import Iterator
 
 from decomposerl.normal_form import normalised
-from decomposerl.traces.nothing_said import DOCUMENT, asserts_nothing, tells, turns
+from decomposerl.traces.nothing_said import (
+    DOCUMENT,
+    asserts_nothing,
+    reports_a_fact,
+    turns_into_fact,
+)
 
 MOST_WORDS = 80
 """An honest abstention is short; a longer text says something."""
@@ -96,7 +97,7 @@ def abstains(answer: str) -> bool:
 def _is_thing(text: str) -> bool:
     """Whether ``text``, right after "know", is what is not known and no sentence run on."""
     opens = _THING.match(text) is not None and not text.startswith(",")
-    return opens and not tells(text) and not turns(text)
+    return opens and not reports_a_fact(text) and not turns_into_fact(text)
 
 
 def _plain(answer: str) -> str:

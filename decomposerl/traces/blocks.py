@@ -3,8 +3,6 @@
 Takes any text, gives the tagged blocks in order and what is wrong with the tags. Eight exact
 lower-case tags are structure, and each of them ends the block that is open: block texts
 never hold one of them, so what a policy writes inside a block cannot forge another block.
-
-Left out deliberately: which blocks belong where (``traces.structure``).
 """
 
 import re
@@ -40,15 +38,15 @@ class _Reading:
     blocks: list[Block] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     opened: _Tag | None = None
-    place: int = 0  # where the text begins that no tag has claimed yet
+    position: int = 0  # where the text begins that no tag has claimed yet
 
-    def pass_to(self, place: int) -> None:
+    def pass_to(self, position: int) -> None:
         """Take the text up to ``place`` as outside, or as a block that is cut there."""
         if self.opened is not None:
-            self._end_block(self.opened, place, place, closed=False)
+            self._end_block(self.opened, position, position, closed=False)
         else:
-            self._outside(place)
-        self.place = place
+            self._outside(position)
+        self.position = position
 
     def read(self, tag: _Tag) -> None:
         if tag.closing and self.opened is not None and self.opened.kind == tag.kind:
@@ -59,7 +57,7 @@ class _Reading:
                 self.faults.append(_fault("stray_close", self.text, tag.start, tag.end))
             else:
                 self.opened = tag
-        self.place = tag.end
+        self.position = tag.end
 
     def _end_block(self, opened: _Tag, text_end: int, end: int, *, closed: bool) -> None:
         inside = self.text[opened.end : text_end].strip()
@@ -71,9 +69,9 @@ class _Reading:
         self.opened = None
 
     def _outside(self, end: int) -> None:
-        gap = self.text[self.place : end]
+        gap = self.text[self.position : end]
         if gap.strip():
-            start = self.place + len(gap) - len(gap.lstrip())
+            start = self.position + len(gap) - len(gap.lstrip())
             self.faults.append(_fault("text_outside", self.text, start, end - _trailing(gap)))
 
 

@@ -3,9 +3,6 @@
 Takes an answer and the evidence, gives one ``Citation`` a quotation: found as it is, or in
 normal form (letter case, white space, quote marks, dashes, Unicode), or nearly, or not at
 all. Offsets always point into the original texts.
-
-Left out deliberately: quotations that are stitched from several places, two names that
-changed places, and what a missing quotation costs: no reward asks for citations.
 """
 
 import re
@@ -96,9 +93,9 @@ def _located(answer: str, span: tuple[int, int], source: _Evidence, threshold: f
         return Citation(*span, "exact", start, start + len(quotation), 1.0)
     normal = normal_text(quotation)
     for start in _hits(normal.text, source.normal.text):
-        place = source.normal.span(start, start + len(normal.text))
-        if place is not None:
-            return Citation(*span, "normalised", *place, 1.0)
+        stretch = source.normal.span(start, start + len(normal.text))
+        if stretch is not None:
+            return Citation(*span, "normalised", *stretch, 1.0)
     near = _nearly(answer, span, source, threshold)
     return near or Citation(*span, "missing", None, None, 0.0)
 
@@ -138,13 +135,13 @@ def _nearly(
         return None
     start, end = _nearest_stretch(words, normal, source)
     window = source.normal.text[start:end]
-    place = source.normal.span(start, end) if _is_whole(source.normal.text, start, end) else None
-    if place is None or not _says_the_same(normal, window):
+    stretch = source.normal.span(start, end) if _is_whole(source.normal.text, start, end) else None
+    if stretch is None or not _says_the_same(normal, window):
         return None
     if not _names_the_same(_names(quotation, form), normal, window, source.names):
         return None
     similarity = 1 - edit_distance(normal, window) / max(len(normal), len(window))
-    return Citation(*span, "fuzzy", *place, similarity) if similarity >= threshold else None
+    return Citation(*span, "fuzzy", *stretch, similarity) if similarity >= threshold else None
 
 
 def _nearest_stretch(words: list[str], normal: str, source: _Evidence) -> tuple[int, int]:

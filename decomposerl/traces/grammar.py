@@ -4,9 +4,6 @@ Takes what a policy wrote, gives its blocks, its usable parts and every fault wi
 offsets; takes a trace, gives its canonical text: one block after another, a line break
 between, each as ``<kind>text</kind>``. Reading never fails, and reading what was written
 gives the same blocks, cycles, opening thought and verdict.
-
-Left out deliberately: repair. A fault is reported, never mended, and entities stay escaped:
-the content of a trace is what the policy wrote.
 """
 
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Takes a text, gives its normal form: Unicode's compatibility form, case folded, 
 space as one space, quote marks and dashes in one shape, invisible characters gone, white
 space and punctuation trimmed at both ends. Each character of the form knows the stretch of
 the original that it comes from.
-
-Left out deliberately: spelling. "colour" and "color" differ here and meet in the fuzzy match.
 """
 
 import unicodedata
@@ -71,8 +69,8 @@ def normal_text(text: str) -> NormalText:
 def _clusters(text: str) -> list[tuple[int, int]]:
     """A character with the combining ones after it: the least that can be normalised alone."""
     if text.isascii():
-        return [(place, place + 1) for place in range(len(text))]
-    starts = [place for place, letter in enumerate(text) if not place or not _combines(letter)]
+        return [(index, index + 1) for index in range(len(text))]
+    starts = [index for index, letter in enumerate(text) if not index or not _combines(letter)]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
 
 

@@ -3,8 +3,6 @@
 Takes one clause in lower case, gives whether it is known to say only that information lacks,
 what the document is about, or that the writer is sorry and goes on. A denial about the world
 ("it is not found in Portugal") is a fact, so most denials need the document beside them.
-
-Left out deliberately: anything else. An unknown clause counts as an assertion.
 """
 
 import re
@@ -78,13 +76,11 @@ _FORMS = (
     # … is not mentioned; "was not given the prize" is a fact and fails here
     rf"(?:[^,]{{1,150}}?\s)?{_BE}{_NOT}{_HOW}\s(?:{_SAID}{_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
     rf"(?:it|this|that)(?:'s|\sis)\snot{_HOW}\s(?:(?:{_SAID}|{_GIVEN}){_HOW}|{_TOLD}{_IN_DOCUMENT})",
-    rf"(?:it|this|that)\sisn't{_HOW}\s{_GIVEN}{_HOW}",
     (
         r"(?:it|this|that)(?:'s\snot|\sis\snot|\sisn't)\sclear\s(?:who|what|which|when|where|why|how|if"
         r"|whether)\b[^\d\"]*"
     ),
     rf"{_INFORMATION}\s(?:is|are)(?:n't|\snot){_HOW}\s{_TOLD}{_HOW}{_IN_DOCUMENT}?",
-    rf"{_WHICH}(?:information|info|details?)\s(?:was|were)(?:n't|\snot){_HOW}\s{_TOLD}{_HOW}",
     (
         r"(?:[^,]{1,150}?\s)?(?:cannot|can't|can\snot|could\snot|couldn't)\sbe\s"
         rf"{_TOLD}{_HOW}{_IN_DOCUMENT}"
@@ -93,7 +89,6 @@ _FORMS = (
         rf"(?:(?:it|this|that|{_INFORMATION})\s)?(?:cannot|can't|can\snot)\sbe\s"
         rf"(?:{_SAID}|{_GIVEN}|confirmed|verified|established|identified){_HOW}"
     ),
-    rf"no(?:\s[\w-]+){{1,4}}\s(?:is|are)\s(?:{_SAID}{_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
     rf"no\s{_INFORMATION}\s(?:is|are)\s{_TOLD}{_HOW}(?:\s(?:about|on)\s(?:it|this|that))?",
     rf"{_INFORMATION}\s(?:is|are|remains?)\s(?:unknown|unclear|unstated|unspecified|uncertain)",
     rf"not{_HOW}\s(?:(?:{_SAID}|{_GIVEN}){_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
@@ -114,7 +109,6 @@ _FORMS = (
         rf"\s{_WHICH}{_FACT}(?:\s(?:{_ABOUT}|when|nor|or|in|at)\b.*)?"
     ),
     rf"nothing\s(?:is\s|was\s)?(?:{_SAID}|{_GIVEN}){_HOW}(?:\s{_ABOUT}\b[^\d\"]*|{_IN_DOCUMENT})?",
-    rf"nothing\s(?:is\s|was\s)?(?:about|on)\s(?:it|this|that|him|her|them){_IN_DOCUMENT}?",
     rf"nothing\s(?:is\s|was\s)?(?:found\s)?in\s{DOCUMENT}(?:\s{_TELL}(?:s|es)?\b[^\d\"]*)?",
     (
         rf"{_IT}\s(?:lacks?|omits?|mentions?\s(?:nothing|no|neither)"
@@ -137,8 +131,6 @@ _FORMS = (
         r"(?:\sable\sto)?\s(?:answer|determine|say|tell|find|verify|confirm|establish|identify|know"
         r"|conclude|judge|decide|infer|locate|see)\b.*"
     ),
-    rf"i\s(?:have|find|found|see|saw)\s(?:no|nothing)\b(?:\s[\w-]+){{0,3}}?(?:\s{_LACK}.*)?",
-    r"i\s?(?:don't|do\snot|didn't|did\snot)\s(?:know|find|see|have)\b.*",
     (
         r"(?:i(?:'ll|\swill|\smust|\sshould|\sam\sgoing\sto|\shave\sto)?\s|let\s(?:me|us)\s|let's\s)?"
         r"(?:mov(?:e|ing)|go(?:ing)?)\son(?:\sto\sthe\snext\squestion)?"
@@ -151,8 +143,6 @@ _FORMS = (
         rf"(?:i\s(?:would\s)?need\s)?(?:more|further|additional|other|another)\s{_LACK}"
         r"(?:\s(?:is|are|would\sbe|may\sbe)\s(?:needed|required|necessary))?"
     ),
-    rf"(?:from|in|within|by|using|with|given|based\son|according\sto)\s{DOCUMENT}",
-    r"(?:i'm\s|i\sam\s)?sorry|(?:my\s)?apologies|exactly|for\s(?:sure|certain)|unknown|unclear|n/a",
     r"",
 )
 
@@ -196,14 +186,14 @@ def asserts_nothing(clause: str) -> bool:
         if found["asked"] is None and not (silent and found.start() == start):
             return False  # "the document says" opens a fact, with or without a stop before it
     said = clause[start:].rstrip(" ,.\"'[]-")
-    return not turns(said) and _nothing_said().fullmatch(said) is not None
+    return not turns_into_fact(said) and _nothing_said().fullmatch(said) is not None
 
 
-def tells(clause: str) -> bool:
+def reports_a_fact(clause: str) -> bool:
     """Whether ``clause`` has "the document says", other than in "what the document says"."""
     return any(found["asked"] is None for found in _TELLS.finditer(clause))
 
 
-def turns(clause: str) -> bool:
+def turns_into_fact(clause: str) -> bool:
     """Whether ``clause`` turns a denial into a fact ("no founder other than Smith")."""
     return any(found["asked"] is None for found in _TURNS.finditer(clause))

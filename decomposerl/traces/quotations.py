@@ -2,9 +2,6 @@
 
 Takes a text, gives the offsets of what stands inside each quotation. Straight single marks
 count only where they cannot be apostrophes: outside a word on both sides.
-
-Left out deliberately: quotations inside quotations (the outer one is the citation) and
-quotations without marks.
 """
 
 import re
@@ -37,15 +34,15 @@ def quotations(text: str) -> list[tuple[int, int]]:
     """
     closing = {mark: [m.start() for m in form.finditer(text)] for mark, form in _CLOSING.items()}
     found: list[tuple[int, int]] = []
-    place = 0
-    while opening := _OPENING.search(text, place):
+    index = 0
+    while opening := _OPENING.search(text, index):
         ends = closing[opening[0]]
         nearest = bisect_left(ends, opening.end())
-        place = opening.end()
-        if nearest < len(ends) and ends[nearest] - place <= LONGEST_QUOTATION:
-            inside = text[place : ends[nearest]]
-            start = place + len(inside) - len(inside.lstrip())
+        index = opening.end()
+        if nearest < len(ends) and ends[nearest] - index <= LONGEST_QUOTATION:
+            inside = text[index : ends[nearest]]
+            start = index + len(inside) - len(inside.lstrip())
             if any(map(str.isalnum, inside)):
                 found.append((start, start + len(inside.strip())))
-            place = ends[nearest] + 1
+            index = ends[nearest] + 1
     return found

@@ -3,8 +3,6 @@
 Takes the values of a JSON object, gives texts, numbers and labels; what cannot be read stands
 in ``bad``. Sizes have limits far above any rollout (32,000 tokens are some 160 kB), so that
 no line holds up the rest.
-
-Left out deliberately: lines, groups and what a trace says (``decomposerl.traces.records``).
 """
 
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ trace of any policy with its claim::
 
 ``claim``, ``evidence`` and ``trace`` must be there; null is the same as absent elsewhere. A
 bad line never stops the lines after it, and none is repaired by a guess: it is left out.
-
-Left out deliberately: opening files, chat messages, and whether the trace is any good.
 """
 
 import hashlib

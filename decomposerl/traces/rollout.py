@@ -1,7 +1,4 @@
-"""One trace with the claim it is about: what rewards and judge look at.
-
-Left out deliberately: how the trace was sampled.
-"""
+"""One trace with the claim it is about: what rewards and judge look at."""
 
 from dataclasses import dataclass
 

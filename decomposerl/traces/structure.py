@@ -12,9 +12,6 @@ their order. Each condition of the format reward has faults of its own:
     the label is one of the two            unknown_verdict (or no verdict at all)
     well-formed tags, no text outside      unclosed, stray_close, malformed_tag, empty,
                                            text_outside
-
-Left out deliberately: what a fault costs (``rewards``), and any limit on thoughts: several
-thoughts in a row are no fault.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,8 +51,8 @@ def cycles_of(blocks: Sequence[Block]) -> tuple[Cycle, ...]:
     does not: nobody should rule on half a sentence. One that another tag cuts does.
     """
     return tuple(
-        Cycle(blocks[place].text, blocks[place + 1].text, _thought(blocks[place + 2 : place + 3]))
-        for place in _cycle_places(blocks)
+        Cycle(blocks[index].text, blocks[index + 1].text, _thought(blocks[index + 2 : index + 3]))
+        for index in _cycle_indices(blocks)
     )
 
 
@@ -64,32 +61,32 @@ def structure_faults(blocks: Sequence[Block], length: int) -> list[Fault]:
 
     ``length`` is the number of characters of the text.
     """
-    places = _cycle_places(blocks)
-    faults = [*_pair_faults(blocks, set(places)), *_verdict_faults(blocks, length)]
+    indices = _cycle_indices(blocks)
+    faults = [*_pair_faults(blocks, set(indices)), *_verdict_faults(blocks, length)]
     if opening_of(blocks) is None:
         start = blocks[0].start if blocks else 0
         faults.append(Fault("no_opening_thought", start, start))
     if not any(block.kind == "question" and block.text for block in blocks):
         faults.append(Fault("no_question", 0, length))
-    if len(places) < FEWEST_CYCLES:
-        faults.append(Fault("too_few_cycles", 0, length, str(len(places))))
-    for place in places:
-        if _thought(blocks[place + 2 : place + 3]) is None:
-            end = blocks[place + 1].end
+    if len(indices) < FEWEST_CYCLES:
+        faults.append(Fault("too_few_cycles", 0, length, str(len(indices))))
+    for index in indices:
+        if _thought(blocks[index + 2 : index + 3]) is None:
+            end = blocks[index + 1].end
             faults.append(Fault("no_thought_after_answer", end, end))
     return faults
 
 
-def _cycle_places(blocks: Sequence[Block]) -> list[int]:
+def _cycle_indices(blocks: Sequence[Block]) -> list[int]:
     """Where the questions of complete cycles stand in ``blocks``."""
     last = len(blocks) - 1
     return [
-        place
-        for place, (first, second) in enumerate(pairwise(blocks))
+        index
+        for index, (first, second) in enumerate(pairwise(blocks))
         if (first.kind, second.kind) == ("question", "answer")
         and first.text
         and second.text
-        and (second.closed or place + 1 < last)
+        and (second.closed or index + 1 < last)
     ]
 
 
@@ -99,17 +96,17 @@ def _thought(following: Sequence[Block]) -> str | None:
     return thoughts[0] or None if thoughts else None
 
 
-def _pair_faults(blocks: Sequence[Block], places: set[int]) -> Iterator[Fault]:
+def _pair_faults(blocks: Sequence[Block], indices: set[int]) -> Iterator[Fault]:
     seen: set[str] = set()
-    for place, block in enumerate(blocks):
+    for index, block in enumerate(blocks):
         if block.kind == "question" and block.text:
-            if place not in places:
+            if index not in indices:
                 yield Fault("unanswered", block.start, block.end)
             if block.text in seen:
                 yield Fault("repeated_question", block.start, block.end)
             seen.add(block.text)
         if block.kind == "answer":
-            before = blocks[place - 1] if place else None
+            before = blocks[index - 1] if index else None
             if before is None or before.kind != "question" or not before.text:
                 yield Fault("answer_without_question", block.start, block.end)
 

@@ -5,8 +5,6 @@ A trace is an opening thought, cycles of question, answer and thought, and a ver
     <think>…</think>
     <question>…</question> <answer>…</answer> <think>…</think>   n times
     <verification>Supported</verification>
-
-Left out deliberately: reading and writing the text (``traces.grammar``).
 """
 
 from dataclasses import dataclass

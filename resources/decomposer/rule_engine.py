@@ -4,9 +4,6 @@ Takes (evidence, claim) pairs, gives each claim's atomic checks, every one a que
 can be read alone. The claim is cut into clauses (``clause_splits``), each clause into
 statements of one fact, each statement is turned into a question. A claim of one fact gives
 one question; a claim without a letter or digit gives none.
-
-Left out deliberately: the evidence, which rules of wording cannot use, and questions about
-vague terms, which need knowledge of the world.
 """
 
 import re
@@ -14,9 +11,10 @@ from collections.abc import Sequence
 
 from decomposerl.text.clause_words import AUXILIARIES, PRONOUNS, first_finite
 from decomposerl.text.clauses import checks_of
-from decomposerl.text.words import STOP_WORDS, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import STOP_WORDS
 
-RULES = 1
+RULES = 2
 """Raised whenever the rules change, so that stored results are not mixed."""
 MOST = 20
 _ASKING = AUXILIARIES | {"what", "which", "who", "how", "why", "when", "where", "whose"}

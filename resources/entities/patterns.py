@@ -1,29 +1,21 @@
-"""Token patterns of entities that are not capitalised names, for spaCy's ``Matcher``.
-
-Gives pattern lists by label. Left out deliberately: names (``entity_names``).
-"""
+"""Token patterns of entities that are not capitalised names, for spaCy's ``Matcher``."""
 
 from typing import Any
 
-from decomposerl.text.words import words_of
+from decomposerl.text.words import CARDINALS, MONTHS, words_of
 
 Pattern = list[dict[str, Any]]
 
-MONTHS = words_of(
-    "january february march april may june july august september october november december "
-    "jan feb mar apr jun jul aug sep sept oct nov dec"
-)
-NUMBER_WORDS = words_of(
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
-    "hundred thousand million billion trillion dozen"
-)
-ORDINALS = words_of("first second third fourth fifth sixth seventh eighth ninth tenth")
-UNITS = words_of(
-    "percent % year years month months week weeks day days hour hours minute minutes second "
-    "seconds century centuries decade decades km kilometers kilometres miles mile meters metres "
-    "m cm mm feet foot inches kg kilograms grams g mg µg mcg ml l liters litres pounds tons acres "
-    "hectares dollars euros people patients points point times fold degrees mph votes goals "
+_MONTHS = [*MONTHS, *words_of("jan feb mar apr jun jul aug sep sept oct nov dec")]
+_NUMBER_WORDS = [
+    *(word for word, value in CARDINALS.items() if value > 1),
+    *words_of("hundred thousand million billion trillion dozen"),
+]
+_ORDINALS = words_of("first second third fourth fifth sixth seventh eighth ninth tenth")
+_UNITS = words_of(
+    "percent % year years month months week weeks day days hour hours minutes seconds century "
+    "centuries decades km kilometers kilometres miles meters metres m cm mm feet inches kg grams "
+    "mg ml pounds tons acres hectares dollars euros people patients points times votes goals "
     "episodes seasons films albums copies members million billion thousand trillion"
 )
 _NUMBER = r"^[$€£~<>≤≥]?\d[\d.,:/]*(?:st|nd|rd|th|s|%|bn|m|k)?$"
@@ -39,55 +31,45 @@ _SUFFIXES = words_of(
     "ylation yltransferase glycemia glycaemia lipid lipids therapy plegia tropin nephrine caine "
     "genesis coccus bacter"
 )
-_OTHER_WORDS = (
-    r"^(?!(?:photo|geo|bio|biblio|carto|porno|steno|typo|ana|cata)\w{0,4}(?:graphy|lysis)$)"
-)
-# -ase and -in need known stems: "increase", "captain" and "within" are no proteins.
-_ENZYME = (
-    r"(?:kin|prote|lip|amyl|nucle|helic|casp|oxid|lig|lact|sulfat|ure|phosphat|transfer|polymer|"
-    r"reduct|hydrogen|synth|synthet|cyclooxygen|telomer|deacetyl|methyltransfer)ases?$"
-)
-_PROTEIN = (
-    r"^(?:[a-z]*(?:insul|lept|ghrel|adiponect|album|globul|fibrin|fibronect|keratin|myos|tubul|"
-    r"integr|cadher|ubiquit|thromb|hepar|ferrit|prolact|oxytoc|seroton|melaton|interleuk|chemok|"
-    r"aspir|metform|rapamyc|dopam|penicill)(?:in|ins|ine|ines)|actins?|collagens?|elastins?)$"
-)
-TERMS = words_of(
+_TERMS = words_of(
     "cell cells gene genes protein proteins mutation mutations receptor receptors enzyme antibody "
     "antibodies antigen antigens tumor tumors tumour tumours cancer cancers carcinoma leukemia "
     "diabetes obesity asthma stroke dementia malaria tuberculosis hiv aids pneumonia sepsis "
-    "infection infections disease diseases disorder disorders syndrome syndromes pregnancy "
-    "surgery transplantation chemotherapy radiotherapy vaccine vaccines vaccination drug drugs "
-    "treatment treatments trial trials patient patients mortality survival incidence prevalence "
-    "risk blood plasma serum liver kidney kidneys lung lungs heart brain bone bones muscle skin "
-    "breast prostate colon pancreas spleen marrow artery arteries vein veins hypertension "
-    "cholesterol glucose insulin estrogen testosterone cortisol vitamin calcium sodium iron zinc "
-    "dna rna mrna microrna chromatin histone chromosome genome mitochondria mitochondrial "
-    "neuron neurons synapse synapses axon axons cortex hippocampus embryo embryos oocyte stem "
-    "macrophages lymphocytes neutrophils monocytes platelets inflammation apoptosis autophagy "
-    "metastasis metastases fibrosis lesion lesions fracture fractures injury pain depression "
-    "anxiety schizophrenia autism smoking alcohol diet placebo dose biopsy ultrasound mri ct "
-    "symptoms infants children adolescents adults women men mice rats mouse zebrafish yeast "
-    "parasites parasite bacteria virus viruses pathogen pathogens transcription expression "
-    "knee hip shoulder spine spinal cord cervical thoracic lumbar pelvic renal hepatic cardiac "
-    "coronary pulmonary gastric colorectal ovarian myocardial infarction ischemia vascular "
-    "arterial "
-    "venous laparoscopic resection graft catheter stent anesthesia analgesia ventilation "
-    "intubation "
+    "infection infections disease diseases disorder disorders syndrome syndromes pregnancy surgery "
+    "transplantation chemotherapy radiotherapy vaccine vaccines vaccination drug drugs treatment "
+    "treatments trial trials patient patients mortality survival incidence prevalence risk blood "
+    "plasma serum liver kidney kidneys lung lungs heart brain bone bones muscle skin breast "
+    "prostate colon pancreas spleen marrow artery arteries vein veins hypertension cholesterol "
+    "glucose insulin estrogen testosterone cortisol vitamin calcium sodium iron zinc dna rna mrna "
+    "microrna chromatin histone chromosome genome mitochondria mitochondrial neuron neurons "
+    "synapse synapses axon axons cortex hippocampus embryo embryos oocyte stem macrophages "
+    "lymphocytes neutrophils monocytes platelets inflammation apoptosis autophagy metastasis "
+    "metastases fibrosis lesion lesions fracture fractures injury pain depression anxiety "
+    "schizophrenia autism smoking alcohol diet placebo dose biopsy ultrasound mri ct symptoms "
+    "infants children adolescents adults women men mice rats mouse zebrafish yeast parasites "
+    "parasite bacteria virus viruses pathogen pathogens transcription expression knee hip shoulder "
+    "spine spinal cord cervical thoracic lumbar pelvic renal hepatic cardiac coronary pulmonary "
+    "gastric colorectal ovarian myocardial infarction ischemia vascular arterial venous "
+    "laparoscopic resection graft catheter stent anesthesia analgesia ventilation intubation "
     "epilepsy seizures migraine lymph nodes thyroid bladder uterus cesarean neonatal pediatric "
     "fatty acids acid lipid prognosis diagnosis relapse recurrence supplementation microbiome gut "
     "biomarkers biomarker immune immunity antibiotic antibiotics opioid opioids coronavirus rabies "
-    "measles influenza flu ebola "
-    "signaling phosphorylation methylation activation inhibition differentiation proliferation"
+    "measles influenza flu ebola signaling phosphorylation methylation activation inhibition "
+    "differentiation proliferation kinase kinases protease proteases polymerase phosphatase "
+    "transferase synthase oxidase reductase helicase ligase lipase caspase caspases telomerase "
+    "deacetylase collagen actin leptin ghrelin adiponectin albumin globulin fibronectin keratin "
+    "myosin tubulin integrin integrins cadherin ubiquitin thrombin heparin ferritin prolactin "
+    "oxytocin serotonin melatonin interleukin chemokine chemokines aspirin metformin rapamycin "
+    "dopamine penicillin"
 )
 
 
 def patterns() -> dict[str, list[Pattern]]:
     """Label to token patterns. Quantities and dates come whole; terms are single words."""
     number: dict[str, Any] = {"TEXT": {"REGEX": _NUMBER}}
-    word = {"LOWER": {"IN": NUMBER_WORDS}}
-    month = {"LOWER": {"IN": MONTHS}, "IS_TITLE": True}
-    unit = {"LOWER": {"IN": UNITS}}
+    word = {"LOWER": {"IN": _NUMBER_WORDS}}
+    month = {"LOWER": {"IN": _MONTHS}, "IS_TITLE": True}
+    unit = {"LOWER": {"IN": _UNITS}}
     comma = {"TEXT": ",", "OP": "?"}
     link = {"TEXT": {"IN": ["-", "–", "to", "and"]}}
     return {
@@ -104,16 +86,14 @@ def patterns() -> dict[str, list[Pattern]]:
             [number, {"TEXT": "-", "OP": "?"}, unit],
             [number, link, number, {**unit, "OP": "?"}],
             [{**word, "OP": "+"}, {"TEXT": "-", "OP": "?"}, {**unit, "OP": "?"}],
-            [{"LOWER": {"IN": ORDINALS}}],
+            [{"LOWER": {"IN": _ORDINALS}}],
         ],
         "SYMBOL": [
             [{"TEXT": {"REGEX": f"(?!{_NOT_GENE})(?:{_GENE})"}}],
             [{"TEXT": {"REGEX": _HYPHENATED}}],
         ],
-        "TERM": [[{"LOWER": {"REGEX": pattern}}] for pattern in _term_expressions()]
-        + [[{"LOWER": {"IN": TERMS}, "OP": "+"}]],
+        "TERM": [
+            [{"LOWER": {"REGEX": rf"^\w{{3,}}(?:{'|'.join(_SUFFIXES)})$"}}],
+            [{"LOWER": {"IN": _TERMS}, "OP": "+"}],
+        ],
     }
-
-
-def _term_expressions() -> list[str]:
-    return [rf"{_OTHER_WORDS}\w{{3,}}(?:{'|'.join(_SUFFIXES)})$", _ENZYME, _PROTEIN]

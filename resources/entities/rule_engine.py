@@ -1,35 +1,29 @@
 """Named entities by rules, on a real spaCy pipeline without a trained model.
 
-Takes claims, gives each one's distinct normalised surface forms (paper, appendix "NER
-Grounding", whose two models a rule set stands in for). The pipeline is spaCy's blank
-English one with one component of ours, which joins two kinds of spans:
-
-* a token ``Matcher`` for dates, numbers with their units, quoted titles, gene-like and
-  hyphenated names and lower-case biomedical terms (``entity_patterns``);
-* runs of capitalised words (``entity_names``).
-
-The longest span wins. A text without any capital letter after its first word (FaviQ is
-written so) keeps numbers, dates and terms, and in place of names gets runs of two or more
-words that are neither function words nor verb-like: a guess, of use to a filter that asks
-for two entities and to nothing finer.
-
-Left out deliberately: entity types, linking and coreference.
+Gives each claim's distinct normalised surface forms (paper, appendix "NER Grounding"). The
+pipeline is spaCy's blank English one with one component, which joins a token ``Matcher`` for
+dates, quantities, symbols and terms (``patterns``), runs of capitalised words
+(``decomposerl.text.names``) and quoted titles. The longest span wins. A text without any
+capital letter gets runs of two or more plain words in place of names.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from decomposerl.errors import EngineMissing
+from decomposerl.text.names import Word, guessed_runs, name_runs
+from resources.entities.patterns import patterns
 
 INSTALL = "pip install 'decomposerl[science]'"
-RULES = 1
+RULES = 2
 """Raised whenever the rules change, so that stored results are not mixed."""
 _COMPONENT = "claim_entities"
 _EDGES = "\"'“”‘’«»()[]{}.,;:!?*_ "
 _DETERMINER = re.compile(r"^(?:the|a|an|this|that|these|those|its|his|her|their|our)\s+")
+_QUOTED = re.compile(r"[\"“]([^\"“”]{2,60})[\"”]")
 _POSSESSIVE = re.compile(r"['’]s?$")
 
 
@@ -67,10 +61,8 @@ class RuleEntities:
         import spacy
         from spacy.language import Language
 
-        from resources.entities.component import make_component
-
         if not Language.has_factory(_COMPONENT):
-            Language.factory(_COMPONENT, func=make_component)
+            Language.factory(_COMPONENT, func=_make_component)
         pipeline = spacy.blank("en", meta={"name": name.replace(":", "_")})
         pipeline.add_pipe(_COMPONENT)
         return pipeline
@@ -86,3 +78,33 @@ def normalise(surface: str) -> str:
 def distinct_forms(surfaces: Sequence[str]) -> list[str]:
     """The normalised forms of ``surfaces`` without empty ones, each once, in order."""
     return [form for form in dict.fromkeys(normalise(surface) for surface in surfaces) if form]
+
+
+def _make_component(nlp: Any, name: str) -> Callable[[Any], Any]:  # noqa: ANN401 - spaCy's factory signature
+    """A component for ``nlp``; ``name`` is the one it has in the pipeline."""
+    from spacy.matcher import Matcher
+    from spacy.util import filter_spans
+
+    matcher = Matcher(nlp.vocab)
+    for label, known in patterns().items():
+        matcher.add(label, known)
+
+    def component(doc: Any) -> Any:  # noqa: ANN401 - a spaCy Doc in and out
+        words = [Word(token.text, bool(token.whitespace_)) for token in doc]
+        spans = matcher(doc, as_spans=True)
+        spans += [_span(doc, start, end, "NAME") for start, end in name_runs(words)]
+        spans += [_span(doc, start, end, "GUESS") for start, end in guessed_runs(words)]
+        for quoted in _QUOTED.finditer(doc.text):
+            span = doc.char_span(*quoted.span(1), label="TITLE", alignment_mode="contract")
+            spans += [span] if span is not None else []
+        doc.ents = filter_spans(spans)
+        return doc
+
+    component.__name__ = name
+    return component
+
+
+def _span(doc: Any, start: int, end: int, label: str) -> Any:  # noqa: ANN401 - spaCy types
+    from spacy.tokens import Span
+
+    return Span(doc, start, end, label=label)

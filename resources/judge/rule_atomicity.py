@@ -1,10 +1,7 @@
 """Whether a question is atomic, by five rules on its wording (paper, section 3.2, 7b).
 
-Takes a claim and a question, gives five truth values in the order of ``CRITERIA``. "And"
-is no fault inside a name, a quotation, a fixed pair (cause and effect) or "between A and B".
-
-Left out deliberately: knowledge of which "A and B" are one thing; two capitalised words are
-taken for a name unless a word of place or "both" stands before them.
+Gives five truth values in the order of ``CRITERIA``. "And" is no fault inside a name, a
+quotation, a fixed pair (cause and effect) or "between A and B".
 """
 
 import re
@@ -14,7 +11,7 @@ from decomposerl.text.clause_words import AUXILIARIES, starts_with_verb
 from decomposerl.text.words import word_set
 from resources.judge.rule_document import asks_yes_or_no
 from resources.judge.rule_text import clean
-from resources.judge.rule_words import FRAME_WORDS, held, read
+from resources.judge.rule_words import FRAME_WORDS, read, shared
 
 _WH = word_set("who whom whose what which when where why how")
 _ASKING = re.compile(
@@ -26,17 +23,10 @@ _JOIN = re.compile(
 )
 _QUOTED = re.compile(r"[\"“«][^\"”»]{1,120}[\"”»]|(?<!\w)['‘][^'’]{1,120}['’](?!\w)")
 _PAIRS = word_set(
-    "cause/effect supply/demand research/development rock/roll trial/error pros/cons "
-    "terms/conditions health/safety search/rescue black/white profit/loss food/drink "
-    "arts/sciences science/technology law/order wear/tear bed/breakfast salt/pepper "
-    "bread/butter fish/chips hit/run stop/search breaking/entering mergers/acquisitions "
-    "checks/balances life/death day/night men/women boys/girls brothers/sisters "
-    "husband/wife mother/child nuts/bolts track/field head/neck back/forth more/more "
-    "one/only up/down time/again odds/ends mac/cheese drum/bass rhythm/blues war/peace "
-    "crime/punishment question/answer true/false hide/seek give/take signal/noise"
+    "cause/effect supply/demand research/development trial/error pros/cons terms/conditions "
+    "search/rescue black/white profit/loss law/order men/women boys/girls brothers/sisters "
+    "husband/wife mother/child head/neck war/peace crime/punishment"
 )
-_PLACING = word_set("in at from near both either on with by for to between")
-_RELATIVE = re.compile(r", (?:who|which|whose|where) [^,]+, ", re.IGNORECASE)
 _OPEN = re.compile(
     r"\b(?:why|explain|describe|discuss|elaborate|what about|how about|how (?:do|does|did|can|could"
     r"|should|would|is|are|was|were)|do you|your|opinion|should|significance"
@@ -70,7 +60,7 @@ def atomicity(claim: str, question: str) -> tuple[bool, ...]:
 
 def _single_focus(text: str) -> bool:
     asking = [part for part in text.split("?") if _ASKING.search(part)]
-    if len(asking) != 1 or len(text.split()) > _LONGEST or _RELATIVE.search(text):
+    if len(asking) != 1 or len(text.split()) > _LONGEST:
         return False
     return not any(_opens_clause(after) for _, after, _ in _joins(text))
 
@@ -110,13 +100,7 @@ def _one_thing(before: str, after: str, mark: str) -> bool:
     last, first = left[-1].strip(",."), right[0].strip(",.?")
     if f"{last}/{first}".lower() in _PAIRS or re.search(r"\bbetween\b", before.rpartition(",")[2]):
         return True
-    if mark == "or" or not (last[:1].isupper() and first[:1].isupper()):
-        return False
-    start = len(left) - 1
-    while start and left[start - 1][:1].isupper() and not left[start - 1].endswith(","):
-        start -= 1
-    opening = left[start - 1].lower().strip(",") if start else ""
-    return opening not in _PLACING and not before.endswith(",")
+    return mark != "or" and last[:1].isupper() and first[:1].isupper() and before[-1:] != ","
 
 
 def _verifiable(text: str) -> bool:
@@ -129,10 +113,10 @@ def _verifiable(text: str) -> bool:
 def _grounded(claim: str, text: str) -> bool:
     """Whether the question names something that the claim names."""
     about, asked = read(clean(claim).text), read(text)
-    shared = held(asked.content - (FRAME_WORDS & asked.plain), asked, about.content)
+    common = shared(asked.topic, asked, about.content)
     wanted = len(asked.content - FRAME_WORDS)
     return (
-        bool(shared & (about.values | asked.values))
-        or len(shared) >= _LEAST_SHARED
-        or (bool(shared) and 2 * len(shared) >= wanted)
+        bool(common & (about.values | asked.values))
+        or len(common) >= _LEAST_SHARED
+        or (bool(common) and 2 * len(common) >= wanted)
     )

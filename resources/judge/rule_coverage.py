@@ -1,16 +1,11 @@
 """Which verdict answers alone support, by rules on words (paper, section 3.2, coverage).
 
-Takes a claim and answers, gives Supported, Refuted or NotEnoughInfo. The claim is cut into
-checks of one fact each. Refuted: an answer denies a check, negates it, calls it false, or
-has another name, number or year in the place of one that no answer confirms. Supported:
-answers together hold what every check says. An abstention carries nothing, and neither
-does a yes or no that names nothing of the claim.
-
-Left out deliberately: inference, and doubt about an answer: it is taken at its word, so a
-wrong count that agrees with the claim supports it.
+The claim is cut into facts. Refuted: an answer denies one, negates it, calls it false, or has
+another name, number or year in the place of one that no answer confirms. Supported: the
+answers together hold what every fact says. An answer is taken at its word; an abstention, or a
+yes or no that names nothing of the claim, carries nothing.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,40 +18,31 @@ from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean
 from resources.judge.rule_words import (
     DATING,
+    LEAD,
     PLACING,
     Slot,
     Statement,
-    held,
     read,
     share,
+    shared,
     weight,
 )
 
-_LEAD = re.compile(
-    r"^\W*(?:answer\W+)?(?P<yes>yes|correct|true|indeed|right)?(?P<no>no|incorrect|false|wrong"
-    r"|not true|not correct)?(?:\s*[,.:;!—–-]\s*|\s+(?=[A-Z])|\s*$)",
-    re.IGNORECASE,
-)
-_CLAUSE = re.compile(
-    r"\s*(?:;|:|—|–| -- |, but |, while |, whereas | but | and (?=never|not|no\b))\s*"
-)
 _SUBJECT, _OWN, _WHOLE = 0.4, 0.5, 0.5
 """Least share of a check's subject, of the rest of it, and of the whole, that is confirmed."""
 _NAMES = 0.75
 """Least share of the names among the rest."""
-_YES_OWN = 0.3
-"""The same of the rest where an answer says yes and all its names and numbers agree."""
 _LONGEST = 100
-"""Words of a sentence that is cut into facts, at most; a longer one is no claim in earnest."""
+"""Words of a sentence that is cut into facts; a longer one is no claim."""
 MOST_CHECKS = 100
-"""Facts of a claim; one of more is none in earnest, and no answers suffice for it."""
+"""Facts of a claim at most: a longer text is no claim, and no answers suffice for it."""
 _DENIED, _FRAME, _NEAR = 3, 0.5, 0.7
 """Least weight that a "no" shares with the claim, and least shares of a contradiction."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Check:
-    """One fact of a claim: the statement, its subject's stems, and the stems of the rest."""
+    """One fact of a claim, its subject's stems, and the stems of the rest."""
 
     statement: Statement
     subject: frozenset[str]
@@ -67,7 +53,7 @@ class Check:
 class Answer:
     """What an answer states, and whether it opens with a yes (True) or a no (False).
 
-    ``clauses`` holds each distinct clause once; ``affirmed`` and ``denied`` are the stems of
+    ``clauses`` holds each distinct sentence once; ``affirmed`` and ``denied`` are the stems of
     those that are not negated and of those that are, ``content`` is both. ``silent``: it
     abstains.
     """
@@ -83,16 +69,16 @@ class Answer:
 def verdict(claim: str, answers: Sequence[str]) -> AnswersVerdict:
     """The verdict that the answers support, whatever their order."""
     checks = checks_in(claim)
-    found = [answer for answer in map(read_answer, answers) if not answer.silent]
-    if not found or not 0 < len(checks) <= MOST_CHECKS:
+    known = [answer for answer in map(read_answer, answers) if not answer.silent]
+    if not known or not 0 < len(checks) <= MOST_CHECKS:
         return "NotEnoughInfo"
-    confirmed = _union(answer.affirmed for answer in found)
+    confirmed = _union(answer.affirmed for answer in known)
     content = _union(check.statement.content for check in checks)
     for check in checks:
         stated = confirmed & (content | {slot.value for slot in check.statement.slots})
-        if any(_contradicts(answer, check, content, stated) for answer in found):
+        if any(_contradicts(answer, check, content, stated) for answer in known):
             return "Refuted"
-    if all(_confirmed(check, found) for check in checks):
+    if all(_confirmed(check, known) for check in checks):
         return "Supported"
     return "NotEnoughInfo"
 
@@ -109,19 +95,19 @@ def checks_in(claim: str) -> tuple[Check, ...]:
 
 @lru_cache(maxsize=16_384)
 def read_answer(answer: str) -> Answer:
-    """Take an answer apart; what it tells the judge to do is passed over."""
+    """What an answer states; what it tells the judge to do is passed over."""
     says: bool | None = None
     clauses: list[str] = []
-    for place, sentence in enumerate(clean(answer).sentences):
+    for index, sentence in enumerate(clean(answer).sentences):
         if abstains(sentence):
             continue
-        lead = _LEAD.match(sentence)
-        rest = sentence
-        if lead and (lead["yes"] or lead["no"]):
-            rest = sentence[lead.end() :]
-            says = bool(lead["yes"]) if place == 0 else says
-        clauses += [part for part in _CLAUSE.split(rest) if any(map(str.isalnum, part))]
-    stated = tuple(map(read, dict.fromkeys(clauses)))
+        lead = LEAD.match(sentence)
+        if lead and index == 0:
+            says = bool(lead["yes"])
+        clauses.append(sentence[lead.end() :] if lead else sentence)
+    stated = tuple(
+        read(clause) for clause in dict.fromkeys(clauses) if any(map(str.isalnum, clause))
+    )
     affirmed = _union(one.content for one in stated if not one.negated)
     denied = _union(one.content for one in stated if one.negated)
     return Answer(abstains(answer), says, stated, affirmed, denied, affirmed | denied)
@@ -140,39 +126,20 @@ def _confirmed(check: Check, answers: Sequence[Answer]) -> bool:
     """Whether the answers that do not deny hold the check's subject, rest and numbers."""
     statement = check.statement
     stems = _union(_said(answer, statement) for answer in answers)
-    needed = (check.own & statement.numbers) | (_rare(check) & statement.numbers)
-    if not needed <= stems or share(check.subject, statement, stems) < _SUBJECT:
-        return False
-    if share(check.own & statement.names, statement, stems) < _NAMES:
-        return False
-    if any(_yes(answer, check, stems) for answer in answers):
-        return True
     return (
-        share(check.own, statement, stems) >= _OWN
+        check.own & statement.numbers <= stems
+        and share(check.subject, statement, stems) >= _SUBJECT
+        and share(check.own & statement.names, statement, stems) >= _NAMES
+        and share(check.own, statement, stems) >= _OWN
         and share(statement.content, statement, stems) >= _WHOLE
     )
 
 
-def _rare(check: Check) -> frozenset[str]:
-    """Numbers of a check without a subject of its own."""
-    return frozenset() if check.subject else check.statement.content
-
-
 def _said(answer: Answer, statement: Statement) -> frozenset[str]:
-    """What an answer holds for a check: its clauses of the same polarity."""
+    """What an answer holds for a check: its sentences of the same polarity."""
     if answer.says is False and not statement.negated:
         return answer.affirmed if len(answer.affirmed & statement.content) > 1 else frozenset()
     return answer.content if statement.negated else answer.affirmed
-
-
-def _yes(answer: Answer, check: Check, stems: frozenset[str]) -> bool:
-    """A yes that shares the check's subject, with all its names and numbers confirmed."""
-    statement = check.statement
-    values = check.own & statement.values
-    if answer.says is not True or not values <= stems:
-        return False
-    about = held(statement.content, statement, answer.content)
-    return weight(about, statement) >= _DENIED and share(check.own, statement, stems) >= _YES_OWN
 
 
 @lru_cache(maxsize=16_384)
@@ -196,7 +163,7 @@ def _denies(answer: Answer, check: Check) -> bool:
     if answer.says is not False:
         return False
     statement = check.statement
-    about = held(check.own | statement.names, statement, answer.content)
+    about = shared(check.own | statement.names, statement, answer.content)
     if weight(about, statement) < _DENIED or not about & (check.own | statement.names):
         return False
     agrees = answer.denied if statement.negated else answer.affirmed
@@ -232,7 +199,7 @@ def _conflicts(
         return any(
             _same_place(slot, other)
             for slot in open_
-            if known >= (_NEAR if slot.kind == "plain" else _FRAME)
+            if known >= _FRAME
             for other in one.slots
             if other.value not in claim
         )

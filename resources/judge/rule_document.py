@@ -1,11 +1,8 @@
-"""What a document answers and bears out, by rules on words (paper, section 3.2, joint reward).
+"""What a document answers and supports, by rules on words (paper, section 3.2, joint reward).
 
-Takes a document with a question, and an answer to it; gives whether one or two sentences of
-the document hold what the question names and something of the kind it asks for, and whether
-every part of the answer stands in the document, with the same polarity.
-
-Left out deliberately: inference across sentences, arithmetic and counting. What a reader
-would have to conclude is not answerable here, and not correct.
+A question is answerable where one or two sentences hold what it names; an answer is correct
+where every sentence of it has a counterpart in the document, with the same polarity. What a
+reader would have to conclude, count or calculate is not answerable here, and not correct.
 """
 
 import re
@@ -14,24 +11,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decomposerl.text.clause_words import AUXILIARIES
-from decomposerl.text.words import split_sentences, word_set
+from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean
-from resources.judge.rule_words import FRAME_WORDS, Statement, held, read, share, weight
+from resources.judge.rule_words import LEAD, Statement, read, share, shared, weight
 
 _ABOUT_DOCUMENT = re.compile(
     r"^(?:does|do|is|are|did) (?:the|this) (?:document|text|evidence|passage|article|source)s?\b"
     r"[^?]*\b(?:mention|say|state|list|include|contain|give|specify|name)",
-    re.IGNORECASE,
-)
-_ASKS = re.compile(
-    r"\b(?P<what>who|whom|whose|when|(?:what|which) (?:year|date|month|century|decade)|where"
-    r"|how (?:many|much|long|old|far|high|tall|large|big|often)|what|which|why|how)\b",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(
-    r"^\W*(?:answer\W+)?(?:(?P<yes>yes|correct|true|indeed)|(?P<no>no|incorrect|false|wrong))"
-    r"(?:\s*[,.:;!—–-]\s*|\s+(?=[A-Z])|\s*$)",
     re.IGNORECASE,
 )
 _PART = re.compile(
@@ -45,7 +32,6 @@ _NEGATION = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"\w+")
-_PRONOUNS = word_set("it its he his she her they their this these")
 _CLAUSE = re.compile(r"[;:]|, (?:but|while|although|though) | but ")
 _WH_PLAIN, _WH_VALUES, _WH_ALL = 0.5, 0.75, 0.6
 """Least shares of a wh-question's plain words, names and numbers, and of all it names."""
@@ -67,11 +53,11 @@ _QUESTION_SHARE = 0.34
 class Document:
     """A document's statements in order, all their stems, and its words as one text.
 
-    ``places`` tells for each stem which statements hold it, in order.
+    ``holders``: for each stem the numbers of the statements that hold it, in order.
     """
 
     sentences: tuple[Statement, ...]
-    places: Mapping[str, Sequence[int]]
+    holders: Mapping[str, Sequence[int]]
     everything: frozenset[str]
     running: str
 
@@ -85,11 +71,11 @@ class Document:
 def read_document(text: str) -> Document:
     """Take a document apart; calls about one document come together."""
     sentences = tuple(read(sentence) for sentence in clean(text).sentences)
-    places: dict[str, list[int]] = {}
+    holders: dict[str, list[int]] = {}
     for at, sentence in enumerate(sentences):
         for root in sentence.content:
-            places.setdefault(root, []).append(at)
-    return Document(sentences, places, frozenset(places), _running(clean(text).text))
+            holders.setdefault(root, []).append(at)
+    return Document(sentences, holders, frozenset(holders), _running(clean(text).text))
 
 
 def answerable(document: str, question: str) -> bool:
@@ -99,9 +85,7 @@ def answerable(document: str, question: str) -> bool:
         return False
     if _ABOUT_DOCUMENT.search(asked.text):
         return bool(document.strip())
-    one = read(asked.text)
-    wanted = one.content - (FRAME_WORDS & one.plain)
-    window = _window(wanted, one, read_document(document), 2)
+    one, wanted, window = _looked_up(asked.text, document)
     if not wanted or not window:
         return False
     found = _stems(window)
@@ -110,12 +94,7 @@ def answerable(document: str, question: str) -> bool:
     if asks_yes_or_no(asked.text):
         return plain >= _YES_PLAIN and every >= _YES_ALL
     values = share(wanted & one.values, one, found)
-    return (
-        plain >= _WH_PLAIN
-        and values >= _WH_VALUES
-        and every >= _WH_ALL
-        and _holds_kind(asked.text, one, window)
-    )
+    return plain >= _WH_PLAIN and values >= _WH_VALUES and every >= _WH_ALL
 
 
 def answering(document: str, question: str) -> tuple[str, ...]:
@@ -126,9 +105,13 @@ def answering(document: str, question: str) -> tuple[str, ...]:
     asked = clean(question)
     if _ABOUT_DOCUMENT.search(asked.text) or not answerable(document, question):
         return ()
-    one = read(asked.text)
-    wanted = one.content - (FRAME_WORDS & one.plain)
-    return tuple(found.text for found in _window(wanted, one, read_document(document), 2))
+    return tuple(sentence.text for sentence in _looked_up(asked.text, document)[2])
+
+
+def _looked_up(question: str, document: str) -> tuple[Statement, frozenset[str], list[Statement]]:
+    """A question, the stems that it asks about, and the two sentences that hold most of them."""
+    one = read(question)
+    return one, one.topic, _window(one.topic, one, read_document(document), 2)
 
 
 def asks_yes_or_no(question: str) -> bool:
@@ -138,12 +121,12 @@ def asks_yes_or_no(question: str) -> bool:
 
 
 def correct(document: str, question: str, answer: str) -> bool:
-    """Whether ``document`` bears out every part of ``answer``, read with its question."""
+    """Whether ``document`` supports every part of ``answer``, read with its question."""
     said = clean(answer)
     if said.orders or not said.sentences:
         return False
     text = said.text
-    lead = _LEAD.match(text)
+    lead = LEAD.match(text)
     rest = text[lead.end() :] if lead else text
     source = read_document(document)
     asked = read(clean(question).text)
@@ -157,14 +140,14 @@ def correct(document: str, question: str, answer: str) -> bool:
         return False
     if not (lead or parts):
         return False
-    return all(_borne_out(part, asked, source) for part in parts)
+    return all(_supported(part, asked, source) for part in parts)
 
 
 def _lead_holds(
     asked: Statement, source: Document, parts: Sequence[Statement], *, yes: bool
 ) -> bool:
     """Whether the document agrees with a yes, or a no, to what is asked."""
-    wanted = asked.content - (FRAME_WORDS & asked.plain)
+    wanted = asked.topic
     window = _window(wanted, asked, source, 1)
     if not wanted or not window:
         return False
@@ -178,30 +161,21 @@ def _lead_holds(
     return said or every < 1 or best.negated != asked.negated
 
 
-def _borne_out(part: Statement, asked: Statement, source: Document) -> bool:
-    """Whether one part of an answer stands in the document."""
-    wanted = part.content - (FRAME_WORDS & part.plain)
+def _supported(part: Statement, asked: Statement, source: Document) -> bool:
+    """Whether the document holds one part of an answer."""
+    wanted = part.topic
     if len(wanted) >= _SHORT and _running(part.text) in source.running:
         return True
     if part.absent or part.negated:
         return _denial_holds(part, wanted, source)
-    own = (wanted & part.plain) - held(wanted & part.plain, part, asked.content)
+    own = (wanted & part.plain) - shared(wanted & part.plain, part, asked.content)
     best = next(iter(_window(wanted, part, source, 1)), None)
     if not wanted or best is None:
         return not wanted
     around = source.around(best)
-    named = around if best.words & _PRONOUNS else best.content | (around & asked.content)
+    named = best.content | (around & asked.content)
     if not wanted & part.values <= named or share(own, part, source.everything) < _PLAIN_SHARE:
         return False
-    return _stands_in(best, wanted, own, part) and (
-        len(wanted) > _SHORT or _stands_by_question(wanted, part, asked, source)
-    )
-
-
-def _stands_in(
-    best: Statement, wanted: frozenset[str], own: frozenset[str], part: Statement
-) -> bool:
-    """Whether ``best`` holds enough of a part, or of what is new in it, and does not deny it."""
     new = (wanted & part.values) | own
     enough = max(share(wanted, part, best.content), share(new, part, best.content))
     return enough >= _ONE_SENTENCE and not _negated_there(wanted, part, best)
@@ -213,20 +187,6 @@ def _negated_there(wanted: frozenset[str], part: Statement, best: Statement) -> 
         return False
     clauses = [read(clause) for clause in _CLAUSE.split(best.text) if clause.strip()]
     return max(clauses, key=lambda one: share(wanted, part, one.content)).negated
-
-
-def _stands_by_question(
-    wanted: frozenset[str], part: Statement, asked: Statement, source: Document
-) -> bool:
-    """Whether a short answer stands in a sentence that is about the question."""
-    if _ABOUT_DOCUMENT.search(asked.text):
-        return True
-    topic = asked.content - (FRAME_WORDS & asked.plain) - wanted
-    return any(
-        share(topic, asked, one.content) >= _QUESTION_SHARE
-        for one in source.sentences
-        if share(wanted, part, one.content) >= _ONE_SENTENCE
-    )
 
 
 def _denial_holds(part: Statement, wanted: frozenset[str], source: Document) -> bool:
@@ -247,33 +207,15 @@ def _denial_holds(part: Statement, wanted: frozenset[str], source: Document) -> 
     return _negated_there(wanted, part, best)
 
 
-def _holds_kind(question: str, one: Statement, window: Sequence[Statement]) -> bool:
-    """Whether the sentences hold something of the kind that is asked for."""
-    asks = _ASKS.search(question)
-    what = asks["what"].lower() if asks else "what"
-    slots = [
-        slot for sentence in window for slot in sentence.slots if slot.value not in one.content
-    ]
-    kinds = {slot.kind for slot in slots}
-    if what in {"who", "whom", "whose", "where"}:
-        return "name" in kinds
-    if what == "when" or what.endswith(("year", "date", "month", "century", "decade")):
-        return "year" in kinds or (not what.endswith("year") and "number" in kinds)
-    if what.startswith("how ") and what != "how often":
-        return bool(kinds & {"number", "year"})
-    new = _stems(window) - one.content
-    return bool(new)
-
-
 def _window(wanted: frozenset[str], of: Statement, source: Document, most: int) -> list[Statement]:
     """At most ``most`` sentences that together hold most of ``wanted``, best first."""
     chosen: list[Statement] = []
     rest = wanted
     while rest and len(chosen) < most:
-        holding = {at for root in rest for at in source.places.get(root, ())}
+        holding = {at for root in rest for at in source.holders.get(root, ())}
         exact = [source.sentences[at] for at in sorted(holding)]
         near = sorted(exact, key=lambda one: -weight(rest & one.content, of))[:_CANDIDATES]
-        scored = [(held(rest, of, one.content), one) for one in near]
+        scored = [(shared(rest, of, one.content), one) for one in near]
         if not scored:
             break
         found, best = max(scored, key=lambda pair: (weight(pair[0], of), -len(pair[1].content)))

@@ -4,8 +4,6 @@ Takes judge calls, gives a ruling each, the same every time, and none fails. It 
 names, numbers, plain words and polarity and understands nothing; orders and forged tags in
 what it reads are passed over, or cost the text that carries them. How well it does stands
 in ``docs/embedded-engines.md``.
-
-Left out deliberately: confidence. A rule holds or it does not.
 """
 
 from collections.abc import Sequence
@@ -15,7 +13,7 @@ from resources.judge.rule_atomicity import atomicity
 from resources.judge.rule_coverage import verdict
 from resources.judge.rule_document import answerable, correct
 
-RULES = 1
+RULES = 2
 """Raised whenever the rules change, so that stored rulings are not mixed."""
 
 

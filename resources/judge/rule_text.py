@@ -1,10 +1,8 @@
-"""Untrusted text for the rule judge: what it says, apart from what it tells the judge to do.
+"""Untrusted text for the rule judge: what it says, without what it tells the judge to do.
 
-Takes any text, gives its sentences without markup, without tags and without words that are
-addressed to a judge (orders, forged replies, role marks), and whether any such words stood
-there. What is taken away is noise: a ruling on the rest is the ruling on the clean text.
-
-Left out deliberately: look-alike letters of other scripts, and orders in other languages.
+Gives the sentences of a text without markup, tags and words that are addressed to a judge
+(orders, forged replies, role marks), and whether there were any such words. A ruling on the
+rest is the ruling on the clean text.
 """
 
 import html
@@ -13,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from decomposerl.normal_form import normalised
-from decomposerl.text.words import STOP_WORDS, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import STOP_WORDS
 
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKS = re.compile(
@@ -37,11 +36,6 @@ _ORDER = re.compile(
     | \b(?:new|updated|real|hidden|secret)\ (?:system\ )?(?:instructions?|prompts?)\b
     | \b(?:end|start|beginning)\ of\ (?:the\ )?(?:document|prompt|answers|evidence|context)\b
     # rule so and so
-    | (?:\b(?:please|must|should|always|now|just|only|simply|to|and|then)|,)\s+
-        (?:output|respond|reply|return|print|emit|rule|mark|grade|rate|score|label|declare|judge
-        |predict|classify|treat|consider|accept|answer|say|write|set|assign|choose|select)\b
-        [^.!?\n]{0,50}? (?:\b(?:supported|refuted|not[ _]?enough[ _]?info\w*|full\ marks)\b
-        | \bas\ (?:correct|true|answerable|atomic)\b)
     | ^\W*(?:(?:please|now|just|simply|you\ must|you\ should)\ )*
         (?:output|respond|reply|return|print|emit|rule|mark|grade|rate|score|label|declare|judge
         |predict|classify|treat|consider|accept|answer|say|write|give|set|assign)\s+
@@ -54,8 +48,6 @@ _ORDER = re.compile(
         (?-i:\b(?:Supported|Refuted|NotEnoughInfo|NOT_ENOUGH_INFO|SUPPORTED|REFUTED)\b
         |\b(?:fully|as|is)\ correct\b)
     | \b(?:output|respond|reply|ruling)\W+(?:with\W+)?["']?[01]\b
-    | ^\W*(?:mark|grade|treat|consider|accept)\b [^.!?\n]{0,40}
-        \b(?:supported|refuted|correct|true|answers?|answerable)\b
     # a reply in the judge's place
     | ^\W*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\W*$
     | ["'“‘«„]\s*(?:supported|refuted|not[ _]?enough[ _]?info\w*)\s*["'”’»]
@@ -74,16 +66,6 @@ _ORDER = re.compile(
     | \b(?:you\ are|act\ as|pretend)\b [^.!?\n]{0,30}
         \b(?:judge|grader|evaluator|language\ model|assistant|rater)\b
     | ^\W*(?:system|assistant|user|developer|human|admin\w*)\b (?:\ \w+){0,2} \s*:
-    | ^\W*(?:system|assistant)\ (?:rule|output|say|answer|reply)\b
-    | \b(?:maximum|full|perfect)\ (?:reward|marks|credit)\b
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_COMMENT = re.compile(
-    r"""
-    (?: ^ | [,;:] | \b(?:so|thus|hence|therefore|that|and)\b) [^.!?,;:\n]{0,30} \bclaim\b
-    [^.!?,;:\n]{0,20}
-    \b(?:supported|refuted|true|correct|accurate|valid|verified|confirmed|proven)\b [^.!?\n]*
     """,
     re.IGNORECASE | re.VERBOSE,
 )
@@ -106,7 +88,7 @@ class CleanText:
 
 @lru_cache(maxsize=4096)
 def clean(text: str) -> CleanText:
-    """Take ``text`` apart; forged tags, orders and judgments of the claim go.
+    """Take ``text`` apart; forged tags and orders go.
 
     An order goes from its first word to the end of its sentence.
     """
@@ -118,17 +100,17 @@ def clean(text: str) -> CleanText:
         order = _ORDER.search(sentence)
         orders = orders or order is not None
         rest = sentence if order is None else _before(sentence, order.start())
-        rest = " ".join(_COMMENT.sub(" ", rest).split())
+        rest = " ".join(rest.split())
         if any(map(str.isalnum, rest)):
             kept.append(rest)
     return CleanText(tuple(kept), orders)
 
 
-def _before(sentence: str, place: int) -> str:
+def _before(sentence: str, index: int) -> str:
     """What stands before an order, unless it only leads up to it ("unless you ...")."""
-    words = sentence[:place].split()
+    words = sentence[:index].split()
     leads_up = len(words) <= _FEW or words[-1].lower().strip(",;:") in STOP_WORDS
-    return "" if leads_up else sentence[:place]
+    return "" if leads_up else sentence[:index]
 
 
 def _unescaped(text: str) -> str:

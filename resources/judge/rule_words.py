@@ -1,11 +1,8 @@
 """What a sentence states, in the terms the rule judge compares: names, numbers, plain words.
 
-Takes a sentence, gives a frozen ``Statement``; takes two of them, gives how much of the one
-the other holds. A name or a number weighs two, a plain word one. Plain words also match
-across common word families (write, author, novelist) and longer forms (play, player).
-
-Left out deliberately: order and grammar, but for the word before a name or number and the
-word after a number, which tell the places of two values alike.
+``read`` gives a frozen ``Statement``; ``shared`` and ``share`` say how much of one statement
+another holds. A name or a number weighs two, a plain word one. Plain words also match within
+a word family (write, author) and in longer forms (play, player).
 """
 
 import re
@@ -13,57 +10,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from decomposerl.text.families import FAMILY
 from decomposerl.text.names import Word, name_runs
-from decomposerl.text.words import STOP_WORDS, parse, stem, word_set
+from decomposerl.text.words import MONTHS, STOP_WORDS, WORD, parse, stem, word_set
 
-_WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?=[^\W\d_])[^\W\d_]+)?")
+LEAD = re.compile(
+    r"^\W*(?:answer\W+)?(?:(?P<yes>yes|correct|true|indeed)|(?P<no>no|incorrect|false|wrong))"
+    r"(?:\s*[,.:;!—–-]\s*|\s+(?=[A-Z])|\s*$)",
+    re.IGNORECASE,
+)
+"""A yes or no that opens an answer."""
 _ABSENT = re.compile(
     r"\b(?:not|never|no|nowhere|without|n['’]t)\b[^.;]{0,40}?\b(?:mention|list|stat|say|said|specif"
     r"|includ|contain|describ|found in|given in|record|appear|refer|indicat|part of)\w*",
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
-_FAMILIES = (
-    "write wrote written writer author authored novelist novel essayist book penned pen",
-    "win won winner award awarded receive received recipient honour honours honor laureate prize",
-    "direct directed director film movie",
-    "found founded founder establish established set registered began begin begun started start",
-    "locate located lie lies situated based found",
-    "marry married wife husband spouse",
-    "die died death dead succumbed killed lost",
-    "born birth raised grew",
-    "play plays played player footballer footbal goalkeep",
-    "build built constructed erected put",
-    "buy bought acquired acquire purchased purchase take took taken",
-    "lead led head headed leader leadership chaired presided captain",
-    "make made produce produced manufacture manufactured turn create created",
-    "give gave given donated paid pay granted",
-    "discover discovered found isolated identified detected",
-    "say said stated claimed told reported",
-    "cause causes caused lead leads led due because",
-    "increase increased rise rose risen grew growth grow higher",
-    "decrease decreased fall fell fallen drop dropped decline declined lower reduce reduced",
-    "home house houses homes",
-    "work worked job employed employ earned career living",
-    "study studied degree graduated alumnus educated",
-    "name named called known",
-    "range native habitat live lives found",
-    "nation country land",
-    "us usa american america",
-)
-_FAMILY = {
-    root: at
-    for at, family in enumerate(_FAMILIES)
-    for root in {stem(word) for word in family.split()}
-}
 PLACING = word_set("in of by for with on from at to near as against under")
 """Words that tell where a value stands: two values after the same one answer one question."""
-DATING = word_set(
-    "in of on during january february march april may june july august september october "
-    "november december"
-)
+DATING = frozenset({"in", "of", "on", "during", *MONTHS})
 """The same of years."""
-_PLAIN_PLACING = word_set("in of by for with on from")
 _ROOT, _LONGER = 4, 4
 """Letters that two forms of a plain word share at least, and that one has more at most."""
 _MANY = 200
@@ -117,12 +83,17 @@ class Statement:
     absent: bool
     doubts: bool
 
+    @property
+    def topic(self) -> frozenset[str]:
+        """Its stems without plain words that talk about the document."""
+        return self.content - (FRAME_WORDS & self.plain)
+
 
 @lru_cache(maxsize=50_000)
 def read(sentence: str) -> Statement:
     """Take one sentence apart."""
     parsed = parse(sentence)
-    tokens = _WORD.findall(sentence)
+    tokens = WORD.findall(sentence)
     names = parsed.names | _opening_names(tokens)
     return Statement(
         text=sentence,
@@ -145,21 +116,21 @@ def weight(stems: Iterable[str], of: Statement) -> int:
     return sum(_NAME_WEIGHT if root in values else 1 for root in stems)
 
 
-def held(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset[str]:
+def shared(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozenset[str]:
     """The ``wanted`` stems of ``of`` that ``by`` holds; values exactly, plain words loosely."""
     found = wanted & by
     loose = (wanted - found) & of.plain
     if not loose:
         return found
     families, alike = _looser(by)
-    return found | {root for root in loose if _FAMILY.get(root) in families or alike(root)}
+    return found | {root for root in loose if FAMILY.get(root) in families or alike(root)}
 
 
 def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
     """Weight of the ``wanted`` stems of ``of`` that ``by`` holds, 0..1; 1 where none is."""
     if not wanted:
         return 1.0
-    return weight(held(wanted, of, by), of) / weight(wanted, of)
+    return weight(shared(wanted, of, by), of) / weight(wanted, of)
 
 
 def _looser(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
@@ -181,7 +152,7 @@ def _index(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
 
 
 def _families(by: frozenset[str]) -> frozenset[int]:
-    return frozenset(_FAMILY[root] for root in by if root in _FAMILY)
+    return frozenset(FAMILY[root] for root in by if root in FAMILY)
 
 
 def _shorter(root: str) -> range:
@@ -228,13 +199,11 @@ def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
             yield Slot(_before(lower, at), kind, root, after)
         elif is_name and after not in names:
             yield Slot(_before(lower, start), "name", root, after)
-        elif root and not is_name and _before(lower, at) in _PLAIN_PLACING:
-            yield Slot(_before(lower, at), "plain", root, after)
 
 
 def _before(lower: list[str], at: int) -> str:
     """The word before a value, articles passed over; empty at the start."""
-    place = at - 1
-    while place >= 0 and lower[place] in {"the", "a", "an", "its", "his", "her", "their"}:
-        place -= 1
-    return lower[place] if place >= 0 else ""
+    index = at - 1
+    while index >= 0 and lower[index] in {"the", "a", "an", "its", "his", "her", "their"}:
+        index -= 1
+    return lower[index] if index >= 0 else ""

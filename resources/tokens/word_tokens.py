@@ -2,8 +2,6 @@
 
 Takes texts, gives whole numbers: the white-space words times 1.3, rounded up. The factor
 is the usual subword expansion of English prose.
-
-Left out deliberately: the policy's own tokenizer, which the other profiles count with.
 """
 
 from collections.abc import Sequence

@@ -1,49 +1,34 @@
-"""How a claim's words, names, numbers and polarity stand against its evidence.
+"""How a claim's words, names, numbers and polarity compare with its evidence.
 
-Takes a claim and an evidence text, gives a ``Match``: the best lexical sentence and the
-feature vector that the lexical verifier weighs. All features lie in about -1..1 and rise
-or fall with one plain fact each (``FEATURES`` names them in order).
-
-Left out deliberately: weights and probabilities (``lexical_verifier``), meaning beyond
-words (the one embedding feature is filled in by the verifier), corpus statistics.
+Takes a claim and an evidence text, gives the features that the lexical verifier weighs. Each
+lies in 0..1 and rises with one plain fact (``FEATURES`` names them in order).
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.text.words import Sentence, has_opposite, parse, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import Sentence, has_opposite, parse
 
 FEATURES = (
-    "best_overlap",  # share of the claim's content words in its best sentence
-    "best3_overlap",  # ... in the three sentences that together cover most
-    "all_overlap",  # ... anywhere in the evidence
-    "bigrams",  # share of the claim's word pairs that stand in the best sentence
-    "aligned",  # share of the claim's words that line up with the best sentence in order
-    "numbers_missing_best",  # share of the claim's numbers absent from the best sentence
-    "numbers_missing_all",  # ... from the evidence
-    "names_missing_best",
-    "names_missing_all",
-    "swapped_number",  # in the alignment another number stands in the place of the claim's
+    "overlap",  # share of the claim's words in the three sentences that together cover most
+    "overlap_all",  # ... anywhere in the evidence
+    "numbers_missing",  # share of the claim's numbers that the evidence lacks
+    "names_missing",
+    "swapped_number",  # in the alignment another number replaces the claim's
     "swapped_name",
     "swapped_word",
     "negation_mismatch",  # exactly one of claim and best sentence is negated
     "opposite",  # the best sentence holds the opposite of a claim word it lacks
     "claim_negated",
-    "exclusive",  # only, never, always, all, first ... in the claim, not in the sentence
-    "comparison",  # the claim compares
-    "length",  # logarithm of the claim's content words
-    "missing_words",  # logarithm of the content words absent from the best sentence
-    "cosine",  # MiniLM cosine of claim and best sentence
     # From here on 0 for most claims of the corpora, and fitted on made claims.
-    "doubt_best",  # the best sentence calls something false, a hoax, unproven ...
-    "doubt_all",  # how many sentences of the evidence do, three or more count as 1
-    "near",  # how far the claim repeats the best sentence, swapped places counted in
+    "doubt",  # sentences that call something false, a hoax, unproven ...: three or more are 1
+    "near",  # how far the claim repeats the best sentence, swapped parts counted in
     "near_number",
     "near_name",
     "near_word",
@@ -51,10 +36,9 @@ FEATURES = (
     "near_opposite",
     "near_doubt",
 )
-COSINE = FEATURES.index("cosine")
-RULES = 1
+RULES = 2
 """Raised whenever a feature changes, so that old weights and stored results are not mixed."""
-RARE = FEATURES.index("doubt_best")
+RARE = FEATURES.index("doubt")
 """Index of the first feature that is 0 for most claims of the corpora."""
 MOST_ALIGNED = 1_000_000
 """Stems of a claim times stems of its best sentence that are aligned at most; the longest of the
@@ -63,26 +47,33 @@ _FRAME, _ALIGNED = 0.75, 0.6
 """Least frame, and least share of words really in place, of a near repetition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The evidence sentence nearest in words, and the features (``cosine`` still 0)."""
-
-    sentence: str
-    features: NDArray[np.float64]
-
-
 @lru_cache(maxsize=64)
 def index_evidence(evidence: str) -> tuple[Sentence, ...]:
     """The parsed sentences of an evidence text; claims on one document come together."""
     return tuple(parse(text) for text in split_sentences(evidence))
 
 
-def match(evidence: str, claim: str) -> Match:
-    """Compare one claim with one evidence text; blank evidence gives a blank sentence."""
+def match(evidence: str, claim: str) -> tuple[float, ...]:
+    """The features of one claim beside one evidence text, in the order of ``FEATURES``."""
     wanted = parse(claim)
     sentences = index_evidence(evidence) or (parse(""),)
     best = max(sentences, key=lambda sentence: _nearness(wanted, sentence))
-    return Match(best.text, _features(wanted, best, sentences))
+    aligned, frame, swapped = _align(wanted, best)
+    near = max(frame - _FRAME, 0.0) / (1.0 - _FRAME) if aligned >= _ALIGNED else 0.0
+    doubts = 0 if wanted.doubts else sum(sentence.doubts for sentence in sentences)
+    negation = float(wanted.negated != best.negated)
+    opposite = float(has_opposite(wanted.words - best.words, best.words - wanted.words))
+    doubt = min(doubts, 3) / 3
+    near_doubt = 1.0 if best.doubts and not wanted.doubts else doubt
+    speaks_against = (*swapped, negation, opposite)
+    return (
+        *_coverage(wanted, best, sentences),
+        *speaks_against,
+        float(wanted.negated),
+        doubt,
+        near,
+        *(near * flag for flag in (*speaks_against, near_doubt)),
+    )
 
 
 def _nearness(claim: Sentence, sentence: Sentence) -> tuple[float, float]:
@@ -90,59 +81,16 @@ def _nearness(claim: Sentence, sentence: Sentence) -> tuple[float, float]:
     return len(shared) + 0.5 * len(shared & claim.names), -len(sentence.content)
 
 
-def _features(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> NDArray[np.float64]:
-    aligned, frame, swapped = _align(claim, best)
-    near = max(frame - _FRAME, 0.0) / (1.0 - _FRAME) if aligned >= _ALIGNED else 0.0
-    doubt, doubt_all = _doubts(claim, best, all_)
-    negation = float(claim.negated != best.negated)
-    opposite = float(has_opposite(claim.words - best.words, best.words - claim.words))
-    values = (
-        *_coverage(claim, best, all_, aligned),
-        *swapped,
-        negation,
-        opposite,
-        float(claim.negated),
-        min(len(claim.exclusive - best.words), 2) / 2,
-        float(claim.compares),
-        math.log1p(len(claim.content)) / 4,
-        math.log1p(len(claim.content - best.content)) / 4,
-        0.0,
-        doubt,
-        doubt_all,
-        near,
-        *(near * flag for flag in swapped),
-        near * negation,
-        near * opposite,
-        near * max(doubt, doubt_all),
-    )
-    return np.array(values)
-
-
-def _coverage(
-    claim: Sentence, best: Sentence, all_: Sequence[Sentence], aligned: float
-) -> tuple[float, ...]:
-    """The features from ``best_overlap`` to ``names_missing_all``."""
-    everything = frozenset[str]().union(*(sentence.content for sentence in all_))
-    numbers = frozenset[str]().union(*(sentence.numbers for sentence in all_))
-    pairs = claim.pairs
+def _coverage(claim: Sentence, best: Sentence, sentences: Sequence[Sentence]) -> tuple[float, ...]:
+    """The features from ``overlap`` to ``names_missing``."""
+    everything = frozenset[str]().union(*(sentence.content for sentence in sentences))
+    numbers = frozenset[str]().union(*(sentence.numbers for sentence in sentences))
     return (
-        _share(claim.content, best.content),
-        _share(claim.content, _best_three(claim, best, all_)),
-        _share(claim.content, everything),
-        len(pairs & best.pairs) / len(pairs) if pairs else 0.0,
-        aligned,
-        1.0 - _share(claim.numbers, best.numbers, empty=1.0),
-        1.0 - _share(claim.numbers, numbers, empty=1.0),
-        1.0 - _share(claim.names, best.content, empty=1.0),
-        1.0 - _share(claim.names, everything, empty=1.0),
+        _share(claim.content, _best_three(claim, best, sentences), empty=0.0),
+        _share(claim.content, everything, empty=0.0),
+        1.0 - _share(claim.numbers, numbers),
+        1.0 - _share(claim.names, everything),
     )
-
-
-def _doubts(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> tuple[float, float]:
-    """Whether the best sentence, and how far the evidence, calls something false."""
-    if claim.doubts:
-        return 0.0, 0.0
-    return float(best.doubts), min(sum(sentence.doubts for sentence in all_), 3) / 3
 
 
 def _align(claim: Sentence, best: Sentence) -> tuple[float, float, tuple[float, float, float]]:
@@ -162,12 +110,12 @@ def _align(claim: Sentence, best: Sentence) -> tuple[float, float, tuple[float, 
             same += len(here)
         elif kind == "replace":
             new = set(here) - best.content
-            number_here = bool(new & claim.numbers) and not best.numbers.isdisjoint(there)
-            name_here = bool(new & claim.names) and not best.names.isdisjoint(there)
+            in_number = bool(new & claim.numbers) and not best.numbers.isdisjoint(there)
+            in_name = bool(new & claim.names) and not best.names.isdisjoint(there)
             plain = new - claim.numbers - claim.names
-            word_here = bool(plain) and len(there) == len(here) == 1
-            filled += len(here) if number_here or name_here or word_here else 0
-            number, name, word = number or number_here, name or name_here, word or word_here
+            in_word = bool(plain) and len(there) == len(here) == 1
+            filled += len(here) if in_number or in_name or in_word else 0
+            number, name, word = number or in_number, name or in_name, word or in_word
     total = len(wanted)
     return same / total, (same + filled) / total, (float(number), float(name), float(word))
 
@@ -178,20 +126,24 @@ def _alignable(found: tuple[str, ...], claim: Sentence) -> tuple[tuple[str, ...]
         return found, claim.stems
     wanted = claim.stems[: math.isqrt(MOST_ALIGNED)]
     size = MOST_ALIGNED // len(wanted)
-    held = np.cumsum([0, *(stem in claim.content for stem in found)])
-    start = int(np.argmax(held[size:] - held[:-size])) if len(found) > size else 0
+    shared = np.cumsum([0, *(stem in claim.content for stem in found)])
+    start = int(np.argmax(shared[size:] - shared[:-size])) if len(found) > size else 0
     return found[start : start + size], wanted
 
 
-def _share(wanted: frozenset[str], found: frozenset[str], empty: float = 0.0) -> float:
-    return len(wanted & found) / len(wanted) if wanted else empty
+def _share(wanted: frozenset[str], held: frozenset[str], empty: float = 1.0) -> float:
+    return len(wanted & held) / len(wanted) if wanted else empty
 
 
-def _best_three(claim: Sentence, best: Sentence, all_: Sequence[Sentence]) -> frozenset[str]:
+def _best_three(claim: Sentence, best: Sentence, sentences: Sequence[Sentence]) -> frozenset[str]:
     covered = claim.content & best.content
     for _ in range(2):
         rest = claim.content - covered
-        if not rest:
-            break
-        covered |= max((rest & sentence.content for sentence in all_), key=len)
+        covered |= max((rest & sentence.content for sentence in sentences), key=len)
     return covered
+
+
+def feature_matrix(pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+    """The features of each ``(evidence, claim)`` pair, shape (n, len(FEATURES))."""
+    rows = [match(evidence, claim) for evidence, claim in pairs]
+    return np.array(rows, dtype=np.float64).reshape(-1, len(FEATURES))

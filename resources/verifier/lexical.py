@@ -1,12 +1,9 @@
-"""A small calibrated verifier: weighed lexical features and one sentence embedding.
+"""A small calibrated verifier: a logistic model over lexical features.
 
-Takes (evidence, claim) pairs, gives P(supported). It stands in for a verifier model where
-none can run: it reads words, names, numbers and polarity against the best lexical sentence
-of the evidence and understands nothing else. Its weights (``lexical_verifier.json``) are
-fitted by ``python -m studies.fit_verifier``; how well it does stands in
-``docs/embedded-engines.md``.
-
-Left out deliberately: fitting, and any look at tables as tables.
+It stands in for a verifier model where none can run: it compares words, names, numbers and
+polarity with the best lexical sentence of the evidence and understands nothing else. Its
+weights (``lexical_verifier.json``) are fitted by ``python -m studies.fit_verifier``;
+``docs/embedded-engines.md`` shows how well it does.
 """
 
 import hashlib
@@ -20,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError
-from decomposerl.ports import Embedder
-from resources.verifier.evidence_match import COSINE, FEATURES, RULES, match
+from resources.verifier.evidence_match import FEATURES, RULES, feature_matrix
 
 WEIGHTS_FILE = Path(__file__).with_name("lexical_verifier.json")
 
@@ -77,34 +73,21 @@ def load_weights(path: Path = WEIGHTS_FILE) -> VerifierWeights:
 
 
 class LexicalVerifier:
-    """A ``Verifier`` on ``lexical_verifier.json`` and an ``Embedder`` for one feature."""
+    """A ``Verifier`` on ``lexical_verifier.json``; it needs nothing installed."""
 
-    def __init__(self, embedder: Embedder, weights: VerifierWeights | None = None) -> None:
-        """``embedder`` sees each claim and its best sentence; default weights are shipped."""
-        self._embedder, self._given = embedder, weights
+    def __init__(self, weights: VerifierWeights | None = None) -> None:
+        """Without ``weights``, the shipped ones are read at the first call."""
+        self._given = weights
 
     @property
     def engine(self) -> str:
-        """Fingerprint of the weights and the embedder, both of which decide the answers."""
-        return f"lexical_verifier:{self._weights.fingerprint}+{self._embedder.engine}"
+        """Fingerprint of the weights, which decide the answers."""
+        return f"lexical_verifier:{self._weights.fingerprint}"
 
     def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """P(supported) of each ``(evidence, claim)`` pair, shape (n,), range 0..1."""
-        return self._weights.probability(match_features(pairs, self._embedder))
+        return self._weights.probability(feature_matrix(pairs))
 
     @cached_property
     def _weights(self) -> VerifierWeights:
         return self._given or load_weights()
-
-
-def match_features(pairs: Sequence[tuple[str, str]], embedder: Embedder) -> NDArray[np.float64]:
-    """All features of each pair, shape (n, len(FEATURES)), cosine included."""
-    if not pairs:
-        return np.empty((0, len(FEATURES)))
-    matches = [match(evidence, claim) for evidence, claim in pairs]
-    features = np.array([found.features for found in matches])
-    count = len(pairs)
-    both = [claim for _, claim in pairs] + [found.sentence for found in matches]
-    vectors = np.asarray(embedder.embed(both), dtype=np.float64)
-    features[:, COSINE] = np.einsum("ij,ij->i", vectors[:count], vectors[count:])
-    return features

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from resources.chat.resource import ChatResource
-from resources.embedder.resource import EmbedderResource, NumberType
+from resources.embedder.resource import NumberType
 from resources.store.prompts import load_prompt
 from resources.verifier.chunk_tokens import ChunkTokens
 from resources.verifier.lexical import LexicalVerifier
@@ -81,10 +81,7 @@ class VerifierResource(ChatResource):
     def open(self) -> StoredVerifier | HostedMiniCheck:
         """A fresh port; its ``calls`` and ``hits`` start at zero."""
         if self.engine == "embedded":
-            vectors = EmbedderResource(
-                results_dir=self.results_dir, model_path=self.model_path, dtype=self.dtype
-            ).open()
-            return StoredVerifier(LexicalVerifier(vectors), self.stores(), self.batch_size)
+            return StoredVerifier(LexicalVerifier(), self.stores(), self.batch_size)
         if self.engine == "minicheck_local":
             local = LocalMiniCheck(
                 self.minicheck,

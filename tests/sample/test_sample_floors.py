@@ -77,7 +77,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stage]:
 
     ruled = catalogue.rule_filter(claims, settings.RuleSettings(), WordTokens(), RuleEntities())
     frame = keep("rule_filtered", "difficulty_band", ruled)
-    band = catalogue.difficulty_band(frame, settings.DifficultySettings(), LexicalVerifier(minilm))
+    band = catalogue.difficulty_band(frame, settings.DifficultySettings(), LexicalVerifier())
     frame = keep("difficulty_band", "deduplicated", band)
     unique = catalogue.deduplicate(frame, settings.DedupSettings(), minilm)
     frame = keep("deduplicated", "decontaminated", unique)

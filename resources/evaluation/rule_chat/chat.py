@@ -15,10 +15,6 @@ verifier. A method's procedure is run as it is; only its model is missing.
     select            numbers of passages, or NONE
     summarise, state  a text in one line
     procedure         Q and A lines, and a verdict where the template is ``single_call``
-
-Left out deliberately: transcripts (``ModelCall.continues``), which repeat what stands in the
-variables,
-and confidence: a rule has no tokens.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -30,7 +26,7 @@ from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.rule_chat import checks, texts
 from resources.evaluation.rule_chat.checks import Weighing
 
-RULES = 2
+RULES = 3
 """Raised whenever the rules change, so that stored claims are not mixed."""
 
 
@@ -95,22 +91,22 @@ def _worked(works: Sequence[str | Weighing], verifier: Verifier) -> list[str]:
     """All replies; the pairs that they need at the same time are weighed in one batch."""
     replies = [work if isinstance(work, str) else "" for work in works]
     waiting: list[tuple[int, Weighing, tuple[checks.Pair, ...]]] = []
-    for place, work in enumerate(works):
+    for index, work in enumerate(works):
         if isinstance(work, Generator):
-            _go(work, None, place, replies, waiting)
+            _go(work, None, index, replies, waiting)
     while waiting:
         pairs = [pair for _, _, wanted in waiting for pair in wanted]
         weights = iter(verifier.support_probability(pairs).tolist())
         going, waiting = waiting, []
-        for place, work, wanted in going:
-            _go(work, tuple(next(weights) for _ in wanted), place, replies, waiting)
+        for index, work, wanted in going:
+            _go(work, tuple(next(weights) for _ in wanted), index, replies, waiting)
     return replies
 
 
 def _go(
     work: Weighing,
     weights: tuple[float, ...] | None,
-    place: int,
+    index: int,
     replies: list[str],
     waiting: list[tuple[int, Weighing, tuple[checks.Pair, ...]]],
 ) -> None:
@@ -118,6 +114,6 @@ def _go(
     try:
         wanted = next(work) if weights is None else work.send(weights)
     except StopIteration as end:
-        replies[place] = end.value
+        replies[index] = end.value
     else:
-        waiting.append((place, work, wanted))
+        waiting.append((index, work, wanted))

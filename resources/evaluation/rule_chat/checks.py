@@ -3,15 +3,18 @@
 Takes the variables of a call, gives its reply as a generator that asks for the support
 probabilities it needs, so that those of many calls can be had at once. The verifier holds a
 statement against evidence; answers are held against a claim by the rules of the embedded judge.
-
-Left out deliberately: the verifier, and operations that need none (``rule_chat_texts``).
 """
 
 import re
 from collections.abc import Generator, Mapping, Sequence
 
 from resources.decomposer.rule_engine import questions_of
-from resources.evaluation.rule_chat.reading import evidence_in, pairs_in, statement_of, told
+from resources.evaluation.rule_chat.reading import (
+    evidence_in,
+    known_statements,
+    pairs_in,
+    statement_of,
+)
 from resources.judge.rule_coverage import verdict
 from resources.judge.rule_document import answering, asks_yes_or_no, read_document
 from resources.judge.rule_words import read, share
@@ -39,7 +42,7 @@ def check(variables: Mapping[str, str], *, may_be_unknown: bool) -> Weighing:
     if "predicates" in variables:
         return _conjunction(pairs_in(variables))
     statement = _checked(variables)
-    ruled = verdict(statement, told(variables))
+    ruled = verdict(statement, known_statements(variables))
     if ruled != "NotEnoughInfo":
         return str(ruled)
     evidence = evidence_in(variables)
@@ -54,7 +57,7 @@ def answer(variables: Mapping[str, str]) -> Weighing:
     found = None if evidence is None else (yield from _answered(evidence, variables["question"]))
     if found is not None:
         return found
-    asked = " ".join(told(variables))
+    asked = " ".join(known_statements(variables))
     return " ".join(answering(asked, variables["question"])) or UNKNOWN
 
 

@@ -1,8 +1,6 @@
 """What the variables of a call say: pairs, passages, statements.
 
 Takes texts in the forms that methods write them, gives their parts.
-
-Left out deliberately: replies of models (``decomposerl.baselines.replies``).
 """
 
 import re
@@ -22,7 +20,7 @@ def pairs_in(variables: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(question, answer) for _, question, answer in _PAIR.findall(variables.get("qa", ""))]
 
 
-def told(variables: Mapping[str, str]) -> list[str]:
+def known_statements(variables: Mapping[str, str]) -> list[str]:
     """What is known beside the evidence: answers of ``qa``, lines of ``known``."""
     known = variables.get("known", "")
     lines = [] if known.strip().lower() == "none" else known.splitlines()

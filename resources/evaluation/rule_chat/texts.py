@@ -2,8 +2,6 @@
 
 Takes the variables of a call, gives its reply. A claim is cut by the embedded decomposer's rules;
 sentences are told apart by the words that they share.
-
-Left out deliberately: whether anything holds (``rule_chat_checks``).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,17 +15,18 @@ from decomposerl.baselines.program import (
     write_program,
 )
 from decomposerl.text.clauses import checks_of
-from decomposerl.text.words import STOP_WORDS, split_sentences
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import STOP_WORDS
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.rule_chat.reading import (
     asked_already,
     evidence_in,
+    known_statements,
     pairs_in,
     passages_in,
     statement_of,
-    told,
 )
 from resources.judge.rule_coverage import verdict
 from resources.judge.rule_document import asks_yes_or_no
@@ -56,7 +55,7 @@ def next_question(variables: Mapping[str, str]) -> str:
 def sufficient(variables: Mapping[str, str]) -> str:
     """Yes where what is known supports or refutes the claim by itself."""
     statement = variables.get("statement", variables.get("claim", ""))
-    return "No" if verdict(statement, told(variables)) == "NotEnoughInfo" else "Yes"
+    return "No" if verdict(statement, known_statements(variables)) == "NotEnoughInfo" else "Yes"
 
 
 def program(variables: Mapping[str, str]) -> str:

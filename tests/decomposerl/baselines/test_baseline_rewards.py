@@ -8,7 +8,7 @@ from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, Method, Protocol
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.settings import RewardSettings
-from decomposerl.text.words import split_sentences
+from decomposerl.text.sentences import split_sentences
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
 from decomposerl.traces.rollout import Rollout
 from evaluation_parts import shelf

@@ -17,7 +17,7 @@ from decomposerl.claims.generic import parse_source_toml
 from decomposerl.claims.load import LoadedClaims, LoadSettings, load_benchmark, load_source
 from decomposerl.claims.passages import sentence_passages, without_links
 from decomposerl.claims.source import Benchmark, DamagedPage, NativeFile, Source
-from fakes import BagOfWordsEmbedder, MemoryCorpora
+from fakes import MemoryCorpora
 from native_rows import SOUND, SOURCE, only, read
 from project import ROOT
 from resources.corpora.folder import FolderCorpora
@@ -265,7 +265,7 @@ def test_engines_survive_what_a_row_may_hold(kind: str):
     text = LONG[kind]
     short = text[: MAX_BYTES["claim"]]
     assert 2 == len(RuleEntities().entities([text, "Orla Venn met Bram."]))
-    verifier = LexicalVerifier(BagOfWordsEmbedder())
+    verifier = LexicalVerifier()
     assert (1,) == verifier.support_probability([(short, short)]).shape
     assert 1 == len(RuleDecomposer().decompose([(short, short)]))
 

@@ -71,4 +71,4 @@ def test_any_text_is_answered(texts: list[str]):
 
 def test_the_engine_names_rules_and_spacy():
     """Stored results are kept apart by rule set and tokenizer version."""
-    assert ENGINE.engine.startswith("rule_entities:1:spacy-3.")
+    assert ENGINE.engine.startswith("rule_entities:2:spacy-3.")

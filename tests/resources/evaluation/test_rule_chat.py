@@ -16,7 +16,7 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.program_parser import parse_program
 from decomposerl.baselines.replies import read_list, read_truth
 from decomposerl.errors import ConfigError
-from decomposerl.text.words import split_sentences
+from decomposerl.text.sentences import split_sentences
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
 from resources.evaluation.method_prompts import MethodPrompts
