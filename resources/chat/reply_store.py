@@ -7,7 +7,7 @@ batch. A crash of the machine may lose the last transactions, never the file. Th
 under the key of an unreadable row replaces it. Prompts and failures are not stored.
 
 It is not in Parquet shards, as other results are, because replies arrive a few at a time:
-with flushed batches of 64, shards were 14 to 18 times slower to write, and 4 to 8 times
+with flushed batches of 64, shards were 14 to 18 times slower to write, and 2 to 8 times
 slower to look up.
 """
 

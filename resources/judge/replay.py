@@ -57,7 +57,7 @@ class ReplayJudge:
             try:
                 table = pl.read_parquet(self._path, columns=[*_COLUMNS])
             except (pl.exceptions.PolarsError, OSError) as error:
-                raise EngineError(f"{self._path} is not a table of rulings: {error}") from error
+                raise EngineError(f"{self._path} is no table of rulings: {error}") from error
             self._rulings = rulings_from_frame(table)
         return self._rulings
 
