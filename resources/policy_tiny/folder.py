@@ -16,7 +16,7 @@ from typing import Any
 from decomposerl.training.experiments import TINY_VIEW
 from resources.store.temporary import folder_aside, publish_folder
 
-CHECKPOINT = Path(__file__).with_name("checkpoint")
+CHECKPOINT = Path(__file__).with_name("tiny_policy")
 """The checkpoint of the project, in 16 bits."""
 PROMPT = Path(__file__).with_name("policy.md")
 VIEW = TINY_VIEW
