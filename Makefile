@@ -18,8 +18,9 @@ PIP_ARGS ?=
 # Two workers, one file to a worker: a run of the whole graph is shared by the tests of its file.
 # Files start in the order of tests/conftest.py, the longest first.
 PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder
-# Quick files that notice most mistakes: structure, documents, schemas, every corpus and reward.
-FAST_TESTS := tests/project/test_house.py tests/project/test_architecture.py
+# A minute of processor time that notices most mistakes: structure, contracts, documents, methods.
+FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts.py) \
+	$(addprefix tests/decomposerl/,baselines evaluation judge reports training)
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin

@@ -1,6 +1,6 @@
 """Train the checkpoint of the tiny policy again, and print its loss.
 
-``python -m studies.warm_start`` writes ``resources/policy_tiny/checkpoint``; ``--control FOLDER``
+``python -m studies.warm_start`` writes ``resources/policy_tiny/tiny_policy``; ``--control FOLDER``
 also keeps the model that saw only clean traces. The same settings give the same bytes on one
 machine; on another, rounding may move the figures of ``docs/training.md`` by some hundredths.
 """

@@ -76,7 +76,7 @@ def test_make_help_lists_every_target():
 
 def recipe(target: str) -> list[str]:
     """The commands of a target, as ``make`` would run them where everything is installed."""
-    command = [MAKE, "--dry-run", "--always-make", target]
+    command = [MAKE, "--no-print-directory", "--dry-run", "--always-make", target]
     shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     lines = shown.stdout.splitlines()
     (installed,) = [

@@ -1,4 +1,4 @@
-"""A generation that a test starts, to kill it.
+"""Predictions in a process that a test starts and kills.
 
 ``python evaluation_child.py <url> <folder> <claims>`` runs the two-step method over that many
 claims against the server; finished claims go to ``<folder>/shards``, replies are not stored.
@@ -18,7 +18,7 @@ AT_ONCE = 8
 
 
 def run(url: str, folder: Path, claims: int) -> list[str]:
-    """The replies that the verdicts were read from, in the claims' order."""
+    """The replies behind the verdicts, in the order of the claims."""
     prompts = prompts_in(folder / "prompts")
     with ChatClient(settings(url, concurrency=AT_ONCE, needs_logprobs=False), None) as chat:
         caller = ChatCaller(chat, CallSettings(), prompts=prompts, claims_at_once=AT_ONCE)

@@ -1,4 +1,4 @@
-"""Hand-written fakes behind the ports; tests import them by name."""
+"""Hand-written fakes for the ports."""
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class MemoryCorpora:
         return path in self.rows
 
     def records(self, file: NativeFile) -> Iterator[Record | Reject]:
-        """The rows of a path, numbered from 1; nothing where there is none."""
+        """The rows of a path, numbered from 1; none for an unknown path."""
         for number, row in enumerate(self.rows.get(file.path, ()), start=1):
             yield row if isinstance(row, Reject) else Record(file.path, number, row)
 
@@ -54,9 +54,9 @@ class MemoryCorpora:
 
 @dataclass
 class WordCounter:
-    """A token counter that counts words and remembers how often it was asked.
+    """A token counter that counts words and records the size of each request.
 
-    It knows its counts up to ``slack`` from the words alone; None: not at all.
+    Its bounds are the words plus and minus ``slack``; None gives no useful bounds.
     """
 
     asked: list[int] = field(default_factory=list)
@@ -64,14 +64,14 @@ class WordCounter:
     slack: int | None = None
 
     def count(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Number of white-space separated words of each text."""
+        """Number of whitespace-separated words in each text."""
         self.asked.append(len(texts))
         return np.array([len(text.split()) for text in texts], dtype=np.int64)
 
     def bounds(
         self, words: NDArray[np.int64], utf8_bytes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The words less and more the slack, or what always holds."""
+        """The words minus and plus the slack, or trivial bounds."""
         assert (words <= utf8_bytes).all()
         if self.slack is None:
             return np.zeros_like(words), np.full_like(words, np.iinfo(np.int64).max)
@@ -80,7 +80,7 @@ class WordCounter:
 
 @dataclass
 class CapitalisedWords:
-    """An entity recogniser that takes every capitalised word for an entity."""
+    """An entity recogniser that treats every capitalised word as an entity."""
 
     asked: list[int] = field(default_factory=list)
     engine: str = "capitalised-words"
@@ -96,14 +96,14 @@ class CapitalisedWords:
 
 @dataclass
 class ScriptedVerifier:
-    """A verifier that gives the probability listed for a claim, else one from its hash."""
+    """A verifier with a listed probability per claim, by default one from the claim's hash."""
 
     listed: Mapping[str, float] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
     engine: str = "scripted-verifier"
 
     def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """One probability a pair, whatever the evidence says."""
+        """One probability per pair; the evidence is ignored."""
         self.asked.append(len(pairs))
         return np.array(
             [self.listed.get(claim, zlib.crc32(claim.encode()) % 101 / 100) for _, claim in pairs]
@@ -112,7 +112,7 @@ class ScriptedVerifier:
 
 @dataclass
 class BagOfWordsEmbedder:
-    """An embedder whose vectors add up one fixed random direction a word."""
+    """An embedder that sums a fixed random direction per word."""
 
     asked: list[int] = field(default_factory=list)
     engine: str = "bag-of-words"
@@ -144,14 +144,14 @@ class ScriptedEmbedder:
 
 @dataclass
 class ScriptedDecomposer:
-    """A decomposer that gives the questions listed for a claim, else one a word."""
+    """A decomposer with listed questions per claim, by default one question per word."""
 
     listed: Mapping[str, list[str] | None] = field(default_factory=dict)
     asked: list[int] = field(default_factory=list)
     engine: str = "scripted-decomposer"
 
     def decompose(self, pairs: Sequence[tuple[str, str]]) -> list[list[str] | None]:
-        """One answer a pair, whatever the evidence says."""
+        """One answer per pair; the evidence is ignored."""
         self.asked.append(len(pairs))
         return [
             self.listed.get(claim, [f"What about {word}?" for word in claim.split()])

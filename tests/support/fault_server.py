@@ -1,7 +1,7 @@
-"""An OpenAI-compatible chat server on loopback that fails on command, or lies.
+"""An OpenAI-compatible chat server on loopback that fails or misbehaves on command.
 
 ``FaultServer(script)`` answers the n-th request with the n-th answer of its script, then
-well. It counts and keeps what it was asked. The well reply depends on the prompt alone.
+with good replies. It records all requests. A good reply depends only on the prompt.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ MODEL = "tiny"
 
 @dataclass(frozen=True)
 class Answer:
-    """How one request is answered; ``change`` overrides fields of a well reply's JSON."""
+    """The answer to one request; ``change`` overrides fields of a good reply's JSON."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -26,11 +26,11 @@ class Answer:
     cut: bool = False
     change: dict[str, Any] = field(default_factory=dict)
     raw: bytes | None = None
-    """All of the response, head included."""
+    """The complete response, including the head."""
     endless: bytes = b""
-    """Written behind all else, again and again, until the client goes away."""
+    """Written repeatedly after everything else, until the client disconnects."""
     drip_s: float = 0.0
-    """Seconds between two pieces of ``endless``."""
+    """Seconds between repetitions of ``endless``."""
 
 
 def replying(text: str | None, finish: str = "stop", **message: object) -> Answer:
@@ -57,12 +57,12 @@ NO_USAGE = Answer(change={"usage": None})
 
 
 def using(usage: object) -> Answer:
-    """A well reply that reports this usage."""
+    """A good reply that reports this usage."""
     return Answer(change={"usage": usage})
 
 
 def streaming(head: str, endless: bytes, drip_s: float = 0.0) -> Answer:
-    """A response without end behind these header lines."""
+    """An endless response after these header lines."""
     raw = f"HTTP/1.1 {head}\r\n\r\n".encode()
     return Answer(raw=raw, endless=endless, drip_s=drip_s)
 
@@ -72,7 +72,7 @@ DRIPPING = {
     "head": Answer(raw=b"HTTP/1.1 200 OK\r\nX-A: ", endless=b"1", drip_s=0.01),
     "1xx": streaming("100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", 0.001),
 }
-"""Responses that come byte by byte and never end, by the part that does."""
+"""Responses that arrive byte by byte and never end, by the endless part."""
 
 
 def redirect(status: int, location: str) -> Answer:
@@ -81,7 +81,7 @@ def redirect(status: int, location: str) -> Answer:
 
 
 def well_text(prompt: str) -> str:
-    """What the server replies to a prompt when nothing is wrong."""
+    """The server's good reply to a prompt."""
     return f"reply {hashlib.sha256(prompt.encode()).hexdigest()[:8]}"
 
 
@@ -89,14 +89,14 @@ class FaultServer:
     """A running server; ``asked`` holds the JSON body of every request, in order."""
 
     def __init__(self, script: Sequence[Answer] = (), usual: Answer = WELL) -> None:
-        """``usual`` is the answer once the script is used up."""
+        """``usual`` is the answer after the end of the script."""
         self._script, self._usual = list(script), usual
         self.asked: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
         self.heads: list[str] = []
         self.in_flight = self.most_in_flight = 0
         self.sent = 0
-        """Bytes of endless responses."""
+        """Bytes sent in endless responses."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._handlers: set[asyncio.Task[None]] = set()
@@ -108,7 +108,7 @@ class FaultServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Cut whatever is still open."""
+        """Close all open connections."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -139,13 +139,13 @@ class FaultServer:
             while await self._answer_one(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # the client went away, or the server stops
+            pass  # the client disconnected, or the server stops
         finally:
             self._handlers.discard(task)
             writer.close()
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Read a request, write its answer; false where the connection was cut."""
+        """Read a request and write its answer; returns False if the connection was cut."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
         headers = {name.lower(): value for name, value in headers.items()}

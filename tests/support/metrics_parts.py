@@ -1,4 +1,4 @@
-"""``decomposerl metrics`` in a test: files in any format, what it prints, what it refuses."""
+"""Running ``decomposerl metrics`` in tests: input files, output and errors."""
 
 import gzip
 import json
@@ -16,12 +16,12 @@ QUICK = ("--draws", "200")
 
 
 def metrics(*words: object) -> Result:
-    """The command on these words."""
+    """Run the command with these arguments."""
     return CliRunner().invoke(app, ["metrics", *map(str, words), *QUICK])
 
 
 def scores_of(*words: object, group: str = "all") -> dict[str, float]:
-    """Metric to score of one group, from the JSON that the command prints."""
+    """Scores by metric of one group, from the printed JSON."""
     result = metrics(*words, "--json")
     assert 0 == result.exit_code, result.output
     page = json.loads(result.stdout)
@@ -29,7 +29,7 @@ def scores_of(*words: object, group: str = "all") -> dict[str, float]:
 
 
 def refused(*words: object) -> str:
-    """What the command says where it exits with 2."""
+    """The error message of a command that exits with 2."""
     result = metrics(*words)
     assert 2 == result.exit_code, result.output
     assert "" == result.stdout
@@ -37,7 +37,7 @@ def refused(*words: object) -> str:
 
 
 def write(path: Path, rows: Rows) -> Path:
-    """Rows in the format of the path's ending."""
+    """Write rows in the format given by the file extension."""
     ending = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
     frame = pl.DataFrame(rows)
     data = {
@@ -54,13 +54,13 @@ def write(path: Path, rows: Rows) -> Path:
 
 
 def sample(rows: int = 60) -> tuple[Rows, Rows]:
-    """Scores and labels of two parts, in another order in each file."""
+    """Scores and labels of two data sets, in a different order in each file."""
     rng = np.random.default_rng(0)
     labels = (rng.random(rows) < 0.4).astype(int).tolist()
     scores = np.clip(rng.normal(0.4, 0.2, rows) + 0.25 * np.array(labels), 0.01, 0.99).tolist()
-    said = [{"id": row, "probability": scores[row]} for row in range(rows)]
+    predictions = [{"id": row, "probability": scores[row]} for row in range(rows)]
     gold = [
         {"id": row, "label": labels[row], "dataset": "first" if row % 3 else "second"}
         for row in rng.permutation(rows).tolist()
     ]
-    return said, gold
+    return predictions, gold

@@ -1,4 +1,4 @@
-"""Where the project and these helpers lie, for tests at any depth and the programs they start."""
+"""Paths of the project and of the test helpers, for tests and the programs they start."""
 
 import os
 from pathlib import Path

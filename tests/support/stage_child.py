@@ -1,4 +1,4 @@
-"""One stage of the funnel over HTTP, as a program that tests start, and kill.
+"""One stage of the funnel over HTTP, as a program that tests start and kill.
 
 ``python stage_child.py <stage> <data> <url> <model>`` materializes the stage from the tables
 in ``data``: the verifier and the decomposer ask ``url``, the other engines are embedded.
@@ -23,7 +23,7 @@ WORDS = "ice melts in warm rain and snow falls on Paris while rivers rise".split
 
 
 def write_claims(data: Path, table: Table, rows: int) -> pl.DataFrame:
-    """``rows`` different claims, written as the table that a stage reads."""
+    """Write ``rows`` distinct claims as the input table of a stage."""
     frame = frame_of(
         table,
         [

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for claim frames of every funnel table, and the settings of a law."""
+"""Hypothesis strategies for claim frames of every funnel table, and settings of properties."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.table import Table
 
 LAW = settings(deadline=None, derandomize=True, max_examples=60)
-FRAME_LAW = settings(LAW, max_examples=25)  # a frame takes long to draw
+FRAME_LAW = settings(LAW, max_examples=25)  # frames are slow to generate
 SOURCES = ("hover", "scitab", "wice")
 VOCABULARY = ("Ilva", "Torbeck", "bridge", "opened", "in", "1921", "the", "not", "river", "Ösk")
 
@@ -24,7 +24,7 @@ share = st.integers(0, 100).map(lambda percent: percent / 100)
 
 @st.composite
 def rows(draw: st.DrawFn) -> dict[str, object]:
-    """One claim with every column of the funnel except its id, which the frame gives."""
+    """One claim with every column of the funnel except its id, which ``frame_of`` adds."""
     evidence = draw(passages)
     label = draw(st.sampled_from(("Supported", "Refuted")))
     probability = draw(share)
@@ -60,10 +60,10 @@ def rows(draw: st.DrawFn) -> dict[str, object]:
 
 
 def frame_of(table: Table, drawn: Sequence[dict[str, object]]) -> pl.DataFrame:
-    """The rows as a frame of ``table``, with ids by position."""
+    """The rows as a frame of ``table``, with ids from their positions."""
     named = [
-        row | {"claim_id": f"{place:016x}", "native_id": str(place)}
-        for place, row in enumerate(drawn)
+        row | {"claim_id": f"{index:016x}", "native_id": str(index)}
+        for index, row in enumerate(drawn)
     ]
     whole = pl.DataFrame(named, schema=TRAINING_CLAIMS.schema)
     return table.conform(whole.select(list(table.schema)))
@@ -72,13 +72,13 @@ def frame_of(table: Table, drawn: Sequence[dict[str, object]]) -> pl.DataFrame:
 def frames(table: Table, max_size: int = 8) -> st.SearchStrategy[pl.DataFrame]:
     """Frames of ``table`` with up to ``max_size`` claims from a small vocabulary.
 
-    The vocabulary is small so that duplicates, overlaps and near copies are common.
+    The small vocabulary makes duplicates, overlaps and near copies common.
     """
     return st.lists(rows(), max_size=max_size).map(lambda drawn: frame_of(table, drawn))
 
 
 def example_row(**columns: object) -> dict[str, object]:
-    """One plain claim for tests by example, with some columns set."""
+    """One plain claim for example-based tests, with some columns overridden."""
     evidence = ["Ilva opened it.", "Torbeck has a river.", "It was 1921."]
     plain: dict[str, object] = {
         "source": "hover",

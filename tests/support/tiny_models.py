@@ -61,7 +61,7 @@ def tiny_t5(folder: Path) -> Path:
     )
     tokenizer = T5TokenizerFast(vocab=_pieces("<pad>", "</s>", "<unk>", "▁"), extra_ids=0)
     model = T5ForConditionalGeneration(config)
-    model.lm_head.weight.data.mul_(0.1)  # else every softmax over two ids is 0 or 1
+    model.lm_head.weight.data.mul_(0.1)  # otherwise every softmax over two ids is 0 or 1
     return _saved(model, tokenizer, folder)
 
 
@@ -131,26 +131,26 @@ OPENINGS = tuple(
     f"<questions>\n<question>{text}?</question>\n" for text in ("Is ice cold", "Where is Paris")
 )
 MIDDLE, ENDING = "<question>Does snow fall?</question>\n", "</questions>"
-_STATES = 4  # the first dimensions say where in a reply a token stands
-_HERE, _MUST, _MAY = 2.0, 1_000.0, 20.0  # of a place, of what may follow it, of the prompt
+_STATES = 4  # the first dimensions encode the position in a reply
+_HERE, _MUST, _MAY = 2.0, 1_000.0, 20.0  # weights of a position, its successors, the prompt
 _SHARP = 20.0
 
 
 def tiny_chat(folder: Path) -> Path:
-    """A Qwen2 over bytes with a chat template, that likes to answer Yes or No in some spelling."""
+    """A Qwen2 over bytes with a chat template, that tends to answer Yes or No in some spelling."""
     tokenizer = _chat_tokenizer(ANSWERS)
     model = _chat_model(tokenizer)
-    model.lm_head.weight.data[-len(ANSWERS) :] *= 4.0  # so that they are often among the five
-    model.lm_head.weight.data[tokenizer.eos_token_id] *= 2.0  # so that replies end
+    model.lm_head.weight.data[-len(ANSWERS) :] *= 4.0  # makes them often part of the top five
+    model.lm_head.weight.data[tokenizer.eos_token_id] *= 2.0  # makes replies end
     return _saved(model, tokenizer, folder)
 
 
 def tiny_writer(folder: Path) -> Path:
-    """The same body, built to reply with one or two questions in tags, chosen by the prompt.
+    """The same architecture, built to reply with one or two questions in tags.
 
-    Each token's embedding says in its first dimensions where in a reply it stands, the layers
-    leave these alone, and the output lets only those tokens follow that may. Which of them
-    does is up to the other dimensions, and so to all that stands before.
+    The first dimensions of each token's embedding encode its position in a reply; the layers
+    do not change them, and the output allows only valid successors. The other dimensions, and
+    so the whole prompt, decide between those.
     """
     tokenizer = _chat_tokenizer((*OPENINGS, MIDDLE, ENDING))
     model = _chat_model(tokenizer)
@@ -168,14 +168,14 @@ def tiny_writer(folder: Path) -> Path:
         out[number, _STATES:] = _MAY * context[row]
     out[tokenizer.eos_token_id, 3] = _MUST
     for layer in model.model.layers:
-        layer.self_attn.q_proj.weight.data *= _SHARP  # else long prompts are all alike
+        layer.self_attn.q_proj.weight.data *= _SHARP  # otherwise all long prompts look alike
         layer.self_attn.o_proj.weight.data[:_STATES] = 0.0
         layer.mlp.down_proj.weight.data[:_STATES] = 0.0
     return _saved(model, tokenizer, folder)
 
 
 def _chat_tokenizer(pieces: Sequence[str]) -> "PreTrainedTokenizerFast":
-    """Bytes, the marks of a chat, and ``pieces`` as one token each."""
+    """A tokenizer of bytes, chat marks, and ``pieces`` as one token each."""
     from tokenizers import AddedToken, Tokenizer
     from tokenizers.decoders import ByteLevel as Decoder
     from tokenizers.models import BPE
@@ -190,7 +190,7 @@ def _chat_tokenizer(pieces: Sequence[str]) -> "PreTrainedTokenizerFast":
     cutter.add_tokens([AddedToken(text, normalized=False) for text in pieces])
     return PreTrainedTokenizerFast(
         tokenizer_object=cutter,
-        pad_token="<|pad|>",  # noqa: S106 - a mark, not a password
+        pad_token="<|pad|>",  # noqa: S106 - a token, not a password
         eos_token="<|im_end|>",  # noqa: S106 - the same
         padding_side="left",
         chat_template=CHAT_TEMPLATE,

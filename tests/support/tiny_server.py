@@ -2,7 +2,7 @@
 
 It answers ``/v1/models``, ``/v1/chat/completions`` (greedy, with ``max_tokens``, ``stop``,
 ``logprobs`` and ``top_logprobs``) and ``/v1/embeddings`` (mean of the last hidden states,
-unit length). ``seed`` is taken and changes nothing, as nothing is drawn.
+unit length). ``seed`` is accepted and ignored: nothing is sampled.
 """
 
 import json
@@ -21,7 +21,7 @@ class Refused(Exception):  # noqa: N818 - a reply, not a fault of the server
     """A request that gets ``status`` and a message."""
 
     def __init__(self, status: int, message: str) -> None:
-        """As the client will see it."""
+        """``message`` is what the client sees."""
         super().__init__(message)
         self.status = status
 
@@ -39,7 +39,7 @@ class TinyModel:
         self.model: Any = AutoModelForCausalLM.from_pretrained(self.folder).eval()
 
     def prompt_ids(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        """The chat template's tokens, up to where the reply begins."""
+        """Tokens of the chat template up to the start of the reply."""
         text = self.tokenizer.apply_chat_template(
             messages, add_generation_prompt=True, tokenize=False
         )
@@ -48,7 +48,7 @@ class TinyModel:
     def greedy(
         self, ids: Sequence[int], max_tokens: int, stop: Sequence[str]
     ) -> tuple[str, str, list[tuple[int, torch.Tensor]]]:
-        """Text, finish reason, and each token with the log probabilities of its place."""
+        """Text, finish reason, and each token with the log probabilities at its position."""
         chosen: list[tuple[int, torch.Tensor]] = []
         past, fed = None, torch.tensor([list(ids)])
         while len(chosen) < max_tokens:
@@ -70,7 +70,7 @@ class TinyModel:
         return str(self.tokenizer.decode([i for i, _ in chosen], skip_special_tokens=True))
 
     def embedding(self, text: str) -> tuple[list[float], int]:
-        """A unit vector and the number of tokens it was made of."""
+        """A unit vector and the number of tokens of the text."""
         ids = self.tokenizer(text or " ")["input_ids"]
         hidden = self.model.model(input_ids=torch.tensor([ids])).last_hidden_state[0]
         mean = hidden.float().mean(dim=0)
@@ -131,9 +131,7 @@ class TinyServer:
         usage = {"prompt_tokens": len(ids), "completion_tokens": len(chosen), "total_tokens": total}
         return {"object": "chat.completion", "id": "1", "choices": [choice], "usage": usage}
 
-    def _logprobs(
-        self, chosen: Sequence[tuple[int, torch.Tensor]], likeliest: int
-    ) -> dict[str, Any]:
+    def _logprobs(self, chosen: Sequence[tuple[int, torch.Tensor]], count: int) -> dict[str, Any]:
         def entry(number: int, logprobs: torch.Tensor) -> dict[str, Any]:
             text = self._model.tokenizer.decode([number])
             return {"token": text, "logprob": logprobs[number].item(), "bytes": [*text.encode()]}
@@ -142,9 +140,7 @@ class TinyServer:
             "content": [
                 {
                     **entry(number, logprobs),
-                    "top_logprobs": [
-                        entry(int(i), logprobs) for i in logprobs.topk(likeliest).indices
-                    ],
+                    "top_logprobs": [entry(int(i), logprobs) for i in logprobs.topk(count).indices],
                 }
                 for number, logprobs in chosen
             ]
@@ -152,12 +148,12 @@ class TinyServer:
 
     def _embed(self, body: dict[str, Any]) -> dict[str, Any]:
         texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
-        found = [self._model.embedding(text) for text in texts]
+        vectors = [self._model.embedding(text) for text in texts]
         data = [
             {"object": "embedding", "index": index, "embedding": vector}
-            for index, (vector, _) in enumerate(found)
+            for index, (vector, _) in enumerate(vectors)
         ]
-        tokens = sum(count for _, count in found)
+        tokens = sum(count for _, count in vectors)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "usage": usage}
 
@@ -165,7 +161,7 @@ class TinyServer:
 class _Handler(BaseHTTPRequestHandler):
     owner: TinyServer
     protocol_version = "HTTP/1.1"
-    timeout = 30  # an idle connection does not hold the server open
+    timeout = 30  # an idle connection does not keep the server open
 
     def do_GET(self) -> None:
         """Answer a GET."""
@@ -177,10 +173,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, body: dict[str, Any] | None) -> None:
         try:
-            status, found = 200, self.owner.reply(self.path, body)
+            status, answer = 200, self.owner.reply(self.path, body)
         except Refused as refused:
-            status, found = refused.status, {"error": {"message": str(refused)}}
-        data = json.dumps(found).encode()
+            status, answer = refused.status, {"error": {"message": str(refused)}}
+        data = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -188,4 +184,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""

@@ -72,7 +72,7 @@ class Answer(BaseHTTPRequestHandler):
         self._send(200, json.dumps({"data": [{"id": name}]}).encode())
 
     def do_POST(self) -> None:
-        """Yes, to every question; one that is mortal is gone at the second."""
+        """Answer Yes to every question; a mortal server dies at the second."""
         self.rfile.read(int(self.headers["Content-Length"]))
         if next(QUESTIONS) > 1 and ASKED.stand_in == "mortal":
             sys.stdout.write("an illegal memory access, says the stand-in at work\n")
@@ -94,7 +94,7 @@ if __name__ == "__main__":
     sys.stdout.write(f"environment: {' '.join(sorted(os.environ))}\n")
     sys.stdout.flush()
     if "VLLM_API_KEY" in os.environ:
-        sys.stdout.write("as vLLM does, the stand-in would now refuse whoever has no key\n")
+        sys.stdout.write("like vLLM, the stand-in would now reject requests without a key\n")
         sys.exit(4)
     if ASKED.stand_in == "dies":
         sys.stdout.write("CUDA out of memory, says the stand-in\n")
@@ -106,7 +106,7 @@ if __name__ == "__main__":
         )
 
         def end(*_: object) -> None:
-            """As vLLM does when it is told to end."""
+            """End like vLLM on SIGTERM."""
             worker.kill()
             sys.exit(0)
 
