@@ -167,7 +167,7 @@ def test_no_file_holds_a_mark_of_the_generator(sample: Sample):
         assert not [mark for mark in marks if mark.encode() in content or mark in name]
 
 
-def test_the_sample_is_written_once(tmp_path: Path):
+def test_the_sample_is_written_once(sample: Sample, tmp_path: Path):
     """A second call finds the folder of the first and writes nothing; no answer key is there."""
     first = ensure_sample(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in first.rglob("*")}

@@ -218,7 +218,7 @@ class FailingJudge:
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """Rulings on a batch."""
         self.asked.append(len(calls))
-        rulings = [Ruling(_YES[call.task]) for call in calls]
+        rulings = [Ruling.from_text(_YES[call.task]) for call in calls]
         indices = [index for index, call in enumerate(calls) if call.task == self.task]
         for index in indices[: self.most]:
             rulings[index] = Ruling(None, "timeout")
