@@ -166,7 +166,7 @@ def test_labels_without_a_prediction_cannot_be_wrong_and_left_out(tmp_path: Path
     """The two options contradict each other."""
     file = write(tmp_path / "rows.csv", [{"id": 1, "label": 1, "v": 1}])
     words = (file, file, "--verdict", "v", "--missing", "wrong", "--unread", "leave-out")
-    assert "--missing wrong counts what --unread leave-out leaves out" in refused(*words)
+    assert "--missing wrong counts the claims that --unread leave-out skips" in refused(*words)
 
 
 @pytest.fixture
