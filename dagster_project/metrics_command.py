@@ -1,8 +1,8 @@
 """The options and the output of ``decomposerl metrics``; ``metrics_run`` does the work."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -10,7 +10,7 @@ from dagster_project.terminal import print_json, print_note, print_text, report_
 from decomposerl.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from dagster_project.metrics_run import MetricsRun, ResultFiles
+    from dagster_project.metrics_run import MatchingRules, MetricsRun, ResultFiles
 
 Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")]
 Id = Annotated[str, typer.Option("--id", help="Field of the claim id; several: A,B.")]
@@ -100,14 +100,21 @@ def metrics(  # noqa: PLR0913 - each is one option
     from dagster_project import metrics_run as work
 
     ids, groups = _ids(id_, label_id, by_order=by_order), _groups(group or ())
-    spellings = work.Spellings.of(positive or (), negative or (), drop or ())
-    rules = work.MatchingRules(
-        spellings, several, missing, extra, work.Conditions.of(where or ()), unread
-    )
+    handling = {"several": several, "missing": missing, "extra": extra, "unread": unread}
+    rules = _rules((positive, negative, drop), where, handling)
     files, dev = _files((predictions, labels), (dev_predictions, dev_labels), records)
     choosing = work.Choosing(threshold, inclusive, dev, choose, candidates)
     columns = work.FieldNames(*ids, label, verdict, score, groups, document)
     _print_run(work.metrics_of(files, columns, rules, choosing, draws), as_json=as_json)
+
+
+def _rules(
+    words: Sequence[Sequence[str] | None], where: Sequence[str] | None, handling: Mapping[str, Any]
+) -> "MatchingRules":
+    from dagster_project.metrics_run import Conditions, MatchingRules, Spellings
+
+    spellings = Spellings.of(*(each or () for each in words))
+    return MatchingRules(spellings, where=Conditions.of(where or ()), **handling)
 
 
 def _files(

@@ -215,7 +215,7 @@ def test_refusals_are_final(endpoint: Endpoint, fault: str):
     [
         ("another", f"asked for '{MODEL}', the endpoint answered as 'another'"),
         ("short", "answered 3 texts with 2 vectors"),
-        ("twice", "answered 3 texts with 3 vectors, 2 of them with an index"),
+        ("twice", "answered 3 texts with 3 vectors, 2 of them with their own index"),
         ("wide", r"vectors of \[7\] numbers, not of 6"),
         ("uneven", r"vectors of \[5, 6\] numbers"),
         ("zero", "zero or not finite"),

@@ -108,7 +108,7 @@ def _run(
 ) -> list[Prediction]:
     settings = ChatSettings(model=name, endpoints=(served.url,), needs_logprobs=False)
     with ChatClient(settings, None) as chat:
-        caller = ChatCaller(chat, CallSettings(likeliest=0), claims_at_once=1)
+        caller = ChatCaller(chat, CallSettings(top_logprobs=0), claims_at_once=1)
         limits = FailureLimit(most_failed=0.0)
         return run_claims(procedure, prompt, CASES, caller, shelf(folder), limits=limits)
 

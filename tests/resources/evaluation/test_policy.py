@@ -137,7 +137,9 @@ def test_an_endpoint_gives_what_this_process_gives(single_precision: Path, tmp_p
     with TinyServer(single_precision) as served:
         settings = ChatSettings(model=served.name, endpoints=(served.url,))
         with ChatClient(settings, None) as chat:
-            silent = ChatCaller(chat, CallSettings(likeliest=0), prompts=PROMPTS, claims_at_once=1)
+            silent = ChatCaller(
+                chat, CallSettings(top_logprobs=0), prompts=PROMPTS, claims_at_once=1
+            )
             without = verified(silent, PolicyDecoding(VIEW, MOST), tmp_path / "without")
     assert {None} == {one.confidence for one in without}  # unavailable, never 1
     assert [one.verification.verdict for one in here] == [
