@@ -26,8 +26,8 @@ from resources.store.run_lock import file_lock, lock_path, locked_asset
 HOLDER = """
 import sys, time
 from pathlib import Path
-from resources.store.run_lock import alone_in
-with alone_in(Path(sys.argv[1]), "it", run="r-1"):
+from resources.store.run_lock import file_lock
+with file_lock(Path(sys.argv[1]), "it", run="r-1"):
     print("held", flush=True)
     time.sleep(120)
 """
@@ -196,4 +196,4 @@ def test_every_asset_writes_alone():
 
 def _locks(asset: dg.AssetsDefinition) -> bool:
     function = asset.op.compute_fn.decorated_fn  # type: ignore[union-attr]
-    return "alone.<locals>" in function.__code__.co_qualname
+    return "locked_asset.<locals>" in function.__code__.co_qualname
