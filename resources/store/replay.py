@@ -43,6 +43,10 @@ class _Replay:
         self.hits = 0
         """Items answered from the table."""
 
+    def details(self) -> dict[str, int | float | str]:
+        """Nothing else is counted."""
+        return {}
+
     def _load(self, table: pl.DataFrame) -> Any:  # noqa: ANN401 - a series, or the path of the vectors
         return table["value"]
 
