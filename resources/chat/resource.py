@@ -116,7 +116,7 @@ class PromptedResource(ChatResource):
     model: str = Field(default="", description="chat: name in requests")
     revision: str = Field(default="", description="chat: of the weights, or the snapshot")
     endpoints: list[str] = Field(default=[], description="chat: URLs that end in /v1")
-    prompts_dir: str = Field(default="", description="chat: folder of prompt files of one's own")
+    prompts_dir: str = Field(default="", description="chat: folder with your own prompt files")
     structured: bool = Field(default=False, description="chat: the endpoints enforce JSON schemas")
     thinking: Literal["default", "on", "off"] = Field(
         default="default", description="chat: of a reasoning model"

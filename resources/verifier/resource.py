@@ -36,7 +36,7 @@ class VerifierResource(ChatResource):
         default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )
     prompts_dir: str = Field(
-        default="", description="minicheck_hosted: folder of a minicheck.md of one's own"
+        default="", description="minicheck_hosted: folder with your own minicheck.md"
     )
     minicheck: Literal["flan-t5-large", "deberta-v3-large", "roberta-large"] = Field(
         default="flan-t5-large", description="minicheck_local: which of the three"
