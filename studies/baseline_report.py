@@ -59,8 +59,7 @@ def calls_of(method: Method, protocol: str, predictions: pl.DataFrame) -> CallCo
     """Counted and expected calls over the ``PREDICTIONS`` of one system."""
     counted = predictions["calls"].to_list()
     expected = [
-        method.expected_calls(_outcome(row)) if protocol == "faithful" else 1
-        for row in predictions.iter_rows(named=True)
+        method.expected_calls(_outcome(row), protocol) for row in predictions.iter_rows(named=True)
     ]
     return CallCounts(
         len(counted),

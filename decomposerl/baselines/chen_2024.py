@@ -33,14 +33,9 @@ from decomposerl.baselines.method import (
     ask,
 )
 from decomposerl.baselines.pairs import ABSTENTION, cycles_of, numbered
-from decomposerl.baselines.replies import (
-    lines_of,
-    read_items,
-    read_numbers,
-    read_verdict,
-    whole_text,
-)
+from decomposerl.baselines.replies import read_items, read_numbers, read_verdict, whole_text
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import lines_of
 
 MOST_WRITINGS, ENOUGH, TEMPERATURE = 3, 10, 0.7
 OPENING = "Questions about the claim tell which passages of the evidence to read."
@@ -110,7 +105,7 @@ def _selections(
     return [read_numbers(whole_text(reply), len(passages)) for reply in replies]
 
 
-def _expected_calls(ended: Verification) -> int:
+def _formula(ended: Verification) -> int:
     writings, questions = int(ended.notes["writings"]), int(ended.notes["questions"])
     return writings + questions + 2 if questions else writings
 
@@ -122,5 +117,5 @@ METHOD = decomposing(
     title="Chen-2024",
     publication="Chen et al. 2024",
     calls="q + k + 2: q writings (1 to 3) of k questions (at most 10); q where k is 0",
-    expected_calls=_expected_calls,
+    formula=_formula,
 )

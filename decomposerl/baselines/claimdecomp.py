@@ -33,8 +33,10 @@ from decomposerl.baselines.method import (
     status_of,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.baselines.replies import Truth, lines_of, read_items, read_yes_no
+from decomposerl.baselines.replies import read_items, read_truth
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import lines_of
+from decomposerl.replies.statements import Truth
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim is turned into yes-no questions, each with the answer that supports it."
@@ -95,7 +97,7 @@ def _yes_no(item: str) -> _YesNo:
 
 
 def _counted(questions: Sequence[_YesNo], replies: Sequence[ModelReply]) -> Verification:
-    truths = [read_yes_no(reply) for reply in replies]
+    truths = [read_truth(reply) for reply in replies]
     decisive = [
         question.agrees(truth)
         for question, truth in zip(questions, truths, strict=True)
@@ -130,5 +132,5 @@ METHOD = decomposing(
     title="ClaimDecomp",
     publication="Chen et al. 2022",
     calls="1 + k, k questions",
-    expected_calls=lambda ended: 1 + int(ended.notes["questions"]),
+    formula=lambda ended: 1 + int(ended.notes["questions"]),
 )

@@ -6,10 +6,9 @@ line is truncated. The reasoning holds no questions, so there is no trace.
 """
 
 from decomposerl.baselines.method import Method
-from decomposerl.baselines.replies import read_labelled_verdict
 from decomposerl.baselines.single_call import one_call
 
-_PROCEDURE = one_call(read_labelled_verdict, max_tokens=2_048)
+_PROCEDURE = one_call("last_line", max_tokens=2_048)
 
 METHOD = Method(
     name="cot",
@@ -17,7 +16,7 @@ METHOD = Method(
     publication="Wei et al. 2022",
     calls="1",
     procedures={"faithful": _PROCEDURE, "single_call": _PROCEDURE},
-    expected_calls=lambda _: 1,
+    formula=lambda _: 1,
     prompt="cot",
     decomposes=False,
 )

@@ -27,15 +27,14 @@ from typing import Literal
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, qa_lines, repeats
 from decomposerl.baselines.replies import (
-    lines_of,
-    one_line,
     read_question,
+    read_truth,
     read_verdict,
-    read_yes_no,
     says_none,
     whole_text,
 )
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import lines_of, one_line
 
 MOST_STEPS = 9
 """With the closing check ten, the public code's cap."""
@@ -72,7 +71,7 @@ class _StepTranscript(Transcript):
     def add(self, handler: str, step: str, reply: ModelReply) -> None:
         answer = one_line(reply.text)
         if handler == "check":
-            truth = read_yes_no(reply)
+            truth = read_truth(reply)
             self.unread_checks += truth is None
             answer = answer if truth is None else _WORDS[truth]
         self.pairs.append((step, answer))
@@ -160,7 +159,5 @@ METHOD = decomposing(
     title="Decomposed Prompting",
     publication="Khot et al. 2023",
     calls="2k + 1 + e: k steps (at most 9), e = 1 for the call that brought the end",
-    expected_calls=lambda ended: (
-        2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"end", "repeat"})
-    ),
+    formula=lambda ended: 2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"end", "repeat"}),
 )

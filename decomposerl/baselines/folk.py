@@ -33,8 +33,9 @@ from decomposerl.baselines.method import (
     status_of,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines
-from decomposerl.baselines.replies import lines_of, read_items, read_verdict, whole_text
+from decomposerl.baselines.replies import read_items, read_verdict, whole_text
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import lines_of
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim holds if all of its predicates hold, and each of them has a question."
@@ -130,5 +131,5 @@ METHOD = decomposing(
     title="FOLK",
     publication="Wang and Shu 2023",
     calls="2 + k, k predicates (1 where none was read)",
-    expected_calls=lambda ended: 2 + int(ended.notes["predicates"] or -1),
+    formula=lambda ended: 2 + int(ended.notes["predicates"] or -1),
 )

@@ -20,16 +20,9 @@ from dataclasses import dataclass
 
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
 from decomposerl.baselines.pairs import Transcript, cycles_of, numbered, qa_lines, thought
-from decomposerl.baselines.replies import (
-    bare,
-    lines_of,
-    one_line,
-    read_list,
-    read_pairs,
-    read_verdict,
-    whole_text,
-)
+from decomposerl.baselines.replies import read_list, read_pairs, read_verdict, whole_text
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import bare, lines_of, one_line
 
 MOST = 10
 OPENING = "The claim is split into sub-claims, and questions are put about each."
@@ -104,5 +97,5 @@ METHOD = decomposing(
     title="HiSS",
     publication="Zhang and Gao 2023",
     calls="2 + S: S sub-claims (at most 10)",
-    expected_calls=lambda ended: 2 + int(ended.notes["sub_claims"]) if ended.notes["split"] else 1,
+    formula=lambda ended: 2 + int(ended.notes["sub_claims"]) if ended.notes["split"] else 1,
 )

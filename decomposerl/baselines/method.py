@@ -13,7 +13,7 @@ from the filled template and rules answer from the variables. A failed call ends
 """
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from decomposerl.chat import Token
@@ -39,6 +39,8 @@ ParseStatus = Literal[
     "failed",  # a call got no reply
 ]
 Notes = Mapping[str, str | int | float | bool]
+AGAIN = "asked_again"
+"""The note with the number of repeated calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class ModelCall:
     placeholders. ``continues`` is text of the assistant's own turn that the reply continues (a
     running transcript), ``stop`` ends it, ``temperature`` 0 is greedy, ``sample`` distinguishes
     equal calls of a sampled method. ``concludes``: the reply may hold the verdict although the
-    operation does not say so.
+    operation does not say so. ``form`` is empty, or the section of ``again.md`` that is added where
+    the reply to this call could not be read: it names the form that is missing.
     """
 
     operation: Operation
@@ -75,6 +78,7 @@ class ModelCall:
     temperature: float = 0.0
     sample: int = 0
     concludes: bool = False
+    form: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +153,10 @@ class Method:
 
     ``procedures`` are its protocols: ``faithful`` calls the model as often as the publication
     does, ``single_call`` has the same procedure written out in one completion. ``calls`` states
-    the faithful number of calls per claim as a formula; ``expected_calls`` computes it from how
-    a claim ended faithfully, without counting calls. ``engine`` is the port behind it: a chat
-    model, or a verifier (MiniCheck). ``revision`` is raised whenever a change of the method's code
+    the faithful number of calls per claim as a formula, without the calls that were repeated
+    because a reply could not be read; ``formula`` computes it from how a claim ended faithfully,
+    without counting calls. ``engine`` is the port behind it: a chat model, or a verifier
+    (MiniCheck). ``revision`` is raised whenever a change of the method's code
     may change a verdict, its trace or its calls, so that earlier results are not reused.
     """
 
@@ -160,11 +165,16 @@ class Method:
     publication: str
     calls: str
     procedures: Mapping[Protocol, Procedure]
-    expected_calls: Callable[[Verification], int]
+    formula: Callable[[Verification], int]
     prompt: str = ""
     decomposes: bool = True
     engine: Literal["chat", "verifier"] = "chat"
     revision: int = 1
+
+    def expected_calls(self, ended: Verification, protocol: Protocol = "faithful") -> int:
+        """How many calls a claim that ended this way has cost, the repeated ones included."""
+        calls = self.formula(ended) if protocol == "faithful" else 1
+        return calls + int(ended.notes.get(AGAIN, 0))
 
 
 def ask(*calls: ModelCall) -> Exchange[tuple[ModelReply, ...]]:
@@ -178,6 +188,44 @@ def ask(*calls: ModelCall) -> Exchange[tuple[ModelReply, ...]]:
         if reply.failure:
             raise CallFailedError(reply.failure)
     return replies
+
+
+def ask_read(
+    read: Callable[[ModelReply], Result | None], form: str, *calls: ModelCall
+) -> Exchange[tuple[tuple[ModelReply, Result | None], ...]]:
+    """Send calls concurrently; those whose reply cannot be read are sent once more.
+
+    The repeated call has another seed and one more line, the section ``form`` of ``again.md``.
+    Gives each call's last reply with what was read in it, None where that is nothing.
+
+    Raises:
+        CallFailedError: one of them got no reply.
+    """
+    replies = yield from ask(*calls)
+    results = [(reply, read(reply)) for reply in replies]
+    unread = [index for index, (_, result) in enumerate(results) if result is None]
+    if unread:
+        repeated = yield from ask(*(replace(calls[index], form=form) for index in unread))
+        for index, reply in zip(unread, repeated, strict=True):
+            results[index] = (reply, read(reply))
+    return tuple(results)
+
+
+def noting_repeats(procedure: Procedure) -> Procedure:
+    """The procedure; the verification it returns notes how many calls were repeated."""
+
+    def noting(given: ClaimInput) -> Steps:
+        steps, repeats = procedure(given), 0
+        calls = next(steps)
+        while True:
+            repeats += sum(bool(call.form) for call in calls)
+            try:
+                calls = steps.send((yield calls))
+            except StopIteration as end:
+                ended: Verification = end.value
+                return replace(ended, notes={**ended.notes, AGAIN: repeats})
+
+    return noting
 
 
 def status_of(verdict: Verdict | None, *replies: ModelReply) -> ParseStatus:

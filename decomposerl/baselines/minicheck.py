@@ -35,7 +35,7 @@ METHOD = Method(
     publication="Tang et al. 2024",
     calls="1",
     procedures={},
-    expected_calls=lambda _: 1,
+    formula=lambda _: 1,
     decomposes=False,
     engine="verifier",
 )

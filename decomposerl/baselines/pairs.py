@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from decomposerl.baselines.method import ClaimInput
-from decomposerl.baselines.replies import one_line, says_unknown
+from decomposerl.baselines.replies import says_unknown
 from decomposerl.prompts.escape import escaped
+from decomposerl.replies.lines import one_line
 from decomposerl.traces.trace import Cycle
 
 Pair = tuple[str, str]

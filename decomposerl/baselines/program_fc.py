@@ -45,8 +45,9 @@ from decomposerl.baselines.program import (
     write_program,
 )
 from decomposerl.baselines.program_parser import ProgramRejectedError, parse_program
-from decomposerl.baselines.replies import lines_of, one_line, read_yes_no
+from decomposerl.baselines.replies import read_truth
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import lines_of, one_line
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim is checked by a program of questions and checks."
@@ -90,7 +91,7 @@ class _ProgramRun:
             self.values[step.name] = _LAST_STOP.sub("", answer)
             self.pairs[step.name] = (step.text, answer)
             return
-        truth = read_yes_no(reply)
+        truth = read_truth(reply)
         value = _TRUTHS.get(truth)
         self.values[step.name] = value
         said = _SPOKEN[value] if value is None else f"{_SPOKEN[value]}. {step.text}"
@@ -222,5 +223,5 @@ METHOD = decomposing(
     title="ProgramFC",
     publication="Pan et al. 2023",
     calls="N + s: N programs (1) with s steps in all, N(1 + k) for k steps each",
-    expected_calls=lambda ended: int(ended.notes["programs"]) + int(ended.notes["steps"]),
+    formula=lambda ended: int(ended.notes["programs"]) + int(ended.notes["steps"]),
 )

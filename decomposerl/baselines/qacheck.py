@@ -37,14 +37,9 @@ from decomposerl.baselines.method import (
     ask,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines, repeats
-from decomposerl.baselines.replies import (
-    lines_of,
-    read_question,
-    read_verdict,
-    read_yes_no,
-    says_unknown,
-)
+from decomposerl.baselines.replies import read_question, read_truth, read_verdict, says_unknown
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import lines_of
 
 MOST_ROUNDS = 5
 OPENING = "Questions are asked one at a time until their answers suffice to judge the claim."
@@ -101,7 +96,7 @@ def _rounds(given: ClaimInput, pairs: _AskedPairs) -> Exchange[str]:
             shown = claim | {"qa": qa_lines(pairs.valid)}
             call = ModelCall("judge_sufficient", "sufficient", shown, max_tokens=16)
             (reply,) = yield from ask(call)
-            truth = read_yes_no(reply)
+            truth = read_truth(reply)
             pairs.unread += truth is None
             if truth == "true":
                 return "sufficient"
@@ -136,7 +131,7 @@ def _statements(valid: Sequence[Pair]) -> Exchange[list[str]]:
     ]
 
 
-def _expected_calls(ended: Verification) -> int:
+def _formula(ended: Verification) -> int:
     rounds, valid = int(ended.notes["rounds"]), int(ended.notes["valid"])
     last = {"rounds": 0, "sufficient": 1, "no_question": 2}[str(ended.notes["end"])]
     return 3 * rounds + valid + last if rounds else 1
@@ -150,5 +145,5 @@ METHOD = decomposing(
     publication="Pan et al. 2023",
     calls="3n + v + 1, n questions of which v gave something new (3n + v after five rounds, "
     "3n + v + 2 where no further question came, 1 where none came)",
-    expected_calls=_expected_calls,
+    formula=_formula,
 )

@@ -22,15 +22,9 @@ from typing import Literal
 
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, repeats
-from decomposerl.baselines.replies import (
-    bare,
-    lines_of,
-    one_line,
-    read_question,
-    read_verdict,
-    whole_text,
-)
+from decomposerl.baselines.replies import read_question, read_verdict, whole_text
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.replies.lines import bare, lines_of, one_line
 
 MOST_QUESTIONS = 5
 NEEDED = "Are follow-up questions needed here:"
@@ -114,7 +108,7 @@ METHOD = decomposing(
     title="Self-Ask",
     publication="Press et al. 2023",
     calls="2k + 1 + c: k questions (at most 5), c = 1 where the final line is asked for by itself",
-    expected_calls=lambda ended: (
+    formula=lambda ended: (
         2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"none", "repeat"})
     ),
     revision=2,

@@ -4,11 +4,10 @@ Calls per claim: 1. Both protocols are this one call. The reply is ``Supported``
 """
 
 from decomposerl.baselines.method import Method
-from decomposerl.baselines.replies import read_verdict
 from decomposerl.baselines.single_call import one_call
 
 # Room for a label and what surrounds it; a model that explains itself is cut there.
-_PROCEDURE = one_call(read_verdict, max_tokens=16)
+_PROCEDURE = one_call("verdict", max_tokens=64)
 
 METHOD = Method(
     name="simple",
@@ -16,7 +15,7 @@ METHOD = Method(
     publication="the paper, section 4",
     calls="1",
     procedures={"faithful": _PROCEDURE, "single_call": _PROCEDURE},
-    expected_calls=lambda _: 1,
+    formula=lambda _: 1,
     prompt="simple",
     decomposes=False,
 )

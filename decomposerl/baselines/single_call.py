@@ -12,28 +12,29 @@ from decomposerl.baselines.method import (
     ClaimInput,
     Method,
     ModelCall,
-    ModelReply,
     Procedure,
     Steps,
     Verification,
-    ask,
+    noting_repeats,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.baselines.replies import read_labelled_verdict, read_pairs, whole_text
-from decomposerl.traces.trace import Verdict
+from decomposerl.baselines.replies import ask_verdict, read_pairs, whole_text
 
 MOST_TOKENS = 3_072
 
 
-def one_call(read_reply: Callable[[ModelReply], Verdict | None], max_tokens: int) -> Procedure:
-    """Claim and evidence in, one reply out: the template ``verdict``. Calls per claim: 1."""
+def one_call(form: str, max_tokens: int) -> Procedure:
+    """Claim and evidence in, one reply out: the template ``verdict``. Calls per claim: 1.
+
+    ``form``: see ``ModelCall``.
+    """
 
     def procedure(given: ClaimInput) -> Steps:
         call = ModelCall("verify", "verdict", given.variables, max_tokens=max_tokens)
-        (reply,) = yield from ask(call)
-        return Verification.of_reply(read_reply(reply), reply)
+        reply, verdict = yield from ask_verdict(call, form)
+        return Verification.of_reply(verdict, reply)
 
-    return procedure
+    return noting_repeats(procedure)
 
 
 def written_out(opening: str) -> Procedure:
@@ -41,11 +42,11 @@ def written_out(opening: str) -> Procedure:
 
     def procedure(given: ClaimInput) -> Steps:
         call = ModelCall("procedure", "single_call", given.variables, max_tokens=MOST_TOKENS)
-        (reply,) = yield from ask(call)
+        reply, verdict = yield from ask_verdict(call, "last_line")
         cycles = cycles_of(read_pairs(whole_text(reply)))
-        return Verification.of_reply(read_labelled_verdict(reply), reply, cycles, opening)
+        return Verification.of_reply(verdict, reply, cycles, opening)
 
-    return procedure
+    return noting_repeats(procedure)
 
 
 def decomposing(  # noqa: PLR0913 - the parts of a method
@@ -56,7 +57,7 @@ def decomposing(  # noqa: PLR0913 - the parts of a method
     title: str,
     publication: str,
     calls: str,
-    expected_calls: Callable[[Verification], int],
+    formula: Callable[[Verification], int],
     revision: int = 1,
 ) -> Method:
     """A method in both protocols, prompted from the file of its name; ``opening`` begins traces."""
@@ -65,8 +66,8 @@ def decomposing(  # noqa: PLR0913 - the parts of a method
         title=title,
         publication=publication,
         calls=calls,
-        procedures={"faithful": faithful, "single_call": written_out(opening)},
-        expected_calls=expected_calls,
+        procedures={"faithful": noting_repeats(faithful), "single_call": written_out(opening)},
+        formula=formula,
         prompt=name,
         revision=revision,
     )

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from decomposerl.printable import printable
-from decomposerl.traces.structure import read_verdict
 from decomposerl.traces.trace import Verdict
 
 FIELDS = (
     "claim", "evidence", "trace", "label", "n_star", "questions", "group", "rollout", "truncated",
 )  # fmt: skip
 """Every field that is read."""
+_LABELS: dict[str, Verdict] = {"supported": "Supported", "refuted": "Refuted"}
 MOST_BYTES = {"claim": 16_000, "evidence": 2_000_000, "trace": 256_000}
 """The longest text of a field, in bytes of UTF-8."""
 MOST_QUESTIONS = 1_000
@@ -110,7 +110,7 @@ class Fields:
         value = self.values.get("label")
         if value is None:
             return None
-        label = read_verdict(value) if isinstance(value, str) else None
+        label = _LABELS.get(value.strip().casefold()) if isinstance(value, str) else None
         if label is None:
             self.fail("label", f"{_shown(value)} is neither Supported nor Refuted")
         return label

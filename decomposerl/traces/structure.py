@@ -17,24 +17,15 @@ their order. Each condition of the format reward has faults of its own:
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from decomposerl.replies.verdicts import read_verdict
 from decomposerl.traces.trace import Block, Cycle, Fault, Verdict
 
 FEWEST_CYCLES = 2
-_VERDICTS: dict[str, Verdict] = {"supported": "Supported", "refuted": "Refuted"}
 _LONGEST_DETAIL = 80
 
 
-def read_verdict(text: str) -> Verdict | None:
-    """The label that ``text`` is, or None.
-
-    Equality after trimming and case folding, and nothing looser: "not supported" holds
-    "supported", and who accepts a full stop or ``**`` has to say where that ends.
-    """
-    return _VERDICTS.get(text.strip().casefold())
-
-
 def verdict_of(blocks: Sequence[Block]) -> Verdict | None:
-    """The one label of all closed verification blocks that hold one; else None."""
+    """The one verdict of all closed verification blocks that hold one; else None."""
     labels = {read_verdict(block.text) for block in _closed_verdicts(blocks)} - {None}
     return labels.pop() if len(labels) == 1 else None
 

@@ -30,6 +30,8 @@ VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
 """Operations whose replies may spell a verdict; other calls say so (``concludes``)."""
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
 
+_REPEATED = 1_000  # added to the seed of a repeated call; no method draws so many samples
+
 CONTINUED = " continued"
 """Suffix of the engine's name where transcripts are the assistant's unfinished turn."""
 
@@ -50,11 +52,11 @@ class CallSettings:
     thinking_style: ThinkingStyle = "none"
 
     def sampling(self, call: ModelCall) -> Sampling:
-        """The sampling of a call; samples of one call differ in the seed."""
+        """The sampling of a call; samples of one call, and its repetition, differ in the seed."""
         may_conclude = call.concludes or call.operation in VERDICT_OPERATIONS
         return Sampling(
             temperature=call.temperature,
-            seed=self.seed + call.sample,
+            seed=self.seed + call.sample + (_REPEATED if call.form else 0),
             max_tokens=call.max_tokens,
             stop=call.stop,
             top_logprobs=self.top_logprobs if may_conclude else 0,

@@ -12,6 +12,8 @@ from resources.store.prompts import load_prompt
 
 CONTINUATION = "continuation"
 """The prompt file that asks a model to continue a transcript."""
+AGAIN = "again"
+"""The prompt file whose sections name the form of a reply that could not be read."""
 
 
 class MethodPrompts:
@@ -24,18 +26,21 @@ class MethodPrompts:
     def filled(self, prompt: str, call: ModelCall) -> str:
         """The call's section with its variables filled in; tags in their values are escaped.
 
+        A repeated call ends with the line that names its form.
+
         Raises:
             ConfigError: there is no such section, or values and variables do not match.
         """
         values = {name: escaped(value) for name, value in call.variables.items()}
-        return str(self.file(prompt).filled(call.template, **values))
+        text = str(self.file(prompt).filled(call.template, **values))
+        return f"{text}\n\n{self.file(AGAIN).filled(call.form)}" if call.form else text
 
     def section(self, prompt: str, call: ModelCall) -> str:
         """The text of the call's section, variables not filled in."""
         return str(self.file(prompt).sections[call.template])
 
     def hash(self, prompt: str, settings: object) -> str:
-        """SHA-256 over the prompt file, the continuation prompt, and the settings."""
-        digests = [self.file(name).digest for name in (prompt, CONTINUATION)]
+        """SHA-256 over the prompt file, the prompts that all methods share, and the settings."""
+        digests = [self.file(name).digest for name in (prompt, CONTINUATION, AGAIN)]
         text = json.dumps([prompt, digests, settings], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

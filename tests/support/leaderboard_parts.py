@@ -34,7 +34,7 @@ def method(name: str, procedures: Mapping[Any, Procedure]) -> Method:
         publication="none",
         calls="1",
         procedures=procedures,
-        expected_calls=lambda _: 1,
+        formula=lambda _: 1,
         engine="chat" if procedures else "verifier",
     )
 

@@ -45,7 +45,7 @@ def run(method: Method, protocol: Protocol, seed: int) -> Driven:
 
 
 def expected(method: Method, protocol: Protocol, ended: Verification) -> int:
-    return 1 if protocol == "single_call" else method.expected_calls(ended)
+    return method.expected_calls(ended, protocol)
 
 
 def test_the_catalogue_is_in_the_papers_order():

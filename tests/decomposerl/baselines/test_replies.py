@@ -7,89 +7,18 @@ from hypothesis import strategies as st
 from decomposerl.baselines.method import ModelReply
 from decomposerl.baselines.pairs import cycles_of, numbered, qa_lines, repeats
 from decomposerl.baselines.replies import (
-    lines_of,
-    read_labelled_verdict,
     read_list,
     read_numbers,
     read_pairs,
     read_question,
     read_truth,
     read_verdict,
-    read_yes_no,
     says_none,
     says_unknown,
 )
+from decomposerl.replies.lines import lines_of
 from decomposerl.traces.grammar import build_trace
 from strategies import LAW, any_text
-
-TRUE = [
-    "Supported",
-    "Yes",
-    "true",
-    " SUPPORTED.\n",
-    "**Supported**",
-    "*supported*!",
-    "`Supported`",
-    '"Supported"',
-    "“Supported.”",
-    "(Supported)",
-    "[Supported]",
-    r"\boxed{Supported}",
-    "<verdict>Supported</verdict>",
-    "```\nSupported\n```",
-    "Supported<|im_end|>",
-    "<think>Refuted? no.</think>\nSupported",
-    "## Verdict: Supported",
-    "> Supported",
-    "**Verdict:** Supported.",
-    "Final answer: **Yes**",
-    "Conclusion: The claim is supported.",
-    "The statement is true.",
-    "It was built in 1871.\n\nSupported",
-    "Verdict: Supported\n\nI hope that this helps.",
-    "Refuted\nOn second thought:\nSupported",
-    "Supported\n\nThe evidence says as much.",
-]
-NO_TRUTH = [
-    "",
-    " \n ",
-    "not supported",
-    "The claim is not supported.",
-    "unsupported",
-    "Supported, mostly",
-    "partly true",
-    "Supported or Refuted",
-    "I would say Supported",
-    "It is supported by the evidence that No",
-    "<think>Supported",
-    "Supported\nRefuted\nwho knows",
-    "yesterday",
-    "Verdict: supported in part",
-    "Nothing is said.\nSupported\nThat is all.",
-]
-
-
-@pytest.mark.parametrize("text", TRUE)
-def test_each_tolerance_reads(text: str):
-    """What models add around a word that was asked for does not hide it."""
-    assert ("true", "Supported") == (read_truth(ModelReply(text)), read_verdict(ModelReply(text)))
-
-
-@pytest.mark.parametrize("text", NO_TRUTH)
-def test_beyond_the_tolerances_nothing_is_read(text: str):
-    """A hedge, a negation or a word inside a sentence is no verdict."""
-    assert read_truth(ModelReply(text)) is None
-    assert read_labelled_verdict(ModelReply(text)) is None
-
-
-def test_the_rivals_are_read_alike():
-    """Refuted, no and false are one; unknown is a truth of its own and never a verdict."""
-    assert ["false"] * 3 == [
-        read_truth(ModelReply(text)) for text in ("Refuted", "**No**", "False.")
-    ]
-    assert "unknown" == read_truth(ModelReply("Unknown."))
-    assert read_verdict(ModelReply("Unknown")) is None
-
 
 @LAW
 @given(any_text)
@@ -97,45 +26,11 @@ def test_no_text_breaks_a_reader(text: str):
     """Whatever came, each reader answers or says that there is nothing; none raises."""
     answer = ModelReply(text)
     assert read_truth(answer) in {None, "true", "false", "unknown"}
-    assert read_labelled_verdict(answer) in {None, "Supported", "Refuted"}
     assert read_list(text) != ("",)
     assert (read_numbers(text, 3) or (1,)) >= (1,)
     assert (read_question(text) or "?").endswith("?")
     assert all(map(all, read_pairs(text)))
     assert says_unknown(text) in {True, False}
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("Supported", None),
-        ("Because of this it is\nNo", None),
-        ("Verdict: Supported\nNote that No", "Supported"),
-        ("Supported\n\nThe", "Supported"),
-        ("Supported\n", "Supported"),
-    ],
-)
-def test_half_a_line_is_not_read(text: str, verdict: str | None):
-    """Where the token limit cut a reply, its last line could have gone on to "No doubt"."""
-    assert verdict == read_verdict(ModelReply(text, truncated=True))
-
-
-@pytest.mark.parametrize(
-    ("text", "verdict"),
-    [
-        ("Q1: Was it?\nA1: Yes\nVerdict: Refuted", "Refuted"),
-        ("Verdict: Supported\nNo, wait.\n**Verdict: Refuted.**", "Refuted"),
-        ("It follows.\nSupported", "Supported"),
-        ("It follows.\nThe claim is refuted.", "Refuted"),
-        ("Question: Was it?\nAnswer: Yes", None),
-        ("Is it so?\nYes", None),
-        ("Verdict: Supported\nVerdict: Unknown", None),
-        ("Supported\nbecause of the mill", None),
-    ],
-)
-def test_the_verdict_of_a_longer_reply_has_its_label(text: str, verdict: str | None):
-    """A step's yes is not the verdict; the last labelled line is, also where it is none."""
-    assert verdict == read_labelled_verdict(ModelReply(text))
 
 
 @pytest.mark.parametrize(
@@ -152,7 +47,7 @@ def test_the_verdict_of_a_longer_reply_has_its_label(text: str, verdict: str | N
 )
 def test_a_yes_or_no_may_give_its_reason(text: str, truth: str | None):
     """A comma or a stop parts the word from its reason, and a reason of not knowing wins."""
-    assert truth == read_yes_no(ModelReply(text))
+    assert truth == read_truth(ModelReply(text))
 
 
 @pytest.mark.parametrize(
