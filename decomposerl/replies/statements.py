@@ -160,7 +160,7 @@ def statements(lines: Sequence[str], *, step: bool) -> Iterator[Statement]:
 
 def _statement(text: str, number: int, *, step: bool, alone: bool) -> Statement | None:
     """The statement of one line; in a ``step``, or ``alone``, a yes or no is one."""
-    if _PART.match(text) and not (step and text.startswith("a")):
+    if _PART.match(text) and not (step and text.startswith("answer")):
         return None
     kind, rest = _labelled(text, weak=step or alone)
     if kind == "part":
@@ -209,7 +209,7 @@ def _word(text: str, *, weak: bool, step: bool = False) -> tuple[Truth, str] | N
     if words["false"] or words["no"]:
         truth = "false"
     rest = words["rest"].lstrip("*_`\"'”")
-    reason = rest.strip("*_`\"'”.,;:–— ")
+    reason = rest.strip("*_`\"'”.,;:()–— ")
     if reason and not _REASON.match(rest):
         return None
     hedged = _HEDGED.match if step else _TAKEN_BACK.search

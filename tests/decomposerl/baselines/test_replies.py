@@ -12,13 +12,13 @@ from decomposerl.baselines.replies import (
     read_pairs,
     read_question,
     read_truth,
-    read_verdict,
     says_none,
     says_unknown,
 )
 from decomposerl.replies.lines import lines_of
 from decomposerl.traces.grammar import build_trace
 from strategies import LAW, any_text
+
 
 @LAW
 @given(any_text)

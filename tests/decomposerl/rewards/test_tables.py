@@ -45,7 +45,7 @@ OPENS, ASKS, ANSWERED, THOUGHT, PAIRS, VERDICT, LABEL, TAGS = (name for name, _ 
         ((PAIRS,), f"{THINK}{ONE}{THINK}{END}"),
         ((VERDICT,), GOOD + END),
         ((VERDICT,), GOOD + THINK),
-        ((LABEL,), GOOD.replace("Supported", "Not Supported")),
+        ((LABEL,), GOOD.replace("Supported", "Mostly Supported")),
         ((LABEL,), GOOD.replace("Supported", "NotEnoughInfo")),
         ((TAGS,), f"Sure: {GOOD}"),
         ((TAGS,), f"{GOOD} Done."),

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from decomposerl.traces.blocks import KINDS
 from decomposerl.traces.grammar import build_trace, parse_trace, write_trace
-from decomposerl.traces.structure import read_verdict
 from decomposerl.traces.trace import Block, Cycle, FaultKind, Trace
 from strategies import LAW
 
@@ -262,7 +261,7 @@ FAULTS: list[tuple[str, list[FaultKind]]] = [
     (GOOD.removesuffix("</verification>"), ["no_verdict", "unclosed"]),
     (GOOD + V, ["several_verdicts", "not_last"]),
     (GOOD + T, ["not_last"]),
-    (GOOD.replace("Supported", "not supported"), ["unknown_verdict"]),
+    (GOOD.replace("Supported", "mostly supported"), ["unknown_verdict"]),
     (GOOD.replace("Supported", ""), ["unknown_verdict", "empty"]),
 ]
 
@@ -302,19 +301,19 @@ def test_a_fault_says_where(text: str, kind: FaultKind, expected: str):
         ("Supported", "Supported"),
         (" REFUTED\n", "Refuted"),
         ("\trefuted", "Refuted"),
-        ("not supported", None),
-        ("unsupported", None),
-        ("Supported.", None),
-        ("**Supported**", None),
+        ("not supported", "Refuted"),
+        ("Supported.", "Supported"),
+        ("**Supported**", "Supported"),
+        ("[Supported]", "Supported"),
+        ("The claim is Refuted because the mill is older.", "Refuted"),
+        ("mostly supported", None),
         ("Supported or Refuted", None),
-        ("[Supported]", None),
         ("Supported\nRefuted", None),
         ("", None),
     ],
 )
-def test_a_verdict_is_a_label_and_nothing_more(text: str, expected: str | None):
-    """Equality after trimming and case folding; never a part of a longer text."""
-    assert expected == read_verdict(text)
+def test_a_verdict_is_read_as_in_every_reply(text: str, expected: str | None):
+    """By the reader of all systems: marks and reasons are passed over, a hedge is none."""
     assert expected == parse_trace(f"{T}<verification>{text}</verification>").verdict
 
 
