@@ -136,6 +136,11 @@ SEEDS = {
         "import resources.store.parquet\n",
         "The store: files below",
     ),
+    "a row that knows its reader": (
+        "studies/reply_rows.py",
+        "import studies.reply_operations\n",
+        "The study of replies",
+    ),
     "a pace that knows the client": (
         "resources/chat/pace.py",
         "def late():\n    import resources.chat.client\n",
