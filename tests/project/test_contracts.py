@@ -156,6 +156,12 @@ SEEDS = {
         "def late():\n    import resources.embedder.resource\n",
         "The embedder port",
     ),
+    "an undeclared decomposer": (
+        "resources/decomposer/odd.py",
+        '"""Odd."""\n',
+        "The decomposer port",
+    ),
+    "an undeclared token counter": ("resources/tokens/odd.py", '"""Odd."""\n', "The token port"),
     "an undeclared entity engine": ("resources/entities/odd.py", '"""Odd."""\n', "The entity port"),
     "a view that knows the database": (
         "resources/catalogue/sql.py",

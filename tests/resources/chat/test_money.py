@@ -139,3 +139,10 @@ def test_a_ceiling_names_itself():
         (found,) = chat.complete([request(1)])
     assert isinstance(found, ChatFailure)
     assert "ceiling of 0 calls" == found.detail
+
+
+@pytest.mark.parametrize("given", [-1.0, float("nan")])
+def test_a_price_is_a_number_of_0_or_more(given: float):
+    """A ceiling in money would never stop a run whose costs are no number."""
+    with pytest.raises(ValueError, match="a price is a number of 0 or more"):
+        Price(prompt=given)
