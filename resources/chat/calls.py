@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason
-from resources.chat.budget import Budget, TokenEstimate, Usage
+from resources.chat.budget import Budget, Counts, TokenEstimate, Usage
 from resources.chat.connection import MOST_BYTES, without_key
-from resources.chat.counts import Counts
-from resources.chat.endpoints import Endpoint, Endpoints
-from resources.chat.pace import Pace, Timing, pause_before_retry, retry_after_s
+from resources.chat.endpoints import (
+    Endpoint,
+    Endpoints,
+    Pace,
+    Timing,
+    pause_before_retry,
+    retry_after_s,
+)
 from resources.chat.settings import ChatSettings
 from resources.chat.wire import Garbled, arguments_of, as_utf8, failure_of, read_reply
 

@@ -19,14 +19,13 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import ConfigError
+from resources.chat.budget import Counts, Progress
 from resources.chat.calls import Caller, Outcome
-from resources.chat.connection import clean_key
-from resources.chat.counts import Counts, Progress
-from resources.chat.keyed_request import KeyedRequest, readable, request_key
-from resources.chat.loop import LoopThread
-from resources.chat.pace import Timing
+from resources.chat.connection import LoopThread, clean_key
+from resources.chat.endpoints import Timing
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
 from resources.chat.settings import ChatSettings
+from resources.chat.wire import KeyedRequest, readable, request_key
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is sent once more

@@ -7,13 +7,16 @@ calls, and a killed run asks only for the rest.
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Value
-from resources.chat.failure_policy import FailurePolicy
+from decomposerl.errors import EngineError
 
 Item = TypeVar("Item", bound=Hashable)
 Outcome = TypeVar("Outcome")
+# These may be due to the request; any other reason is the endpoint's.
+_OF_THE_REQUEST = {"refused", "empty", "truncated", "unparsable"}
+_KEPT = "What was answered is kept, and the next run asks for the rest alone"
 
 
 class StoringChat(Chat, Protocol):
@@ -28,6 +31,70 @@ class StoringChat(Chat, Protocol):
     def details(self) -> Mapping[str, int | float | str]:
         """Counters by name."""
         ...
+
+
+class FailurePolicy:
+    """Counts the outcomes of one caller and decides whether it may continue.
+
+    It must stop where continuing would turn a wrong key, an outage or a spent budget into
+    missing answers that nobody notices.
+    """
+
+    def __init__(self, most_unanswered: float) -> None:
+        """``most_unanswered`` is a share, 0..1; at 1 no share is too large."""
+        self._most = most_unanswered
+        self._requests = self._stored = self._answered = 0
+        self._lasting, self._given_up = "", False
+        self.failures: Counter[str] = Counter()
+        """Requests without an answer, by reason."""
+        self.examples: dict[str, str] = {}
+        """The message of the first failure of each reason."""
+
+    def note(self, outcomes: Sequence[ChatReply[Any] | ChatFailure]) -> None:
+        """Count the outcomes of a batch."""
+        self._requests += len(outcomes)
+        for one in outcomes:
+            if not isinstance(one, ChatFailure):
+                self._stored += one.cached
+                self._answered += not one.cached
+                continue
+            self.failures[one.reason] += 1
+            self.examples.setdefault(one.reason, one.detail)
+            if one.lasting:
+                self._lasting = self._lasting or f"{one.reason}: {one.detail}"
+                self._given_up = self._given_up or one.reason == "circuit_open"
+
+    def check(self, who: str) -> None:
+        """Raise where the caller must stop; call it after each batch.
+
+        Raises:
+            EngineError: a ceiling was reached, no endpoint answers, or too few requests were
+                answered; the message says which, and what an endpoint said.
+        """
+        why = self._why_stop()
+        if why:
+            raise EngineError(f"{who}: {why}. {_KEPT}")
+
+    def _why_stop(self) -> str:
+        if self.failures["budget"]:
+            return f"stopped at the {self.examples['budget']} of one run, as it was set to do"
+        # A stored reply does not show that the endpoint answers today.
+        if self._lasting and (self._given_up or not self._answered):
+            return f"the endpoint answers no request ({self._lasting})"
+        reasons = "; ".join(
+            f"{reason} {times} times, for example: {self.examples[reason]}"
+            for reason, times in self.failures.most_common()
+        )
+        answered = self._answered + self._stored
+        if self.failures and not answered and not _OF_THE_REQUEST.issuperset(self.failures):
+            return f"not one of {self._requests:,} requests was answered ({reasons})"
+        missing = self._requests - answered
+        if missing > self._most * self._requests:
+            return (
+                f"{missing:,} of {self._requests:,} requests got no answer, more than the share "
+                f"of {self._most:g} that most_unanswered allows ({reasons})"
+            )
+        return ""
 
 
 class ChatEngine(Generic[Item]):

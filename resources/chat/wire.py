@@ -4,8 +4,11 @@ A ``ChatRequest`` becomes the arguments of ``chat.completions.create``; the body
 becomes a ``ChatReply`` or the reason why it is none. No streaming, tools or several choices.
 """
 
+import hashlib
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from decomposerl.chat import (
@@ -14,6 +17,7 @@ from decomposerl.chat import (
     ChatRequest,
     FailureReason,
     FinishReason,
+    Parse,
     Token,
 )
 from resources.chat.budget import Usage
@@ -25,6 +29,7 @@ _FINISHES: dict[str, FinishReason] = {
     "content_filter": "content_filter",
 }
 
+_USAGE = ("prompt_tokens", "completion_tokens")
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
 _DIGITS = 400  # a number with more digits is no finite float
 
@@ -199,3 +204,47 @@ def _text(value: Any) -> str:  # noqa: ANN401 - JSON
 def _whole(digits: str) -> float:
     """An integer; infinite where it has too many digits, so that parsing does not fail."""
     return int(digits) if len(digits) < _DIGITS else math.copysign(math.inf, float(digits[:2]))
+
+
+def request_key(request: ChatRequest, model: str, revision: str) -> str:
+    """64 hex digits of SHA-256 over the request's canonical text."""
+    text = request.canonical(model, revision)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRequest:
+    """A request with its key, and the parser that decides whether a reply is usable."""
+
+    key: str
+    request: ChatRequest
+    parse: Parse[Any] | None
+    needs_logprobs: bool
+
+    def read(self, reply: ChatReply[Any]) -> tuple[ChatReply[Any] | None, str]:
+        """The reply with its value; None, and why, where it is unusable.
+
+        Implausible usage of a stored reply is replaced by an estimate.
+        """
+        if self.needs_logprobs and lacks_logprobs(reply, self.request):
+            return None, "the reply carries no log probabilities"
+        try:
+            value = self.parse(reply) if self.parse is not None else None
+            # Every table must be able to hold what the parser returns.
+            json.dumps(value, ensure_ascii=False, default=repr).encode()
+        except UnicodeEncodeError:
+            return None, UNSTORABLE
+        except (ValueError, RecursionError) as error:  # the latter from deep nesting
+            return None, as_utf8(str(error)) or type(error).__name__
+        usage = {name: getattr(reply, name) for name in _USAGE}
+        if reply.cached and (used := Usage.of(usage, self.request, reply.text)).estimated:
+            usage = {name: getattr(used, name) for name in _USAGE}
+        return replace(reply, value=value, **usage), ""
+
+
+def readable(
+    keyed: Mapping[str, KeyedRequest], stored: Mapping[str, ChatReply[Any]]
+) -> dict[str, ChatReply[Any]]:
+    """The stored replies that answer one of these requests, with their values, by key."""
+    read = {key: keyed[key].read(reply)[0] for key, reply in stored.items() if key in keyed}
+    return {key: reply for key, reply in read.items() if reply is not None}

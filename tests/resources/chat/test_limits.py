@@ -15,13 +15,15 @@ import fault_server as server
 from chat_parts import MODEL, MadeUpTime, request, settings
 from decomposerl.chat import ChatFailure, Price, Sampling
 from fault_server import Answer, FaultServer
-from resources.chat.budget import Budget, TokenEstimate
+from resources.chat.budget import Budget, Counts, TokenEstimate
 from resources.chat.client import ChatClient
-from resources.chat.counts import Counts
-from resources.chat.endpoints import WINDOW, Circuit, Endpoint, Endpoints
-from resources.chat.pace import (
+from resources.chat.endpoints import (
     LONGEST_PAUSE_S,
     LONGEST_REST_S,
+    WINDOW,
+    Circuit,
+    Endpoint,
+    Endpoints,
     Pace,
     pause_before_retry,
     retry_after_s,

@@ -9,9 +9,8 @@ import fault_server as server
 from chat_parts import MadeUpTime, request, settings
 from decomposerl.chat import ChatFailure, Price
 from fault_server import MODEL, Answer, FaultServer
-from resources.chat.budget import Budget, TokenEstimate
+from resources.chat.budget import Budget, Counts, TokenEstimate
 from resources.chat.client import ChatClient
-from resources.chat.counts import Counts
 from resources.chat.settings import Ceilings
 
 ESTIMATE = TokenEstimate.of(request(1))
