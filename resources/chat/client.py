@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -63,8 +64,7 @@ class ChatClient:
         """What was done since this object was made."""
         self._opening = threading.Lock()
         self._store: ReplyStore | None = None
-        self._loop: LoopThread | None = None
-        self._caller: Caller | None = None
+        self._connection: tuple[LoopThread, Caller] | None = None
         self._closed = False
         self._flights: dict[str, asyncio.Future[Outcome]] = {}
 
@@ -105,16 +105,14 @@ class ChatClient:
         """Close connections, then the store; idempotent."""
         with self._opening:
             self._closed = True
-            loop, caller, store = self._loop, self._caller, self._store
-        try:
-            if loop is not None and caller is not None and not loop.closed:
-                try:
-                    loop.run(caller.close())
-                finally:
-                    loop.close()
-        finally:
+            connection, store = self._connection, self._store
+        with ExitStack() as last_first:
             if store is not None:
-                store.close()
+                last_first.callback(store.close)
+            if connection is not None and not connection[0].closed:
+                loop, caller = connection
+                last_first.callback(loop.close)
+                loop.run(caller.close())
 
     def recall(
         self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
@@ -186,14 +184,14 @@ class ChatClient:
         with self._opening:
             if self._closed:
                 raise RuntimeError("the chat client was closed")
-            if self._loop is None or self._caller is None:
+            if self._connection is None:
                 endpoints, key = self._find_access()
                 if not endpoints:
                     raise ConfigError(f"no endpoint is set for '{self._settings.model}'")
                 settings = self._settings.at(endpoints)
-                self._caller = Caller(settings, clean_key(key), self.counts, self._timing)
-                self._loop = LoopThread("chat-client")
-            return self._loop, self._caller
+                caller = Caller(settings, clean_key(key), self.counts, self._timing)
+                self._connection = LoopThread("chat-client"), caller
+            return self._connection
 
     def _send_all(self, keyed: Sequence[KeyedRequest], total: int) -> dict[str, Outcome]:
         loop, caller = self._connected()

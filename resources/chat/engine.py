@@ -6,6 +6,7 @@ calls, and a killed run asks only for the rest.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -144,14 +145,13 @@ class ChatEngine(Generic[Item]):
         answers = self._recalled(distinct, requests_of, parse)
         todo = [item for item in distinct if item not in answers]
         self.hits += len(items) - len(todo)
+        complete = partial(self._complete, parse=parse)
         with tqdm(total=len(todo), desc=self._port, unit="item", disable=None) as bar:
-            for batch in self._batches(todo):
-                requests = [list(requests_of(item)) for item in batch]
-                outcomes = self._complete(list(chain.from_iterable(requests)), parse)
+            for batch in self._batches(todo, requests_of, complete):
                 self.calls += len(batch)
-                self._policy.note(outcomes)
+                self._policy.note(list(chain.from_iterable(batch.values())))
                 self._policy.check(f"{self._port} '{self.engine}'")
-                for item, own in zip(batch, _per_item(outcomes, requests), strict=True):
+                for item, own in batch.items():
                     # Values alone: the replies of a whole stage would fill the memory.
                     answers[item] = [
                         one if isinstance(one, ChatFailure) else one.value for one in own
@@ -167,10 +167,9 @@ class ChatEngine(Generic[Item]):
     ) -> dict[Item, list[Value | ChatFailure]]:
         """The values of the items whose replies are all stored."""
         answers: dict[Item, list[Value | ChatFailure]] = {}
-        for batch in self._batches(items):
-            requests = [list(requests_of(item)) for item in batch]
-            replies = self._chat.recall(list(chain.from_iterable(requests)), parse)
-            for item, own in zip(batch, _per_item(replies, requests), strict=True):
+        recall = partial(self._chat.recall, parse=parse)
+        for batch in self._batches(items, requests_of, recall):
+            for item, own in batch.items():
                 known = [reply for reply in own if reply is not None]
                 if len(known) == len(own):
                     self._policy.note(known)
@@ -183,14 +182,15 @@ class ChatEngine(Generic[Item]):
         """The outcome of each request, in order."""
         return self._chat.complete(requests, parse)
 
-    def _batches(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    def _batches(
+        self,
+        items: Sequence[Item],
+        requests_of: Callable[[Item], Sequence[ChatRequest]],
+        ask: Callable[[Sequence[ChatRequest]], Sequence[Outcome]],
+    ) -> Iterator[dict[Item, list[Outcome]]]:
+        """What ``ask`` returns for the requests of each of these distinct items, by batch."""
         for start in range(0, len(items), self._batch_size):
-            yield items[start : start + self._batch_size]
-
-
-def _per_item(
-    outcomes: Sequence[Outcome], requests: Sequence[Sequence[ChatRequest]]
-) -> Iterator[list[Outcome]]:
-    """The outcomes of each item's requests."""
-    rest = iter(outcomes)
-    return (list(islice(rest, len(own))) for own in requests)
+            batch = items[start : start + self._batch_size]
+            requests = {item: list(requests_of(item)) for item in batch}
+            outcomes = iter(ask(list(chain.from_iterable(requests.values()))))
+            yield {item: list(islice(outcomes, len(own))) for item, own in requests.items()}

@@ -32,10 +32,7 @@ BATCH_ROWS = 64
 BATCH_S = 0.25
 _LOCK_WAIT_S = 60.0
 _KEYS_PER_QUERY = 500
-_COLUMNS = (
-    "key, model, revision, template, template_digest, text, finish_reason, reported_model, "
-    "prompt_tokens, completion_tokens, latency_s, tokens"
-)
+_COLUMNS = ", ".join(CHAT_REPLIES.schema)
 _TABLE = """
 CREATE TABLE IF NOT EXISTS replies (
   key TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, template TEXT NOT NULL,
@@ -278,9 +275,9 @@ def replies_in(path: Path) -> pl.DataFrame:
     """
     if not path.is_file():
         return CHAT_REPLIES.empty()
-    columns = ", ".join(CHAT_REPLIES.schema)
-    whole = " AND ".join(f"typeof({name}) = '{_TYPES[kind]}'" for name, kind in _required())
-    query = f"SELECT {columns} FROM replies WHERE {whole} ORDER BY key"  # noqa: S608 - ours
+    required = {name: kind for name, kind in CHAT_REPLIES.schema.items() if name != "tokens"}
+    whole = " AND ".join(f"typeof({name}) = '{_TYPES[kind]}'" for name, kind in required.items())
+    query = f"SELECT {_COLUMNS} FROM replies WHERE {whole} ORDER BY key"  # noqa: S608 - ours
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
@@ -288,8 +285,3 @@ def replies_in(path: Path) -> pl.DataFrame:
     except sqlite3.Error as error:
         raise EngineError(f"{path} cannot be read as a chat cache: {error}") from error
     return pl.DataFrame(rows, schema=CHAT_REPLIES.schema, orient="row")
-
-
-def _required() -> Iterator[tuple[str, pl.DataType]]:
-    """The columns of which a reply has a value, and their types."""
-    return ((name, kind) for name, kind in CHAT_REPLIES.schema.items() if name != "tokens")

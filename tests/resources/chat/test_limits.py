@@ -15,7 +15,7 @@ import fault_server as server
 from chat_parts import MODEL, MadeUpTime, request, settings
 from decomposerl.chat import ChatFailure, Price, Sampling
 from fault_server import Answer, FaultServer
-from resources.chat.budget import Budget, Counts, TokenEstimate
+from resources.chat.budget import Budget, Counts, Usage
 from resources.chat.client import ChatClient
 from resources.chat.endpoints import (
     LONGEST_PAUSE_S,
@@ -333,10 +333,9 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
         budget = Budget(Ceilings(tokens=ceiling), Price(), counts)
 
         async def one(estimate: int, share: float) -> None:
-            number = await budget.reserve(TokenEstimate(0, estimate))
-            if number is not None:
+            if await budget.reserve(Usage(0, estimate)):
                 await asyncio.sleep(0)
-                budget.settle(number, 0, int(estimate * share))
+                budget.settle(Usage(0, estimate), Usage(0, int(estimate * share)))
 
         await asyncio.gather(*(one(*call) for call in calls))
 
@@ -349,8 +348,8 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
 def test_an_estimate_counts_prompt_and_budget():
     """Characters make the prompt's tokens, the token budget bounds the reply's."""
     one = request(1, sampling=Sampling(max_tokens=70))
-    assert 70 == TokenEstimate.of(one).completion_tokens
-    assert TokenEstimate.of(one).prompt_tokens > len(one.messages[0].content) / 4
+    assert 70 == Usage.expected(one).completion_tokens
+    assert Usage.expected(one).prompt_tokens > len(one.messages[0].content) / 4
 
 
 def test_money_without_a_price_is_refused():
