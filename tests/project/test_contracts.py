@@ -136,8 +136,8 @@ SEEDS = {
         "import resources.store.parquet\n",
         "The store: files below",
     ),
-    "a pace that knows the client": (
-        "resources/chat/pace.py",
+    "an endpoint that knows the client": (
+        "resources/chat/endpoints.py",
         "def late():\n    import resources.chat.client\n",
         "The chat client reads",
     ),
