@@ -16,7 +16,7 @@ from decomposerl.reports.attrition import (
 from decomposerl.reports.attrition import attrition as attrition_table
 from decomposerl.reports.tables import markdown_table
 from resources.catalogue.database import build_catalogue
-from resources.chat.reply_table import ChatCacheFile
+from resources.chat.resource import ChatCacheFile
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, picture
 from resources.store.run_lock import locked_asset

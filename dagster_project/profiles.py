@@ -117,7 +117,7 @@ def read_key(variable: str, environment: Mapping[str, str] | None = None) -> Sec
 def resources_for(profile: Profile) -> dict[str, Any]:
     """The Dagster resources of a profile, by the names that assets use."""
     from dagster_project.engine_resources import engine_resources
-    from resources.chat.reply_table import ChatCacheFile
+    from resources.chat.resource import ChatCacheFile
     from resources.corpora.resource import CorporaResource
     from resources.store.parquet import DataFolder, ParquetTables
 
