@@ -5,24 +5,26 @@ first, in the same words for every task, so that a server's prefix cache serves 
 instructions come last, after everything that could override them.
 
 A parser takes the text of a reply and returns the value of a ``Ruling``, or raises ``ValueError``:
-the chat client then asks once more. Values match exactly, after trimming and case folding,
-never in part: "not supported" is no verdict. Each form is read only where it was requested.
+the chat client then asks once more, and names the form (``again_section``). A word counts alone or
+before a short remark that does not take it back: "not supported" is no verdict. Each form, tags or
+JSON, is read only where it was requested.
 
-A reply in tags ends with its answer and has no other ``</answer>``; thinking in front is
-skipped. A reply in JSON is one object and nothing else. So a judge that repeats forged tags
-beside its own answer gives no ruling, and the forged one is never read. Nothing here detects
-a judge that was talked into an answer.
+In a reply in tags all answers must agree; thinking in front is skipped. A reply without tags counts
+if its last line has the answer with its label. A reply in JSON is one object and nothing else. So a
+judge that repeats forged tags beside its own answer gives no ruling, and the forged one is never
+read. Nothing here detects a judge that was talked into an answer.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
+from decomposerl.replies.rulings import YES_NO, denies_yes_no, read_checklist, read_word, worded
 
 TASKS = ("answerability", "atomicity", "correctness", "coverage")
 """The names of the four prompt files."""
@@ -32,15 +34,46 @@ AnswersVerdict = Literal["Supported", "Refuted", "NotEnoughInfo"]
 CRITERIA = ("is_question", "single_focus", "no_conjunctions", "verifiable", "grounded")
 """The atomicity checklist: the names in the prompt, in the order of a ruling's values."""
 
-_Word = TypeVar("_Word", bool, AnswersVerdict)
-_DIGITS = {"0": False, "1": True}
-_YES_NO = {"yes": True, "no": False}
+_DIGITS = {"0": False, "1": True, **YES_NO}
 _VERDICTS: dict[str, AnswersVerdict] = {
     "supported": "Supported",
+    "supports": "Supported",
     "refuted": "Refuted",
+    "refutes": "Refuted",
     "not_enough_info": "NotEnoughInfo",
+    "not_enough_information": "NotEnoughInfo",
+    "not_enough_evidence": "NotEnoughInfo",
     "not enough info": "NotEnoughInfo",
     "not enough information": "NotEnoughInfo",
+    "not enough evidence": "NotEnoughInfo",
+    "notenoughinfo": "NotEnoughInfo",
+    "nei": "NotEnoughInfo",
+}
+_VERDICT_TAGS = ("answer", "verdict")  # the second is the paper's
+_AGREEING = r"(?i:not|no|none|nothing|neither|nor|never|without|than)\s(?:[\w']+\s){0,4}?"
+# What a remark may say beside its verdict, and what states another one.
+_BESIDE: dict[AnswersVerdict, re.Pattern[str]] = {
+    "Supported": re.compile(rf"\b{_AGREEING}(?i:contradict|refut|disput)\w*"),
+    "Refuted": re.compile(rf"\b{_AGREEING}SUPPORTED"),
+    "NotEnoughInfo": re.compile(rf"\b{_AGREEING}(?:SUPPORTED|REFUTED)"),
+}
+_CLAIM_IS = r"(?i:claim|verdict|answer|it)\b\W{0,4}(?i:(?:is|as|should\sbe)\s)?(?i:\w+ly\s)?"
+_OTHER: dict[AnswersVerdict, re.Pattern[str]] = {
+    "Supported": re.compile(
+        r"(?i:contradict|refut|unsupported|disprov|not[_ ]enough|insufficient)"
+        r"|(?i:\b(?:not|isn't)\s(?:\w+\s){0,2}(?:supported|confirmed))"
+        r"|(?i:\b(?:but|however|except|although|though|partly|partially|mostly)\b)"
+    ),
+    "Refuted": re.compile(
+        r"\bSUPPORTED\b|NOT[_ ]ENOUGH|(?i:\bnot\s(?:\w+\s)?(?:refuted|contradicted))"
+        rf"|\b{_CLAIM_IS}(?i:supported|not[_ ]enough)"
+    ),
+    "NotEnoughInfo": re.compile(rf"\bSUPPORTED\b|\bREFUTED\b|\b{_CLAIM_IS}(?i:supported|refuted)"),
+}
+# The first word of a remark behind the other digit: "1 (incorrect)".
+_SAYS: dict[bool, re.Pattern[str]] = {
+    True: re.compile(r"(?i)\W*(?:yes|true|correct|right|answerable|accurate|supported)\b"),
+    False: re.compile(r"(?i)\W*(?:no|not|false|incorrect|wrong|unanswerable|inaccurate)\b"),
 }
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 # Where a chat template opens the thinking, a reply has only its end. Before JSON it is skipped
@@ -124,6 +157,13 @@ def coverage_request(
     return _request(prompt, settings, VERDICT_SCHEMA, values)
 
 
+def again_section(task: str, *, structured: bool) -> str:
+    """The section of ``again.md`` with the form of a task's reply."""
+    if structured:
+        return "json"
+    return {"atomicity": "criteria", "coverage": "coverage"}.get(task, "digit")
+
+
 def bullets(answers: Sequence[str]) -> str:
     """One escaped line per answer; white space collapses, so no answer forges another."""
     return "\n".join(f"- {escaped(' '.join(answer.split()))}" for answer in answers)
@@ -148,55 +188,40 @@ def read_digit(reply: str, *, structured: bool = False) -> bool:
     Raises:
         ValueError: here and below, the reply is not in the requested form.
     """
-    return _one_of(_DIGITS, _fields(reply, "answer")[0] if structured else _inside(reply))
+    if structured:
+        return worded(_fields(reply, "answer")[0], _DIGITS, _denies_digit)
+    return read_word(_spoken(reply), ("answer",), _DIGITS, _denies_digit)
 
 
 def read_verdict(reply: str, *, structured: bool = False) -> AnswersVerdict:
     """The verdict of coverage."""
-    return _one_of(_VERDICTS, _fields(reply, "verdict")[0] if structured else _inside(reply))
+    if structured:
+        return worded(_fields(reply, "verdict")[0], _VERDICTS, _denies_verdict)
+    return read_word(_spoken(reply), _VERDICT_TAGS, _VERDICTS, _denies_verdict)
 
 
 def read_criteria(reply: str, *, structured: bool = False) -> tuple[bool, ...]:
-    """The five criteria of atomicity, in the order of ``CRITERIA``; lines in any order."""
-    words = _fields(reply, *CRITERIA) if structured else _lines(_inside(reply))
-    return tuple(_one_of(_YES_NO, word) for word in words)
+    """The five criteria of atomicity, in the order of ``CRITERIA``; in the reply in any order."""
+    if structured:
+        words = _fields(reply, *CRITERIA)
+        return tuple(worded(word, YES_NO, denies_yes_no) for word in words)
+    return read_checklist(_spoken(reply), CRITERIA)
 
 
-def _one_of(values: Mapping[str, _Word], word: str) -> _Word:
-    folded = word.strip().casefold()
-    if folded not in values:
-        raise ValueError(f"the reply says {word[:40]!r}, which is none of {', '.join(values)}")
-    return values[folded]
+def _denies_digit(value: bool, remark: str) -> bool:  # noqa: FBT001 - the value of a digit
+    """Whether a remark behind a digit has the other one, or opens with its meaning."""
+    other = re.search(rf"(?<![\w.,]){int(not value)}(?!\w|[.,]\d)", remark)
+    return bool(other or _SAYS[not value].match(remark))
+
+
+def _denies_verdict(value: AnswersVerdict, remark: str) -> bool:
+    """Whether a remark behind a verdict states another one."""
+    return bool(_OTHER[value].search(_BESIDE[value].sub("", remark)))
 
 
 def _spoken(reply: str) -> str:
     """A reply without the thinking at its start and the token at its end."""
     return _LAST_TOKEN.sub("", _THOUGHT.sub("", reply, count=1).strip()).rstrip()
-
-
-def _inside(reply: str) -> str:
-    """The content of the only answer of a reply, which ends it."""
-    text = _spoken(reply)
-    if "<think>" in text:
-        raise ValueError("the thinking is not closed, or goes on behind the answer")
-    before, closing, after = text.partition("</answer>")
-    if not closing:
-        raise ValueError("the reply has no closed answer")
-    if after:
-        raise ValueError("the reply goes on behind its answer")
-    _, opening, inside = before.rpartition("<answer>")
-    if not opening:
-        raise ValueError("the answer is not opened")
-    return inside
-
-
-def _lines(inside: str) -> list[str]:
-    """The words of the five criteria, in order, from lines of ``name: word``."""
-    lines = [line.partition(":") for line in inside.splitlines() if line.strip()]
-    words = {name.strip().casefold(): word for name, _, word in lines}
-    if len(lines) != len(CRITERIA) or set(words) != set(CRITERIA):
-        raise ValueError("the answer does not have one line per criterion")
-    return [words[name] for name in CRITERIA]
 
 
 def _fields(reply: str, *names: str) -> list[str]:
@@ -209,6 +234,8 @@ def _fields(reply: str, *names: str) -> list[str]:
         raise ValueError("the JSON is nested too deeply") from None
     if not isinstance(value, dict) or set(value) - {"analysis"} != set(names):
         raise ValueError(f"the JSON is no object with the fields {', '.join(names)}")
+    if not all(isinstance(value[name], str | int) for name in names):
+        raise ValueError("a field of the JSON is neither text nor a whole number nor true or false")
     return [str(value[name]) for name in names]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
+from decomposerl.replies.questions import listed_questions, without_numbers
 
 NAME = "silver"
 MOST_QUESTIONS = 20
@@ -34,7 +35,6 @@ SCHEMA = json.dumps(
     sort_keys=True,
 )
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
-_QUESTION = re.compile(r"<question>(.*?)</question>", re.DOTALL)
 
 
 def silver_request(
@@ -63,10 +63,10 @@ def silver_request(
 
 
 def read_questions(reply: str) -> list[str]:
-    """The questions of a reply, trimmed, in order: from JSON, from tags, or from JSON in prose.
+    """The questions of a reply, trimmed, in order: from JSON, also in prose, from tags or a list.
 
     Thinking before the answer is skipped, also where the prompt opened it. An empty list is an
-    answer.
+    answer. Numbers and labels in front of questions are dropped, except in JSON.
 
     Raises:
         ValueError: the reply is in no such form, a question is not text or has more than
@@ -83,7 +83,9 @@ def read_questions(reply: str) -> list[str]:
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
     if listed is None:
-        listed = _from_tags(text)
+        listed = without_numbers(
+            _from_tags(text) if "<question" in text else listed_questions(text)
+        )
     questions = [" ".join(question.split()) for question in listed]
     if not all(questions):
         raise ValueError("a question is empty")
@@ -103,9 +105,11 @@ def _from_json(text: str) -> list[str] | None:
         return None
     if isinstance(value, dict):
         value = value.get("questions")
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+    listed = value if isinstance(value, list) else [None]
+    texts = [item.get("question") if isinstance(item, dict) else item for item in listed]
+    if not all(isinstance(text, str) for text in texts):
         raise ValueError("the JSON holds no list of questions")
-    return value
+    return list(map(str, texts))
 
 
 def _from_prose(text: str) -> list[str] | None:
@@ -123,21 +127,28 @@ def _from_prose(text: str) -> list[str] | None:
 
 
 def _from_tags(text: str) -> list[str]:
-    """Questions inside the last list; each tag must be closed."""
-    before, closing, _ = text.rpartition("</questions>")
-    _, opening, inside = before.rpartition("<questions>")
-    if not closing or not opening:
-        raise ValueError("the reply has neither JSON nor a closed list of <question> tags")
-    opened = inside.count("<question>")
-    if opened != inside.count("</question>"):
-        raise ValueError("a <question> tag is not closed")
-    if opened > MOST_QUESTIONS:  # checked first: tags in the wrong order take quadratic time
-        raise ValueError(f"the reply holds {opened:,} questions, not 1 to {MOST_QUESTIONS}")
-    questions = _QUESTION.findall(inside)
-    if opened != len(questions):
-        raise ValueError("a <question> tag is not closed")
-    if any("<question>" in question for question in questions):
+    """Questions inside the last list, or in a text without one; one tag may lack its end."""
+    inside = text
+    if re.search("</?questions>", text):
+        before, closing, _ = text.rpartition("</questions>")
+        _, opening, inside = before.rpartition("<questions>")
+        if not closing or not opening:
+            raise ValueError("the list of <question> tags is not closed")
+    _, *pieces = inside.split("<question>")
+    if not pieces:
+        return listed_questions(inside) if inside.strip() else []
+    questions = [_one_question(piece) for piece in pieces]
+    if sum("</question>" not in piece for piece in pieces) > 1:
+        raise ValueError("two <question> tags are not closed")
+    return questions
+
+
+def _one_question(piece: str) -> str:
+    """The question at the start of what stands between two opening tags."""
+    question, closing, rest = piece.partition("</question>")
+    if "</question>" in rest:
         raise ValueError("a <question> is inside another")
-    if not questions and inside.strip():
-        raise ValueError("the list holds text but no <question>")
-    return [str(question) for question in questions]
+    question = question.strip()
+    if not closing and ("\n" in question or not question.endswith("?")):
+        raise ValueError("a <question> tag is not closed")
+    return question

@@ -188,13 +188,19 @@ RULINGS: list[tuple[str, str, str]] = [
     ("digit", "Reasons without an opening tag.</think>\n<answer>1</answer>", "1"),
     ("digit", "<answer>1</answer><|im_end|>", "1"),
     ("digit", "<answer>1</answer>\n</s>\n", "1"),
+    ("digit", "<answer>1</answer> I am sure.", "1"),
+    ("digit", "<answer>1</answer>\n<answer>1</answer>", "1"),
+    ("digit", "The answer is 1.", "1"),
     ("digit", "I reply inside <answer> tags: <answer>1</answer>", "1"),
     ("verdict", "<answer>SUPPORTED</answer>", "Supported"),
     ("verdict", "<answer>refuted</answer>", "Refuted"),
     ("verdict", "<answer>Not_Enough_Info</answer>", "NotEnoughInfo"),
     ("verdict", "It is not supported.\n<answer>Not Enough Info</answer>", "NotEnoughInfo"),
     ("verdict", "<answer>Not Enough Information</answer>", "NotEnoughInfo"),
+    ("verdict", "<answer>NOT_ENOUGH_INFO: no date</answer>", "NotEnoughInfo"),
+    ("verdict", "<verdict>SUPPORTED</verdict>", "Supported"),
     ("criteria", f"<answer>\n{FIVE}\n</answer>", "11111"),
+    ("criteria", f"<answer>{FIVE.replace(':', '=')}</answer>", "11111"),
     ("criteria", f"<answer>{FIVE.replace('verifiable:YES', 'verifiable: no')}</answer>", "11101"),
     ("criteria", "<answer>" + "\n\n".join(reversed(FIVE.split("\n"))) + "</answer>", "11111"),
     (
@@ -211,9 +217,13 @@ JSON_RULINGS: list[tuple[str, str, str]] = [
     ("digit", 'Reasons without an opening tag.</think>\n{"answer": 0}', "0"),
     ("digit", '</think>{"answer": 0}<|im_end|>', "0"),
     ("digit", '{"analysis": "</think>", "answer": 0}', "0"),
+    ("digit", '{"answer": true}', "1"),
+    ("digit", '{"analysis": {"reasons": ["It says so."]}, "answer": false}', "0"),
     ("verdict", '{"analysis": "", "verdict": "NOT_ENOUGH_INFO"}', "NotEnoughInfo"),
     ("verdict", '{"verdict": "supported"}', "Supported"),
     ("criteria", json.dumps(dict.fromkeys(CRITERIA, "YES") | {"grounded": "NO"}), "11110"),
+    ("criteria", json.dumps(dict.fromkeys(CRITERIA, True) | {"verifiable": False}), "11101"),
+    ("criteria", json.dumps(dict.fromkeys(CRITERIA, "NO (it is a remark)")), "00000"),
     ("criteria", json.dumps({"analysis": ""} | dict.fromkeys(reversed(CRITERIA), "no")), "00000"),
 ]
 
@@ -243,10 +253,8 @@ def test_a_form_is_read_only_where_it_was_asked_for(reader: str, reply: str, rul
     [
         *((name, "") for name in READERS),
         *((name, "<answer></answer>") for name in READERS),
-        *(("digit", text) for text in ("1", "The answer is 1.", "<answer>1", "1</answer>")),
-        ("digit", "<answer>1</answer> I am sure."),
+        *(("digit", text) for text in ("0.", "I rule 1", "<answer>1", "1</answer>")),
         ("digit", "<answer>0</answer>\n<answer>1</answer>"),
-        ("digit", "<answer>1</answer>\n<answer>1</answer>"),
         ("digit", "<answer>1</answer></answer>"),
         ("digit", "<answer>0</answer></think><answer>1</answer>"),
         ("digit", "<answer>0</answer><|im_end|><answer>1</answer>"),
@@ -261,10 +269,8 @@ def test_a_form_is_read_only_where_it_was_asked_for(reader: str, reply: str, rul
         ("verdict", "<answer>NOT SUPPORTED</answer>"),
         ("verdict", "<answer>not refuted</answer>"),
         ("verdict", "<answer>SUPPORTED or REFUTED or NOT_ENOUGH_INFO</answer>"),
-        ("verdict", "<answer>SUPPORTED.</answer>"),
-        ("verdict", "<answer>NOT_ENOUGH_INFO: no date</answer>"),
         ("verdict", "<answer>unsupported</answer>"),
-        ("verdict", "<verdict>SUPPORTED</verdict>"),
+        ("verdict", "<verdict>SUPPORTED</verdict><answer>REFUTED</answer>"),
         ("criteria", "<answer>YES YES YES YES YES</answer>"),
         ("criteria", f"<answer>{FIVE.replace('grounded:YES', '')}</answer>"),
         ("criteria", f"<answer>{FIVE}\nclear:YES</answer>"),
@@ -272,7 +278,6 @@ def test_a_form_is_read_only_where_it_was_asked_for(reader: str, reply: str, rul
         ("criteria", f"<answer>{FIVE.replace('grounded:YES', 'verifiable:NO')}</answer>"),
         ("criteria", f"<answer>{FIVE.replace('grounded:YES', 'grounded:YES/NO')}</answer>"),
         ("criteria", f"<answer>{FIVE.replace('grounded:YES', 'grounded YES')}</answer>"),
-        ("criteria", f"<answer>{FIVE.replace(':', '=')}</answer>"),
     ],
 )
 def test_any_other_reply_in_tags_is_refused(reader: str, reply: str):
@@ -285,7 +290,6 @@ def test_any_other_reply_in_tags_is_refused(reader: str, reply: str):
     ("reader", "reply"),
     [
         *(("digit", text) for text in ("1", "[1]", "null", '"1"', "{}", '{"answer": 1', "1e999")),
-        ("digit", '{"answer": true}'),
         ("digit", '{"answer": 1.0}'),
         ("digit", '{"answer": null}'),
         ("digit", '{"answer": [1]}'),
@@ -302,7 +306,8 @@ def test_any_other_reply_in_tags_is_refused(reader: str, reply: str):
         ("verdict", '{"verdict": "NOT SUPPORTED"}'),
         ("verdict", '{"answer": "SUPPORTED"}'),
         ("criteria", json.dumps(dict.fromkeys(CRITERIA[:4], "YES"))),
-        ("criteria", json.dumps(dict.fromkeys(CRITERIA, True))),
+        ("criteria", json.dumps(dict.fromkeys(CRITERIA, 1))),
+        ("criteria", json.dumps(dict.fromkeys(CRITERIA, "YES or NO"))),
     ],
 )
 def test_any_other_reply_in_json_is_refused(reader: str, reply: str):
