@@ -46,7 +46,11 @@ _VERDICTS: dict[str, AnswersVerdict] = {
     "not enough info": "NotEnoughInfo",
     "not enough information": "NotEnoughInfo",
     "not enough evidence": "NotEnoughInfo",
+    "not-enough-info": "NotEnoughInfo",
     "notenoughinfo": "NotEnoughInfo",
+    "insufficient info": "NotEnoughInfo",
+    "insufficient information": "NotEnoughInfo",
+    "insufficient evidence": "NotEnoughInfo",
     "nei": "NotEnoughInfo",
 }
 _VERDICT_TAGS = ("answer", "verdict")  # the second is the paper's

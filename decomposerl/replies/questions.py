@@ -2,7 +2,7 @@
 
 A list without tags is read where each of its items is a question. Items have numbers, bullets or
 labels (``Q1:``), or are at least two lines that are nothing but questions. Sentences around the
-list are skipped; a statement or a question to the reader among its items makes it no list.
+list, and questions to the reader there, are skipped; among its items they make it no list.
 """
 
 import re
@@ -13,10 +13,13 @@ from decomposerl.replies.lines import lines_of, without_marks
 _LABEL = re.compile(r"(?:sub-?question|question|q)\s?#?\d{0,2}\s?[:.)]\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\(?(\d{1,2})[.):]\s+")
 _ITEM = re.compile(
-    r"(?:\(?\d{1,2}[.):]|[-*•–—+])\s+(?:(?:sub-?)?question\s?\d{0,2}\s?[:.]\s*)?"
+    r"(?:\(?\d{1,2}\\?[.):]|\(?[a-z]\)|[-*•–—+](?:\s+\[[ x]?\])?)\s+"
+    r"(?:(?:sub-?)?question\s?\d{0,2}\s?[:.]\s*)?"
     r"|(?:sub-?question|question|q)\s?#?\d{1,2}\s?[:.)]\s*",
     re.IGNORECASE,
 )
+_LABEL_ALONE = re.compile(r"(?:sub-?question|question|q)\s?#?\d{1,2}\s?[:.)]?", re.IGNORECASE)
+_INLINE = re.compile(r"(?<=\?)[ \t,;]+(?=\(?\d{1,2}[.)]\s)")  # 1. Who? 2. When?
 _REMARK = re.compile(r"(?<=\?)\s*[(\[][^()\[\]?]{1,80}[)\]]\.?\Z")
 _TO_THE_READER = re.compile(
     r"\b(?:you|your)\b|\A(?:can|could|may|shall|should)\s(?:i|we)\b", re.IGNORECASE
@@ -29,7 +32,8 @@ def listed_questions(text: str) -> list[str]:
     Raises:
         ValueError: the text is no such list.
     """
-    lines = lines_of(text)
+    lines = lines_of(_INLINE.sub("\n", text))
+    lines = [line for line in lines if not _LABEL_ALONE.fullmatch(line)]
     items = [_item(line) for line in lines]
     if not any(items):
         items = _plain(lines)
@@ -39,8 +43,8 @@ def listed_questions(text: str) -> list[str]:
     first, last = items.index(questions[0]), len(items) - 1 - items[::-1].index(questions[-1])
     if not all(items[first : last + 1]):
         raise ValueError("text stands between the questions")
-    beside = [line for line, item in zip(lines, items, strict=True) if not item]
-    if any(_is_question(without_marks(line)) for line in beside):
+    beside = [without_marks(line) for line, item in zip(lines, items, strict=True) if not item]
+    if any(_is_question(line) and not _TO_THE_READER.search(line) for line in beside):
         raise ValueError("a question stands beside the list")
     if not all(_is_question(one) and not _TO_THE_READER.search(one) for one in questions):
         raise ValueError("an item of the list is no question about the claim")

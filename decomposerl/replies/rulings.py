@@ -21,13 +21,13 @@ _MARKS = " \t\r\n*_`\"'[]"
 _OPENER = re.compile(
     r"\s*(?:[.,;:!](?!\w)|[(\[|–—]|\n)|\s-+\s|\s+(?:because|since|as|given|due|based|by)\b"
 )
-_HEDGE = re.compile(
-    r"\W*(?:or|and|but|if|unless|mostly|partly|partially|largely|almost|perhaps|maybe|probably"
+_HEDGE = re.compile(  # a quoted word is no hedge: NO ("and" ties two)
+    r"[^\w\"'“‘`]*(?:or|and|but|if|unless|mostly|partly|partially|largely|almost|perhaps|maybe|probably"
     r"|possibly|somewhat|in\spart|to\ssome)\b"
 )
 _TURN = re.compile(
     r"\b(?:wait|actually|second\sthoughts?|correction|hm+|i\smean|or\srather|not\ssure|unsure"
-    r"|scratch\sthat|sorry|ignore)\b"
+    r"|scratch\sthat|sorry|ignore|however|nevertheless|though|although)\b"
 )
 _TAG = re.compile(r"<\s*/?\s*[a-z|]", re.IGNORECASE)
 _NO_REMARK = re.compile(r"[\W_]*")
