@@ -6,10 +6,12 @@ key of its answer in any store. The client is ``resources.chat``.
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 _MILLION = 1_000_000
+REPEATED = 1_000
+"""Added to the seed of a repeated request; nobody draws so many samples of one."""
 Value = TypeVar("Value")
 Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "content_filter", "other"]
@@ -63,7 +65,8 @@ class ChatRequest:
 
     ``thinking`` switches a reasoning model's thinking (None: the model's default).
     ``schema`` is a JSON schema the reply must follow, as canonical JSON text (None: free
-    text); an endpoint that cannot enforce it is asked without it.
+    text); an endpoint that cannot enforce it is asked without it. ``again`` is a line that names
+    the form, for ``repeated``; it is no part of the key.
     """
 
     messages: tuple[Message, ...]
@@ -71,6 +74,20 @@ class ChatRequest:
     template: Template
     thinking: bool | None = None
     schema: str | None = None
+    again: str = ""
+
+    def repeated(self) -> "ChatRequest":
+        """The request to send where the reply to this one could not be read.
+
+        Another seed, and ``again`` at the end of the last message of the user.
+        """
+        seed, messages = self.sampling.seed, list(self.messages)
+        places = [place for place, turn in enumerate(messages) if turn.role == "user"]
+        if self.again and places:
+            last = messages[places[-1]]
+            messages[places[-1]] = Message("user", f"{last.content}\n\n{self.again}")
+        sampling = replace(self.sampling, seed=None if seed is None else seed + REPEATED)
+        return replace(self, messages=tuple(messages), sampling=sampling, again="")
 
     def canonical(self, model: str, revision: str) -> str:
         """Canonical JSON of everything that decides the answer of one model revision."""
@@ -172,6 +189,7 @@ class Chat(Protocol):
         """One outcome per request, in order; no request raises.
 
         ``parse`` gives each reply its ``value``. Where it raises ``ValueError`` (or
-        ``RecursionError``) the request is sent once more; a second one is ``unparsable``.
+        ``RecursionError``) the request is sent once more, as ``ChatRequest.repeated`` has it; a
+        second one is ``unparsable``.
         """
         ...

@@ -29,7 +29,7 @@ from resources.chat.settings import ChatSettings
 from resources.chat.wire import KeyedRequest, readable, request_key
 
 _LOG = logging.getLogger(__name__)
-_ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is sent once more
+_ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is repeated once
 Access = tuple[tuple[str, ...], SecretStr | None]
 """Endpoints and their key."""
 
@@ -136,8 +136,10 @@ class ChatClient:
         """One outcome per request, in order; no request raises.
 
         ``parse`` gives each reply its ``value``, once per reply. Where it raises ``ValueError``
-        the request is sent once more; a second failure is ``unparsable``. Failures of a batch
-        are logged in one warning.
+        the request is sent once more, with another seed and the line that names the form
+        (``ChatRequest.repeated``); a second failure is ``unparsable``. Whichever reply parses is
+        stored under the key of the request as it was given. Failures of a batch are logged in one
+        warning.
 
         Raises:
             ConfigError: how to switch the model's thinking off is not known, or there is no
@@ -249,14 +251,14 @@ class ChatClient:
         return outcome
 
     async def _send(self, keyed: KeyedRequest, caller: Caller) -> Outcome:
-        """Send until the parser accepts a reply, twice at most, and store it."""
+        """Send, and once more as a repeated request where the parser refuses; store the reply."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
         reply = self._store.get([keyed.key]).get(keyed.key) if self._store else None
         replaced = reply.text if reply is not None else None
         outcome: Outcome | None = reply
-        for _ in range(_ATTEMPTS_TO_PARSE):
-            outcome = outcome or await caller.send(keyed.request)
+        for request in (keyed.request, keyed.request.repeated()):
+            outcome = outcome or await caller.send(request)
             if isinstance(outcome, ChatReply):
                 usable, complaint = keyed.read(outcome)
                 if usable is not None:

@@ -5,12 +5,14 @@ answers, never for a wrong key, an outage or a spent budget (``resources.chat.en
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.silver import read_questions, silver_request
 from decomposerl.prompts.template import PromptFile
 from resources.chat.engine import ChatEngine, StoringChat
+from resources.store.prompts import AGAIN, load_prompt
 from resources.store.stored_engine import Pair
 
 MOST_UNANSWERED = 0.05
@@ -32,12 +34,14 @@ class ChatDecomposer(ChatEngine[Pair]):
         thinking: bool | None = None,
         most_unanswered: float = MOST_UNANSWERED,
         sends_temperature: bool = True,
+        again: PromptFile | None = None,
         batch_size: int = 1024,
     ) -> None:
         """``structured`` requests JSON by schema; ``thinking`` switches a reasoning model's.
 
         ``most_unanswered`` is the share of pairs, 0..1, that may stay without an answer; 1
-        allows any share. ``sends_temperature`` is false for models that accept none.
+        allows any share. ``sends_temperature`` is false for models that accept none. ``again``
+        has the lines of repeated requests (None: the package's ``again.md``).
         """
         if not 0 <= most_unanswered <= 1:
             raise ConfigError(f"most_unanswered is {most_unanswered:g}; it is a share, 0..1")
@@ -45,6 +49,8 @@ class ChatDecomposer(ChatEngine[Pair]):
         self._prompt, self._sampling = prompt, sampling
         self._structured, self._thinking = structured, thinking
         self._sends_temperature = sends_temperature
+        form = "json" if structured else "questions"
+        self._again = (again or load_prompt(AGAIN)).filled(form)
 
     @property
     def engine(self) -> str:
@@ -70,13 +76,14 @@ class ChatDecomposer(ChatEngine[Pair]):
         return [None if isinstance(answer, ChatFailure) else list(answer) for (answer,) in answers]
 
     def _request(self, pair: Pair) -> ChatRequest:
-        return silver_request(
+        asked = silver_request(
             self._prompt,
             pair,
             self._sampling,
             structured=self._structured,
             thinking=self._thinking,
         )
+        return replace(asked, again=self._again)
 
 
 def _questions(reply: ChatReply[object]) -> list[str]:

@@ -8,7 +8,7 @@ from resources.chat.resource import PromptedResource
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.decomposer.rule_engine import RuleDecomposer
 from resources.decomposer.stored import StoredDecomposer
-from resources.store.prompts import load_prompt
+from resources.store.prompts import AGAIN, load_prompt
 
 
 class DecomposerResource(PromptedResource):
@@ -36,6 +36,7 @@ class DecomposerResource(PromptedResource):
             structured=self.structured,
             thinking=self.thinks,
             most_unanswered=self.most_unanswered,
+            again=load_prompt(AGAIN, self.prompts_dir),
             sends_temperature=self.sends_temperature,
             batch_size=self.batch_size,
         )

@@ -18,7 +18,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from decomposerl.baselines.method import ModelCall, ModelReply, Operation
-from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Message, Price, Sampling
+from decomposerl.chat import (
+    REPEATED,
+    Chat,
+    ChatFailure,
+    ChatReply,
+    ChatRequest,
+    Message,
+    Price,
+    Sampling,
+)
 from decomposerl.errors import EngineError
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
@@ -29,8 +38,6 @@ from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
 VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
 """Operations whose replies may spell a verdict; other calls say so (``concludes``)."""
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
-
-_REPEATED = 1_000  # added to the seed of a repeated call; no method draws so many samples
 
 CONTINUED = " continued"
 """Suffix of the engine's name where transcripts are the assistant's unfinished turn."""
@@ -56,7 +63,7 @@ class CallSettings:
         may_conclude = call.concludes or call.operation in VERDICT_OPERATIONS
         return Sampling(
             temperature=call.temperature,
-            seed=self.seed + call.sample + (_REPEATED if call.form else 0),
+            seed=self.seed + call.sample + (REPEATED if call.form else 0),
             max_tokens=call.max_tokens,
             stop=call.stop,
             top_logprobs=self.top_logprobs if may_conclude else 0,

@@ -8,12 +8,10 @@ from functools import cache
 from decomposerl.baselines.method import ModelCall
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
-from resources.store.prompts import load_prompt
+from resources.store.prompts import AGAIN, load_prompt
 
 CONTINUATION = "continuation"
 """The prompt file that asks a model to continue a transcript."""
-AGAIN = "again"
-"""The prompt file whose sections name the form of a reply that could not be read."""
 
 
 class MethodPrompts:

@@ -4,6 +4,7 @@ A failed call has no value: it is never read as a 0. Failures are counted by rea
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse
 from decomposerl.errors import ConfigError
@@ -11,6 +12,7 @@ from decomposerl.judge.call import JudgeCall, JudgeValue, Ruling, Task
 from decomposerl.prompts.judge import (
     TASKS,
     JudgeSettings,
+    again_section,
     answerability_request,
     atomicity_request,
     correctness_request,
@@ -21,7 +23,7 @@ from decomposerl.prompts.judge import (
 )
 from decomposerl.prompts.template import PromptFile
 from resources.chat.engine import ChatEngine, StoringChat
-from resources.store.prompts import load_prompt
+from resources.store.prompts import AGAIN, load_prompt
 
 _DIGEST_DIGITS = 12
 # Tasks about a document go out in one batch, so that a server's prefix cache serves both.
@@ -46,17 +48,19 @@ class ChatJudge(ChatEngine[JudgeCall]):
 
     _port = "judge"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a setting of the judge
         self,
         chat: StoringChat,
         prompts: Mapping[str, PromptFile],
         settings: JudgeSettings | None = None,
         *,
+        again: PromptFile | None = None,
         sends_temperature: bool = True,
         batch_size: int = 1024,
     ) -> None:
         """``prompts`` by task; the default ``settings`` are greedy, with replies in tags.
 
+        ``again`` has the lines of repeated requests (None: the package's ``again.md``).
         ``sends_temperature`` is false for models that accept none.
 
         Raises:
@@ -65,6 +69,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
         """
         super().__init__(chat, batch_size)  # failures are for the rewards to handle
         self._prompts, self._settings = dict(prompts), settings or JudgeSettings()
+        self._again = again or load_prompt(AGAIN)
         if missing := sorted(set(TASKS) - set(self._prompts)):
             raise ConfigError(f"the judge has no prompt for {', '.join(missing)}")
         for task in ("answerability", "atomicity", "correctness", "coverage"):
@@ -115,6 +120,11 @@ class ChatJudge(ChatEngine[JudgeCall]):
         return parse
 
     def _request(self, call: JudgeCall) -> ChatRequest:
+        """The request of a call, with the line for a repetition."""
+        section = again_section(call.task, structured=self._settings.structured)
+        return replace(self._first_request(call), again=self._again.filled(section))
+
+    def _first_request(self, call: JudgeCall) -> ChatRequest:
         prompt, settings = self._prompts[call.task], self._settings
         match call.task:
             case "answerability":

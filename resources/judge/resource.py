@@ -14,6 +14,7 @@ from resources.chat.resource import PromptedResource
 from resources.judge.chat_judge import ChatJudge, load_judge_prompts
 from resources.judge.replay import ReplayJudge
 from resources.judge.rule_judge import RuleJudge
+from resources.store.prompts import AGAIN, load_prompt
 
 
 class JudgeResource(PromptedResource):
@@ -40,6 +41,7 @@ class JudgeResource(PromptedResource):
             self.chat(),
             load_judge_prompts(self.prompts_dir),
             JudgeSettings(self.sampling(), structured=self.structured, thinking=self.thinks),
+            again=load_prompt(AGAIN, self.prompts_dir),
             sends_temperature=self.sends_temperature,
             batch_size=self.batch_size,
         )

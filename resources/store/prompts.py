@@ -11,6 +11,9 @@ from decomposerl.errors import ConfigError
 from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import PromptFile, parse_prompt
 
+AGAIN = "again"
+"""The prompt file whose sections name the form of a reply that could not be read."""
+
 
 def load_prompt(name: str, folder: str = "") -> PromptFile:
     """Read ``<name>.md`` from ``folder`` if it is there, else from the package.

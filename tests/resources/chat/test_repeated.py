@@ -1,0 +1,199 @@
+"""The second request, where a reply could not be read: another seed, and a line with the form."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chat_parts import PLAIN, MadeUpTime, frame_of, request, settings
+from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling
+from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.prompts.judge import JudgeSettings
+from fault_server import FaultServer, replying
+from resources.chat.client import ChatClient
+from resources.chat.settings import Ceilings
+from resources.decomposer.chat_engine import ChatDecomposer
+from resources.judge.chat_judge import ChatJudge, load_judge_prompts
+from resources.store.prompts import load_prompt
+
+LINE = 'End with "good".'
+ASKED = request(1, again=LINE)
+AGAIN = load_prompt("again").sections
+CLAIM = "Ilva opened the bridge in 1921."
+
+
+def client(url: str, data: Path | None, **changes: object) -> ChatClient:
+    return ChatClient(settings(url, **changes), data, timing=MadeUpTime().timing())
+
+
+def good(reply: ChatReply[object]) -> str:
+    if "good" not in reply.text:
+        raise ValueError("not good")
+    return reply.text
+
+
+def test_the_line_is_no_part_of_the_key():
+    """Replies that were stored before the line was written stay valid."""
+    assert request(1).canonical("m", "r") == ASKED.canonical("m", "r")
+    assert ASKED.repeated().canonical("m", "r") != ASKED.canonical("m", "r")
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [
+        (("user",), ("x\n\nL",)),
+        (("system", "user"), ("x", "x\n\nL")),
+        (("user", "assistant"), ("x\n\nL", "x")),
+        (("user", "assistant", "user"), ("x", "x", "x\n\nL")),
+        (("system",), ("x",)),
+        ((), ()),
+    ],
+)
+def test_the_line_ends_the_last_message_of_the_user(
+    roles: tuple[str, ...], expected: tuple[str, ...]
+):
+    """Whatever stands behind it: a transcript that is continued stays the last message."""
+    messages = tuple(Message(role, "x") for role in roles)
+    made = replace(ASKED, messages=messages, again="L").repeated()
+    assert expected == tuple(message.content for message in made.messages)
+    assert roles == tuple(message.role for message in made.messages)
+
+
+def test_a_request_without_seed_or_line_is_repeated_as_it_is():
+    """None is not a number to add to; no line, no empty one."""
+    plain = request(1, sampling=Sampling(seed=None))
+    assert plain == plain.repeated()
+    assert (PLAIN.seed or 0) + 1_000 == request(1).repeated().sampling.seed
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["cache", "no cache"])
+def test_the_second_request_differs_and_its_reply_is_kept_under_the_first(
+    tmp_path: Path, *, stored: bool
+):
+    """One call more, with the line; the next run finds the reply under the first request's key."""
+    data = tmp_path if stored else None
+    with FaultServer([replying("bad"), replying("good")]) as served:
+        with client(served.url, data) as chat:
+            assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+        first, second = served.asked
+        assert (42, 1_042) == (first["seed"], second["seed"])
+        assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+        different = {name for name in first if first[name] != second[name]}
+        assert {"seed", "messages"} == different
+        if stored:
+            with client(served.url, data) as chat:
+                assert ["good"] == [one.value for one in chat.recall([request(1)], good)]
+                assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+            assert 2 == len(served.asked)
+
+
+def test_a_stored_reply_that_no_longer_reads_is_the_first_attempt(tmp_path: Path):
+    """The one request that follows has the line already, and its reply takes the place."""
+    with FaultServer([replying("bad"), replying("good")]) as served:
+        with client(served.url, tmp_path) as chat:
+            chat.complete([ASKED])
+        with client(served.url, tmp_path) as chat:
+            assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+            assert chat.store is not None
+            assert ["good"] == frame_of(chat.store)["text"].to_list()
+        assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+
+
+def test_what_cannot_be_stored_is_asked_for_with_the_line_too(tmp_path: Path):
+    """Half a surrogate pair is no text, so the reply could not be read."""
+    with FaultServer([replying("\ud800"), replying("good")]) as served:
+        with client(served.url, tmp_path) as chat:
+            assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+        assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+
+
+def test_a_retry_after_a_fault_of_the_endpoint_is_the_same_request(tmp_path: Path):
+    """The line blames a reply; where none came there is nothing to blame."""
+    fault = replace(replying("x"), status=500)
+    with FaultServer([fault, replying("good")]) as served, client(served.url, tmp_path) as chat:
+        assert ["good"] == [one.value for one in chat.complete([ASKED], good)]
+        assert ["q 1", "q 1"] == served.prompts
+        assert [42, 42] == [body["seed"] for body in served.asked]
+
+
+@pytest.mark.parametrize(("again", "reason"), [("", "unparsable"), ("word " * 200, "budget")])
+def test_the_ceiling_counts_the_longer_request(again: str, reason: str):
+    """The expected tokens of the second request are those of its own text."""
+    ceiling = Ceilings(tokens=300)
+    with (
+        FaultServer(usual=replying("bad")) as served,
+        client(served.url, None, ceilings=ceiling) as chat,
+    ):
+        (found,) = chat.complete([request(1, again=again)], good)
+        assert reason == found.reason
+
+
+CALLS = {
+    "digit": JudgeCall("answerability", "Torbeck.", question="Who?"),
+    "criteria": JudgeCall("atomicity", claim=CLAIM, question="Who?"),
+    "coverage": JudgeCall("coverage", claim=CLAIM, answers=("Ilva.",)),
+}
+RULINGS = {
+    "digit": ("<answer>1</answer>", True),
+    "criteria": ("is_question single_focus no_conjunctions verifiable grounded", (True,) * 5),
+    "coverage": ("<answer>SUPPORTED</answer>", "Supported"),
+}
+
+
+@pytest.mark.parametrize("form", CALLS)
+@pytest.mark.parametrize("structured", [False, True])
+def test_the_judge_names_its_form(form: str, *, structured: bool, tmp_path: Path):
+    """Each task its own; the ruling is that of the second reply, and costs nothing again."""
+    text, value = RULINGS[form]
+    names = text.split()
+    if structured:
+        field = {"digit": '"answer": 1', "coverage": '"verdict": "SUPPORTED"'}
+        text = "{" + field.get(form, ", ".join(f'"{name}": "YES"' for name in names)) + "}"
+    elif form == "criteria":
+        text = "<answer>{}</answer>".format("\n".join(f"{name}:YES" for name in names))
+    with FaultServer([replying("I cannot say."), replying(text)]) as served:
+        for _ in range(2):
+            with client(served.url, tmp_path) as chat:
+                asking = JudgeSettings(structured=structured)
+                judge = ChatJudge(chat, load_judge_prompts(), asking)
+                assert [Ruling(value)] == judge.judge([CALLS[form]])
+        first, second = served.prompts
+        assert second == f"{first}\n\n{AGAIN['json' if structured else form]}"
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_the_decomposer_names_its_form(*, structured: bool, tmp_path: Path):
+    """Tags or JSON, as it was asked for."""
+    text = '{"questions": ["Who?"]}'
+    with (
+        FaultServer([replying("I cannot say."), replying(text)]) as served,
+        client(served.url, tmp_path) as chat,
+    ):
+        silver = ChatDecomposer(chat, load_prompt("silver"), Sampling(), structured=structured)
+        assert [["Who?"]] == silver.decompose([("Evidence.", CLAIM)])
+        first, second = served.prompts
+        assert second == f"{first}\n\n{AGAIN['json' if structured else 'questions']}"
+
+
+def test_each_line_names_a_form_that_is_read():
+    """One line each, which is not itself a reply that reads."""
+    assert {"digit", "criteria", "coverage", "questions", "json"} <= set(AGAIN)
+    assert all("\n" not in line for line in AGAIN.values())
+
+
+def test_a_users_lines_take_the_place_of_the_packages():
+    """``again.md`` of a prompt folder serves the judge and the decomposer as it does methods."""
+    theirs = replace(load_prompt("again"), sections=dict.fromkeys(AGAIN, "Once more."))
+    with FaultServer(usual=replying("I cannot say.")) as served, client(served.url, None) as chat:
+        ChatJudge(chat, load_judge_prompts(), again=theirs).judge([CALLS["digit"]])
+        ChatDecomposer(
+            chat, load_prompt("silver"), Sampling(), again=theirs, most_unanswered=1.0
+        ).decompose([("Evidence.", CLAIM)])
+        assert 2 == sum(prompt.endswith("\n\nOnce more.") for prompt in served.prompts)
+
+
+def test_a_request_is_made_once_for_all_of_its_repetitions():
+    """A repeated request has no line left to add."""
+    once: ChatRequest = ASKED.repeated()
+    assert "" == once.again
+    assert once.messages == once.repeated().messages
