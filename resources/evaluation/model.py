@@ -27,6 +27,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.systems import System
+from decomposerl.prompts.template import PromptSettings, VerdictRule
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
@@ -125,6 +126,13 @@ class EvaluationModelResource(StoredResource):
     openai: ServedModels = Field(default=ServedModels(), description="api.openai.com")
     endpoint: ServedModels = Field(default=ServedModels(), description="your own endpoint")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
+    verdict_rule: VerdictRule = Field(
+        default="evidence",
+        description="baselines: Refuted also where the evidence is silent, or as in the paper",
+    )
+    demonstrations: int = Field(
+        default=-1, ge=-1, description="baselines: worked examples in each prompt; -1: all"
+    )
     seed: int = Field(default=42, description="of sampling")
     policies: Literal["in_process", "served"] = Field(
         default="in_process", description="policies: here, or as adapters on open models' server"
@@ -172,7 +180,9 @@ class EvaluationModelResource(StoredResource):
             seed=self.seed,
             revision=method.revision,
         )
-        prompts = MethodPrompts(self.prompts_dir)
+        shown = None if self.demonstrations < 0 else self.demonstrations
+        wording = PromptSettings(self.verdict_rule, shown)
+        prompts = MethodPrompts(self.prompts_dir, settings=wording)
         if system.model.port == "rules":
             stored = verifier.open()
             return task, RuleChat(stored, prompts), stored.details
@@ -215,7 +225,9 @@ class EvaluationModelResource(StoredResource):
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)
         base = base_of(data, recipe)
-        prompts = MethodPrompts(given={PROMPT: load_policy_prompt(base, self.prompts_dir)})
+        wording = PromptSettings(recipe.verdict_rule)
+        policy_prompt = load_policy_prompt(base, self.prompts_dir, wording)
+        prompts = MethodPrompts(given={PROMPT: policy_prompt})
         revision = self.open_models.revision or "main"
         weights = Weights(base, str(chosen.adapter), revision, self.device, recipe.lora.dtype)
         task = Task(

@@ -288,6 +288,7 @@ OTHERWISE = {
     "projections": ("q_proj",),
     "evidence_view": EvidenceView(),
     "judge_thinking": True,
+    "verdict_rule": "paper",
 }
 """Other values of the fields that are no number, word or switch."""
 
