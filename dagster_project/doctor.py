@@ -9,6 +9,7 @@ from pydantic import SecretStr
 
 from dagster_project import public_figures as figures
 from dagster_project.engine_choices import EngineChoices, Server
+from dagster_project.engine_resources import served_models
 from dagster_project.profiles import Profile
 from dagster_project.training_estimate import training_estimate
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
@@ -122,6 +123,10 @@ def _evaluating(engines: EngineChoices, read_key: KeyReader) -> Iterator[Readine
         value = read_key(server.key_variable)
         for url in server.urls:
             yield probes.endpoint(url, "", value, _endpoint_fix(server), required=False)
+    for named in (server, engines.openai_server, engines.endpoint_server):
+        if named is not None and named.model:
+            settings = served_models(named).call_settings(0)
+            yield from probes.verdict_tokens(named.model, settings.room)
 
 
 def _endpoint_fix(server: Server) -> str:

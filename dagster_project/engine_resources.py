@@ -151,21 +151,22 @@ def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelRe
     started = choices.evaluation_server is not None and not choices.evaluation_server.urls
     return EvaluationModelResource(
         results_dir=results,
-        open_models=_served(
+        open_models=served_models(
             choices.evaluation_server,
             vllm=list(choices.vllm) if started else [],
             cards=choices.cards,
             withheld=list(choices.withheld),
         ),
-        openai=_served(choices.openai_server),
-        endpoint=_served(choices.endpoint_server),
+        openai=served_models(choices.openai_server),
+        endpoint=served_models(choices.endpoint_server),
         prompts_dir=choices.prompts,
         policies=choices.policies,
         device=choices.device,
     )
 
 
-def _served(server: Server | None, **started: Any) -> ServedModels:  # noqa: ANN401 - its fields
+def served_models(server: Server | None, **started: Any) -> ServedModels:  # noqa: ANN401 - its fields
+    """The place where a server's models are evaluated; ``started`` are further fields."""
     if server is None:
         return ServedModels()
     return ServedModels(

@@ -43,6 +43,7 @@ class CallSettings:
     ``top_logprobs`` are requested per token of a call that may spell a verdict, 0 for none.
     ``continues``: the endpoint continues an assistant's turn. ``thinking`` switches a reasoning
     model's thinking (None: its default), ``thinking_style`` is how the client does it.
+    ``thinking_tokens`` are added to each call's limit where the model thinks before it replies.
     """
 
     seed: int = 42
@@ -50,6 +51,13 @@ class CallSettings:
     continues: bool = False
     thinking: bool | None = None
     thinking_style: ThinkingStyle = "none"
+    thinking_tokens: int = 4_096
+
+    @property
+    def room(self) -> int:
+        """Tokens for a thought: none where thinking is off, or is neither switched nor known."""
+        off = self.thinking_style == "none" if self.thinking is None else not self.thinking
+        return 0 if off else self.thinking_tokens
 
     def sampling(self, call: ModelCall) -> Sampling:
         """The sampling of a call; samples of one call, and its repetition, differ in the seed."""
@@ -57,7 +65,7 @@ class CallSettings:
         return Sampling(
             temperature=call.temperature,
             seed=self.seed + call.sample + (_REPEATED if call.form else 0),
-            max_tokens=call.max_tokens,
+            max_tokens=call.max_tokens + self.room,
             stop=call.stop,
             top_logprobs=self.top_logprobs if may_conclude else 0,
         )

@@ -56,6 +56,9 @@ class ServedModels(dg.Config):
     thinking_style: Literal["none", "qwen", "openai"] = Field(
         default="none", description="how thinking is switched"
     )
+    thinking_tokens: int = Field(
+        default=4_096, ge=0, description="room for a thought, added to each call's token limit"
+    )
     continues: bool = Field(
         default=False, description="whether it continues an assistant's turn, as vLLM does"
     )
@@ -105,7 +108,7 @@ class ServedModels(dg.Config):
 
         chat = ChatClient(self._settings(model, revision), results, find_access=find_access)
         closers.append(chat.close)
-        settings, width = self._call_settings(seed), self.concurrency
+        settings, width = self.call_settings(seed), self.concurrency
         caller = ChatCaller(
             chat, settings, prompts=prompts, claims_at_once=width, price=self._price
         )
@@ -146,13 +149,15 @@ class ServedModels(dg.Config):
         price = Price(prompt=self.prompt_price, completion=self.completion_price)
         return None if price == Price() else price
 
-    def _call_settings(self, seed: int) -> CallSettings:
+    def call_settings(self, seed: int) -> CallSettings:
+        """What decides the replies of this place, besides model and call."""
         return CallSettings(
             seed=seed,
             top_logprobs=0 if self.thinking_style == "openai" else self.likeliest,
             continues=self.continues,
             thinking={"default": None, "on": True, "off": False}[self.thinking],
             thinking_style=self.thinking_style,
+            thinking_tokens=self.thinking_tokens,
         )
 
     def _settings(self, model: str, revision: str) -> ChatSettings:

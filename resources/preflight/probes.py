@@ -7,6 +7,7 @@ endpoint and is never part of a finding.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import urllib.error
@@ -28,6 +29,11 @@ from resources.verifier.chunk_tokens import BYTES
 _TIMEOUT_S = 3.0
 _GIB = 2**30
 _LISTED = 5
+_VERDICT_TOKENS, _THOUGHT_TOKENS = 64, 1_024
+"""Least limit of a call for a verdict, and least room for the thought before it."""
+_THINKS = re.compile(
+    r"qwen3|qwq|deepseek-r\d|\br1\b|gpt-oss|gpt-5|\bo\d|magistral|think|reason", re.IGNORECASE
+)
 _BYTES_ARE_SMALLER = (
     "no tokenizer.json; chunks are measured in bytes, so evidence above 32 kB (about 8,000 tokens) "
     "is scored in parts although the model reads 32,468 tokens at once"
@@ -125,6 +131,25 @@ def endpoint(
             return ReadinessCheck("endpoint", what, "ok", "answers and lists the model")
         problem = f"serves {listed}, not the model"
     return ReadinessCheck("endpoint", what, absent, problem, fix)
+
+
+def verdict_tokens(model: str, room: int) -> list[ReadinessCheck]:
+    """Whether a thinking model has room for its thought before a verdict; empty for other models.
+
+    ``room`` are the tokens that are added for the thought. A model counts as a thinking one by its
+    name, or where there is room.
+    """
+    if not room and _THINKS.search(model) is None:
+        return []
+    what = f"tokens of a verdict by {model}"
+    found = f"{_VERDICT_TOKENS} and {room:,} for its thought"
+    if room >= _THOUGHT_TOKENS:
+        return [ReadinessCheck("budget", what, "ok", found)]
+    fix = (
+        f"set thinking: on and thinking_tokens of at least {_THOUGHT_TOKENS:,} "
+        "for its place in the resource evaluation_model"
+    )
+    return [ReadinessCheck("budget", what, "note", f"{found}: verdicts may be cut off", fix)]
 
 
 def program(name: str, fix: str) -> ReadinessCheck:

@@ -204,6 +204,29 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     assert "does not answer" in opened[1]
 
 
+@pytest.mark.parametrize(
+    ("model", "state"),
+    [
+        ("Qwen/Qwen3-32B", "ok"),
+        ("gpt-5-mini", "ok"),
+        ("Qwen/QwQ-32B", "note"),
+        ("deepseek-ai/DeepSeek-R1", "note"),
+        ("openai/gpt-oss-20b", "note"),
+        ("Qwen/Qwen2.5-7B-Instruct", None),
+    ],
+)
+def test_a_verdict_needs_room_for_the_thought(model: str, state: str | None, tmp_path: Path):
+    """A model that thinks, but that gets no tokens for it, is noted with what mends it."""
+    env = {"PROFILE": "local", "ENDPOINT_MODEL": model}
+    found = doctor(tmp_path, "--json", ENDPOINT_URL=closed_url(), **env)
+    budgets = [one for one in json.loads(found.stdout)["findings"] if one["part"] == "budget"]
+    assert [one["what"] for one in budgets] == [f"tokens of a verdict by {model}"] * bool(state)
+    assert [state] * bool(state) == [one["state"] for one in budgets]
+    assert [state == "note"] * bool(state) == ["thinking_tokens" in one["mend"] for one in budgets]
+    limits = {room: look.verdict_tokens(model, room)[0].state for room in (1_023, 1_024)}
+    assert {1_023: "note", 1_024: "ok"} == limits
+
+
 def test_a_model_at_one_place_is_asked_for_once(tmp_path: Path):
     """Though the silver stage asks it, and a person named it for an evaluation as well."""
     with listing("shared") as server:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.method import ModelCall
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.evaluation.systems import System, system_named, systems
 from decomposerl.schemas import CURVES
@@ -228,3 +229,34 @@ def run(url: str, folder: Path) -> None:
 
 if __name__ == "__main__":
     run(sys.argv[1], Path(sys.argv[2]))
+
+
+def test_wording_is_part_of_the_hash(tmp_path: Path):
+    """Another rule or number of worked examples: other prompts, so no stored answer is reused."""
+
+    def hashed(key: str, **changes: object) -> str:
+        one = opened(resource(tmp_path, **changes), key, tmp_path)
+        return one.task.prompt_hash(one.caller)
+
+    for key in ("simple-rules-faithful", "hiss-rules-single_call"):
+        every = [hashed(key)]
+        every += [hashed(key, verdict_rule="paper"), hashed(key, demonstrations=0)]
+        every += [hashed(key, demonstrations=1), hashed(key, demonstrations=1, seed=1)]
+        assert len(every) == len(set(every))
+        assert every[0] == hashed(key, demonstrations=4) == hashed(key, demonstrations=9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({}, 64),
+        ({"thinking": "on"}, 64 + 4_096),
+        ({"thinking_style": "qwen"}, 64 + 4_096),
+        ({"thinking_style": "openai", "thinking_tokens": 500}, 64 + 500),
+        ({"thinking_style": "qwen", "thinking": "off"}, 64),
+    ],
+)
+def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], limit: int):
+    """A limit of a few words for the verdict would end inside the thought before it."""
+    call = ModelCall("verify", "verdict", {}, max_tokens=64)
+    assert limit == ServedModels(**changes).call_settings(42).sampling(call).max_tokens
