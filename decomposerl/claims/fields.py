@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject, RejectReason
 from decomposerl.claims.counted_files import CountedFiles
+from decomposerl.claims.passages import table_passages
 from decomposerl.claims.records import excerpt
 from decomposerl.claims.source import CorpusFiles, DamagedPage, NativeFile, Reader
 from decomposerl.errors import DecomposeRLError
@@ -172,6 +173,24 @@ class NativeRow(JsonObject):
             evidence_kind=evidence_kind,
             subset=self.file.subset if subset is None else subset,
             num_hops=num_hops,
+        )
+
+    def table_draft(  # noqa: PLR0913 - the fields of a claim about a table
+        self, *, native_id: str, document: str, table: str, caption: str, header: str, rows: str
+    ) -> Draft:
+        """The draft of ``claim`` and ``label`` about one table; the arguments are field paths.
+
+        Passages are the caption, the header and the rows; ``table`` is the field that a reject
+        names where none of them has text.
+        """
+        lines = table_passages(self.optional_text(caption), self.items(header), self.rows(rows))
+        return self.draft(
+            native_id=self.identifier(native_id),
+            claim=self.text("claim"),
+            passages=non_blank(lines, table),
+            native_label=self.text("label"),
+            documents=(self.text(document),),
+            evidence_kind="table",
         )
 
 
