@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.chat import Price
@@ -20,7 +19,7 @@ from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import weights_digest
-from resources.vllm.server import VllmServer
+from resources.vllm.server import ServerFields, VllmServer
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
@@ -29,7 +28,7 @@ Closers = list[Callable[[], None]]
 """Functions to call when the run ends."""
 
 
-class ServedModels(dg.Config):
+class ServedModels(ServerFields):
     """One place that serves models for evaluation. 0 is no limit."""
 
     endpoints: list[str] = Field(default=[], description="URLs that end in /v1; empty: start one")
@@ -62,16 +61,7 @@ class ServedModels(dg.Config):
     likeliest: int = Field(
         default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
     )
-    vllm: list[str] = Field(default=[], description="first words to start a server; empty: never")
-    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
-    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
-    context: int = Field(default=0, ge=0, description="tokens it reads; 0: the model's own limit")
     lora_rank: int = Field(default=64, ge=1, description="highest rank of an adapter it serves")
-    withheld: list[str] = Field(
-        default=[], description="variables that a started server's environment lacks, as keys are"
-    )
-    start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
-    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
     def caller(  # noqa: PLR0913 - the model, its prompts, and where replies are stored
         self,
@@ -172,15 +162,5 @@ class ServedModels(dg.Config):
         """The server to start for a model, with an adapter where there is one."""
         name, folder = adapter
         lora = ["--enable-lora", "--max-lora-rank", str(self.lora_rank), "--lora-modules"]
-        return VllmServer(
-            model=base,
-            executable=self.vllm,
-            revision=self.revision,
-            tensor_parallel_size=self.cards,
-            max_model_len=self.context,
-            gpu_memory_utilization=self.gpu_share,
-            extra_arguments=[*lora, f"{name}={folder}"] if folder else [],
-            withheld=self.withheld,
-            start_timeout_s=self.start_timeout_s,
-            log_dir=self.log_dir,
-        )
+        words = [*lora, f"{name}={folder}"] if folder else []
+        return self.vllm_server(base, self.revision, extra_arguments=words)
