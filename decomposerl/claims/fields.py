@@ -210,7 +210,7 @@ def each_row(draft: Callable[[NativeRow], Draft | None]) -> Reader:
 def read_each(
     files: CorpusFiles, file: NativeFile, draft: Callable[[NativeRow], Draft | None]
 ) -> Iterator[Draft | Reject]:
-    """One draft a row in file order; None leaves out a row that does not belong to the file."""
+    """One draft per row in file order; None leaves out a row that does not belong to the file."""
 
     def drafts(row: NativeRow) -> Sequence[Draft]:
         made = draft(row)
@@ -228,7 +228,7 @@ def read_many(
     file: NativeFile,
     drafts: Callable[[NativeRow], Sequence[Draft | Reject]],
 ) -> Iterator[Draft | Reject]:
-    """Any number of drafts and rejects a row, in file order; a ``FieldError`` is one reject."""
+    """Any number of drafts and rejects per row, in file order; a ``FieldError`` is one reject."""
     for record in files.records(file):
         if isinstance(record, Reject):
             yield record

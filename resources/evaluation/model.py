@@ -119,7 +119,7 @@ class OpenedSystem:
 
 
 class EvaluationModelResource(StoredResource):
-    """The engines behind the systems of a profile, except its verifier, a resource of its own."""
+    """The engines behind the systems of a profile, except its verifier, a separate resource."""
 
     open_models: ServedModels = Field(default=ServedModels(), description="open models")
     openai: ServedModels = Field(default=ServedModels(), description="api.openai.com")

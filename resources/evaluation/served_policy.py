@@ -1,6 +1,6 @@
 """Models at OpenAI-compatible endpoints, for methods: running servers, or one that is started.
 
-One ``ServedModels`` is one place where models are served, with its key, prices and limits. With
+One ``ServedModels`` is one endpoint or server of models, with its key, prices and limits. With
 a command and no endpoint, a vLLM server of the model is started for the first request and
 stopped with the resource; a policy's adapter is then served beside its base.
 
@@ -29,7 +29,7 @@ Closers = list[Callable[[], None]]
 
 
 class ServedModels(ServerFields):
-    """One place that serves models for evaluation. 0 is no limit."""
+    """An endpoint or server of models for evaluation. 0 is no limit."""
 
     endpoints: list[str] = Field(default=[], description="URLs that end in /v1; empty: start one")
     model: str = Field(default="", description="name in requests; empty: as the system names it")
@@ -38,15 +38,15 @@ class ServedModels(ServerFields):
     key_variable: str = Field(
         default="", description="variable that must hold the key; empty: no key is needed"
     )
-    key_name: str = Field(default="", description="variable of the key, for messages alone")
+    key_name: str = Field(default="", description="variable of the key, only for messages")
     concurrency: int = Field(default=256, ge=1, description="most requests in flight, and claims")
     call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
     most_reply_bytes: int = Field(
         default=MOST_REPLY_BYTES, ge=1, description="most of one reply, however many tokens it has"
     )
-    prompt_price: float = Field(default=0, ge=0, description="US dollars a million prompt tokens")
+    prompt_price: float = Field(default=0, ge=0, description="US dollars per million prompt tokens")
     completion_price: float = Field(
-        default=0, ge=0, description="US dollars a million completion tokens"
+        default=0, ge=0, description="US dollars per million completion tokens"
     )
     dollar_ceiling: float = Field(default=0, ge=0, description="of one asset's run; 0: none")
     thinking: Literal["default", "on", "off"] = Field(
@@ -119,7 +119,7 @@ class ServedModels(ServerFields):
         return (server.base_url(),)
 
     def key(self) -> SecretStr:
-        """The key, in memory alone.
+        """The key, kept in memory only.
 
         Raises:
             ConfigError: one is needed and there is none; the message names the variable.

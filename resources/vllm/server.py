@@ -31,7 +31,7 @@ class ServerFields(dg.Config):
     gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
     context: int = Field(default=0, ge=0, description="tokens it reads; 0: the model's own limit")
     withheld: list[str] = Field(
-        default=[], description="variables that a started server's environment lacks, as keys are"
+        default=[], description="variables removed from a started server's environment, as keys are"
     )
     start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
     log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
@@ -76,7 +76,7 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
     )
     extra_arguments: list[str] = Field(default=[], description="further words for vLLM")
     withheld: list[str] = Field(
-        default=[], description="further variables that the server's environment lacks"
+        default=[], description="further variables removed from the server's environment"
     )
     start_timeout_s: float = Field(default=900, gt=0, description="until it must be healthy")
     grace_s: float = Field(default=30, ge=0, description="between SIGTERM and SIGKILL")
