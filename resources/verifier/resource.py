@@ -15,10 +15,10 @@ from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.minicheck_local import LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
-from resources.vllm.server import VllmServer
+from resources.vllm.server import ServerFields, VllmServer
 
 
-class VerifierResource(ChatResource):
+class VerifierResource(ServerFields, ChatResource):
     """The claim verifier. The embedded one's sentence vectors are the stored MiniLM's."""
 
     batch_size: int = Field(default=512, ge=1, description="pairs asked and stored at a time")
@@ -58,8 +58,6 @@ class VerifierResource(ChatResource):
         default="", description="minicheck_hosted: a running server; empty: start one"
     )
     vllm: list[str] = Field(default=["vllm", "serve"], description="first words to start one")
-    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
-    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
     context: int = Field(
         default=32_768, ge=0, description="tokens a started server reads; 0: the model's own limit"
     )
@@ -72,11 +70,7 @@ class VerifierResource(ChatResource):
         default=["--trust-remote-code", "--dtype", "bfloat16"],
         description="further words to start one",
     )
-    withheld: list[str] = Field(
-        default=[], description="variables that a started server's environment lacks, as keys are"
-    )
     start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
-    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
     def open(self) -> StoredVerifier | HostedMiniCheck:
         """A fresh port; its ``calls`` and ``hits`` start at zero."""
@@ -111,18 +105,11 @@ class VerifierResource(ChatResource):
     def server(self) -> VllmServer:
         """The server of the 7B model: the one at ``base_url``, or one that is started."""
         caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
-        return VllmServer(
-            model=self.model,
+        return self.vllm_server(
+            self.model,
+            self.revision,
             attach_to=self.base_url,
             api_key=self.api_key,
             key_name=self.key_name,
-            executable=self.vllm,
-            revision=self.revision,
-            tensor_parallel_size=self.cards,
-            max_model_len=self.context,
-            gpu_memory_utilization=self.gpu_share,
             extra_arguments=[*self.vllm_arguments, caching],
-            withheld=self.withheld,
-            start_timeout_s=self.start_timeout_s,
-            log_dir=self.log_dir,
         )

@@ -151,10 +151,10 @@ def test_quotations_are_located_in_the_evidence(tmp_path: Path):
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
     evidence = "The mill was built in 1857 by Ada Moss."
     path.write_text(json.dumps({"claim": "It is old.", "evidence": evidence, "trace": trace}))
-    told = score(path, *LEAN, "--questions").stdout
+    output = score(path, *LEAN, "--questions").stdout
     start = evidence.index("built")
-    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in told
-    assert "quotes sold in the spring: nowhere in the evidence" in told
+    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in output
+    assert "quotes sold in the spring: nowhere in the evidence" in output
 
 
 @pytest.mark.parametrize(
