@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from decomposerl.errors import ConfigError
 from resources.chat.resource import ChatResource
 from resources.embedder.resource import NumberType
 from resources.store.prompts import load_prompt
@@ -19,19 +20,17 @@ from resources.vllm.server import ServerFields, VllmServer
 
 
 class VerifierResource(ServerFields, ChatResource):
-    """The claim verifier. The embedded one's sentence vectors are the stored MiniLM's."""
+    """The claim verifier."""
 
     batch_size: int = Field(default=512, ge=1, description="pairs asked and stored at a time")
     engine: Literal["embedded", "minicheck_local", "minicheck_hosted"] = Field(
         default="embedded",
-        description="lexical and MiniLM features, MiniCheck in process, or its 7B model on vLLM",
+        description="lexical features, MiniCheck in process, or its 7B model on vLLM",
     )
     model_path: str = Field(
-        default="", description="in process: model folder; empty for the installed or cached one"
+        default="", description="minicheck_local: model folder; empty for the cached one"
     )
-    dtype: NumberType = Field(
-        default="float32", description="minicheck_local: number type inside; embedded: float32"
-    )
+    dtype: NumberType = Field(default="float32", description="minicheck_local: number type inside")
     claim_split: Literal["whole", "min_over_sentences"] = Field(
         default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )
@@ -73,8 +72,17 @@ class VerifierResource(ServerFields, ChatResource):
     start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
 
     def open(self) -> StoredVerifier | HostedMiniCheck:
-        """A fresh port; its ``calls`` and ``hits`` start at zero."""
+        """A fresh port; its ``calls`` and ``hits`` start at zero.
+
+        Raises:
+            ConfigError: the embedded engine is given settings of a model.
+        """
         if self.engine == "embedded":
+            if self.dtype != "float32" or self.model_path:
+                raise ConfigError(
+                    "the embedded verifier has no model: dtype and model_path are settings of "
+                    "minicheck_local"
+                )
             return StoredVerifier(LexicalVerifier(), self.stores(), self.batch_size)
         if self.engine == "minicheck_local":
             local = LocalMiniCheck(

@@ -314,7 +314,7 @@ def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
     assert (40, 20, 25, 9) == (found.entities, found.verifier, found.embedder, found.decomposer)
 
 
-def test_the_cost_is_reckoned_for_what_is_here_and_for_the_papers_pool(tmp_path: Path):
+def test_the_cost_is_estimated_for_what_is_here_and_for_the_papers_pool(tmp_path: Path):
     """Both say which rows they took; money follows from the price of the variable."""
     write(frame(30), tmp_path / "claims" / "a.parquet")
     env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": closed_url()}

@@ -68,7 +68,7 @@ def test_the_embedded_profile_trains_the_tiny_policy_for_nothing(tmp_path: Path)
     )
 
 
-def test_training_is_reckoned_for_the_experiment_that_is_named(tmp_path: Path):
+def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
     """Half the epochs, half the calls; money follows from the price of the variable."""
     judge, embedder = training(tmp_path, "--experiment", "one_epoch", **LOCAL)["lines"]
     assert 1_007_124 // 2 == judge["calls"]
@@ -77,7 +77,7 @@ def test_training_is_reckoned_for_the_experiment_that_is_named(tmp_path: Path):
     assert embedder["dollars"] is None
 
 
-def test_training_is_reckoned_over_the_claims_that_are_here(tmp_path: Path):
+def test_training_is_estimated_over_the_claims_that_are_here(tmp_path: Path):
     """Their number, their n* and their lengths are counted."""
     claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
     pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")

@@ -121,6 +121,10 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
     half = EmbedderResource(results_dir=where, dtype="float16")
     with pytest.raises(ConfigError, match="computes in float32"):
         half.open()
+    for settings in ({"dtype": "float16"}, {"model_path": "/nowhere"}):
+        verifier = VerifierResource.model_validate({"results_dir": where, **settings})
+        with pytest.raises(ConfigError, match="embedded verifier has no model"):
+            verifier.open()
 
 
 def test_a_missing_key_is_named_at_the_first_item(tmp_path: Path):
