@@ -80,6 +80,8 @@ def noun_phrase_start(words: Sequence[str], end: int) -> int:
         before = words[at - 1]
         if before.endswith((",", ";", ":")) or before.lower() in _NO_NOUN:
             break
+        if is_finite(words, at - 1):
+            break
         at -= 1
         if words[at].lower() in DETERMINERS:
             break
