@@ -51,8 +51,8 @@ def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[Plan
     totals = written.filter(reward="total")["value"].to_list()
     assert totals == [row["total"] for row in table]
     calls = JUDGE_CALLS.conform(pl.read_parquet(file.with_suffix(".judge_calls.parquet")))
-    assert {"rule_judge:2"} == set(calls["engine"])
-    assert "judge=rule_judge:2" in result.stderr
+    assert {"rule_judge:3"} == set(calls["engine"])
+    assert "judge=rule_judge:3" in result.stderr
     assert "minilm" in result.stderr
 
 

@@ -196,7 +196,7 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
     def judge(name: ProfileName, **env: str) -> JudgeResource:
         return engine_resources(engine_choices(name, env), str(tmp_path))["judge"]
 
-    assert "rule_judge:2" == judge("embedded").open().engine
+    assert "rule_judge:3" == judge("embedded").open().engine
     paper = judge("paper", OPENAI_API_KEY=CANARY)
     assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, paper.model, paper.api_key)
     assert paper.open().engine.startswith("chat:Qwen/Qwen3-32B answerability:")
