@@ -41,7 +41,7 @@ def leaderboard_text(
 ) -> str:
     """Each table as aligned text; without ``everything`` only the systems that were run.
 
-    The paper's scores are in a line of their own below ours. Columns that do not fit into ``width``
+    The paper's scores are on a separate line below ours. Columns that do not fit into ``width``
     characters follow in a further block of the same rows.
     """
     shown = list(_tables(board, everything=everything))
@@ -64,7 +64,7 @@ def leaderboard_text(
 def leaderboard_markdown(
     board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
 ) -> str:
-    """Each table as Markdown, the paper's scores in columns of their own beside ours."""
+    """Each table as Markdown, the paper's scores in separate columns beside ours."""
     shown = list(_tables(board, everything=everything))
     if not shown:
         return "nothing was scored yet"

@@ -176,7 +176,7 @@ def cells_markdown(cells: pl.DataFrame) -> str:
 def selection_totals(cells: pl.DataFrame) -> dict[str, int | float]:
     """Totals of ``SELECTION_CELLS`` to plot over runs, 0 without cells.
 
-    ``evaluations_share`` is relative to a greedy without bounds, which computes one gain a claim
+    ``evaluations_share`` is relative to a greedy without bounds, which computes one gain per claim
     and pick.
     """
     claims, every = pl.col("available"), pl.col("available") * pl.col("selected")

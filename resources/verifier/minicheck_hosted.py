@@ -41,7 +41,7 @@ class SupportScores:
 
 
 class HostedMiniCheck(ChatEngine[Pair]):
-    """A ``Verifier`` over a chat client, whose store is its memory."""
+    """A ``Verifier`` over a chat client, whose reply store is its cache."""
 
     _port = "verifier"
 

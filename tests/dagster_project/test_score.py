@@ -51,8 +51,8 @@ def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[Plan
     totals = written.filter(reward="total")["value"].to_list()
     assert totals == [row["total"] for row in table]
     calls = JUDGE_CALLS.conform(pl.read_parquet(file.with_suffix(".judge_calls.parquet")))
-    assert {"rule_judge:2"} == set(calls["engine"])
-    assert "judge=rule_judge:2" in result.stderr
+    assert {"rule_judge:3"} == set(calls["engine"])
+    assert "judge=rule_judge:3" in result.stderr
     assert "minilm" in result.stderr
 
 
@@ -151,10 +151,10 @@ def test_quotations_are_located_in_the_evidence(tmp_path: Path):
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
     evidence = "The mill was built in 1857 by Ada Moss."
     path.write_text(json.dumps({"claim": "It is old.", "evidence": evidence, "trace": trace}))
-    told = score(path, *LEAN, "--questions").stdout
+    output = score(path, *LEAN, "--questions").stdout
     start = evidence.index("built")
-    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in told
-    assert "quotes sold in the spring: nowhere in the evidence" in told
+    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in output
+    assert "quotes sold in the spring: nowhere in the evidence" in output
 
 
 @pytest.mark.parametrize(
