@@ -94,7 +94,10 @@ class HostedMiniCheck(ChatEngine[Pair]):
         chosen = scores.raw if self._score == "raw" else scores.normalised
         missing = int(np.isnan(chosen).sum())
         if missing:
-            reasons = ", ".join(f"{name} {times}" for name, times in sorted(self.failures.items()))
+            reasons = ", ".join(
+                f"{name} {times}: {self._policy.examples[name]}"
+                for name, times in sorted(self.failures.items())
+            )
             text = (
                 f"verifier '{self.engine}': {missing} of {len(chosen)} pairs got no answer (failed "
                 f"questions: {reasons}). {_KEPT}"

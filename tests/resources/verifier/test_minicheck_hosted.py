@@ -94,8 +94,10 @@ def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
     scores = verifier.support_scores([("e", "plain"), ("e", "odd one")])
     for both in (scores.raw, scores.normalised):
         assert [False, True] == np.isnan(both).tolist()
-    with pytest.raises(EngineError, match=r"1 of 2 pairs got no answer .*unparsable"):
-        verifier.support_probability([("e", "plain"), ("e", "odd one")])
+    with pytest.raises(
+        EngineError, match=r"1 of 2 pairs got no answer .*unparsable 1: neither yes nor no"
+    ):
+        HostedMiniCheck(chat).support_probability([("e", "plain"), ("e", "odd one")])
 
 
 def test_a_reply_without_log_probabilities_says_so():
