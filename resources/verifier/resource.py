@@ -3,6 +3,7 @@
 Opening imports no torch and starts no server: an engine loads its model with its first item.
 """
 
+from functools import partial
 from typing import Literal
 
 from pydantic import Field
@@ -10,9 +11,9 @@ from pydantic import Field
 from decomposerl.errors import ConfigError
 from resources.chat.resource import ChatResource
 from resources.embedder.resource import NumberType
-from resources.store.prompts import load_prompt
 from resources.verifier.chunk_tokens import ChunkTokens
 from resources.verifier.lexical import LexicalVerifier
+from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.minicheck_local import LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
@@ -35,7 +36,12 @@ class VerifierResource(ServerFields, ChatResource):
         default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )
     prompts_dir: str = Field(
-        default="", description="minicheck_hosted: folder with your own minicheck.md"
+        default="", description="MiniCheck: folder with a minicheck.md that holds its form"
+    )
+    allow_own_prompt: bool = Field(
+        default=False,
+        description="MiniCheck: whether this project's own text may stand in for the form that the "
+        "model was trained on, where that is neither in prompts_dir nor installed",
     )
     minicheck: Literal["flan-t5-large", "deberta-v3-large", "roberta-large"] = Field(
         default="flan-t5-large", description="minicheck_local: which of the three"
@@ -92,6 +98,9 @@ class VerifierResource(ServerFields, ChatResource):
                 self.device,
                 self.dtype,
                 self.claim_split,
+                form=partial(
+                    minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt
+                ),
             )
             return StoredVerifier(local, self.stores(), self.batch_size)
         return self._hosted()
@@ -102,7 +111,7 @@ class VerifierResource(ServerFields, ChatResource):
         return HostedMiniCheck(
             self.chat_client(self.model, self.revision, lambda: (server.base_url(),)),
             claim_split=self.claim_split,
-            prompt=load_prompt("minicheck", self.prompts_dir),
+            form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
             tokens=ChunkTokens(self.tokenizer, self.model, self.revision),
             score=self.score,
             batch_size=self.batch_size,

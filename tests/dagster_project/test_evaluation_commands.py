@@ -49,6 +49,16 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     assert [] == [line for line in below if "the paper's " in line and "↳" in line]
 
 
+def test_a_verifier_that_was_asked_in_our_words_says_so():
+    """The engine's name has it, and a note below explains it; nothing where no row needs it."""
+    own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")
+    for shown in (leaderboard_text, leaderboard_markdown):
+        told = shown(board(own), {"fever": "FEVER"})
+        assert 1 == told.count("prompt=own@0123")
+        assert "asked in this project's words" in " ".join(told.split())
+        assert "project's words" not in shown(board(), {"fever": "FEVER"})
+
+
 def test_an_uneven_interval_is_shown_with_both_bounds():
     """Four of four are no ``100.0±0.0``, nor half of a side that is not there."""
     row = score(BASE, "fever", 100.0) | {"low": 53.5, "high": 100.0, "rows": 4}

@@ -169,7 +169,11 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
 def test_the_revision_that_is_recorded_is_the_one_that_is_served(tmp_path: Path):
     """A name that holds a revision is never that of another one's answers."""
     pinned = VerifierResource(
-        results_dir=str(tmp_path), engine="minicheck_hosted", model="org/tiny", revision="abc123"
+        results_dir=str(tmp_path),
+        engine="minicheck_hosted",
+        model="org/tiny",
+        revision="abc123",
+        allow_own_prompt=True,
     )
     words = pinned.server().command().words(1)
     assert {"abc123"} == {
@@ -333,7 +337,10 @@ def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
 def test_a_server_that_does_not_start_is_told_at_the_first_pair(tmp_path: Path):
     """Not when the verifier is opened; and a run whose answers are stored never finds out."""
     verifier = VerifierResource(
-        results_dir=str(tmp_path), engine="minicheck_hosted", vllm=["no-such-program"]
+        results_dir=str(tmp_path),
+        engine="minicheck_hosted",
+        vllm=["no-such-program"],
+        allow_own_prompt=True,
     )
     port = verifier.open()
     assert port.engine
