@@ -141,8 +141,6 @@ SEEDS = {
         "import studies.reply_operations\n",
         "The study of replies",
     ),
-    "a pace that knows the client": (
-        "resources/chat/pace.py",
     "an endpoint that knows the client": (
         "resources/chat/endpoints.py",
         "def late():\n    import resources.chat.client\n",
