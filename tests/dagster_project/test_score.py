@@ -56,6 +56,28 @@ def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[Plan
     assert "minilm" in result.stderr
 
 
+def test_the_strict_readings_are_options(tmp_path: Path):
+    """An honest abstention earns coverage and necessity by ``--silence refutes`` alone."""
+    cycle = "<question>{}</question><answer>{}</answer><think>On.</think>"
+    asked = cycle.format("Who designed the Ilva ferry?", "I don't know.") + cycle.format(
+        "What crosses the Osk?", "Boats cross the Osk."
+    )
+    line = {
+        "claim": "The Ilva ferry was designed by Oskar Lund.",
+        "evidence": "Boats cross the Osk.",
+        "trace": f"<think>Two.</think>{asked}<verification>Refuted</verification>",
+        "label": "Refuted",
+    }
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(line), "utf-8")
+    (plain,) = rows(score(path, *LEAN, "--format", "json"))
+    (refuted,) = rows(score(path, *LEAN, "--silence", "refutes", "--format", "json"))
+    assert (0.0, 0.0) == (plain["coverage"], plain["necessity"])
+    assert (1.0, 0.5) == (refuted["coverage"], refuted["necessity"])
+    others = ("--grounding", "required", "--restating", "marked", "--abstention", "part")
+    assert [plain] == rows(score(path, *LEAN, *others, "--format", "json"))
+
+
 def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
     """The same numbers without a judge; other readings of the same rulings cost nothing."""
     first = rows(score(file, *LEAN, "--format", "json"))
