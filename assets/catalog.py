@@ -16,7 +16,7 @@ from decomposerl.reports.attrition import (
 from decomposerl.reports.attrition import attrition as attrition_table
 from decomposerl.reports.tables import markdown_table
 from resources.catalogue.database import build_catalogue
-from resources.chat.reply_table import ChatCacheFile
+from resources.chat.resource import ChatCacheFile
 from resources.store.parquet import DataFolder, StageOutput
 from resources.store.recording import StageRecorder, picture
 from resources.store.run_lock import locked_asset
@@ -54,7 +54,7 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
 def _sources(folder: DataFolder, names: Sequence[str]) -> StageFrames:
     def pooled(prefix: str, columns: list[str] | None = None) -> pl.DataFrame:
         frames = [folder.read(f"{prefix}{name}", columns) for name in names]
-        return pl.concat(frames, how="diagonal")  # older drops lack younger columns
+        return pl.concat(frames, how="diagonal")  # drops of earlier versions lack newer columns
 
     return StageFrames(
         "claims", 0, pooled("claims/", _KEPT), pooled("drops/claims/"), pooled("rejects/")

@@ -12,6 +12,7 @@ from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.engine_resources import served_models
 from dagster_project.profiles import Profile
 from dagster_project.training_estimate import training_estimate
+from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
 from resources.preflight import probes
@@ -90,6 +91,9 @@ def _models(engines: EngineChoices) -> Iterator[ReadinessCheck]:
     if engines.verifier_server is not None and _starts_a_server(engines):
         # only a note: vLLM downloads its model itself and may store it elsewhere
         yield probes.hub_model(engines.verifier_server.model, required=False)
+    if engines.verifier != "embedded":
+        use: Use = "chat" if engines.verifier == "minicheck_hosted" else "pair"
+        yield probes.verifier_form(use, engines.prompts, allow_own=engines.allow_own_prompt)
     if engines.verifier_server is not None:
         yield probes.chunk_tokenizer(engines.verifier_tokenizer, engines.verifier_server.model)
 

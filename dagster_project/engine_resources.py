@@ -65,6 +65,7 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
             base_url=server.urls[0] if server.urls else "",
             tokenizer=choices.verifier_tokenizer,
             prompts_dir=choices.prompts,
+            allow_own_prompt=choices.allow_own_prompt,
             vllm=list(choices.vllm),
             cards=choices.cards,
             withheld=list(choices.withheld),
@@ -73,7 +74,11 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
         )
     if choices.verifier == "minicheck_local":
         return VerifierResource(
-            results_dir=results, engine="minicheck_local", device=choices.device
+            results_dir=results,
+            engine="minicheck_local",
+            device=choices.device,
+            prompts_dir=choices.prompts,
+            allow_own_prompt=choices.allow_own_prompt,
         )
     return VerifierResource(results_dir=results)
 

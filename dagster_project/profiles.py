@@ -91,7 +91,7 @@ def _environment() -> dict[str, str]:
 
 
 def load_env_file() -> None:
-    """Add variables of the working directory's ``.env`` file that the environment lacks.
+    """Add variables of the working directory's ``.env`` file that the environment does not have.
 
     The ``dagster`` commands do so themselves. A program that starts a run calls this first, so
     that Dagster finds the keys.
@@ -117,7 +117,7 @@ def read_key(variable: str, environment: Mapping[str, str] | None = None) -> Sec
 def resources_for(profile: Profile) -> dict[str, Any]:
     """The Dagster resources of a profile, by the names that assets use."""
     from dagster_project.engine_resources import engine_resources
-    from resources.chat.reply_table import ChatCacheFile
+    from resources.chat.resource import ChatCacheFile
     from resources.corpora.resource import CorporaResource
     from resources.store.parquet import DataFolder, ParquetTables
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
-from decomposerl.reports.cost import PER_PRICE, CostLine
+from decomposerl.reports.cost import CostLine
 from decomposerl.reports.readiness import CostEstimate
 from decomposerl.reports.training_plan import judging_cost
 from decomposerl.training.estimate import (
@@ -73,5 +73,5 @@ def _embedder(engines: EngineChoices, estimate: RunEstimate) -> CostLine:
     model = engines.sentence_model or "MiniLM" if server is None else server.model
     dollars = None
     if server is not None and server.price is not None:
-        dollars = tokens * server.price.prompt / PER_PRICE
+        dollars = server.price.dollars(tokens, 0)
     return CostLine("embedder", model, estimate.questions, tokens, 0, dollars, None)

@@ -149,12 +149,12 @@ class Price:
     completion: float = 0.0
 
     def __post_init__(self) -> None:
-        """Refuse a negative price."""
-        if self.prompt < 0 or self.completion < 0:
-            raise ValueError("a price is not negative")
+        """Refuse a negative price, and one that is no number."""
+        if not (self.prompt >= 0 and self.completion >= 0):  # NaN compares as false
+            raise ValueError("a price is a number of 0 or more")
 
     def dollars(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """The cost of so many tokens."""
+        """The cost of a number of tokens."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / _MILLION
 
 

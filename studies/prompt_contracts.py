@@ -47,7 +47,8 @@ CONTRACTS: Mapping[str, str] = {
     "correctness/prompt": _DIGIT,
     "atomicity/prompt": "YES or NO for each of the five criteria, in `<answer>` at the end.",
     "coverage/prompt": "Supported, Refuted or Not Enough Information, in `<answer>` at the end.",
-    "minicheck/user": "The probabilities of Yes and No as the first token.",
+    "minicheck/user": "The probabilities of Yes and No as the first token. This text is used with "
+    "`allow_own_prompt` alone; the default is the publisher's, which is not part of the project.",
     "continuation/prompt": "What the transcript goes on with, as for the prompt that it repeats.",
 }
 """By prompt file and section."""

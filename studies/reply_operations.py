@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from decomposerl.chat import ChatReply, Token
-from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
+from decomposerl.prompts.judge import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.minicheck import yes_and_no
 from decomposerl.prompts.silver import read_questions
 from decomposerl.traces.abstention import abstains

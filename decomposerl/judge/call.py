@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, Self, get_args
 
-from decomposerl.prompts.judge_replies import CRITERIA, AnswersVerdict
+from decomposerl.prompts.judge import CRITERIA, AnswersVerdict
 
 __all__ = [
     "CRITERIA",

@@ -80,7 +80,7 @@ class CostLine:
 
 
 def estimate(work: Workload, engines: Iterable[EngineCost]) -> list[CostLine]:
-    """One line an engine, in the order given.
+    """One line per engine, in the order given.
 
     Calls are an upper bound: no stored result and no repeated row is assumed.
     """
@@ -115,9 +115,7 @@ def judge_cost(
 
 
 def _dollars(prompt: float, completion: float, price: Price | None) -> float | None:
-    if price is None:
-        return None
-    return (prompt * price.prompt + completion * price.completion) / PER_PRICE
+    return None if price is None else price.dollars(prompt, completion)
 
 
 def _gpu_hours(tokens: float, tokens_per_s: float | None) -> float | None:

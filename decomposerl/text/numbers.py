@@ -136,7 +136,7 @@ def _take(values: Values, token: re.Match[str], word: str, before: list[str]) ->
     elif (read := _number(token, word, before)) is not None:
         value, step, unit = read
         values.definite &= _HEDGES.isdisjoint(before) and before[-1:] != ["by"]
-        year = word.isdigit() and value in _YEARS
+        year = word.isdigit() and int(value) in _YEARS  # a float is looked for one by one
         values.numbers.append(Number(value, step, unit, *token.span(), year, "of" in before[-2:]))
     elif values.numbers:
         _follow(values.numbers[-1], token, word)
@@ -175,7 +175,7 @@ def _number(token: re.Match[str], word: str, before: list[str]) -> tuple[float, 
         return float(plain), step, _SIGNS.get(word[0], "")
     if word == "one" and _NOT_ONE.intersection(before[-1:]):
         return None
-    parts = re.split(r"[-\s]", word)
+    parts = re.split(r"[-\s]", word) if token["ten"] else [word]
     if not all(part in CARDINALS for part in parts):
         return None
     return float(sum(CARDINALS[part] for part in parts)), 1.0, ""

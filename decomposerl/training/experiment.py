@@ -94,7 +94,7 @@ class EvidenceView:
 class HeldOut:
     """Claims of the silver pool that no training set holds, sampled before and after training.
 
-    ``claims`` is their number, 0 for none. ``every`` samples them again after so many steps
+    ``claims`` is their number, 0 for none. ``every`` samples them again after this many steps
     (0: only at both ends). ``samples`` completions per claim at the training temperature, and
     one greedy.
     """

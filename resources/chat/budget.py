@@ -1,4 +1,4 @@
-"""Spending limits of a run: estimates before a call, accounting after it.
+"""What calls cost: counters, estimates before a call, accounting after it, and ceilings.
 
 Calls in flight are reserved at their largest possible size, so a ceiling in tokens or money
 is not exceeded unless a prompt has more tokens than estimated. Reported usage counts where it
@@ -6,40 +6,128 @@ is plausible for the request, else the estimate does.
 """
 
 import asyncio
-from dataclasses import dataclass
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self, TextIO
 
-from decomposerl.chat import ChatRequest, Price
-from resources.chat.counts import Counts
+from decomposerl.chat import ChatFailure, ChatRequest, FailureReason, Price
 from resources.chat.settings import Ceilings
 
+_NUMBERS = (
+    *("asked", "hits", "shared", "calls", "retries", "estimated", "implausible_usage"),
+    *("prompt_tokens", "completion_tokens"),
+)
 _CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
 _TOKENS_A_MESSAGE = 8
 _TEMPLATE_TOKENS = 1_024  # the most that chat templates add: a system prompt, a schema's frame
 
 
-@dataclass(frozen=True, slots=True)
-class TokenEstimate:
-    """The most tokens that a call is expected to use."""
+@dataclass(slots=True)
+class Counts:
+    """Counters of one client since it was made. Threads may share them."""
 
-    prompt_tokens: int
-    completion_tokens: int
+    asked: int = 0
+    """Requests received."""
+    hits: int = 0
+    """Distinct requests answered from the store."""
+    shared: int = 0
+    """Requests answered by an equal one of the same batch or in flight."""
+    calls: int = 0
+    """HTTP requests sent, retries included."""
+    retries: int = 0
+    """Calls that repeated a failed one."""
+    estimated: int = 0
+    """Calls without plausible reported usage, accounted with an estimate."""
+    implausible_usage: int = 0
+    """Those whose reported usage is negative, zero, too large or not a number."""
+    prompt_tokens: int = 0
+    """As the replies report them, else estimated."""
+    completion_tokens: int = 0
+    """As the replies report them, else estimated."""
+    money: float = 0.0
+    """US dollars, by the price table."""
+    failures: Counter[FailureReason] = field(default_factory=Counter)
+    """Requests without a usable reply, by reason."""
+    examples: dict[FailureReason, str] = field(default_factory=dict)
+    """The message of the first failure of each reason, without the key."""
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, **amounts: float) -> None:
+        """Add to the counters of these names."""
+        with self._lock:
+            for name, amount in amounts.items():
+                setattr(self, name, getattr(self, name) + amount)
+
+    def fail(self, failures: Iterable[ChatFailure]) -> None:
+        """Count failures, and keep the message of the first of each reason."""
+        with self._lock:
+            for failure in failures:
+                self.failures[failure.reason] += 1
+                self.examples.setdefault(failure.reason, failure.detail)
 
     @property
     def tokens(self) -> int:
-        """Both together."""
+        """Prompt and completion tokens together."""
         return self.prompt_tokens + self.completion_tokens
 
-    @classmethod
-    def of(cls, request: ChatRequest) -> "TokenEstimate":
-        """Prompt tokens from its characters, completion tokens from its budget."""
-        characters = sum(len(turn.content) for turn in request.messages)
-        prompt = characters / _CHARACTERS_A_TOKEN + _TOKENS_A_MESSAGE * len(request.messages)
-        return cls(int(prompt) + 1, request.sampling.max_tokens)
+    def metadata(self) -> Mapping[str, int | float | str]:
+        """Plain numbers by name; failures as ``failed_<reason>`` and ``example <reason>``."""
+        plain: dict[str, int | float | str] = {name: getattr(self, name) for name in _NUMBERS}
+        plain["money_usd"] = round(self.money, 6)
+        plain |= {f"failed_{name}": n for name, n in sorted(self.failures.items())}
+        return plain | {f"example {name}": text for name, text in sorted(self.examples.items())}
+
+
+class Progress:
+    """A bar over the distinct requests of one batch."""
+
+    def __init__(
+        self, total: int, remembered: int, counts: Counts, stream: TextIO | None = None
+    ) -> None:
+        """``remembered`` of ``total`` requests were answered from the store.
+
+        Draws on ``stream``, standard error if None, and only if it is a terminal.
+        """
+        from tqdm import tqdm
+
+        self._counts, self._calls = counts, counts.calls
+        self._hit_share = remembered / total if total else 0.0
+        self._started = time.monotonic()
+        self._bar = tqdm(
+            total=total,
+            initial=remembered,
+            desc="chat",
+            unit="request",
+            disable=None,
+            file=stream,
+        )
+
+    def __enter__(self) -> Self:
+        """The bar itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the last state visible."""
+        self._bar.close()
+
+    def step(self) -> None:
+        """One more request has its outcome."""
+        if self._bar.disable:
+            return
+        rate = (self._counts.calls - self._calls) / max(time.monotonic() - self._started, 1e-9)
+        self._bar.set_postfix_str(
+            f"{rate:,.0f} calls/s, {self._hit_share:.0%} hits, ${self._counts.money:,.4f}",
+            refresh=False,
+        )
+        self._bar.update()
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that a call is accounted with; ``estimated`` where not as reported."""
+    """Tokens that a call uses; ``estimated`` where not as reported."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -47,8 +135,20 @@ class Usage:
     implausible: bool = False
     """Whether the reply reported something that the request cannot have used."""
 
+    @property
+    def tokens(self) -> int:
+        """Both together."""
+        return self.prompt_tokens + self.completion_tokens
+
     @classmethod
-    def of(cls, reported: object, request: ChatRequest, text: str) -> "Usage":
+    def expected(cls, request: ChatRequest) -> Self:
+        """The most that a call may use: its prompt's characters and its token budget say it."""
+        characters = sum(len(turn.content) for turn in request.messages)
+        prompt = characters / _CHARACTERS_A_TOKEN + _TOKENS_A_MESSAGE * len(request.messages)
+        return cls(int(prompt) + 1, request.sampling.max_tokens, estimated=True)
+
+    @classmethod
+    def of(cls, reported: object, request: ChatRequest, text: str) -> Self:
         """The ``usage`` of a reply with this text; an estimate where a number is implausible."""
         # A prompt has from one token to one per byte, and at most 1,024 for the template; a
         # reply has from one token, if it has text, to ``max_tokens``.
@@ -61,8 +161,7 @@ class Usage:
         completion = _within(usage.get("completion_tokens"), int(bool(text)), budget)
         if prompt is not None and completion is not None:
             return cls(prompt, completion)
-        guess = TokenEstimate.of(request)
-        return cls(guess.prompt_tokens, guess.completion_tokens, True, bool(reported))
+        return replace(cls.expected(request), implausible=bool(reported))
 
 
 def _within(reported: object, least: int, most: int) -> int | None:
@@ -78,60 +177,59 @@ class Budget:
     def __init__(self, ceilings: Ceilings, price: Price, counts: Counts) -> None:
         """``counts`` accounts usage and is what the ceilings are compared with."""
         self._ceilings, self._price, self._counts = ceilings, price, counts
-        self._reserved: dict[int, TokenEstimate] = {}
-        self._reserved_tokens, self._reserved_money = 0, 0.0
-        self._next, self._settled = 0, asyncio.Event()
+        self._in_flight, self._reserved_tokens, self._reserved_money = 0, 0, 0.0
+        self._settled = asyncio.Event()
         self.spent_at = ""
         """The ceiling that stopped the run, empty while none has."""
 
-    async def reserve(self, estimate: TokenEstimate) -> int | None:
-        """A number to settle the call with, None where a ceiling does not allow the call.
+    async def reserve(self, expected: Usage) -> bool:
+        """Whether the ceilings allow the call; it is then to be settled or released.
 
         Waits while calls in flight may leave room. After the first refusal every later call
         is refused at once.
         """
-        while not self.spent_at and (reached := self._reached(estimate)):
-            if not self._reserved:
+        while not self.spent_at and (reached := self._reached(expected)):
+            if not self._in_flight:
                 self.spent_at = reached
                 break
             self._settled.clear()
             await self._settled.wait()
-        if self.spent_at:
-            return None
-        self._next += 1
-        self._reserved[self._next] = estimate
-        self._book(estimate, 1)
-        self._counts.add(calls=1)
-        return self._next
+        if not self.spent_at:
+            self._book(expected, 1)
+            self._counts.add(calls=1)
+        return not self.spent_at
 
-    def settle(self, number: int, prompt_tokens: int, completion_tokens: int) -> None:
+    def settle(self, expected: Usage, used: Usage) -> None:
         """Account what the call used and free its reservation."""
-        self._book(self._reserved.pop(number), -1)
         self._counts.add(
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            money=self._price.dollars(prompt_tokens, completion_tokens),
+            prompt_tokens=used.prompt_tokens,
+            completion_tokens=used.completion_tokens,
+            money=self._money(used),
+            estimated=used.estimated,
+            implausible_usage=used.implausible,
         )
+        self._book(expected, -1)
         self._settled.set()
 
-    def release(self, number: int) -> None:
+    def release(self, expected: Usage) -> None:
         """Free the reservation of a call that was not sent."""
-        self._book(self._reserved.pop(number), -1)
         self._counts.add(calls=-1)
+        self._book(expected, -1)
         self._settled.set()
 
-    def _book(self, estimate: TokenEstimate, sign: int) -> None:
-        self._reserved_tokens += sign * estimate.tokens
-        self._reserved_money += sign * self._money(estimate)
+    def _book(self, expected: Usage, sign: int) -> None:
+        self._in_flight += sign
+        self._reserved_tokens += sign * expected.tokens
+        self._reserved_money += sign * self._money(expected)
 
-    def _money(self, estimate: TokenEstimate) -> float:
-        return self._price.dollars(estimate.prompt_tokens, estimate.completion_tokens)
+    def _money(self, usage: Usage) -> float:
+        return self._price.dollars(usage.prompt_tokens, usage.completion_tokens)
 
-    def _reached(self, estimate: TokenEstimate) -> str:
+    def _reached(self, expected: Usage) -> str:
         """The ceiling that the call would exceed if all in flight use their estimates."""
         most, used = self._ceilings, self._counts
-        tokens = used.tokens + self._reserved_tokens + estimate.tokens
-        money = used.money + self._reserved_money + self._money(estimate)
+        tokens = used.tokens + self._reserved_tokens + expected.tokens
+        money = used.money + self._reserved_money + self._money(expected)
         if most.calls is not None and used.calls + 1 > most.calls:
             return f"ceiling of {most.calls:,} calls"
         if most.tokens is not None and tokens > most.tokens:

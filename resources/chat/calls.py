@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
-from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, FailureReason
-from resources.chat.budget import Budget, TokenEstimate, Usage
+from decomposerl.chat import ChatFailure, ChatReply, ChatRequest
+from resources.chat.budget import Budget, Counts, Usage
 from resources.chat.connection import MOST_BYTES, without_key
-from resources.chat.counts import Counts
-from resources.chat.endpoints import Endpoint, Endpoints
-from resources.chat.pace import Pace, Timing, pause_before_retry, retry_after_s
+from resources.chat.endpoints import (
+    Endpoint,
+    Endpoints,
+    Pace,
+    Timing,
+    pause_before_retry,
+    retry_after_s,
+)
 from resources.chat.settings import ChatSettings
 from resources.chat.wire import Garbled, arguments_of, as_utf8, failure_of, read_reply
 
@@ -35,15 +40,14 @@ _LASTING = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
 class AttemptFault:
     """A failed attempt.
 
-    ``again``: another attempt may help. ``unwell``: the endpoint is at fault, not the request;
-    ``lasting``: and will fail every request. ``pause_s``: the pause it requested, in seconds.
-    ``charged``: the request arrived, so it may be billed although no usage came back.
+    ``again``: another attempt may help. ``unwell``: the endpoint is at fault, not the request.
+    ``pause_s``: the pause it requested, in seconds. ``charged``: the request
+    arrived, so it may be billed although no usage came back.
     """
 
     failure: ChatFailure
     again: bool = False
     unwell: bool = False
-    lasting: bool = False
     pause_s: float | None = None
     charged: bool = False
 
@@ -54,7 +58,7 @@ class _Pending:
 
     request: ChatRequest
     arguments: dict[str, Any]
-    estimate: TokenEstimate
+    expected: Usage
     attempt: int = 0
     endpoint: Endpoint | None = None
     waiting: ChatFailure | None = None
@@ -80,7 +84,7 @@ class Caller:
             arguments = arguments_of(request, self._settings)
         except ValueError as error:
             return ChatFailure("refused", f"the schema is not JSON: {error}", 0)
-        call = _Pending(request, arguments, TokenEstimate.of(request))
+        call = _Pending(request, arguments, Usage.expected(request))
         try:
             async with asyncio.timeout(None) as deadline:
                 return await self._until_answered(call, deadline)
@@ -105,35 +109,31 @@ class Caller:
     async def _attempt(self, call: _Pending, deadline: asyncio.Timeout) -> Outcome | AttemptFault:
         """Wait for everything a call needs, then send it."""
         # The budget comes first: a call that it refuses uses nothing of the rate limits.
-        number = await self._budget.reserve(call.estimate)
-        if number is None:
+        if not await self._budget.reserve(call.expected):
             return ChatFailure("budget", self._budget.spent_at, call.attempt)
         before, sent = call.attempt, None
         try:
             await self._requests.take(1)
-            await self._tokens.take(call.estimate.tokens)
+            await self._tokens.take(call.expected.tokens)
             async with self._slots:
                 endpoint = await self._endpoints.next()
                 if not isinstance(endpoint, Endpoint):
                     self._requests.give_back(1)
-                    self._tokens.give_back(call.estimate.tokens)
+                    self._tokens.give_back(call.expected.tokens)
                     return call.waiting or endpoint
                 sent = await self._send(call, endpoint, deadline)
                 return sent.result
         finally:
             if call.attempt == before:
-                self._budget.release(number)
+                self._budget.release(call.expected)
             else:
-                self._account(number, call.estimate, sent)
+                self._account(call.expected, sent.used if sent is not None else None)
 
-    def _account(self, number: int, estimate: TokenEstimate, sent: "_Sent | None") -> None:
+    def _account(self, expected: Usage, used: Usage | None) -> None:
         """Settle a call that was sent; one that was cut off has at least used its prompt."""
-        used = sent.used if sent is not None else None
-        if used is None:
-            used = Usage(estimate.prompt_tokens, 0, estimated=True)
-        self._counts.add(estimated=used.estimated, implausible_usage=used.implausible)
-        self._budget.settle(number, used.prompt_tokens, used.completion_tokens)
-        self._tokens.give_back(estimate.tokens - used.prompt_tokens - used.completion_tokens)
+        used = used or replace(expected, completion_tokens=0)
+        self._budget.settle(expected, used)
+        self._tokens.give_back(expected.tokens - used.tokens)
 
     async def _send(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
         MOST_BYTES.set(self._settings.reply_bytes(call.request))
@@ -154,7 +154,7 @@ class Caller:
         if failure is None:
             endpoint.served(started)
             return _Sent(reply, used)
-        fault = AttemptFault(failure, unwell=failure.lasting, lasting=failure.lasting)
+        fault = AttemptFault(failure, unwell=failure.lasting)
         return _Sent(self._note(fault, endpoint, started), used)
 
     def _begin(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
@@ -171,7 +171,7 @@ class Caller:
         """Update the endpoint's circuit and rest; return the fault without the key."""
         failure = failure_without_key(fault.failure, self._key)
         if fault.unwell:
-            endpoint.circuit.failed(failure.detail, lasting=fault.lasting)
+            endpoint.circuit.failed(failure.detail, lasting=failure.lasting)
         elif failure.reason != "rate_limited":
             endpoint.served(started)
         if fault.pause_s is not None:
@@ -203,24 +203,19 @@ def fault_from(error: Exception, attempt: int) -> AttemptFault:
     from resources.chat.one_host import Redirected, ReplyTooLong
 
     if isinstance(error, Redirected):
-        failure = replace(_failure("refused", str(error), attempt), lasting=True)
-        return AttemptFault(failure, unwell=True, lasting=True)
-    if isinstance(error, ReplyTooLong):
-        again = attempt < _TOO_LONG_ATTEMPTS
-        return AttemptFault(
-            _failure("server_error", str(error), attempt), again, unwell=True, charged=True
-        )
+        return AttemptFault(ChatFailure("refused", str(error), attempt, lasting=True), unwell=True)
+    if isinstance(error, ReplyTooLong | Garbled):
+        again = isinstance(error, Garbled) or attempt < _TOO_LONG_ATTEMPTS
+        failure = ChatFailure("server_error", str(error), attempt)
+        return AttemptFault(failure, again, unwell=True, charged=True)
     if isinstance(error, openai.APIStatusError):
         return _status_fault(error, attempt)
     if isinstance(error, openai.APIConnectionError):
         name = type(error.__cause__ or error).__name__
-        failure = _failure("transport", f"{name}: {error.__cause__ or error}", attempt)
+        failure = ChatFailure("transport", f"{name}: {error.__cause__ or error}", attempt)
         return AttemptFault(failure, again=True, unwell=True, charged=name not in _NEVER_SENT)
-    if isinstance(error, Garbled):
-        failure = _failure("server_error", str(error), attempt)
-        return AttemptFault(failure, again=True, unwell=True, charged=True)
     text = f"the request could not be sent ({type(error).__name__}: {error})"
-    return AttemptFault(_failure("refused", text, attempt))
+    return AttemptFault(ChatFailure("refused", text, attempt))
 
 
 def failure_without_key(failure: ChatFailure, key: SecretStr | None) -> ChatFailure:
@@ -232,17 +227,10 @@ def failure_without_key(failure: ChatFailure, key: SecretStr | None) -> ChatFail
 def _status_fault(error: "APIStatusError", attempt: int) -> AttemptFault:
     status = error.status_code
     text = f"HTTP {status}: {error.message}"
-    if status == HTTPStatus.TOO_MANY_REQUESTS:
+    busy = status == HTTPStatus.TOO_MANY_REQUESTS
+    if busy or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        failure = ChatFailure("rate_limited" if busy else "server_error", text, attempt)
         pause_s = retry_after_s(error.response.headers)
-        return AttemptFault(_failure("rate_limited", text, attempt), again=True, pause_s=pause_s)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        pause_s = retry_after_s(error.response.headers)
-        failure = _failure("server_error", text, attempt)
-        return AttemptFault(failure, again=True, unwell=True, pause_s=pause_s)
-    lasting = status in _LASTING
-    failure = replace(_failure("refused", text, attempt), lasting=lasting)
-    return AttemptFault(failure, unwell=lasting, lasting=lasting)
-
-
-def _failure(reason: FailureReason, detail: str, attempts: int) -> ChatFailure:
-    return ChatFailure(reason, detail, attempts)
+        return AttemptFault(failure, again=True, unwell=not busy, pause_s=pause_s)
+    failure = ChatFailure("refused", text, attempt, lasting=status in _LASTING)
+    return AttemptFault(failure, unwell=failure.lasting)

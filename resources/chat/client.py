@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,14 +20,13 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import ConfigError
+from resources.chat.budget import Counts, Progress
 from resources.chat.calls import Caller, Outcome
-from resources.chat.connection import clean_key
-from resources.chat.counts import Counts, Progress
-from resources.chat.keyed_request import KeyedRequest, readable, request_key
-from resources.chat.loop import LoopThread
-from resources.chat.pace import Timing
+from resources.chat.connection import LoopThread, clean_key
+from resources.chat.endpoints import Timing
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore, StoredReply
 from resources.chat.settings import ChatSettings
+from resources.chat.wire import KeyedRequest, readable, request_key
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is sent once more
@@ -63,9 +63,10 @@ class ChatClient:
         self.counts = Counts()
         """What was done since this object was made."""
         self._opening = threading.Lock()
+        # Finding access may start a server: closing must not wait for it.
+        self._connecting = threading.Lock()
         self._store: ReplyStore | None = None
-        self._loop: LoopThread | None = None
-        self._caller: Caller | None = None
+        self._connection: tuple[LoopThread, Caller] | None = None
         self._closed = False
         self._flights: dict[str, asyncio.Future[Outcome]] = {}
 
@@ -106,16 +107,14 @@ class ChatClient:
         """Close connections, then the store; idempotent."""
         with self._opening:
             self._closed = True
-            loop, caller, store = self._loop, self._caller, self._store
-        try:
-            if loop is not None and caller is not None and not loop.closed:
-                try:
-                    loop.run(caller.close())
-                finally:
-                    loop.close()
-        finally:
+            connection, store = self._connection, self._store
+        with ExitStack() as last_first:
             if store is not None:
-                store.close()
+                last_first.callback(store.close)
+            if connection is not None and not connection[0].closed:
+                loop, caller = connection
+                last_first.callback(loop.close)
+                loop.run(caller.close())
 
     def recall(
         self, requests: Sequence[ChatRequest], parse: Parse[Value] | None = None
@@ -184,17 +183,19 @@ class ChatClient:
 
     def _connected(self) -> tuple[LoopThread, Caller]:
         """The event loop and the caller on it, made at the first use."""
-        with self._opening:
-            if self._closed:
-                raise RuntimeError("the chat client was closed")
-            if self._loop is None or self._caller is None:
+        with self._connecting:
+            if self._connection is None and not self._closed:
                 endpoints, key = self._find_access()
                 if not endpoints:
                     raise ConfigError(f"no endpoint is set for '{self._settings.model}'")
                 settings = self._settings.at(endpoints)
-                self._caller = Caller(settings, clean_key(key), self.counts, self._timing)
-                self._loop = LoopThread("chat-client")
-            return self._loop, self._caller
+                caller = Caller(settings, clean_key(key), self.counts, self._timing)
+                with self._opening:
+                    if not self._closed:
+                        self._connection = LoopThread("chat-client"), caller
+        if self._connection is None or self._closed:
+            raise RuntimeError("the chat client was closed")
+        return self._connection
 
     def _send_all(self, keyed: Sequence[KeyedRequest], total: int) -> dict[str, Outcome]:
         loop, caller = self._connected()

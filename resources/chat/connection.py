@@ -1,25 +1,31 @@
-"""Keys, loopback addresses and refused redirects: what protects a key on its way.
+"""What protects a key on its way, and the event loop that keeps connections open.
 
 Calls to this machine, and the key in them, never go through a proxy.
 """
 
+import asyncio
+import threading
 import time
 import urllib.request
+from collections.abc import Callable, Coroutine
+from concurrent.futures import wait
 from contextvars import ContextVar
 from ipaddress import ip_address
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
 
+Result = TypeVar("Result")
 NO_KEY = "none"
 """The openai package requires a key, a local server does not."""
 MOST_BYTES: ContextVar[int] = ContextVar("MOST_BYTES", default=2**25)
 """The most bytes of one reply's body, set by the task that sends the request."""
 PROBE_BYTES = 2**22
 """The most bytes of an endpoint's list of models."""
+_LAST_S = 1.0  # an interrupted caller waits this long: replies in flight are paid for
 _SHORTEST_KEY = 6  # a shorter one is a placeholder such as "none", and part of many words
 
 
@@ -111,3 +117,71 @@ def moved(url: str, location: str) -> str:
         f"{urlsplit(url).netloc} redirects to {target}, and no redirect is followed: prompts and "
         "keys go only where you send them. If you trust that host, set the endpoint to it"
     )
+
+
+class LoopThread:
+    """An event loop in its own thread, for synchronous callers; it runs until closed.
+
+    Connections belong to a loop, so one that lives as long as its owner keeps them open between
+    batches and threads.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Start the thread; it does not keep the process alive."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+    def run(
+        self, work: Coroutine[Any, Any, Result], wind_up: Callable[[], object] | None = None
+    ) -> Result:
+        """Run to the end; an interrupt of the caller (Ctrl-C) cancels the work.
+
+        ``wind_up`` stops it from starting anything new; what it has started gets a second to end.
+        """
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result()
+        except BaseException as error:
+            if wind_up is not None and not isinstance(error, Exception):
+                self._loop.call_soon_threadsafe(wind_up)
+                wait([running], _LAST_S)
+            raise
+        finally:
+            running.cancel()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._loop.is_closed()
+
+    def close(self) -> None:
+        """Cancel what still runs and end the thread; idempotent."""
+        if self.closed:
+            return
+        self.run(_cancel_all())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def end_after(self, last: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Run this and then close, without waiting: for finalizers, on any thread."""
+
+        async def ending() -> None:
+            try:
+                await last()
+            finally:
+                self._loop.stop()
+
+        if not self.closed:
+            asyncio.run_coroutine_threadsafe(ending(), self._loop)
+
+
+async def _cancel_all() -> None:
+    running = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)

@@ -1,26 +1,38 @@
-"""Load balancing over endpoints: the least loaded one that is healthy and not resting.
+"""When a call is sent, and where: pace, pauses, and the least loaded of the healthy endpoints.
 
+Calls are spread evenly over the minute, without bursts, which satisfies any provider's window.
 An endpoint rests when it says so (``Retry-After``) or when its circuit breaker is open. During
 a long rest one call every ``circuit_patience_s`` is sent as a trial, because quotas are often
 renewed earlier than announced.
 """
 
+import asyncio
 import math
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from random import Random
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, FailureReason
-from resources.chat.pace import Clock, Timing
 from resources.chat.settings import ChatSettings
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+LONGEST_REST_S = 86_400.0
+"""A longer ``Retry-After`` counts as a day."""
+_MINUTE_S = 60.0
 WINDOW = 20
 """How many of the latest outcomes decide; fewer never open the circuit."""
 WORST = 0.5
@@ -28,6 +40,65 @@ WORST = 0.5
 LANE_WIDTH = 16
 """Most calls over one connection pool: the cost per call grows with a pool's connections."""
 _SPREAD = 0.1  # so that waiting calls do not all return in the same instant
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The clock (monotonic seconds), sleep and random numbers of a client."""
+
+    clock: Clock = time.monotonic
+    sleep: Sleep = asyncio.sleep
+    dice: Random = field(default_factory=Random)
+
+
+class Pace:
+    """At most ``per_minute`` units a minute, in the order of requests; None: no limit."""
+
+    def __init__(self, per_minute: float | None, timing: Timing) -> None:
+        """``per_minute`` is in the units of ``take``: requests, or tokens."""
+        self._unit_s = 0.0 if per_minute is None else _MINUTE_S / per_minute
+        self._timing = timing
+        self._free_at = 0.0
+
+    async def take(self, units: float) -> None:
+        """Return when this many units may be used."""
+        if not self._unit_s:
+            return
+        now = self._timing.clock()
+        start = max(now, self._free_at)
+        self._free_at = start + units * self._unit_s
+        if start > now:
+            await self._timing.sleep(start - now)
+
+    def give_back(self, units: float) -> None:
+        """Return unused units; negative where more were used."""
+        self._free_at -= units * self._unit_s
+
+
+def pause_before_retry(attempt: int, dice: Random) -> float:
+    """Seconds after the given attempt (from 1): random, half to all of a doubling bound."""
+    bound = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** (attempt - 1))
+    return bound * (0.5 + dice.random() / 2)
+
+
+def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds of a ``Retry-After`` header (a number or a date), a day at most.
+
+    None where there is none, or where it is not a finite time.
+    """
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            until = parsedate_to_datetime(value)
+        except (ValueError, OverflowError):
+            return None
+        until = until if until.tzinfo else until.replace(tzinfo=UTC)
+        seconds = (until - (now or datetime.now(UTC))).total_seconds()
+    return min(max(0.0, seconds), LONGEST_REST_S) if math.isfinite(seconds) else None
 
 
 class Circuit:

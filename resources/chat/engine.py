@@ -6,14 +6,18 @@ calls, and a killed run asks only for the rest.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Value
-from resources.chat.failure_policy import FailurePolicy
+from decomposerl.errors import EngineError
 
 Item = TypeVar("Item", bound=Hashable)
 Outcome = TypeVar("Outcome")
+# These may be due to the request; any other reason is the endpoint's.
+_OF_THE_REQUEST = {"refused", "empty", "truncated", "unparsable"}
+_KEPT = "What was answered is kept, and the next run asks for the rest alone"
 
 
 class StoringChat(Chat, Protocol):
@@ -28,6 +32,70 @@ class StoringChat(Chat, Protocol):
     def details(self) -> Mapping[str, int | float | str]:
         """Counters by name."""
         ...
+
+
+class FailurePolicy:
+    """Counts the outcomes of one caller and decides whether it may continue.
+
+    It must stop where continuing would turn a wrong key, an outage or a spent budget into
+    missing answers that nobody notices.
+    """
+
+    def __init__(self, most_unanswered: float) -> None:
+        """``most_unanswered`` is a share, 0..1; at 1 no share is too large."""
+        self._most = most_unanswered
+        self._requests = self._stored = self._answered = 0
+        self._lasting, self._given_up = "", False
+        self.failures: Counter[str] = Counter()
+        """Requests without an answer, by reason."""
+        self.examples: dict[str, str] = {}
+        """The message of the first failure of each reason."""
+
+    def note(self, outcomes: Sequence[ChatReply[Any] | ChatFailure]) -> None:
+        """Count the outcomes of a batch."""
+        self._requests += len(outcomes)
+        for one in outcomes:
+            if not isinstance(one, ChatFailure):
+                self._stored += one.cached
+                self._answered += not one.cached
+                continue
+            self.failures[one.reason] += 1
+            self.examples.setdefault(one.reason, one.detail)
+            if one.lasting:
+                self._lasting = self._lasting or f"{one.reason}: {one.detail}"
+                self._given_up = self._given_up or one.reason == "circuit_open"
+
+    def check(self, who: str) -> None:
+        """Raise where the caller must stop; call it after each batch.
+
+        Raises:
+            EngineError: a ceiling was reached, no endpoint answers, or too few requests were
+                answered; the message says which, and what an endpoint said.
+        """
+        why = self._why_stop()
+        if why:
+            raise EngineError(f"{who}: {why}. {_KEPT}")
+
+    def _why_stop(self) -> str:
+        if self.failures["budget"]:
+            return f"stopped at the {self.examples['budget']} of one run, as it was set to do"
+        # A stored reply does not show that the endpoint answers today.
+        if self._lasting and (self._given_up or not self._answered):
+            return f"the endpoint answers no request ({self._lasting})"
+        reasons = "; ".join(
+            f"{reason} {times} times, for example: {self.examples[reason]}"
+            for reason, times in self.failures.most_common()
+        )
+        answered = self._answered + self._stored
+        if self.failures and not answered and not _OF_THE_REQUEST.issuperset(self.failures):
+            return f"not one of {self._requests:,} requests was answered ({reasons})"
+        missing = self._requests - answered
+        if missing > self._most * self._requests:
+            return (
+                f"{missing:,} of {self._requests:,} requests got no answer, more than the share "
+                f"of {self._most:g} that most_unanswered allows ({reasons})"
+            )
+        return ""
 
 
 class ChatEngine(Generic[Item]):
@@ -77,14 +145,13 @@ class ChatEngine(Generic[Item]):
         answers = self._recalled(distinct, requests_of, parse)
         todo = [item for item in distinct if item not in answers]
         self.hits += len(items) - len(todo)
+        complete = partial(self._complete, parse=parse)
         with tqdm(total=len(todo), desc=self._port, unit="item", disable=None) as bar:
-            for batch in self._batches(todo):
-                requests = [list(requests_of(item)) for item in batch]
-                outcomes = self._complete(list(chain.from_iterable(requests)), parse)
+            for batch in self._batches(todo, requests_of, complete):
                 self.calls += len(batch)
-                self._policy.note(outcomes)
+                self._policy.note(list(chain.from_iterable(batch.values())))
                 self._policy.check(f"{self._port} '{self.engine}'")
-                for item, own in zip(batch, _per_item(outcomes, requests), strict=True):
+                for item, own in batch.items():
                     # Values alone: the replies of a whole stage would fill the memory.
                     answers[item] = [
                         one if isinstance(one, ChatFailure) else one.value for one in own
@@ -100,10 +167,9 @@ class ChatEngine(Generic[Item]):
     ) -> dict[Item, list[Value | ChatFailure]]:
         """The values of the items whose replies are all stored."""
         answers: dict[Item, list[Value | ChatFailure]] = {}
-        for batch in self._batches(items):
-            requests = [list(requests_of(item)) for item in batch]
-            replies = self._chat.recall(list(chain.from_iterable(requests)), parse)
-            for item, own in zip(batch, _per_item(replies, requests), strict=True):
+        recall = partial(self._chat.recall, parse=parse)
+        for batch in self._batches(items, requests_of, recall):
+            for item, own in batch.items():
                 known = [reply for reply in own if reply is not None]
                 if len(known) == len(own):
                     self._policy.note(known)
@@ -116,14 +182,15 @@ class ChatEngine(Generic[Item]):
         """The outcome of each request, in order."""
         return self._chat.complete(requests, parse)
 
-    def _batches(self, items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    def _batches(
+        self,
+        items: Sequence[Item],
+        requests_of: Callable[[Item], Sequence[ChatRequest]],
+        ask: Callable[[Sequence[ChatRequest]], Sequence[Outcome]],
+    ) -> Iterator[dict[Item, list[Outcome]]]:
+        """What ``ask`` returns for the requests of each of these distinct items, by batch."""
         for start in range(0, len(items), self._batch_size):
-            yield items[start : start + self._batch_size]
-
-
-def _per_item(
-    outcomes: Sequence[Outcome], requests: Sequence[Sequence[ChatRequest]]
-) -> Iterator[list[Outcome]]:
-    """The outcomes of each item's requests."""
-    rest = iter(outcomes)
-    return (list(islice(rest, len(own))) for own in requests)
+            batch = items[start : start + self._batch_size]
+            requests = {item: list(requests_of(item)) for item in batch}
+            outcomes = iter(ask(list(chain.from_iterable(requests.values()))))
+            yield {item: list(islice(outcomes, len(own))) for item, own in requests.items()}

@@ -21,18 +21,18 @@ from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, get_args
 
+import polars as pl
+
 from decomposerl.chat import ChatReply, FinishReason, Template, Token
 from decomposerl.errors import EngineError
+from decomposerl.schemas import CHAT_REPLIES
 
 REPLIES_FILE = "chat_cache.sqlite"
 BATCH_ROWS = 64
 BATCH_S = 0.25
 _LOCK_WAIT_S = 60.0
 _KEYS_PER_QUERY = 500
-_COLUMNS = (
-    "key, model, revision, template, template_digest, text, finish_reason, reported_model, "
-    "prompt_tokens, completion_tokens, latency_s, tokens"
-)
+_COLUMNS = ", ".join(CHAT_REPLIES.schema)
 _TABLE = """
 CREATE TABLE IF NOT EXISTS replies (
   key TEXT PRIMARY KEY, model TEXT NOT NULL, revision TEXT NOT NULL, template TEXT NOT NULL,
@@ -53,6 +53,7 @@ WHERE CAST(replies.text AS BLOB) IS ?"""  # noqa: S608 - the columns are this mo
 _READ = """
 SELECT key, text, finish_reason, reported_model, prompt_tokens, completion_tokens, latency_s,
   tokens FROM replies WHERE key IN ({})"""
+_TYPES = {pl.String(): "text", pl.Int64(): "integer", pl.Float64(): "real"}  # as SQLite has them
 
 
 class ReplyStoreError(EngineError):
@@ -262,3 +263,25 @@ def _reply(row: tuple[Any, ...]) -> ChatReply[None]:
 def _checked(text: str) -> str:
     text.encode()  # a lone surrogate raises ValueError
     return text
+
+
+def replies_in(path: Path) -> pl.DataFrame:
+    """Every reply of all models and revisions, ordered by key; no row where there is no file.
+
+    A damaged row is left out, or shown with replacement characters for what is not UTF-8.
+
+    Raises:
+        EngineError: the file is not a chat cache.
+    """
+    if not path.is_file():
+        return CHAT_REPLIES.empty()
+    required = {name: kind for name, kind in CHAT_REPLIES.schema.items() if name != "tokens"}
+    whole = " AND ".join(f"typeof({name}) = '{_TYPES[kind]}'" for name, kind in required.items())
+    query = f"SELECT {_COLUMNS} FROM replies WHERE {whole} ORDER BY key"  # noqa: S608 - ours
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+            rows = connection.execute(query).fetchall()
+    except sqlite3.Error as error:
+        raise EngineError(f"{path} cannot be read as a chat cache: {error}") from error
+    return pl.DataFrame(rows, schema=CHAT_REPLIES.schema, orient="row")

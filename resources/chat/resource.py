@@ -8,20 +8,35 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import dagster as dg
+import polars as pl
 from pydantic import Field, SecretStr
 
 from decomposerl.chat import Price, Sampling
 from decomposerl.errors import ConfigError
+from resources.chat.reply_store import REPLIES_FILE, replies_in
 from resources.chat.settings import (
     MOST_REPLY_BYTES,
     Ceilings,
     ChatSettings,
     ThinkingStyle,
 )
+from resources.store.paths import LocalPath
+from resources.store.profile_defaults import ProfileDefaults
 from resources.store.resource import StoredResource
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
+
+
+class ChatCacheFile(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
+    """The replies of a profile's chat clients, for the asset that shows them."""
+
+    results_dir: LocalPath = Field(description="folder of stored engine results")
+
+    def replies(self) -> pl.DataFrame:
+        """Every stored reply, as ``replies_in``."""
+        return replies_in(Path(self.results_dir) / REPLIES_FILE)
 
 
 class KeyedResource(StoredResource):

@@ -2,11 +2,15 @@
 
 A ``ChatRequest`` becomes the arguments of ``chat.completions.create``; the body of a reply
 becomes a ``ChatReply`` or the reason why it is none. No streaming, tools or several choices.
+A ``KeyedRequest`` decides whether a reply, received or stored, is usable, and gives it its value.
 """
 
+import hashlib
 import json
 import math
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 from decomposerl.chat import (
     ChatFailure,
@@ -14,25 +18,19 @@ from decomposerl.chat import (
     ChatRequest,
     FailureReason,
     FinishReason,
+    Parse,
     Token,
 )
 from resources.chat.budget import Usage
 from resources.chat.settings import ChatSettings, effort_of
 
-_FINISHES: dict[str, FinishReason] = {
-    "stop": "stop",
-    "length": "length",
-    "content_filter": "content_filter",
-}
-
+_FINISHES: dict[str, FinishReason] = {name: name for name in get_args(FinishReason)}
 _ROUNDING = 1e-3  # the most by which a log probability may exceed 0
 _DIGITS = 400  # a number with more digits is no finite float
 
 # An endpoint that fails one request in this way fails all.
 _LASTING: set[FailureReason] = {"wrong_model", "no_logprobs"}
-
-
-UNSTORABLE = "the reply holds half a surrogate pair, which is no text and cannot be stored"
+_UNSTORABLE = "the reply holds half a surrogate pair, which is no text and cannot be stored"
 
 
 class Garbled(ValueError):  # noqa: N818 - the name is what happened
@@ -126,14 +124,14 @@ def failure_of(
     if not settings.names_the_model(reply.model):
         detail = f"asked for {settings.model!r}, the endpoint serves {reply.model!r}"
         return failure("wrong_model", detail)
-    if not is_storable(reply):
-        return failure("unparsable", UNSTORABLE)
+    if not _is_storable(reply):
+        return failure("unparsable", _UNSTORABLE)
     budget = f"the budget of {request.sampling.max_tokens} tokens"
     if not reply.text.strip() and not reply.tokens:
         ended = f" and {budget} ended" if reply.finish_reason == "length" else ""
         content = "reasoning alone came" if reasoning else "no text came"
         return failure("empty", f"{content}{ended}; {reply.completion_tokens} tokens were used")
-    if settings.needs_logprobs and lacks_logprobs(reply, request):
+    if settings.needs_logprobs and _lacks_logprobs(reply, request):
         return failure("no_logprobs", "the reply carries no log probabilities of its first token")
     # A request for one token with its log probabilities ends at its budget on purpose.
     if reply.finish_reason == "length" and not _is_one_token(request):
@@ -141,7 +139,57 @@ def failure_of(
     return None
 
 
-def lacks_logprobs(reply: ChatReply[Any], request: ChatRequest) -> bool:
+def request_key(request: ChatRequest, model: str, revision: str) -> str:
+    """64 hex digits of SHA-256 over the request's canonical text."""
+    text = request.canonical(model, revision)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRequest:
+    """A request with its key, and the parser that decides whether a reply is usable."""
+
+    key: str
+    request: ChatRequest
+    parse: Parse[Any] | None
+    needs_logprobs: bool
+
+    def read(self, reply: ChatReply[Any]) -> tuple[ChatReply[Any] | None, str]:
+        """The reply with its value; None, and why, where it is unusable.
+
+        Implausible usage of a stored reply is replaced by an estimate.
+        """
+        if self.needs_logprobs and _lacks_logprobs(reply, self.request):
+            return None, "the reply carries no log probabilities"
+        try:
+            value = self.parse(reply) if self.parse is not None else None
+            # Every table must be able to hold what the parser returns.
+            json.dumps(value, ensure_ascii=False, default=repr).encode()
+        except UnicodeEncodeError:
+            return None, _UNSTORABLE
+        except (ValueError, RecursionError) as error:  # the latter from deep nesting
+            return None, as_utf8(str(error)) or type(error).__name__
+        prompt, completion = reply.prompt_tokens, reply.completion_tokens
+        if reply.cached:
+            reported = {"prompt_tokens": prompt, "completion_tokens": completion}
+            used = Usage.of(reported, self.request, reply.text)
+            prompt, completion = used.prompt_tokens, used.completion_tokens
+        read = replace(reply, value=value, prompt_tokens=prompt, completion_tokens=completion)
+        return read, ""
+
+
+def readable(
+    keyed: Mapping[str, KeyedRequest], stored: Mapping[str, ChatReply[Any]]
+) -> dict[str, ChatReply[Any]]:
+    """The stored replies that answer one of these requests, with their values, by key."""
+    return {
+        key: read
+        for key, reply in stored.items()
+        if key in keyed and (read := keyed[key].read(reply)[0]) is not None
+    }
+
+
+def _lacks_logprobs(reply: ChatReply[Any], request: ChatRequest) -> bool:
     """Whether requested log probabilities are missing."""
     given = reply.tokens and reply.tokens[0].alternatives
     return request.sampling.top_logprobs > 0 and not given
@@ -151,7 +199,7 @@ def _is_one_token(request: ChatRequest) -> bool:
     return request.sampling.max_tokens == 1 and request.sampling.top_logprobs > 0
 
 
-def is_storable(reply: ChatReply[None]) -> bool:
+def _is_storable(reply: ChatReply[None]) -> bool:
     """Whether the texts of a reply are valid UTF-8, so that every file can hold them."""
     texts = [reply.text, reply.model]
     for token in reply.tokens:

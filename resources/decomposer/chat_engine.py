@@ -1,7 +1,7 @@
 """Silver sub-questions from a chat model (paper, "Silver Decomposition").
 
 A failed request is a null answer, as long as few fail: claims are dropped for what a model
-answers, never for a wrong key, an outage or a spent budget (``resources.chat.failure_policy``).
+answers, never for a wrong key, an outage or a spent budget (``resources.chat.engine``).
 """
 
 from collections.abc import Sequence

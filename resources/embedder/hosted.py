@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from pydantic import SecretStr
 
 from decomposerl.errors import ConfigError, EngineError
-from resources.chat.connection import MOST_BYTES, clean_key, without_key
-from resources.chat.loop import LoopThread
+from resources.chat.connection import MOST_BYTES, LoopThread, clean_key, without_key
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

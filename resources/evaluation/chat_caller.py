@@ -107,7 +107,7 @@ class ChatCaller:
         """One reply per call, in order.
 
         Raises:
-            ConfigError: the prompt file lacks a call's section, or a place of it.
+            ConfigError: the prompt file lacks a call's section or one of its variables.
             EngineError: a ceiling was reached, or the endpoint answers no request.
         """
         file = self._prompts.file(prompt)

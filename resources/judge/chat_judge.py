@@ -15,8 +15,10 @@ from decomposerl.prompts.judge import (
     atomicity_request,
     correctness_request,
     coverage_request,
+    read_criteria,
+    read_digit,
+    read_verdict,
 )
-from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.template import PromptFile
 from resources.chat.engine import ChatEngine, StoringChat
 from resources.store.prompts import load_prompt

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import urllib.error
+from collections.abc import Sequence
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,13 +19,15 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from decomposerl.errors import EngineMissing
+from decomposerl.errors import ConfigError, EngineMissing
+from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.chat.connection import Moved, fetched
 from resources.entities.spacy_models import SpacyModel, install_hint
 from resources.hub.download import cached_model
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunk_tokens import BYTES
+from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
 
 _TIMEOUT_S = 3.0
 _GIB = 2**30
@@ -96,6 +99,25 @@ def chunk_tokenizer(named: str, model: str) -> ReadinessCheck:
         return hub_model(named, "tokenizer.json")
     fix = f"hf download {model} tokenizer.json, or name a folder in DECOMPOSERL_VERIFIER_TOKENIZER"
     return ReadinessCheck("model", what, "note", _BYTES_ARE_SMALLER, fix)
+
+
+def verifier_form(
+    use: Use, folder: str, *, allow_own: bool, search: Sequence[str] | None = None
+) -> ReadinessCheck:
+    """Whether the form that MiniCheck was trained on is here; arguments as ``minicheck_form``."""
+    what = "input form of MiniCheck"
+    try:
+        found = minicheck_form(use, folder, allow_own=True, search=search)
+        check_form(found, use)
+    except ConfigError as error:
+        return ReadinessCheck("prompt", what, "missing", str(error), "set DECOMPOSERL_PROMPTS")
+    if found.origin != "own":
+        return ReadinessCheck("prompt", what, "ok", found.label)
+    if allow_own:
+        said = f"this project's own text, by {VARIABLE}: scores differ from the published model's"
+        return ReadinessCheck("prompt", what, "note", said, FIX)
+    said = f"not installed and in no folder; {VARIABLE}=yes runs with this project's own text"
+    return ReadinessCheck("prompt", what, "missing", said, FIX)
 
 
 def key(variable: str, value: SecretStr, *, required: bool) -> ReadinessCheck:

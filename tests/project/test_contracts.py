@@ -141,8 +141,8 @@ SEEDS = {
         "import studies.reply_operations\n",
         "The studies of prompts and replies",
     ),
-    "a pace that knows the client": (
-        "resources/chat/pace.py",
+    "an endpoint that knows the client": (
+        "resources/chat/endpoints.py",
         "def late():\n    import resources.chat.client\n",
         "The chat client reads",
     ),
@@ -161,6 +161,12 @@ SEEDS = {
         "def late():\n    import resources.embedder.resource\n",
         "The embedder port",
     ),
+    "an undeclared decomposer": (
+        "resources/decomposer/odd.py",
+        '"""Odd."""\n',
+        "The decomposer port",
+    ),
+    "an undeclared token counter": ("resources/tokens/odd.py", '"""Odd."""\n', "The token port"),
     "an undeclared entity engine": ("resources/entities/odd.py", '"""Odd."""\n', "The entity port"),
     "a view that knows the database": (
         "resources/catalogue/sql.py",

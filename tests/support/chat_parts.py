@@ -21,9 +21,8 @@ from decomposerl.chat import (
 )
 from decomposerl.prompts.silver import read_questions
 from fault_server import MODEL
-from resources.chat.pace import Timing
-from resources.chat.reply_store import ReplyStore
-from resources.chat.reply_table import replies_in
+from resources.chat.endpoints import Timing
+from resources.chat.reply_store import ReplyStore, replies_in
 from resources.chat.settings import ChatSettings
 
 PLAIN = Sampling(max_tokens=50)

@@ -138,22 +138,6 @@ CLASHES: dict[str, Pairs] = {
         ("Was the Torbeck club founded in 1857?", "Yes."),
         ("Was the Torbeck club founded in 1867?", "Yes."),
     ],
-    "a number agreed to": [
-        ("How many golfers stand in the Torbeck ranking?", "There are four golfers."),
-        ("Do five golfers stand in the Torbeck ranking?", "Yes, five do."),
-    ],
-    "names": [
-        ("Who wrote The Drowned Fair?", "Ilva Renn wrote The Drowned Fair."),
-        ("Who was The Drowned Fair written by?", "Okko Brann wrote it."),
-    ],
-    "a list against a count": [
-        ("Which golfers come from the United States?", "David Toms, Tiger Woods and Davis Love."),
-        ("How many golfers come from the United States?", "Two golfers do."),
-    ],
-    "statements in answers to other questions": [
-        ("Who founded the Torbeck Museum?", "Ilva Renn. The Torbeck Museum was founded in 1857."),
-        ("What is the Torbeck Museum?", "A museum. The Torbeck Museum was founded in 1867."),
-    ],
 }  # fmt: skip
 
 
@@ -162,7 +146,6 @@ MISCOUNTS: dict[str, tuple[Pairs, str]] = {
     "too many listed": (
         [("Who won?", "Two of the golfers won: Tiger Woods, Vijay Singh and David Toms.")], "",
     ),
-    "too many nouns": ([("What burns?", "The text lists two gases: methane, butane, xenon.")], ""),
     "namely": ([("Who won?", "It names four winners, namely Ilva Renn and Okko Brann.")], ""),
     "too few named by another answer": (
         [(FROM_US, "Three golfers come from the United States."), ORDER], GOLFERS,
@@ -255,8 +238,12 @@ HARMLESS: dict[str, Pairs] = {
         ("In what year did the Ilva bridge open?", "I don't know."),
     ],
     "two things called it": [
-        ("When was it founded?", "It was founded in 1857."),
-        ("In what year was it founded?", "It was founded in 1867."),
+        ("When was it founded by Renn?", "It was founded in 1857."),
+        ("In what year was it founded by Renn?", "It was founded in 1867."),
+    ],
+    "from and to": [
+        ("How many towns does the road from Torbeck cross?", "It crosses five towns."),
+        ("How many towns does the road to Torbeck cross?", "Three towns."),
     ],
     "a denied question": [
         ("Was Ilva Renn not born in Torbeck?", "No, she was not."),

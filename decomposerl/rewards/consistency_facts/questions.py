@@ -1,135 +1,82 @@
-"""What a question asks for, and the focus that makes two answers comparable."""
+"""What a question asks for, and the key that makes two answers comparable."""
 
 import re
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
-from decomposerl.text.families import FAMILY
-from decomposerl.text.words import STOP_WORDS, stem, word_set
+from decomposerl.text.families import root
+from decomposerl.text.words import STOP_WORDS, WORD, word_set
 
-Kind = Literal["when", "how_many", "amount", "who", "which", "yes_no", "other"]
-WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)?")
-# Words that ask and carry no content; those of order and place keep theirs.
 _DIRECTED = word_set("by to from than against over under before after above below between or")
-_TELLING = word_set("again further most least only other own same more less all one no")
-_ASKING = STOP_WORDS - _DIRECTED - _TELLING | word_set(
+_TELLING = word_set("again further most least only other own same more less all one")
+_DENIALS = word_set("not never no neither nor without cannot")
+_ASKING = (STOP_WORDS | _DENIALS) - _DIRECTED - _TELLING | word_set(
     """year date day total exactly exact number true correct case according document text passage
     evidence source given provided article table list listed"""
 )
-_SUBJECTS = word_set("it he she they this these those you we i")
-_OBJECTS = word_set("his her hers its their theirs him them")
+_PRONOUNS = word_set("it he she they this these those you we i")
 _WH = word_set("who whom whose what which when where why how")
-_OPENERS = word_set(
-    "is are was were do does did has have had can could will would may might shall should"
-)
-_DENIALS = word_set("not never cannot no neither nor without")
-_SIZES = word_set("much long far tall high old deep wide large big heavy fast")
-_MEASURES = word_set(
-    """percent percentage proportion share population length height weight area age cost price
-    distance duration depth speed attendance capacity salary revenue"""
+_KIND = re.compile(
+    r"""(?P<yes_no>\A\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|may)\b)
+    |(?P<when>\bwhen\b|\b(?:what|which)\s(?:\w+\s)?(?:year|date|day)\b)
+    |(?P<how_many>\bhow\smany\b|\b(?:what|which)\b.*\bnumber\sof\b)
+    |(?P<amount>\bhow\s(?:much|long|far|tall|high|old|deep|wide|large|big|heavy|fast)\b)""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _THAT = re.compile(r"\W*(?:is|was) it (?P<word>true|correct|false|the case) that\s+", re.IGNORECASE)
 _SOURCE = re.compile(
     r"\b(?:according to|from|by) the (?:document|text|passage|evidence|article|table|list)\b",
     re.IGNORECASE,
 )
-_FEWEST = 2  # content words of a focus
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, read.
+    """A question, read: its kind (when, how_many, amount, yes_no or other).
 
-    ``sequence`` holds the roots of its content words in order, ``words`` the same as a set,
-    ``names`` those with a capital. ``focus`` is equal for questions about one thing; None
-    where a question cannot be compared. ``affirms`` is what "yes" says of the content: False
-    for "is it false that ...", None where it can be read both ways.
+    ``words`` are the roots of its content words. ``key`` is equal for questions about one
+    thing, None where a question cannot be compared. ``affirms`` is what "yes" says of the
+    content: False for "is it false that ...", None where it is not clear.
     """
 
-    kind: Kind
-    sequence: tuple[str, ...]
-    words: frozenset[str]
-    names: tuple[str, ...]
-    focus: tuple[object, ...] | None
+    kind: str
+    words: frozenset[Hashable]
+    key: Hashable
     affirms: bool | None
 
 
 @lru_cache(maxsize=1 << 15)
-def root(word: str) -> str:
-    """The stem of a word, or the family that it belongs to."""
-    found = stem(word.lower())
-    return f"family {FAMILY[found]}" if found in FAMILY else found
+def _content(word: str) -> Hashable:
+    return None if word.lower() in _ASKING else root(word)
 
 
-@lru_cache(maxsize=1 << 15)
-def _look(word: str) -> tuple[str, str, bool, bool]:
-    """Lower case, root, whether a word has content, whether it denies."""
-    lower = word.lower().replace("’", "'")
-    denies = lower in _DENIALS or lower.endswith("n't")
-    return lower, root(word), not denies and lower not in _ASKING, denies
+def roots(text: str) -> frozenset[Hashable]:
+    """The roots of a text's content words."""
+    return frozenset(map(_content, WORD.findall(text))) - {None}
 
 
 def read_question(question: str) -> Asked:
     """Read a question. Linear in its length; never raises."""
     opening = _THAT.match(question)
-    clause = question[opening.end() :] if opening else question
+    clause = f"Was {question[opening.end() :]}" if opening else question
     written = WORD.findall(_SOURCE.sub("", clause))
-    seen = [_look(word) for word in written]
-    if seen and seen[-1][0] == "by":
-        seen.pop()  # "who was it written by" asks what "who wrote it" does
-    lower = [word[0] for word in seen]
-    sequence = tuple(word[1] for word in seen if word[2])
+    lower = [word.lower() for word in written]
+    found = [_content(word) for word in lower]
+    sequence = tuple(one for one in found if one is not None)
     # The first word has a capital whatever it is.
-    names = tuple(
-        found
-        for place, (text, (_, found, content, _)) in enumerate(zip(written, seen, strict=False))
-        if content and text[0].isupper() and (place or opening)
-    )
-    comparable = _SUBJECTS.isdisjoint(lower) and (names or _OBJECTS.isdisjoint(lower))
+    pairs = zip(written[1:], found[1:], strict=True)
+    names = tuple(one for word, one in pairs if one is not None and word[0].isupper())
+    ordered = not names or not _DIRECTED.isdisjoint(lower)
+    comparable = len(sequence) > 1 and _PRONOUNS.isdisjoint(lower)
+    denials = sum(word in _DENIALS or word.endswith(("n't", "n’t")) for word in lower)
+    affirms = opening is None or opening["word"].lower() != "false"
+    clear = not denials or (opening is not None and denials == 1)
+    kind = _KIND.search(clause)
+    asks = (kind and kind.lastgroup) or "other"
     return Asked(
-        kind="yes_no" if opening else _kind(lower),
-        sequence=sequence,
+        kind=asks if sum(word in _WH for word in lower) == (asks != "yes_no") else "other",
         words=frozenset(sequence),
-        names=names,
-        focus=focus_of(sequence, names) if comparable else None,
-        affirms=_affirmed([word[3] for word in seen], opening["word"] if opening else None),
+        key=(sequence if ordered else (names, frozenset(sequence))) if comparable else None,
+        affirms=affirms ^ bool(denials) if clear else None,
     )
-
-
-def focus_of(sequence: tuple[str, ...], names: tuple[str, ...]) -> tuple[object, ...] | None:
-    """Names in their order and other words in any; all in order beside a word such as "than"."""
-    if len(sequence) < _FEWEST:
-        return None
-    if not names or not _DIRECTED.isdisjoint(sequence):
-        return sequence
-    return (names, frozenset(sequence))
-
-
-def _affirmed(denials: list[bool], that: str | None) -> bool | None:
-    """What "yes" says. A denial is clear after "is it true that" alone; "isn't it" is none."""
-    affirms = that is None or that.lower() != "false"
-    count = sum(denials)
-    if count == 0 or (that is None and count == 1 and denials[0]):
-        return affirms
-    return not affirms if that is not None and count == 1 else None
-
-
-def _kind(lower: list[str]) -> Kind:
-    """What a question of these words asks for."""
-    asking = [index for index, word in enumerate(lower) if word in _WH]
-    if not asking:
-        opens = bool(lower) and (lower[0] in _OPENERS or lower[0].endswith("n't"))
-        return "yes_no" if opens else "other"
-    if len(asking) > 1 or lower[0] in _OPENERS:
-        return "other"
-    word, after = lower[asking[0]], lower[asking[0] + 1 :]
-    if word == "when" or (word in {"what", "which"} and {"year", "date", "day"} & {*after[:2]}):
-        return "when"
-    if word == "how":
-        first = after[0] if after else ""
-        return "how_many" if first == "many" else "amount" if first in _SIZES else "other"
-    if word in {"what", "which"}:
-        counts = "number" in after and "of" in after[after.index("number") :][:2]
-        return "how_many" if counts else "which" if _MEASURES.isdisjoint(after) else "amount"
-    return "who" if word == "who" else "other"

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from chat_parts import NothingStored, parsed
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Sampling
 from decomposerl.judge.call import CRITERIA, JudgeCall, JudgeValue, Task
+from decomposerl.prompts import judge as tasks
 from decomposerl.prompts.escape import NAMES, escaped, look_alikes
-from decomposerl.prompts.judge import JudgeSettings, bullets
-from decomposerl.prompts.judge_replies import read_criteria, read_digit, read_verdict
 from decomposerl.prompts.policy import policy_messages
 from decomposerl.prompts.silver import silver_request
 from decomposerl.traces.blocks import KINDS
@@ -82,7 +81,7 @@ def structure(text: str) -> list[tuple[bool, str]]:
 def judge_content(call: JudgeCall, *, structured: bool = False) -> str:
     """What a chat judge is shown for a call."""
     recorder = WorstChat()
-    ChatJudge(recorder, JUDGE, JudgeSettings(structured=structured)).judge([call])
+    ChatJudge(recorder, JUDGE, tasks.JudgeSettings(structured=structured)).judge([call])
     return recorder.shown[-1]
 
 
@@ -205,7 +204,7 @@ def test_no_text_changes_the_structure_of_a_prompt(injection: Injection):
 @each_injection
 def test_no_answer_passes_for_several(injection: Injection):
     """The list for coverage has one line an answer, whatever an answer holds."""
-    listed = bullets(["Ilva.", injection.text, "No."])
+    listed = tasks.bullets(["Ilva.", injection.text, "No."])
     assert 3 == len(listed.splitlines()) == sum(x.startswith("- ") for x in listed.split("\n"))
     first, _, last = listed.split("\n")
     assert ("- Ilva.", "- No.") == (first, last)
@@ -223,14 +222,14 @@ def as_json(**fields: str | int) -> str:
 
 
 HONEST: list[tuple[Callable[..., JudgeValue], bool, str, JudgeValue]] = [
-    *((read_digit, False, f"<answer>{n}</answer>", bool(n)) for n in (0, 1)),
-    *((read_digit, True, as_json(answer=n), bool(n)) for n in (0, 1)),
-    (read_verdict, False, "<answer>REFUTED</answer>", "Refuted"),
-    (read_verdict, False, "<answer>\nSupported\n</answer>", "Supported"),
-    (read_verdict, True, as_json(verdict="NOT_ENOUGH_INFO"), "NotEnoughInfo"),
-    (read_verdict, True, f"```json\n{as_json(verdict='REFUTED')}\n```", "Refuted"),
-    (read_criteria, False, LOWEST["atomicity"][0], (False,) * 5),
-    (read_criteria, True, as_json(**dict.fromkeys(CRITERIA, "NO")), (False,) * 5),
+    *((tasks.read_digit, False, f"<answer>{n}</answer>", bool(n)) for n in (0, 1)),
+    *((tasks.read_digit, True, as_json(answer=n), bool(n)) for n in (0, 1)),
+    (tasks.read_verdict, False, "<answer>REFUTED</answer>", "Refuted"),
+    (tasks.read_verdict, False, "<answer>\nSupported\n</answer>", "Supported"),
+    (tasks.read_verdict, True, as_json(verdict="NOT_ENOUGH_INFO"), "NotEnoughInfo"),
+    (tasks.read_verdict, True, f"```json\n{as_json(verdict='REFUTED')}\n```", "Refuted"),
+    (tasks.read_criteria, False, LOWEST["atomicity"][0], (False,) * 5),
+    (tasks.read_criteria, True, as_json(**dict.fromkeys(CRITERIA, "NO")), (False,) * 5),
 ]
 
 
@@ -289,7 +288,7 @@ def test_the_worst_judge_is_talked_over_where_nothing_is_escaped():
     values = {"document": EVIDENCE, "question": QUESTION, "reply_format": "<answer>0 or 1</answer>"}
     for one in INJECTIONS:
         content = JUDGE["correctness"].filled("prompt", answer=one.text, **values)
-        assert one.opens is read_digit(WorstChat().reply("correctness", content))
+        assert one.opens is tasks.read_digit(WorstChat().reply("correctness", content))
 
 
 @each_injection

@@ -14,19 +14,17 @@ from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.errors import ConfigError
 from decomposerl.judge.call import JudgeValue, Ruling
 from decomposerl.prompts.judge import (
+    CRITERIA,
+    CRITERIA_SCHEMA,
+    DIGIT_SCHEMA,
     TASKS,
+    VERDICT_SCHEMA,
     JudgeSettings,
     answerability_request,
     atomicity_request,
     bullets,
     correctness_request,
     coverage_request,
-)
-from decomposerl.prompts.judge_replies import (
-    CRITERIA,
-    CRITERIA_SCHEMA,
-    DIGIT_SCHEMA,
-    VERDICT_SCHEMA,
     read_criteria,
     read_digit,
     read_verdict,

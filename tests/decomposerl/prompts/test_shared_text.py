@@ -213,6 +213,28 @@ def test_the_reply_of_an_example_is_read_by_its_method(operation: str, example: 
         assert (None if reply == "NONE" else reply) == read
 
 
+def test_the_turns_of_a_shown_transcript_are_read():
+    """Each step and final line of Self-Ask and Decomposed Prompting, and the label of HiSS."""
+    for one in examples("self_ask")["transcript"]:
+        for line in one.splitlines():
+            turn, _, text = line.partition(": ")
+            read = reading(Row("self_ask/faithful/transcript", line, expected=None))
+            if turn == "Follow up":
+                assert ["question", text] == read
+            if turn == "So the final answer is":
+                assert ["final", text] == read
+    steps = "\n".join(examples("decomposed_prompting")["next_step"])
+    shown = re.findall(r"^Step \d+: (\[(\w+)\] (.*)|NONE)$", steps, re.MULTILINE)
+    assert steps.count("Step ") == len(shown) > 8
+    for line, handler, text in shown:
+        operation = "decomposed_prompting/faithful/next_step"
+        expected = ["end", ""] if line == "NONE" else [handler, text]
+        assert expected == reading(Row(operation, line, expected=None))
+    for one in examples("hiss")["verdict"]:
+        last = one.splitlines()[-1]
+        assert ending(one) == reading(Row("hiss/faithful/verdict", last, expected=None))
+
+
 def written() -> set[str]:
     """Sentences of the worked examples, of five words or more, plain."""
     every = (one for method in CHAT for ones in examples(method.prompt).values() for one in ones)

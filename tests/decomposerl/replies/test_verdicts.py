@@ -91,8 +91,8 @@ REFUTED = [
     "Since part 2 is not supported, the whole claim is Refuted.",
     "Final Verdict: Refuted\n\nNote: if the year were 1902, the claim would be Supported.",
     # the verdict of each part, then of the whole
-    "Part 1: a\nVerdict: Refuted\n\nPart 2: b\nVerdict: Supported\n\nAs a fails, the claim is Refuted.",
-    "Part 1.\nVerdict: Supported\nPart 2.\nVerdict: Refuted\n\nOverall, the claim is Refuted because b.",
+    "Part 1.\nVerdict: Refuted\nPart 2.\nVerdict: Supported\n\nAs 1 fails, the claim is Refuted.",
+    "Part 1.\nVerdict: Supported\nPart 2.\nVerdict: Refuted\n\nOverall, the claim is Refuted by b.",
     "Built(bridge)\nVerdict: True\nOlder(bridge)\nVerdict: False\n\nConjunction: False\n[Refuted]",
     "Verdict: Supported\nVerdict: Refuted\nFinal verdict: Refuted",
     "Verdict for sub-claim 1: Supported\nVerdict for sub-claim 2: Refuted\nVerdict: Refuted",

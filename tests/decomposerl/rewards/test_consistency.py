@@ -57,15 +57,6 @@ def test_a_count_that_its_list_does_not_bear_out(pairs: Pairs, evidence: str):
     assert ["miscounts", *["consistent"] * (len(pairs) - 1)] == states(pairs, evidence)
 
 
-def test_a_yes_that_goes_on_with_another_year():
-    """An answer that contradicts itself is marked with its own place."""
-    pairs = [
-        ("Who leads the club?", "Ilva leads it."),
-        ("Was the Torbeck club founded in 1857?", "Yes, the Torbeck club was founded in 1867."),
-    ]
-    assert ["consistent", "contradicts:1"] == states(pairs)
-
-
 @pytest.mark.parametrize("pairs", HARMLESS.values(), ids=HARMLESS)
 def test_nothing_else_is_an_alarm(pairs: Pairs):
     """Other things, times, units, hedges, denials and doubts do not contradict each other."""

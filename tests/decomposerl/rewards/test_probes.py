@@ -1,4 +1,4 @@
-"""Consistency probed from outside: golf in six shapes of evidence, and traces that agree."""
+"""Consistency probed from outside: golf in seven shapes of evidence, and traces that agree."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,6 +28,13 @@ EVIDENCE = {
     "lines": "\n".join((TITLE, *NUMBERED)),
     "a sentence": f"The five best paid were {', '.join(ENTRIES[:-1])}, and {ENTRIES[-1]}.",
     "bars": "\n".join((TITLE, "Golfer | Country", *(" | ".join(row) for row in ROWS))),
+    "bars with a rank": "\n".join(
+        (
+            TITLE,
+            "Rank | Golfer | Country",
+            *(f"{n} | {a} | {b}" for n, (a, b) in enumerate(ROWS, 1)),
+        )
+    ),
     "bars with a page": "\n".join(f"2001 PGA Tour: {' | '.join(row)}" for row in ROWS),
 }
 FIVE = ("How many golfers have a row?", "There are rows for five golfers.")
@@ -207,14 +214,10 @@ def test_answers_that_can_both_hold(evidence: str, first: tuple[str, str], secon
             ("How many arches does the Ilva bridge have?", "Six."),
         ),
         (("Is Ethiopia in the range?", "No."), ("Is Ethiopia in the range?", "Yes, it is.")),
-        (
-            ("Who wrote The Long Canal?", "Ann Crane wrote it."),
-            ("Who wrote The Long Canal?", "It was written by Bo Marsh."),
-        ),
     ],
 )
 def test_one_question_with_two_answers(first: tuple[str, str], second: tuple[str, str]):
-    """Date, count, yes or no, name: both sides lose, and each names the other."""
+    """Date, count, yes or no: both sides lose, and each names the other."""
     found = scored([first, second])
     assert ["contradicts:1", "contradicts:0"] == states(found)
     assert 0 == found.value

@@ -18,8 +18,8 @@ from chat_parts import TEMPLATE, MadeUpTime, frame_of, request, settings
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Token
 from decomposerl.errors import ConfigError
 from fault_server import Answer, FaultServer, well_text
+from resources.chat.budget import Counts, Progress
 from resources.chat.client import ChatClient
-from resources.chat.counts import Counts, Progress
 from resources.chat.settings import effort_of
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from chat_parts import TEMPLATE, MadeUpTime, frame_of, request, settings, silver_questions
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Price, Sampling
 from fault_server import DRIPPING, MODEL, Answer, FaultServer, replying, streaming, using, well_text
-from resources.chat.budget import TokenEstimate, Usage
+from resources.chat.budget import Usage
 from resources.chat.client import ChatClient
 from resources.chat.reply_store import REPLIES_FILE
 from resources.chat.settings import Ceilings
@@ -245,7 +245,7 @@ def test_usage_that_cannot_be_is_estimated_and_reported(reported: object, tmp_pa
         assert isinstance(found, ChatReply)
         shown = chat.counts.metadata()
         assert (1, 1) == (shown["estimated"], shown["implausible_usage"])
-        assert (TokenEstimate.of(request(1)).prompt_tokens, 50) == (
+        assert (Usage.expected(request(1)).prompt_tokens, 50) == (
             chat.counts.prompt_tokens,
             chat.counts.completion_tokens,
         )
@@ -268,7 +268,7 @@ def test_digits_without_end_are_no_usage_and_no_error():
 @pytest.mark.parametrize("every", [1, 10])
 def test_the_dollar_ceiling_holds_whatever_is_reported(reported: object, every: int):
     """200 questions under a ceiling that stops honest replies at 30: never more than that."""
-    guess = TokenEstimate.of(request(100, sampling=ASKED))
+    guess = Usage.expected(request(100, sampling=ASKED))
     dollars = 30 * PRICE.dollars(guess.prompt_tokens, guess.completion_tokens)
     honest = using({"prompt_tokens": guess.prompt_tokens, "completion_tokens": 1_000})
     script = [using(reported) if n % every == 0 else honest for n in range(200)]
@@ -299,7 +299,7 @@ def test_nonsense_that_was_stored_before_is_priced_anew(tmp_path: Path):
         with client(served.url, tmp_path) as chat:
             (found,) = chat.complete([request(1)])
         assert 1 == len(served.asked)
-    assert TokenEstimate.of(request(1)).prompt_tokens == found.prompt_tokens
+    assert Usage.expected(request(1)).prompt_tokens == found.prompt_tokens
 
 
 # Size and time

@@ -15,13 +15,15 @@ import fault_server as server
 from chat_parts import MODEL, MadeUpTime, request, settings
 from decomposerl.chat import ChatFailure, Price, Sampling
 from fault_server import Answer, FaultServer
-from resources.chat.budget import Budget, TokenEstimate
+from resources.chat.budget import Budget, Counts, Usage
 from resources.chat.client import ChatClient
-from resources.chat.counts import Counts
-from resources.chat.endpoints import WINDOW, Circuit, Endpoint, Endpoints
-from resources.chat.pace import (
+from resources.chat.endpoints import (
     LONGEST_PAUSE_S,
     LONGEST_REST_S,
+    WINDOW,
+    Circuit,
+    Endpoint,
+    Endpoints,
     Pace,
     pause_before_retry,
     retry_after_s,
@@ -331,10 +333,9 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
         budget = Budget(Ceilings(tokens=ceiling), Price(), counts)
 
         async def one(estimate: int, share: float) -> None:
-            number = await budget.reserve(TokenEstimate(0, estimate))
-            if number is not None:
+            if await budget.reserve(Usage(0, estimate)):
                 await asyncio.sleep(0)
-                budget.settle(number, 0, int(estimate * share))
+                budget.settle(Usage(0, estimate), Usage(0, int(estimate * share)))
 
         await asyncio.gather(*(one(*call) for call in calls))
 
@@ -347,8 +348,8 @@ def test_tokens_never_pass_their_ceiling(ceiling: int, calls: list[tuple[int, fl
 def test_an_estimate_counts_prompt_and_budget():
     """Characters make the prompt's tokens, the token budget bounds the reply's."""
     one = request(1, sampling=Sampling(max_tokens=70))
-    assert 70 == TokenEstimate.of(one).completion_tokens
-    assert TokenEstimate.of(one).prompt_tokens > len(one.messages[0].content) / 4
+    assert 70 == Usage.expected(one).completion_tokens
+    assert Usage.expected(one).prompt_tokens > len(one.messages[0].content) / 4
 
 
 def test_money_without_a_price_is_refused():

@@ -9,12 +9,11 @@ import fault_server as server
 from chat_parts import MadeUpTime, request, settings
 from decomposerl.chat import ChatFailure, Price
 from fault_server import MODEL, Answer, FaultServer
-from resources.chat.budget import Budget, TokenEstimate
+from resources.chat.budget import Budget, Counts, Usage
 from resources.chat.client import ChatClient
-from resources.chat.counts import Counts
 from resources.chat.settings import Ceilings
 
-ESTIMATE = TokenEstimate.of(request(1))
+ESTIMATE = Usage.expected(request(1))
 PRICED = {"prices": {MODEL: {"prompt": 1, "completion": 1}}}
 
 
@@ -122,12 +121,11 @@ def test_a_released_reservation_lets_another_go():
 
     async def spend() -> bool:
         budget = Budget(Ceilings(calls=1), Price(), counts)
-        first = await budget.reserve(ESTIMATE)
-        assert first is not None
+        assert await budget.reserve(ESTIMATE)
         second = asyncio.create_task(budget.reserve(ESTIMATE))
         await asyncio.sleep(0)
-        budget.release(first)
-        return await second is not None
+        budget.release(ESTIMATE)
+        return await second
 
     assert asyncio.run(spend())
     assert 1 == counts.calls
@@ -139,3 +137,10 @@ def test_a_ceiling_names_itself():
         (found,) = chat.complete([request(1)])
     assert isinstance(found, ChatFailure)
     assert "ceiling of 0 calls" == found.detail
+
+
+@pytest.mark.parametrize("given", [-1.0, float("nan")])
+def test_a_price_is_a_number_of_0_or_more(given: float):
+    """A ceiling in money would never stop a run whose costs are no number."""
+    with pytest.raises(ValueError, match="a price is a number of 0 or more"):
+        Price(prompt=given)

@@ -14,8 +14,8 @@ from chat_parts import TEMPLATE, frame_of, replies, reply, request, requests, se
 from decomposerl.chat import ChatReply, ChatRequest
 from resources.chat import reply_store as module
 from resources.chat.client import ChatClient
-from resources.chat.keyed_request import request_key
 from resources.chat.reply_store import REPLIES_FILE, ReplyStore, ReplyStoreError, StoredReply
+from resources.chat.wire import request_key
 
 KEY, OTHER = "1" * 64, "2" * 64
 
