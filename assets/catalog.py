@@ -54,7 +54,7 @@ def attrition_asset(sources: Sequence[Source]) -> dg.AssetsDefinition:
 def _sources(folder: DataFolder, names: Sequence[str]) -> StageFrames:
     def pooled(prefix: str, columns: list[str] | None = None) -> pl.DataFrame:
         frames = [folder.read(f"{prefix}{name}", columns) for name in names]
-        return pl.concat(frames, how="diagonal")  # older drops lack younger columns
+        return pl.concat(frames, how="diagonal")  # drops of earlier versions lack newer columns
 
     return StageFrames(
         "claims", 0, pooled("claims/", _KEPT), pooled("drops/claims/"), pooled("rejects/")

@@ -9,8 +9,10 @@ from pydantic import SecretStr
 
 from dagster_project import public_figures as figures
 from dagster_project.engine_choices import EngineChoices, Server
+from dagster_project.engine_resources import served_models
 from dagster_project.profiles import Profile
 from dagster_project.training_estimate import training_estimate
+from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
 from resources.preflight import probes
@@ -89,6 +91,9 @@ def _models(engines: EngineChoices) -> Iterator[ReadinessCheck]:
     if engines.verifier_server is not None and _starts_a_server(engines):
         # only a note: vLLM downloads its model itself and may store it elsewhere
         yield probes.hub_model(engines.verifier_server.model, required=False)
+    if engines.verifier != "embedded":
+        use: Use = "chat" if engines.verifier == "minicheck_hosted" else "pair"
+        yield probes.verifier_form(use, engines.prompts, allow_own=engines.allow_own_prompt)
     if engines.verifier_server is not None:
         yield probes.chunk_tokenizer(engines.verifier_tokenizer, engines.verifier_server.model)
 
@@ -122,6 +127,10 @@ def _evaluating(engines: EngineChoices, read_key: KeyReader) -> Iterator[Readine
         value = read_key(server.key_variable)
         for url in server.urls:
             yield probes.endpoint(url, "", value, _endpoint_fix(server), required=False)
+    for named in (server, engines.openai_server, engines.endpoint_server):
+        if named is not None and named.model:
+            settings = served_models(named).call_settings(0)
+            yield from probes.verdict_tokens(named.model, settings.room)
 
 
 def _endpoint_fix(server: Server) -> str:

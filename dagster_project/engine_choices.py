@@ -26,6 +26,7 @@ from dagster_project.public_figures import PRICES
 from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
 from resources.store.paths import local
+from resources.verifier.minicheck_form import VARIABLE as OWN_PROMPT
 
 ProfileName = Literal["embedded", "local", "paper"]
 PoliciesAt = Literal["in_process", "served"]
@@ -83,7 +84,9 @@ class EngineChoices:
 
     Machine: ``device`` is a torch device; ``vllm`` are the first words of the command that starts a
     server on ``cards`` GPUs, without the key variables ``withheld``. ``prompts`` is a folder of
-    custom prompt files; ``dollars`` the ceiling of one silver run, 0 for none.
+    custom prompt files; with ``allow_own_prompt`` a MiniCheck verifier may use this project's text
+    where the form it was trained on is missing. ``dollars`` is the ceiling of one silver run, 0 for
+    none.
     """
 
     tokenizer: str = ""
@@ -97,6 +100,7 @@ class EngineChoices:
     judge_server: Server | None = None
     question_server: Server | None = None
     prompts: str = ""
+    allow_own_prompt: bool = False
     device: str = "cpu"
     vllm: tuple[str, ...] = ("vllm", "serve")
     cards: int = 1
@@ -166,6 +170,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         chat_server=_server(env, "CHAT", JUDGE, EXAMPLE_URL),
         judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
         prompts=local(env.get("DECOMPOSERL_PROMPTS") or "", "DECOMPOSERL_PROMPTS"),
+        allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
         **_generation(env),
@@ -185,6 +190,7 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
         question_server=_server(env, "QUESTIONS", QUESTIONS, QUESTIONS_URL, most=1),
         prompts=local(env.get("DECOMPOSERL_PROMPTS") or "", "DECOMPOSERL_PROMPTS"),
+        allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
         device=device(env, "DECOMPOSERL_DEVICE"),
         vllm=command(env, "DECOMPOSERL_VLLM", "vllm serve"),
         cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),

@@ -65,6 +65,7 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
             base_url=server.urls[0] if server.urls else "",
             tokenizer=choices.verifier_tokenizer,
             prompts_dir=choices.prompts,
+            allow_own_prompt=choices.allow_own_prompt,
             vllm=list(choices.vllm),
             cards=choices.cards,
             withheld=list(choices.withheld),
@@ -73,7 +74,11 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
         )
     if choices.verifier == "minicheck_local":
         return VerifierResource(
-            results_dir=results, engine="minicheck_local", device=choices.device
+            results_dir=results,
+            engine="minicheck_local",
+            device=choices.device,
+            prompts_dir=choices.prompts,
+            allow_own_prompt=choices.allow_own_prompt,
         )
     return VerifierResource(results_dir=results)
 
@@ -151,21 +156,22 @@ def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelRe
     started = choices.evaluation_server is not None and not choices.evaluation_server.urls
     return EvaluationModelResource(
         results_dir=results,
-        open_models=_served(
+        open_models=served_models(
             choices.evaluation_server,
             vllm=list(choices.vllm) if started else [],
             cards=choices.cards,
             withheld=list(choices.withheld),
         ),
-        openai=_served(choices.openai_server),
-        endpoint=_served(choices.endpoint_server),
+        openai=served_models(choices.openai_server),
+        endpoint=served_models(choices.endpoint_server),
         prompts_dir=choices.prompts,
         policies=choices.policies,
         device=choices.device,
     )
 
 
-def _served(server: Server | None, **started: Any) -> ServedModels:  # noqa: ANN401 - its fields
+def served_models(server: Server | None, **started: Any) -> ServedModels:  # noqa: ANN401 - its fields
+    """The place where a server's models are evaluated; ``started`` are further fields."""
     if server is None:
         return ServedModels()
     return ServedModels(

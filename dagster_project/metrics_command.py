@@ -30,7 +30,7 @@ Where = Annotated[
 Unread = Annotated[
     Literal["opposite", "class", "leave-out"],
     typer.Option(
-        help="How an unreadable prediction counts: as the wrong label, as a class of its own, "
+        help="How an unreadable prediction counts: as the wrong label, as a separate class, "
         "or not at all."
     ),
 ]

@@ -91,7 +91,7 @@ def _environment() -> dict[str, str]:
 
 
 def load_env_file() -> None:
-    """Add variables of the working directory's ``.env`` file that the environment lacks.
+    """Add variables of the working directory's ``.env`` file that the environment does not have.
 
     The ``dagster`` commands do so themselves. A program that starts a run calls this first, so
     that Dagster finds the keys.

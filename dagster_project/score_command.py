@@ -1,5 +1,6 @@
 """The options and the output of ``decomposerl score``; ``score`` does the work."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -24,8 +25,20 @@ Weights = Annotated[
     list[str] | None, typer.Option(help="NAME=NUMBER; repeatable; 0 switches a reward off.")
 ]
 Abstention = Annotated[
-    Literal["honest", "literal"],
+    Literal["honest", "literal", "part"],
     typer.Option(help="literal: as the paper's formula, where dodging pays."),
+]
+Grounding = Annotated[
+    Literal["literal", "required"],
+    typer.Option(help="required: coverage and necessity pay for correct answers only."),
+]
+Silence = Annotated[
+    Literal["literal", "refutes"],
+    typer.Option(help="refutes: an honest abstention about a part refutes the claim."),
+]
+Restating = Annotated[
+    Literal["literal", "marked"],
+    typer.Option(help="marked: a question that restates the claim earns nothing."),
 ]
 Atomicity = Annotated[Literal["fraction", "strict"], typer.Option(help="k/5, or all five.")]
 Failures = Annotated[
@@ -57,6 +70,9 @@ def score(  # noqa: PLR0913 - each is one option
     atomicity: Atomicity = "fraction",
     votes: Votes = "judge",
     failures: Failures = "drop_group",
+    grounding: Grounding = "literal",
+    silence: Silence = "literal",
+    restating: Restating = "literal",
     labelled_share: Share = None,
     judge_calls: Recorded = None,
     allow_unreadable: Unreadable = False,
@@ -72,14 +88,9 @@ def score(  # noqa: PLR0913 - each is one option
     from dagster_project.score import parse_weights, score_file
     from decomposerl.rewards.settings import RewardSettings
 
-    settings = RewardSettings(
-        weights=parse_weights(weight or []),
-        necessity=necessity,
-        abstention=abstention,
-        atomicity=atomicity,
-        votes=votes,
-        failures=failures,
-    )
+    weights = parse_weights(weight or [])
+    paper = RewardSettings(weights, necessity, abstention, atomicity, votes, failures)
+    settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
     run = score_file(traces, settings, labelled_share, judge_calls, out)
     _print_scores(run, output, questions=questions)
     if run.unreadable and not allow_unreadable:

@@ -38,7 +38,7 @@ _SIGNALLED, _PATIENCE_S = 128, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The command line, besides what Pipes adds to it."""
+    """The command line, without what Pipes adds to it."""
 
     run: Path
     dry_run_only: bool

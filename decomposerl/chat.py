@@ -171,7 +171,7 @@ class Price:
             raise ValueError("a price is a number of 0 or more")
 
     def dollars(self, prompt_tokens: float, completion_tokens: float) -> float:
-        """The cost of so many tokens."""
+        """The cost of a number of tokens."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / _MILLION
 
 

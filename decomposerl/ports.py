@@ -27,7 +27,7 @@ class TokenCounter(Protocol):
     def bounds(
         self, words: NDArray[np.int64], utf8_bytes: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Least and most ``count`` of texts with so many white-space words and bytes.
+        """Lower and upper bounds of ``count`` for texts of these white-space words and bytes.
 
         Must hold for every text. Where both are equal for all texts nothing is counted; an
         engine without bounds returns 0 and the largest int64.

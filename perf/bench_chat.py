@@ -46,12 +46,9 @@ def chat_rows(sizes: Sizes) -> Iterator[Row]:
 
 def _row(what: str, ours: "partial[int]", peer: "partial[int]", bar: float) -> Row:
     both = paired(ours, peer, pairs=PAIRS)
-    return Row(
+    return both.row(
         f"chat client, {what}, {both.peer:,} requests",
-        both.ours_s,
         "openai, semaphore",
-        both.peer_s,
-        both.ratio,
         bar,
         note=f"{both.ours / both.ours_s:,.0f} requests/s, the peer "
         f"{both.peer / both.peer_s:,.0f}; {both.pairs} pairs",

@@ -16,11 +16,10 @@ from decomposerl.kernels.cosine_filter import best_cross_cosine, keep_first_cosi
 from decomposerl.kernels.engine_choice import Precision
 from decomposerl.kernels.matches import Matches
 from perf import peers
-from perf.busy import busy_core
 from perf.inputs import Vectors, clustered_vectors, holdout_vectors
 from perf.machine import products, rates
 from perf.sizes import Sizes
-from perf.timing import Paired, Row, paired
+from perf.timing import Paired, Row, paired, quiet_and_busy
 
 DUPLICATE, LEAK = 0.70, 0.90
 BLOCK, WARM = 1_024, 2_000
@@ -59,12 +58,9 @@ def sequential_rows(sizes: Sizes) -> Iterator[Row]:
     work = partial(keep_first_cosine, vectors, DUPLICATE)
     both = paired(work, partial(_row_by_row, vectors), pairs=1)
     wrong = int((both.ours.is_matched != both.peer).sum())
-    yield Row(
+    yield both.row(
         f"semantic duplicates, {_shape(vectors)}",
-        both.ours_s,
         "the definition, row by row",
-        both.peer_s,
-        both.ratio,
         note=f"{wrong} deviations; removes {int(both.peer.sum()):,}",
     )
 
@@ -80,35 +76,19 @@ def semantic_leak_rows(sizes: Sizes) -> Iterator[Row]:
     product = products()[kind]
     bar = 0.7 if kind == "bf16" else 0.9
     work = partial(best_cross_cosine, left, right, LEAK)
-    quiet = paired(work, product.run, scale=flop / product.flop)
-    with busy_core():
-        busy = paired(work, product.run, scale=flop / product.flop, pairs=1)
+    quiet, busy = quiet_and_busy(work, product.run, scale=flop / product.flop)
     name = f"semantic leaks, {_shape(left)}, {tests:,} tests"
     limit = flop / rates().best
     note = f"{quiet.ours.engine}; {int(quiet.ours.is_matched.sum()):,} leaks"
-    yield Row(
-        name,
-        quiet.ours_s,
-        f"bare {kind} product",
-        quiet.peer_s,
-        quiet.ratio,
-        bar,
-        limit,
-        note,
-        busy.ours_s,
-        busy.ratio,
-    )
+    yield quiet.row(name, f"bare {kind} product", bar, limit_s=limit, note=note, busy=busy)
     both = paired(work, partial(peers.faiss_leaks, left, right, LEAK), pairs=1)
     wrong = int((both.peer != both.ours.is_matched).sum())
-    yield Row(
+    yield both.row(
         f"{name} (2)",
-        both.ours_s,
         "faiss flat, nearest one",
-        both.peer_s,
-        both.ratio,
         4.0 if _in_fewer_bits(both.ours.engine) else 0.9,
-        limit,
-        f"one pair; {wrong} decisions differ",
+        limit_s=limit,
+        note=f"one pair; {wrong} decisions differ",
     )
 
 
@@ -123,23 +103,17 @@ def _against_product(
     work = partial(keep_first_cosine, vectors, DUPLICATE, precision=precision)
     product = products()["f32"]
     flop = float(len(vectors)) * float((~reference).sum()) * vectors.shape[1]
-    quiet = paired(work, product.run, scale=flop / product.flop)
-    with busy_core():
-        busy = paired(work, product.run, scale=flop / product.flop, pairs=1)
+    quiet, busy = quiet_and_busy(work, product.run, scale=flop / product.flop)
     ours = quiet.ours
     wrong = int((ours.is_matched != reference).sum())
-    return Row(
+    return quiet.row(
         f"semantic duplicates, {_shape(vectors)}{'' if precision == 'auto' else ', in f32'}",
-        quiet.ours_s,
         "bare f32 product",
-        quiet.peer_s,
-        quiet.ratio,
         _bar(ours.engine),
-        flop / rates().best,
-        f"{ours.engine}; keeps {int((~ours.is_matched).sum()):,}; "
+        limit_s=flop / rates().best,
+        note=f"{ours.engine}; keeps {int((~ours.is_matched).sum()):,}; "
         f"{wrong} deviations from f32 blocks",
-        busy.ours_s,
-        busy.ratio,
+        busy=busy,
     )
 
 
@@ -162,12 +136,9 @@ def _faiss_row(vectors: Vectors, both: Paired[Matches, Any], note: str) -> Row:
     """Compare with faiss, which multiplies every pair instead of each row with kept rows."""
     engine, kept = both.ours.engine, int((~both.ours.is_matched).sum())
     bar = 8.0 if _in_fewer_bits(engine) else _bar(engine) * 2 * len(vectors) / kept
-    return Row(
+    return both.row(
         f"semantic duplicates, {_shape(vectors)} (2)",
-        both.ours_s,
         "faiss range search and greedy",
-        both.peer_s,
-        both.ratio,
         bar,
         note=f"{engine}; {note}",
     )

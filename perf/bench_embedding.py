@@ -41,12 +41,9 @@ def embedding_rows(sizes: Sizes) -> Iterator[Row]:
         lowest = float(np.einsum("ij,ij->i", both.ours, both.peer).min())
         alone = np.concatenate([peer([text]) for text in texts[:100]])
         moved = int((alone != both.peer[:100]).any(axis=1).sum())
-        yield Row(
+        yield both.row(
             f"embedding, {len(texts):,} claims",
-            both.ours_s,
             name,
-            both.peer_s,
-            both.ratio,
             bar,
             note=f"lowest cosine with float32 {lowest:.6f}; {moved} of 100 vectors of the peer "
             "change with the texts beside them, 0 of ours",

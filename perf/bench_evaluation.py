@@ -22,7 +22,7 @@ from decomposerl.evaluation.bootstrap import (
 from decomposerl.evaluation.metrics import Codes, balanced_accuracy, indicators
 from decomposerl.evaluation.paired import compare
 from perf.sizes import Sizes
-from perf.timing import Row, paired, timed
+from perf.timing import Row, allowed_row, paired, timed
 
 ROWS, DOCUMENTS, SEED = 30_000, 6_000, 5
 REFUTED, RIGHT = 0.45, (0.70, 0.68)
@@ -40,12 +40,9 @@ def evaluation_rows(sizes: Sizes) -> Iterator[Row]:
     for index, (peer, work, draws) in enumerate(_peers(labels, verdicts)):
         both = paired(lambda: _ours(labels, verdicts), work, scale=DRAWS / draws)
         gap = max(abs(a - b) for a, b in zip(both.ours, both.peer, strict=True))
-        yield Row(
+        yield both.row(
             name + f" ({index + 1})" * bool(index),
-            both.ours_s,
             peer,
-            both.peer_s,
-            both.ratio,
             BARS[peer.split(",")[0].split(".")[0]],
             note=f"peer timed on {draws} draws; bounds differ by {100 * gap:.2f} points",
         )
@@ -55,8 +52,7 @@ def evaluation_rows(sizes: Sizes) -> Iterator[Row]:
         ("the same, difference of two systems", lambda: _difference(labels, verdicts, others)),
     ):
         seconds, (low, high) = timed(work)
-        note = f"{100 * low:.2f} to {100 * high:.2f} percent"
-        yield Row(what, seconds, "time allowed", ALLOWED_S, ALLOWED_S / seconds, 1.0, note=note)
+        yield allowed_row(what, seconds, ALLOWED_S, f"{100 * low:.2f} to {100 * high:.2f} percent")
 
 
 def _outcomes() -> tuple[Codes, Codes, Codes]:

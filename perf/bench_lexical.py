@@ -14,10 +14,9 @@ from decomposerl.kernels.matches import Matches
 from decomposerl.kernels.set_join import cross_matches, keep_first_duplicates
 from decomposerl.kernels.text_scan import words
 from perf import peers
-from perf.busy import busy_core
 from perf.inputs import synthetic_claims
 from perf.sizes import Sizes
-from perf.timing import Row, paired, timed
+from perf.timing import Row, paired, quiet_and_busy, timed
 
 THRESHOLD = 0.7
 WARM = 2_000
@@ -29,34 +28,25 @@ def lexical_rows(sizes: Sizes) -> Iterator[Row]:
     ours = partial(keep_first_duplicates, texts, THRESHOLD)
     peer = partial(peers.rensa_removed, texts, THRESHOLD)
     keep_first_duplicates(texts[:WARM], THRESHOLD)
-    quiet = paired(ours, peer)
-    with busy_core():
-        busy = paired(ours, peer, pairs=1)
+    quiet, busy = quiet_and_busy(ours, peer)
     limit = copied_once_s(texts)
-    yield Row(
+    yield quiet.row(
         f"lexical duplicates, {sizes.claims:,} claims",
-        quiet.ours_s,
         "rensa, streaming",
-        quiet.peer_s,
-        quiet.ratio,
         2.5,
-        limit,
-        f"{_engine(quiet.ours)}; {_difference(quiet.ours, quiet.peer)}; "
+        limit_s=limit,
+        note=f"{_engine(quiet.ours)}; {_difference(quiet.ours, quiet.peer)}; "
         f"{_brute_force(texts[: sizes.brute_force])}",
-        busy.ours_s,
-        busy.ratio,
+        busy=busy,
     )
     if sizes.slow_peers:
         both = paired(ours, partial(peers.datasketch_removed, texts, THRESHOLD), pairs=1)
-        yield Row(
+        yield both.row(
             f"lexical duplicates, {sizes.claims:,} claims (2)",
-            both.ours_s,
             "datasketch, in bulk",
-            both.peer_s,
-            both.ratio,
             20.0,
-            limit,
-            f"one pair; {_difference(both.ours, both.peer)}",
+            limit_s=limit,
+            note=f"one pair; {_difference(both.ours, both.peer)}",
         )
 
 
@@ -68,22 +58,16 @@ def minhash_rows(sizes: Sizes) -> Iterator[Row]:
     exact = keep_first_duplicates(texts, THRESHOLD).is_matched
     work = partial(verified, texts)
     peer = partial(peers.rensa_removed, texts, THRESHOLD)
-    both = paired(work, peer)
-    with busy_core():
-        busy = paired(work, peer, pairs=1)
+    both, busy = quiet_and_busy(work, peer)
     removed = both.ours.is_matched
     recall = (removed & exact).sum() / max(exact.sum(), 1)
     precision = (removed & exact).sum() / max(removed.sum(), 1)
-    yield Row(
+    yield both.row(
         f"verified MinHash, {sizes.claims:,} claims",
-        both.ours_s,
         "rensa, streaming",
-        both.peer_s,
-        both.ratio,
         note=f"{_engine(both.ours)}; of the exact removals {recall:.4f} found, "
         f"{precision:.4f} of its own exact",
-        busy_ours_s=busy.ours_s,
-        busy_ratio=busy.ratio,
+        busy=busy,
     )
 
 
@@ -94,20 +78,14 @@ def lexical_leak_rows(sizes: Sizes) -> Iterator[Row]:
     ours = partial(cross_matches, claims, tests, THRESHOLD)
     peer = partial(peers.rensa_leaks, claims, tests, THRESHOLD)
     cross_matches(claims[:WARM], tests[:WARM], THRESHOLD)
-    quiet = paired(ours, peer)
-    with busy_core():
-        busy = paired(ours, peer, pairs=1)
-    yield Row(
+    quiet, busy = quiet_and_busy(ours, peer)
+    yield quiet.row(
         f"lexical leaks, {len(claims):,} claims, {len(tests):,} tests",
-        quiet.ours_s,
         "rensa, streaming",
-        quiet.peer_s,
-        quiet.ratio,
         2.5,
-        copied_once_s(every),
-        f"{_engine(quiet.ours)}; {_difference(quiet.ours, quiet.peer)}",
-        busy.ours_s,
-        busy.ratio,
+        limit_s=copied_once_s(every),
+        note=f"{_engine(quiet.ours)}; {_difference(quiet.ours, quiet.peer)}",
+        busy=busy,
     )
 
 

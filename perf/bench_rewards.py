@@ -20,7 +20,7 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
 from perf.sizes import Sizes
-from perf.timing import Row, timed
+from perf.timing import Row, allowed_row, timed
 
 PROMPTS, PER_PROMPT, QUESTIONS, DIMENSIONS = 64, 8, 3, 384
 ROLLOUTS = PROMPTS * PER_PROMPT
@@ -38,7 +38,7 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
     del sizes  # the bars hold for this batch
     texts = [_text(number) for number in range(ROLLOUTS)]
     seconds, planned = _repeated(lambda: _planned(texts))
-    yield _row(
+    yield allowed_row(
         "judge planning and parsing a rollout",
         seconds / ROLLOUTS,
         ALLOWED_S["a rollout"],
@@ -52,11 +52,7 @@ def reward_rows(sizes: Sizes) -> Iterator[Row]:
     ):
         settings = RewardSettings(weights=weights)
         seconds, scored = _repeated(lambda settings=settings: reward_batch(cases, settings))
-        yield _row(name, seconds, ALLOWED_S["scoring"], _summary(scored))
-
-
-def _row(name: str, seconds: float, allowed_s: float, note: str) -> Row:
-    return Row(name, seconds, "time allowed", allowed_s, allowed_s / seconds, 1.0, note=note)
+        yield allowed_row(name, seconds, ALLOWED_S["scoring"], _summary(scored))
 
 
 def _summary(scored: RewardedBatch) -> str:

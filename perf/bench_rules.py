@@ -18,12 +18,11 @@ from decomposerl.funnel.settings import RuleSettings
 from decomposerl.kernels.evidence_scan import scan
 from decomposerl.kernels.text_scan import content_words
 from perf import peers
-from perf.busy import busy_core
 from perf.frames import SameEntities, claims_frame
 from perf.inputs import synthetic_claims, synthetic_evidence, vocabulary
 from perf.machine import rates
 from perf.sizes import PAPER, Sizes
-from perf.timing import Row, paired, timed
+from perf.timing import Row, quiet_and_busy, timed
 
 WARM = 64
 TRAINED_ON, MERGES = 2_000, 30_000
@@ -41,24 +40,18 @@ def overlap_rows(sizes: Sizes) -> Iterator[Row]:
     scan(claims[:WARM], lines[:WARM], tables[:WARM])
     work = partial(scan, claims, lines, tables)
     peer = partial(peers.polars_overlap, claims, prose, stop)
-    quiet = paired(work, peer)
-    with busy_core():
-        busy = paired(work, peer, pairs=1)
+    quiet, busy = quiet_and_busy(work, peer)
     same = np.isclose(quiet.ours.overlap, quiet.peer["share"].to_numpy()).mean()
     megabytes = int(lines.str.len_bytes().sum()) / 1e6
     paper_s = quiet.ours_s * PAPER.claims / sizes.evidence
-    yield Row(
+    yield quiet.row(
         f"overlap, sentences and words, {sizes.evidence:,} rows",
-        quiet.ours_s,
         "polars lists",
-        quiet.peer_s,
-        quiet.ratio,
         2.5,
-        megabytes * 1e6 / rates().read_bytes,
-        f"{megabytes:,.0f} MB at {megabytes / quiet.ours_s:,.0f} MB/s; {PAPER.claims:,} rows would "
-        f"take {paper_s:.1f} s; the peer's overlap is the same in {same:.2%} of rows",
-        busy.ours_s,
-        busy.ratio,
+        limit_s=megabytes * 1e6 / rates().read_bytes,
+        note=f"{megabytes:,.0f} MB at {megabytes / quiet.ours_s:,.0f} MB/s; {PAPER.claims:,} rows "
+        f"would take {paper_s:.1f} s; the peer's overlap is the same in {same:.2%} of rows",
+        busy=busy,
     )
 
 

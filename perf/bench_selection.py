@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from decomposerl.kernels.facility_location import facility_location, lazy_greedy
 from perf import peers
-from perf.busy import busy_core
 from perf.inputs import Vectors, selection_vectors
 from perf.machine import rates
 from perf.sizes import Sizes
-from perf.timing import Row, paired, timed
+from perf.timing import Row, paired, quiet_and_busy, timed
 
 WARM = 300
 LEAST_SHARE = 1 / 1.6
@@ -34,24 +33,18 @@ def cell_rows(sizes: Sizes) -> Iterator[Row]:
         partial(lazy_greedy, similarity, picks),
         partial(peers.submodlib_picks, picks, similarity=similarity),
     )
-    yield Row(
+    yield both.row(
         f"greedy step, {rows:,} / {picks:,}",
-        both.ours_s,
         "submodlib from a matrix",
-        both.peer_s,
-        both.ratio,
         15.0,
         note=_compared(similarity, both.ours.picks.tolist(), both.peer),
     )
     if sizes.slow_peers:
         work = partial(facility_location, vectors, picks)
         slow = paired(work, partial(peers.submodlib_picks, picks, vectors=vectors), pairs=1)
-        yield Row(
+        yield slow.row(
             f"facility location, {rows:,} / {picks:,} (2)",
-            slow.ours_s,
             "submodlib from vectors",
-            slow.peer_s,
-            slow.ratio,
             100.0,
             note=f"one pair; {_compared(similarity, slow.ours.picks.tolist(), slow.peer)}",
         )
@@ -68,9 +61,7 @@ def _beside_product(vectors: Vectors, picks: int) -> Iterator[Row]:
     work = partial(facility_location, vectors, picks)
     out = np.empty((len(vectors), len(vectors)), np.float32)
     product = partial(np.matmul, vectors, vectors.T, out=out)
-    quiet = paired(work, product)
-    with busy_core():
-        busy = paired(work, product, pairs=1)
+    quiet, busy = quiet_and_busy(work, product)
     similarity = product()
     np.fill_diagonal(similarity, 1)  # the selection defines it as 1
     oracle_s, oracle = timed(partial(_oracle, similarity, picks))
@@ -79,17 +70,13 @@ def _beside_product(vectors: Vectors, picks: int) -> Iterator[Row]:
         f"float64 oracle in {oracle_s:.1f} s: "
         f"{_compared(similarity, quiet.ours.picks.tolist(), oracle)}"
     )
-    yield Row(
+    yield quiet.row(
         f"facility location, {len(vectors):,} / {picks:,}",
-        quiet.ours_s,
         "bare X @ X.T",
-        quiet.peer_s,
-        quiet.ratio,
         LEAST_SHARE,
-        float(len(vectors)) ** 2 * vectors.shape[1] / rates().best,
-        note,
-        busy.ours_s,
-        busy.ratio,
+        limit_s=float(len(vectors)) ** 2 * vectors.shape[1] / rates().best,
+        note=note,
+        busy=busy,
     )
 
 

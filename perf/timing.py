@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Generic, TypeVar
 
+from perf.busy import busy_core
+
 Ours = TypeVar("Ours")
 Peer = TypeVar("Peer")
 Answer = TypeVar("Answer")
@@ -58,6 +60,21 @@ class Paired(Generic[Ours, Peer]):
     ours: Ours
     peer: Peer
 
+    def row(  # noqa: PLR0913 - the columns that the times do not give
+        self,
+        name: str,
+        peer: str,
+        bar: float | None = None,
+        *,
+        limit_s: float | None = None,
+        note: str = "",
+        busy: "Paired[Ours, Peer] | None" = None,
+    ) -> Row:
+        """These times as a line of the table; ``busy`` are those with one other core busy."""
+        beside = (None, None) if busy is None else (busy.ours_s, busy.ratio)
+        times = (self.ours_s, peer, self.peer_s, self.ratio)
+        return Row(name, *times, bar, limit_s, note, *beside)
+
 
 def timed(work: Callable[[], Answer]) -> tuple[float, Answer]:
     """Seconds and result of one call."""
@@ -98,3 +115,17 @@ def paired(
         ours_s = [(ours_s[0] + timed(ours)[0]) / 2]
     ratio = median(b / a for a, b in zip(ours_s, peer_s, strict=True))
     return Paired(median(ours_s), median(peer_s), ratio, len(ours_s), our_answer, peer_answer)
+
+
+def quiet_and_busy(
+    ours: Callable[[], Ours], peer: Callable[[], Peer], *, scale: float = 1.0
+) -> tuple[Paired[Ours, Peer], Paired[Ours, Peer]]:
+    """``paired`` on the quiet machine, then one pair with one other core busy."""
+    quiet = paired(ours, peer, scale=scale)
+    with busy_core():
+        return quiet, paired(ours, peer, scale=scale, pairs=1)
+
+
+def allowed_row(name: str, seconds: float, allowed_s: float, note: str) -> Row:
+    """A row whose peer is the time that the work may take; the bar is 1."""
+    return Row(name, seconds, "time allowed", allowed_s, allowed_s / seconds, 1.0, note=note)

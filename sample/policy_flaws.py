@@ -35,8 +35,8 @@ def flawed(rng: random.Random, blocks: list[TraceBlock]) -> tuple[str, list[Trac
         return kind, [*before, replace(verdict, text=rng.choice(("Supported", "Refuted")))]
     if kind == "unsaid":
         return kind, [*before, *_spoilt(rng, verdict)]
-    place = rng.randrange(len(before))
-    return kind, [*blocks[:place], *_spoilt(rng, blocks[place]), *blocks[place + 1 :]]
+    index = rng.randrange(len(before))
+    return kind, [*blocks[:index], *_spoilt(rng, blocks[index]), *blocks[index + 1 :]]
 
 
 def _spoilt(rng: random.Random, block: TraceBlock) -> list[TraceBlock]:

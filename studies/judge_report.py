@@ -85,7 +85,7 @@ def _holds(call: JudgeCall) -> bool:
 
 
 def _ruled(call: JudgeCall) -> str:
-    return str(_JUDGE.judge([call])[0].value)
+    return _JUDGE.judge([call])[0].text or ""
 
 
 def _agreement(rows: list[Row], verdicts: Counts) -> list[str]:

@@ -56,9 +56,9 @@ def _auc_table(scores: Sequence[Scores]) -> list[str]:
             f"| {baseline[-1]:.3f} | {_brier(truth, p):.3f} | {_ece(truth, p):.3f} "
             f"| {_in_band(p):.2f} |"
         )
-    once = [place for place, one in enumerate(scores) if not one.name.endswith(_AGAIN)]
-    truth = np.concatenate([scores[place].examples.claims.supported for place in once])
-    p = np.concatenate([scores[place].probability for place in once])
+    once = [index for index, one in enumerate(scores) if not one.name.endswith(_AGAIN)]
+    truth = np.concatenate([scores[index].examples.claims.supported for index in once])
+    p = np.concatenate([scores[index].probability for index in once])
     mean = (
         f"**{np.mean([ours[i] for i in once]):.3f}** | {np.mean([baseline[i] for i in once]):.3f}"
     )

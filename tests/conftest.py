@@ -25,5 +25,5 @@ LONGEST_FIRST = (
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the longest files first; ``--no-loadscope-reorder`` keeps xdist from sorting again."""
-    rank = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    rank = {name: index for index, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: rank.get(item.nodeid.partition("::")[0], len(rank)))

@@ -105,7 +105,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
         in_domain=False,
         notes=(
             "Report the pooled score and the mean of the eleven parts.",
-            "The part WiCE is also a benchmark of its own.",
+            "The part WiCE is also a separate benchmark.",
         ),
     ),
 )

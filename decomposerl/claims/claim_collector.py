@@ -103,7 +103,7 @@ class ClaimCollector:
         if covered or identity in self._claim_ids:
             matched = seen.claim_id if seen is not None and covered else identity
             drop = Drop("repeated_row", "repeated_across_files", matched)
-            # The repeat keeps an id of its own, so that every drop is one row of the table.
+            # The repeat has a separate id, so that every drop is one row of the table.
             identity = row.claim_id(self.name, f"@{self._file}")
         else:
             self._seen[key] = _Seen(self._file, identity, bool(row.passages))

@@ -26,7 +26,7 @@ Numbered = tuple[int, Line]
 def delimited_records(
     path: str, lines: Iterable[Line], delimiter: str
 ) -> Iterator[Record | Reject]:
-    """One record a row, keyed by the header's names; blank lines are no rows."""
+    """One record per row, keyed by the header's names; blank lines are no rows."""
     reader = _DelimitedReader(path, lines, delimiter)
     header = reader.header()
     if isinstance(header, Reject):

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from decomposerl.claims.claim import Draft, EvidenceKind, Record, Reject, RejectReason
 from decomposerl.claims.counted_files import CountedFiles
+from decomposerl.claims.passages import table_passages
 from decomposerl.claims.records import excerpt
 from decomposerl.claims.source import CorpusFiles, DamagedPage, NativeFile, Reader
 from decomposerl.errors import DecomposeRLError
@@ -174,6 +175,24 @@ class NativeRow(JsonObject):
             num_hops=num_hops,
         )
 
+    def table_draft(  # noqa: PLR0913 - the fields of a claim about a table
+        self, *, native_id: str, document: str, table: str, caption: str, header: str, rows: str
+    ) -> Draft:
+        """The draft of ``claim`` and ``label`` about one table; the arguments are field paths.
+
+        Passages are the caption, the header and the rows; ``table`` is the field that a reject
+        names where none of them has text.
+        """
+        lines = table_passages(self.optional_text(caption), self.items(header), self.rows(rows))
+        return self.draft(
+            native_id=self.identifier(native_id),
+            claim=self.text("claim"),
+            passages=non_blank(lines, table),
+            native_label=self.text("label"),
+            documents=(self.text(document),),
+            evidence_kind="table",
+        )
+
 
 def non_blank(passages: Sequence[str], field: str) -> tuple[str, ...]:
     """The passages that hold text; an error where a file has the field and none does."""
@@ -191,7 +210,7 @@ def each_row(draft: Callable[[NativeRow], Draft | None]) -> Reader:
 def read_each(
     files: CorpusFiles, file: NativeFile, draft: Callable[[NativeRow], Draft | None]
 ) -> Iterator[Draft | Reject]:
-    """One draft a row in file order; None leaves out a row that does not belong to the file."""
+    """One draft per row in file order; None leaves out a row that does not belong to the file."""
 
     def drafts(row: NativeRow) -> Sequence[Draft]:
         made = draft(row)
@@ -209,7 +228,7 @@ def read_many(
     file: NativeFile,
     drafts: Callable[[NativeRow], Sequence[Draft | Reject]],
 ) -> Iterator[Draft | Reject]:
-    """Any number of drafts and rejects a row, in file order; a ``FieldError`` is one reject."""
+    """Any number of drafts and rejects per row, in file order; a ``FieldError`` is one reject."""
     for record in files.records(file):
         if isinstance(record, Reject):
             yield record

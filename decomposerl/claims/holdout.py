@@ -91,7 +91,7 @@ class Holdout:
 
 
 def documents_of(draft: Draft) -> tuple[str, ...]:
-    """The row's documents; a row without any is a document of its own."""
+    """The row's documents; a row without any counts as a separate document."""
     return draft.documents or (f"row:{draft.native_id}",)
 
 
@@ -114,7 +114,7 @@ def components(rows: Iterable[Sequence[str]]) -> dict[str, str]:
 
 
 def hash_fraction(document: str) -> float:
-    """A number in 0..1 that depends on the document's name alone."""
+    """A number in 0..1 that depends only on the document's name."""
     digest = hashlib.sha256(document.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 

@@ -54,7 +54,7 @@ def may_hold_surrogates(text: str) -> bool:
 
 
 def jsonl_records(path: str, lines: Iterable[Line]) -> Iterator[Record | Reject]:
-    """One JSON object a line; blank lines are no rows, but count in line numbers."""
+    """One JSON object per line; blank lines are no rows, but count in line numbers."""
     for row, line in enumerate(lines, start=1):
         if isinstance(line, Cut):
             yield from _cut_line(path, row, line)

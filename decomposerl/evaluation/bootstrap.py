@@ -1,6 +1,6 @@
 """Bootstrap over claims, with claims that share evidence drawn together.
 
-Takes columns of numbers, one row a claim, gives their sums over resampled claims, shape (draws,
+Takes columns of numbers, one row per claim, gives their sums over resampled claims, shape (draws,
 columns), from which metrics and their percentile intervals follow. Seeded, exact, and without a
 Python loop over draws.
 
@@ -26,7 +26,7 @@ LEAST_UNITS = 30
 _BLOCK = 1 << 17
 """Numbers in memory at once: what fits a core's cache."""
 _FEW = 8
-"""Least clusters a kind on average: below it drawing clusters one by one is faster."""
+"""Least clusters per kind on average: below it drawing clusters one by one is faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +63,7 @@ def generator(seed: int, *names: str) -> np.random.Generator:
 
 
 def clusters_of(labels: Codes, documents: Sequence[Hashable | None] | None = None) -> Clusters:
-    """Clusters of claims by document; a claim without one is a cluster of its own."""
+    """Clusters of claims by document; a claim without one is a separate cluster."""
     if documents is None:
         first = np.arange(len(labels))
     else:
@@ -168,6 +168,6 @@ def _stratum_sums(sums: Numbers, rng: np.random.Generator, draws: int) -> Number
 def _picks(count: int, rng: np.random.Generator, draws: int) -> NDArray[np.int64]:
     """How often each of ``count`` is picked in ``count`` picks, shape (draws, count)."""
     picks = rng.integers(0, count, size=(draws, count), dtype=np.int32).astype(np.int64)
-    # One bincount for all draws: each draw counts in a range of its own.
+    # One bincount for all draws: each draw counts in a separate range.
     picks += np.arange(draws)[:, None] * count
     return np.bincount(picks.ravel(), minlength=draws * count).reshape(draws, count)

@@ -1,6 +1,6 @@
 """The leaderboard: scores in the layout of the paper's Tables 1 and 2.
 
-Published scores are in columns of their own and never replace ours; each row names the engine that
+Published scores are in separate columns and never replace ours; each row names the engine that
 answered.
 """
 
@@ -89,7 +89,7 @@ def _rows(systems: Sequence[System], scored: Collection[_Cell]) -> list[_TableRo
 
 
 def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[System]:
-    """The systems that may be a row of the paper: one a protocol, as the paper names none."""
+    """The systems that may be a row of the paper: one per protocol, as the paper names none."""
     key = published.method, published.model
     return [system for system in systems if (system.method, system.model.key) == key]
 
@@ -140,7 +140,7 @@ def _status(system: str, column: str, runs: RunCoverage) -> str:
 
 
 def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
-    """One row a system and table, in the layout of the paper's tables.
+    """One row per system and table, in the layout of the paper's tables.
 
     Columns: those of ``LEADERBOARD`` up to ``engine`` (each engine once), ``limited`` (a cell is of
     a limited run), then for each test set and mean ``<name>``, ``<name>_low``, ``<name>_high``

@@ -1,6 +1,6 @@
 """Matching predictions with labels, from files of any project.
 
-Takes the rows of two files and which of their fields mean what, gives one ``Example`` a label and
+Takes the rows of two files and which of their fields mean what, gives one ``Example`` per label and
 every row that does not fit, named by file, row and field. No row is dropped silently: what the
 options leave out is counted.
 """

@@ -99,7 +99,7 @@ def _documents(
 
 
 def _least_p(differing: int) -> float:
-    """The least p of an exact sign test over so many documents: a bootstrap cannot know more."""
+    """The least p of an exact sign test over ``differing`` documents, a floor for any bootstrap."""
     return min(1.0, 2.0 ** (1 - differing))
 
 

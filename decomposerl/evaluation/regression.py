@@ -1,6 +1,6 @@
 """The regression gate: today's leaderboard against the accepted one in ``accepted.json``.
 
-``decomposerl accept`` alone writes that file.
+Only ``decomposerl accept`` writes that file.
 """
 
 from collections.abc import Iterable, Mapping

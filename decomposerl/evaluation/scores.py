@@ -139,7 +139,7 @@ def score_predictions(
 def mean_scores(scores: pl.DataFrame, means: Mapping[str, Sequence[str]]) -> pl.DataFrame:
     """Uniform means of balanced accuracy over benchmarks, as ``SCORES``.
 
-    One row a system and mean, where every benchmark of the mean has a score; the row names each
+    One row per system and mean, where every benchmark of the mean has a score; the row names each
     engine once. The interval follows from those of the independent parts (``mean_interval``).
     """
     whole = scores.filter(slice="all", metric="balanced_accuracy").drop_nulls("score")
@@ -249,7 +249,7 @@ def _calibrated(
     if not rows.any():
         return
     chances, happened, bins = part.frame[column].to_numpy()[rows], right[rows], part.settings.bins
-    # Draws keep the bins of all claims: binning each draw would cost a sort a draw.
+    # Draws keep the bins of all claims: binning each draw would cost a sort per draw.
     gaps = [_gaps(chances - happened, bin_numbers(chances, by, bins), bins) for by in _BINNINGS]
     columns = np.hstack([*gaps, ((chances - happened) ** 2)[:, None], np.ones((len(chances), 1))])
     rng, count = part.generator("calibration", kind), part.settings.confidence_draws

@@ -107,7 +107,7 @@ def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System,
 
 
 def _protocols(method: Method) -> list[Protocol]:
-    """The protocols with procedures of their own; a verifier has one protocol, ``faithful``."""
+    """The protocols that have a procedure; a verifier has one protocol, ``faithful``."""
     if method.engine == "verifier":
         return ["faithful"]
     first: dict[Procedure, Protocol] = {}

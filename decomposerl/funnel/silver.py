@@ -47,7 +47,7 @@ def silver_step(settings: SilverSettings, decomposer: Decomposer) -> Step:
 def distinct_questions(questions: Sequence[str]) -> list[str]:
     """Questions that hold a word, trimmed, each wording once, in order of first appearance.
 
-    Two questions are one if they differ in case, punctuation or spacing alone.
+    Two questions are one if they differ only in case, punctuation or spacing.
     """
     first: dict[str, str] = {}
     for question in questions:

@@ -38,7 +38,7 @@ class Team:
         """Limit the libraries to one thread per call and start the workers."""
         from threadpoolctl import threadpool_limits
 
-        # With library threads of its own a task would wait for whichever of them another process
+        # With separate library threads a task would wait for any of them that another process
         # keeps from running, and a step would use more cores than it was given.
         self._limits = threadpool_limits(1)
         if "torch" in sys.modules:

@@ -1,18 +1,82 @@
-"""The request to Bespoke-MiniCheck-7B and its one-token reply.
+"""MiniCheck's input form, the request to its 7B model, and that model's one-token reply.
 
-The wording of ``minicheck.md`` is this project's, for the public model's contract: a system
-message that requests Yes or No, a user message of a document line and a claim line. The model was
-trained with its publisher's wording; to use exactly that, provide your own ``minicheck.md``.
+Each MiniCheck model was trained on one fixed form. That text is its publisher's and is not part of
+this project: it is read where the engine runs. ``minicheck.md`` is this project's own text for the
+same contract; answers to it carry ``prompt=own`` in the engine's name.
 """
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling
+from decomposerl.errors import ConfigError
 from decomposerl.prompts.template import PromptFile
 
 NAME = "minicheck"
 TOP_LOGPROBS = 5
 SAMPLING = Sampling(temperature=0.0, seed=2024, max_tokens=1, top_logprobs=TOP_LOGPROBS)
+Origin = Literal["published", "file", "own"]
+"""The publisher's installed package, the user's ``minicheck.md``, or this project's text."""
+Use = Literal["chat", "pair"]
+"""``chat``: the messages to the 7B model; ``pair``: the text for Flan-T5."""
+OWN_NOTE = (
+    "prompt=own: MiniCheck was asked in this project's words, not in the form that it was trained "
+    "on; its scores are not those of the published model."
+)
+_OWN = "prompt=own@"
+_DIGEST_DIGITS = 12
+_PAIR = "{document}{separator}{claim}"
+_BEFORE_A_WORD = " \N{LOWER ONE EIGHTH BLOCK}"  # what tokenizers write for a space
+
+
+@dataclass(frozen=True, slots=True)
+class MiniCheckForm:
+    """The text around document and claim, and where it came from.
+
+    Sections ``system`` and ``user`` are for the 7B model, ``pair`` for Flan-T5.
+    """
+
+    origin: Origin
+    prompt: PromptFile
+
+    @property
+    def label(self) -> str:
+        """``prompt=<origin>@<digest>``, a part of the engine's name."""
+        return f"prompt={self.origin}@{self.prompt.digest[:_DIGEST_DIGITS]}"
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the document in the section ``pair``.
+
+        Raises:
+            ConfigError: there is no such section, or more than a prefix is in it.
+        """
+        text = self.prompt.filled(
+            "pair", **{k: f"{{{k}}}" for k in ("document", "separator", "claim")}
+        )
+        if not text.endswith(_PAIR):
+            raise ConfigError(
+                f"prompt '{self.prompt.name}', section 'pair': it must end with {_PAIR}"
+            )
+        return text.removesuffix(_PAIR)
+
+
+def check_form(form: MiniCheckForm, use: Use) -> None:
+    """Raise where the form has not what ``use`` needs.
+
+    Raises:
+        ConfigError: it lacks a section or a placeholder.
+    """
+    if use == "pair":
+        _ = form.prefix
+    else:
+        minicheck_request(form.prompt, "", "")
+
+
+def own_prompt_note(engines: str) -> str:
+    """``OWN_NOTE`` where one of the engine names has this project's text, else empty."""
+    return OWN_NOTE if _OWN in engines else ""
 
 
 def minicheck_request(prompt: PromptFile, document: str, claim: str) -> ChatRequest:
@@ -29,18 +93,23 @@ def minicheck_request(prompt: PromptFile, document: str, claim: str) -> ChatRequ
 
 
 def yes_and_no(reply: ChatReply[object]) -> tuple[float, float]:
-    """Probability mass of the first tokens that are exactly "yes", and exactly "no".
+    """Probability mass of the first tokens that are the word "yes", and the word "no".
 
-    Case-insensitive, but white space counts: " Yes" is another token, as in the public code. A
+    Letter case does not count, and neither does a space (also written ``▁``) before the word. One
     word that is not among the top five has mass 0.
 
     Raises:
-        ValueError: the reply has no log probabilities of its first token.
+        ValueError: the reply has no log probabilities of its first token, or neither word is
+            among the top five: then nothing is known about the claim.
     """
     if not reply.tokens or not reply.tokens[0].alternatives:
         raise ValueError("the reply carries no log probabilities of its first token")
-    mass = {"yes": 0.0, "no": 0.0}
-    for text, logprob in reply.tokens[0].alternatives[:TOP_LOGPROBS]:
-        if text.lower() in mass:
-            mass[text.lower()] += math.exp(logprob)
-    return min(mass["yes"], 1.0), min(mass["no"], 1.0)
+    alternatives = reply.tokens[0].alternatives[:TOP_LOGPROBS]
+    words = [(text.lstrip(_BEFORE_A_WORD).lower(), chance) for text, chance in alternatives]
+    if not {"yes", "no"} & {word for word, _ in words}:
+        raise ValueError("neither yes nor no is among the likeliest first tokens")
+    yes, no = (
+        sum(math.exp(logprob) for word, logprob in words if word == wanted)
+        for wanted in ("yes", "no")
+    )
+    return min(yes, 1.0), min(no, 1.0)

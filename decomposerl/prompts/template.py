@@ -2,18 +2,42 @@
 
 A section opens with ``<!-- section: NAME -->``. Filling is one pass: values are not searched for
 placeholders, so evidence that contains ``{claim}`` stays unchanged.
+
+``with_shared_text`` resolves two placeholders before any filling: ``{question_rule}``, the meaning
+of the labels, and ``{demonstrations}`` of a section S, the worked examples of the section
+``S_demonstrations``, split by lines ``<!-- example -->``. The digest is then that of the resolved
+text.
 """
 
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from decomposerl.chat import Template
 from decomposerl.errors import ConfigError
 
 _SECTION = re.compile(r"^<!-- section: ([a-z_]+) -->$\n?", re.MULTILINE)
+_EXAMPLE = "\n<!-- example -->\n"
+_DEMONSTRATIONS = "_demonstrations"
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+
+VerdictRule = Literal["evidence", "paper"]
+"""When a claim is Refuted: also where the evidence is silent, or only where it contradicts."""
+QUESTION = "question"
+"""The prompt file with the shared text: a section for each verdict rule, and ``examples``."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSettings:
+    """What is put into prompt files as they are loaded.
+
+    ``demonstrations`` is the number of worked examples in each prompt, None for all of them.
+    """
+
+    verdict_rule: VerdictRule = "evidence"
+    demonstrations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +86,43 @@ def parse_prompt(name: str, text: str) -> PromptFile:
         raise ConfigError(f"prompt '{name}' has a section twice: {', '.join(names)}")
     digest = hashlib.sha256(plain.encode()).hexdigest()
     return PromptFile(name, digest, dict(zip(names, bodies, strict=True)))
+
+
+def with_shared_text(
+    prompt: PromptFile, shared: PromptFile, settings: PromptSettings
+) -> PromptFile:
+    """The prompt with the wording of ``settings``; one that has none of it is unchanged.
+
+    Raises:
+        ConfigError: worked examples and their placeholder do not match, or ``shared`` lacks a
+            section.
+    """
+    rule = shared.filled(settings.verdict_rule)
+    plain = {n: text for n, text in prompt.sections.items() if not n.endswith(_DEMONSTRATIONS)}
+    for name in prompt.sections.keys() - plain.keys():
+        if "{demonstrations}" not in plain.get(name.removesuffix(_DEMONSTRATIONS), ""):
+            raise ConfigError(f"prompt '{prompt.name}': no section shows those of '{name}'")
+    sections = {
+        name: _with_demonstrations(prompt, name, shared, settings).replace("{question_rule}", rule)
+        for name in plain
+    }
+    if sections == prompt.sections:
+        return prompt
+    text = "\n".join(f"<!-- section: {name} -->\n{body}" for name, body in sections.items())
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return PromptFile(prompt.name, digest, sections)
+
+
+def _with_demonstrations(
+    prompt: PromptFile, section: str, shared: PromptFile, settings: PromptSettings
+) -> str:
+    text = prompt.sections[section]
+    if "{demonstrations}" not in text:
+        return text
+    written = prompt.sections.get(f"{section}{_DEMONSTRATIONS}")
+    if written is None:
+        raise ConfigError(f"prompt '{prompt.name}' has no section '{section}{_DEMONSTRATIONS}'")
+    shown = written.split(_EXAMPLE)[: settings.demonstrations]
+    numbered = (f"Example {n}\n\n{one.strip()}" for n, one in enumerate(shown, start=1))
+    framed = shared.filled("examples", examples="\n\n".join(numbered)) if shown else ""
+    return text.replace("{demonstrations}", framed).lstrip("\n")

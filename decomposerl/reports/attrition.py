@@ -97,7 +97,7 @@ def attrition(stages: Sequence[StageFrames]) -> pl.DataFrame:
 def attrition_wide(
     attrition: pl.DataFrame, paper_raw: Mapping[str, int], titles: Mapping[str, str]
 ) -> pl.DataFrame:
-    """The paper's table: one row a source in the order of ``titles``, then ``total``.
+    """The paper's table: one row per source in the order of ``titles``, then ``total``.
 
     Columns: ``source``, ``title``, ``paper_raw`` (the paper's count, null where it has
     none), ``read`` (rows of the native files), then the rows kept by the sources
@@ -131,7 +131,7 @@ def attrition_wide(
 
 
 def drops_by_reason(attrition: pl.DataFrame) -> pl.DataFrame:
-    """Rows that left: ``stage``, ``step``, ``reason``, one column a source, ``total``.
+    """Rows that left: ``stage``, ``step``, ``reason``, one column per source, ``total``.
 
     In funnel order, the most frequent reason first. Rejected rows have stage ``claims`` and step
     ``reading``.

@@ -80,7 +80,7 @@ class CostLine:
 
 
 def estimate(work: Workload, engines: Iterable[EngineCost]) -> list[CostLine]:
-    """One line an engine, in the order given.
+    """One line per engine, in the order given.
 
     Calls are an upper bound: no stored result and no repeated row is assumed.
     """

@@ -37,7 +37,7 @@ _HATCHES = ("", "///", "...", "\\\\\\", "xxx")
 
 
 def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> bytes:
-    """One bar a source, stacked: kept, then each drop reason, most frequent first.
+    """One bar per source, stacked: kept, then each drop reason, most frequent first.
 
     ``rows_in`` and ``kept`` need ``source``; ``drops`` needs ``source`` and ``reason``.
     """

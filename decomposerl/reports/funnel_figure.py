@@ -50,7 +50,7 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Canvas:
-    """Where to draw; ``widest`` is the size of the widest bar, one unit of x a claim."""
+    """Where to draw; ``widest`` is the size of the widest bar, one unit of x per claim."""
 
     axes: "Axes"
     widest: int
@@ -83,7 +83,7 @@ class _Canvas:
 def funnel_png(attrition: pl.DataFrame) -> bytes:
     """Draw the funnel from an ``ATTRITION`` table.
 
-    One bar a stage, as wide as its claims, coloured by source, joined by bands that narrow where
+    One bar per stage, as wide as its claims, coloured by source, joined by bands that narrow where
     claims were dropped, with the numbers and reasons beside them. ``diversity_selected`` only marks
     rows and has no bar. An empty table gives an empty picture.
     """
@@ -136,7 +136,7 @@ def _by_source(rows: pl.DataFrame) -> dict[str, int]:
 
 
 def _reasons(level: _Level) -> str:
-    """The most frequent reasons and the number of others, two a line."""
+    """The most frequent reasons and the number of others, two per line."""
     words = [
         f"{one_line(reason, _REASON_CHARACTERS).replace('_', ' ')} {n:,}"
         for reason, n in level.reasons

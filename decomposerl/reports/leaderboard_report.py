@@ -19,6 +19,7 @@ from decomposerl.evaluation.leaderboard import (
 )
 from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
 from decomposerl.evaluation.regression import Departure
+from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
 
 MEAN_TITLES = {MEAN_IN: "Avg in", MEAN_OUT: "Avg out"}
@@ -41,7 +42,7 @@ def leaderboard_text(
 ) -> str:
     """Each table as aligned text; without ``everything`` only the systems that were run.
 
-    The paper's scores are in a line of their own below ours. Columns that do not fit into ``width``
+    The paper's scores are on a separate line below ours. Columns that do not fit into ``width``
     characters follow in a further block of the same rows.
     """
     shown = list(_tables(board, everything=everything))
@@ -57,14 +58,14 @@ def leaderboard_text(
         parts.append("\n\n".join([_table_title(table), *_blocks(cells, width)]))
     marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
     return "\n\n".join(
-        [*parts, *(["\n".join(["engines", *marks])] if marks else []), fill(NOTE, width)]
+        [*parts, *(["\n".join(["engines", *marks])] if marks else []), fill(_note(engines), width)]
     )
 
 
 def leaderboard_markdown(
     board: pl.DataFrame, titles: Mapping[str, str], *, everything: bool = False
 ) -> str:
-    """Each table as Markdown, the paper's scores in columns of their own beside ours."""
+    """Each table as Markdown, the paper's scores in separate columns beside ours."""
     shown = list(_tables(board, everything=everything))
     if not shown:
         return "nothing was scored yet"
@@ -78,7 +79,7 @@ def leaderboard_markdown(
         lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
         parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
     legend = [[mark, name] for name, mark in engines.items()]
-    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), NOTE])
+    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), _note(engines)])
 
 
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
@@ -134,6 +135,11 @@ def _numbered(names: Iterable[str | None]) -> dict[str, str]:
     """A mark for each engine, whose names are too long for a row: [1], [2], ..."""
     distinct = dict.fromkeys(name for name in names if name is not None)
     return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
+
+
+def _note(engines: Iterable[str]) -> str:
+    """What the reader of the tables must know, the engines' prompts included."""
+    return " ".join(filter(None, [NOTE, own_prompt_note(" ".join(engines))]))
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a machine has and lacks for a profile, and what a run will cost, as text and as JSON."""
+"""What is ready and what is missing for a profile, and what a run will cost; text and JSON."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

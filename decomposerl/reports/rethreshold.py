@@ -1,6 +1,6 @@
 """What other deduplication thresholds would have kept, computed from the stored pairs of a run.
 
-Exact at or above the floor of the pairs, because a pair below both thresholds decides nothing.
+Exact at or above the floor of the pairs, because a pair below both thresholds has no effect.
 There is no search for the threshold that leaves a wanted number of rows: "keep first" is not
 monotone, and a higher threshold may keep fewer.
 """
@@ -86,7 +86,7 @@ def decide_again(run: DedupRun, asked: Thresholds) -> DedupDecision:
 
 
 def rethresholded(run: DedupRun, asked: Thresholds) -> pl.DataFrame:
-    """One row a source, in input order, then ``total``.
+    """One row per source, in input order, then ``total``.
 
     ``kept`` is what the run kept, ``kept_asked`` what ``asked`` keeps, ``difference`` the second
     minus the first; ``lexical`` and ``semantic`` count the rows that ``asked`` removes.

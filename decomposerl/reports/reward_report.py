@@ -1,4 +1,4 @@
-"""Scored rollouts for a reader: one row a rollout, and what each of its questions earned."""
+"""Scored rollouts for a reader: one row per rollout, and what each of its questions earned."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ _MEAN = "mean"
 
 
 def reward_frame(scored: RewardedBatch) -> pl.DataFrame:
-    """One row a rollout: group, rollout, cycles, verdict, label, each reward, total.
+    """One row per rollout: group, rollout, cycles, verdict, label, each reward, total.
 
     A reward is null where a judge's ruling is missing or the reward does not apply.
     """
@@ -52,7 +52,7 @@ def reward_markdown(wide: pl.DataFrame) -> str:
 
 
 def question_pages(scored: RewardedBatch) -> str:
-    """For each rollout its claim, unmet format conditions, and what each question earned."""
+    """For each rollout its claim, unmet format conditions, and the values of each question."""
     return "\n\n".join(_page(scored, index) for index in range(len(scored.rollouts)))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.tables import frame_markdown, markdown_table, one_line, share
 
 SAMPLE_ROWS = 5
@@ -25,7 +26,7 @@ class StagePage:
     ``numeric`` has ``rows_in``, ``rows_kept``, ``rows_dropped``, and as shares in 0..1
     ``share_kept`` and ``supported_share`` (0 without rows). ``struck`` names the sources that lost
     suspiciously many rows, ``guard_md`` shows them; ``close_md`` shows the removals nearest to
-    their threshold.
+    their threshold; ``prompt_md`` warns where MiniCheck was not asked in its own form.
     """
 
     stage: str
@@ -40,25 +41,28 @@ class StagePage:
     struck: tuple[str, ...]
     guard_md: str
     close_md: str
+    prompt_md: str
     numeric: dict[str, float]
 
 
-def stage_page(
+def stage_page(  # noqa: PLR0913 - a stage's frames, and how it ran
     stage: str,
     rows_in: pl.DataFrame,
     kept: pl.DataFrame,
     drops: pl.DataFrame,
     settings: Mapping[str, object],
+    *,
+    engines: str = "",
 ) -> StagePage:
     """Build the page of ``stage``.
 
     ``rows_in`` needs ``claim_id``, ``source``, ``label``, and ``claim`` to show the texts of
     removed claims; ``kept`` is the stage's frame (``claim_id``, ``source``,
-    ``label``, ``claim``, ``evidence``); ``drops`` is ``DROPS``.
+    ``label``, ``claim``, ``evidence``); ``drops`` is ``DROPS``; ``engines`` are the names of
+    the stage's engines.
     """
     by_source = source_counts(rows_in, kept, drops)
     struck = struck_sources(stage, by_source)
-    supported = kept.filter(pl.col("label") == "Supported").height
     return StagePage(
         stage=stage,
         rows_in=rows_in.height,
@@ -74,13 +78,8 @@ def stage_page(
         struck=tuple(struck["source"]),
         guard_md=_guard(stage, struck),
         close_md=close_calls(rows_in, drops),
-        numeric={
-            "rows_in": float(rows_in.height),
-            "rows_kept": float(kept.height),
-            "rows_dropped": float(drops.height),
-            "share_kept": kept.height / rows_in.height if rows_in.height else 0.0,
-            "supported_share": supported / kept.height if kept.height else 0.0,
-        },
+        prompt_md=f"**{note}**" if (note := own_prompt_note(engines)) else "",
+        numeric=_numeric(rows_in, kept, drops),
     )
 
 
@@ -176,7 +175,7 @@ def cells_markdown(cells: pl.DataFrame) -> str:
 def selection_totals(cells: pl.DataFrame) -> dict[str, int | float]:
     """Totals of ``SELECTION_CELLS`` to plot over runs, 0 without cells.
 
-    ``evaluations_share`` is relative to a greedy without bounds, which computes one gain a claim
+    ``evaluations_share`` is relative to a greedy without bounds, which computes one gain per claim
     and pick.
     """
     claims, every = pl.col("available"), pl.col("available") * pl.col("selected")
@@ -195,6 +194,17 @@ def selection_totals(cells: pl.DataFrame) -> dict[str, int | float]:
         .select(pl.selectors.float().round(4), pl.selectors.integer())
         .row(0, named=True)
     )
+
+
+def _numeric(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> dict[str, float]:
+    supported = kept.filter(pl.col("label") == "Supported").height
+    return {
+        "rows_in": float(rows_in.height),
+        "rows_kept": float(kept.height),
+        "rows_dropped": float(drops.height),
+        "share_kept": kept.height / rows_in.height if rows_in.height else 0.0,
+        "supported_share": supported / kept.height if kept.height else 0.0,
+    }
 
 
 def _match(drop: Mapping[str, object]) -> str:

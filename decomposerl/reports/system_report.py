@@ -16,7 +16,7 @@ _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1",
 GROUP_METRICS = ("balanced_accuracy", "f1_supported", "macro_f1", "accuracy", "auroc")
 _UNREAD = {
     "opposite": "counted as wrong, as the opposite of their label",
-    "class": "counted as wrong, as a verdict of their own",
+    "class": "counted as wrong, as a separate verdict",
     "leave-out": "left out",
 }
 
@@ -149,7 +149,7 @@ def reliability_markdown(reliability: pl.DataFrame) -> str:
 
 
 def metrics_text(frame: pl.DataFrame) -> str:
-    """Metrics in percent with 95 % intervals; groups in a table of their own, their mean last."""
+    """Metrics in percent with 95 % intervals; groups in a separate table, their mean last."""
     whole = frame.filter(kind="total")
     pages = [frame_text(whole.select("metric", score=_score(), interval=_interval()))]
     groups = frame.filter(pl.col("kind") != "total")

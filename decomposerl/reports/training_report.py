@@ -24,7 +24,7 @@ _TENTH_SECONDS, _MINUTE, _HOUR = 10.0, 60.0, 3600.0
 
 
 def changes_markdown(measured: Sequence[Change]) -> str:
-    """One row a measure: before, after and the difference; a note without measures."""
+    """One row per measure: before, after and the difference; a note without measures."""
     if not measured:
         return "nothing was measured"
     return markdown_table(_HEAD, _rows(measured))

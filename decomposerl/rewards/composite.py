@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from decomposerl.errors import ConfigError, RewardError
+from decomposerl.judge.plan import Role
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.rewards.reward import Reward, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
@@ -51,6 +52,12 @@ def active_rewards(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS
     """
     weights = weights_of(settings, rewards)
     return [reward for reward in rewards if weights[reward.name]]
+
+
+def judge_roles(active: Sequence[Reward], settings: RewardSettings) -> set[Role]:
+    """The roles of the judge calls whose rulings the rewards ``active`` read."""
+    roles = {role for reward in active for role in reward.judge_roles}
+    return roles | {"question"} if "full" in roles and settings.reads_answers else roles
 
 
 def weights_of(settings: RewardSettings, rewards: Sequence[Reward] = REWARDS) -> dict[str, float]:

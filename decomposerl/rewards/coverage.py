@@ -4,11 +4,14 @@
 
 Without a label the group's majority replaces it (section 3.3, ``rewards.votes``); a tie gives 0.
 The judge may also rule that the answers do not suffice, which matches no label. No answer: 0,
-without a call.
+without a call. ``grounding = required`` pays the share of answers that the document bears out
+in place of 1, and ``silence = refutes`` reads an abstention about a part as a refutation
+(``rewards.readings``).
 """
 
 from collections.abc import Sequence
 
+from decomposerl.rewards.readings import grounded, verdict
 from decomposerl.rewards.reward import RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.rewards.votes import pseudo_label
@@ -16,13 +19,16 @@ from decomposerl.traces.trace import Verdict
 
 
 def coverage(cases: Sequence[RewardCase], settings: RewardSettings) -> list[RewardResult]:
-    """1 or 0; null where the judge gave no verdict."""
+    """1 or 0, or the share of grounded answers; null where a ruling that it reads is missing."""
     majority = pseudo_label(cases, settings)
-    return [_result(case, majority) for case in cases]
+    return [_result(case, majority, settings) for case in cases]
 
 
-def _result(case: RewardCase, majority: Verdict | None) -> RewardResult:
-    if case.signals.full is None:
+def _result(case: RewardCase, majority: Verdict | None, settings: RewardSettings) -> RewardResult:
+    found, pays = verdict(case, settings), grounded(case, settings)
+    if found is None or None in pays:
         return RewardResult(None, "failed")
     label = case.rollout.label if case.rollout.label is not None else majority
-    return RewardResult(float(case.signals.full == label))
+    if found != label or not pays:
+        return RewardResult(float(found == label))
+    return RewardResult(sum(map(bool, pays)) / len(pays))

@@ -6,12 +6,15 @@ atomic_i is k/5 for k criteria met, or 1 only for all five where ``atomicity = s
 other two are 0 or 1. An abstention ("I don't know") has no correct_i. There the paper's
 text and its formula differ: ``abstention = honest`` gives (1 - answerable_i) * atomic_i, which
 rewards honesty about what the document does not say and not dodging; ``literal`` gives
-answerable_i * atomic_i as printed. No question: 0. A missing ruling makes the whole reward null.
+answerable_i * atomic_i as printed; ``part`` pays as honest does, but only where the question asks
+about a part of the claim. ``restating = marked`` pays 0 for a question that restates it. No
+question: 0. A missing ruling makes the whole reward null.
 """
 
 from collections.abc import Sequence
 
 from decomposerl.judge.call import CRITERIA
+from decomposerl.rewards.readings import asks_about_part, marked
 from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 
@@ -29,10 +32,34 @@ def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
         signals.answerable, signals.atomic, signals.correct, signals.abstained, strict=True
     )
     questions = tuple(_question(*ruling, settings) for ruling in rulings)
+    questions = tuple(
+        _unpaid(question, mark, cycle.question, case.rollout.claim, settings)
+        for question, mark, cycle in zip(
+            questions, marked(case, settings), case.rollout.trace.cycles, strict=True
+        )
+    )
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
         return RewardResult(None, "failed", questions)
     return RewardResult(sum(values) / len(values) if values else 0.0, questions=questions)
+
+
+def _unpaid(
+    ruled: QuestionResult,
+    mark: bool,  # noqa: FBT001 - a reading
+    question: str,
+    claim: str,
+    settings: RewardSettings,
+) -> QuestionResult:
+    """``ruled``, or 0 for a restated claim or an abstention about something else."""
+    if ruled.value is None:
+        return ruled
+    if mark:
+        return QuestionResult(0.0, "restates", ruled.detail)
+    beside = settings.abstention == "part" and ruled.state == "abstained"
+    if beside and not asks_about_part(claim, question):
+        return QuestionResult(0.0, "beside_the_claim", ruled.detail)
+    return ruled
 
 
 def _question(

@@ -11,12 +11,15 @@ Without a label (section 3.3): 1 if the two verdicts differ (changed), else 0 (u
 R_nec is the minimum over the questions, so no good question hides a harmful one; the mean
 is a setting. No question: 0. A single question: without it there is no answer, which counts as
 "not enough information" and takes no call. A missing ruling makes the whole reward null: a
-minimum over the rest could hide the harmful question.
+minimum over the rest could hide the harmful question. ``grounding = required`` pays nothing for
+a question whose answer the document does not bear out (ungrounded, 0); ``silence = refutes``
+reads an abstention about a part as a refutation (``rewards.readings``).
 """
 
 from collections.abc import Sequence
 
 from decomposerl.judge.call import AnswersVerdict
+from decomposerl.rewards.readings import grounded, verdict, verdicts_without
 from decomposerl.rewards.reward import QuestionResult, RewardCase, RewardResult
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
@@ -24,6 +27,7 @@ from decomposerl.traces.trace import Verdict
 _FAILED = QuestionResult(None, "failed")
 _NECESSARY, _REDUNDANT = QuestionResult(1.0, "necessary"), QuestionResult(0.5, "redundant")
 _NEUTRAL, _HARMFUL = QuestionResult(0.0, "neutral"), QuestionResult(-1.0, "harmful")
+_UNGROUNDED = QuestionResult(0.0, "ungrounded")
 _CHANGED, _UNCHANGED = QuestionResult(1.0, "changed"), QuestionResult(0.0, "unchanged")
 
 
@@ -33,8 +37,9 @@ def necessity(cases: Sequence[RewardCase], settings: RewardSettings) -> list[Rew
 
 
 def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
-    signals, label = case.signals, case.rollout.label
-    questions = tuple(_question(signals.full, without, label) for without in signals.without)
+    label, full = case.rollout.label, verdict(case, settings)
+    left = zip(verdicts_without(case, settings), grounded(case, settings), strict=True)
+    questions = tuple(_paid(_question(full, without, label), pays) for without, pays in left)
     values = [question.value for question in questions if question.value is not None]
     if len(values) < len(questions):
         return RewardResult(None, "failed", questions)
@@ -42,6 +47,14 @@ def _result(case: RewardCase, settings: RewardSettings) -> RewardResult:
         return RewardResult(0.0)
     whole = min(values) if settings.necessity == "min" else sum(values) / len(values)
     return RewardResult(whole, questions=questions)
+
+
+def _paid(question: QuestionResult, pays: bool | None) -> QuestionResult:  # noqa: FBT001 - a ruling
+    """``question``, or nothing where it would earn by an answer that is not grounded."""
+    if pays is None:
+        return _FAILED
+    earns = question.value is not None and question.value > 0
+    return _UNGROUNDED if earns and not pays else question
 
 
 def _question(

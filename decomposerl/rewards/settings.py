@@ -16,9 +16,15 @@ class RewardSettings:
     ``weights`` overrides a reward's weight by name (1 for the paper's seven, 0 for further
     members); weight 0 switches a reward off. ``necessity`` aggregates over questions.
     ``abstention`` honest pays an abstention for a question the document cannot answer;
-    literal is the printed formula. ``atomicity`` fraction is k/5; strict is all five.
+    part pays it only if the question asks about a part of the claim; literal is the printed
+    formula. ``atomicity`` fraction is k/5; strict is all five.
     ``votes`` says whose verdicts make the pseudo-label of an unlabelled claim.
     ``failures`` says what a reward without a ruling does to the sum.
+
+    Three readings beyond the paper, whose formulas are ``literal``. ``grounding`` required:
+    coverage and necessity pay only for answers that the document bears out. ``silence``
+    refutes: "not enough information" beside an honest abstention about a part of the claim is
+    Refuted. ``restating`` marked: a question that restates the whole claim earns nothing.
 
     Raises:
         ConfigError: a reading is none of those listed here.
@@ -26,10 +32,18 @@ class RewardSettings:
 
     weights: Mapping[str, float] = field(default_factory=dict)
     necessity: Literal["min", "mean"] = "min"
-    abstention: Literal["honest", "literal"] = "honest"
+    abstention: Literal["honest", "literal", "part"] = "honest"
     atomicity: Literal["fraction", "strict"] = "fraction"
     votes: Literal["judge", "policy"] = "judge"
     failures: FailurePolicy = "drop_group"
+    grounding: Literal["literal", "required"] = "literal"
+    silence: Literal["literal", "refutes"] = "literal"
+    restating: Literal["literal", "marked"] = "literal"
+
+    @property
+    def reads_answers(self) -> bool:
+        """Whether coverage and necessity read the rulings on each question, too."""
+        return (self.grounding, self.silence) != ("literal", "literal")
 
     def __post_init__(self) -> None:
         """Refuse an unknown reading, which would otherwise count as the other one."""
@@ -40,3 +54,9 @@ class RewardSettings:
                 raise ConfigError(
                     f"reward setting '{name}' is {value!r}; it must be one of {listed}"
                 )
+
+
+STRICT = RewardSettings(
+    abstention="part", grounding="required", silence="refutes", restating="marked"
+)
+"""Every reading under which honesty pays more than the tricks of ``docs/rewards.md``."""

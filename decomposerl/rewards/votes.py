@@ -6,6 +6,7 @@ symbols), or the policy's own. Truncated rollouts and verdicts of neither label 
 
 from collections.abc import Sequence
 
+from decomposerl.rewards.readings import verdict
 from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.trace import Verdict
@@ -21,4 +22,4 @@ def pseudo_label(cases: Sequence[RewardCase], settings: RewardSettings) -> Verdi
 
 
 def _vote(case: RewardCase, settings: RewardSettings) -> str | None:
-    return case.rollout.trace.verdict if settings.votes == "policy" else case.signals.full
+    return case.rollout.trace.verdict if settings.votes == "policy" else verdict(case, settings)

@@ -37,6 +37,7 @@ _VERBS = word_set(
     "correlates results depends differs shares owns operates covers play share star contain "
     "include outperform achieve perform live work lead have show"
 )
+_NO_NOUN = PREPOSITIONS - {"of"} | {"and", "but"} | AUXILIARIES
 _SHORTEST_PAST = 5
 
 
@@ -77,17 +78,12 @@ def noun_phrase_start(words: Sequence[str], end: int) -> int:
     at = end - 1
     while at > 0:
         before = words[at - 1]
-        low = before.lower().strip(",")
-        if (
-            before.endswith((",", ";", ":"))
-            or low in PREPOSITIONS - {"of"}
-            or low in {"and", "but"}
-        ):
+        if before.endswith((",", ";", ":")) or before.lower() in _NO_NOUN:
             break
-        if low in AUXILIARIES or low in _VERBS or is_finite(words, at - 1):
+        if is_finite(words, at - 1):
             break
         at -= 1
-        if words[at].lower() in DETERMINERS and not (at and words[at - 1].lower() == "of"):
+        if words[at].lower() in DETERMINERS:
             break
     return at
 

@@ -7,18 +7,18 @@ and verb phrases, participles after a noun, lists, and adjuncts of time and plac
 
 import re
 from collections.abc import Callable
-from itertools import pairwise
 
 from decomposerl.text.clause_words import (
     AUXILIARIES,
     DETERMINERS,
     PARTICIPLES,
+    PREPOSITIONS,
     first_finite,
     has_detail,
     noun_phrase_start,
     starts_with_verb,
 )
-from decomposerl.text.words import MONTHS, word_set
+from decomposerl.text.words import word_set
 
 _BETWEEN = re.compile(
     r"^(?P<np>[^,]{2,80}), (?P<mark>who|which|whose|a|an|the) (?P<body>.+?), (?P<rest>.+)$"
@@ -32,12 +32,8 @@ _SAYING = word_set(
     "hypothesize indicate indicates demonstrate demonstrates report reports reported fact aware "
     "unaware sure certain confident"
 )
-_MONTH = rf"(?:{'|'.join(MONTHS).title()})"
 _TIME = (
-    rf"(?:in|on|since|until|by|during|before|after|from|around) (?:the )?(?:early |late |mid-)?"
-    rf"(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}|\d{{1,2}} {_MONTH},? \d{{4}}"
-    rf"|{_MONTH},? \d{{4}}|{_MONTH} \d{{1,2}}|\d{{3,4}}s?(?: (?:to|and|until|through) \d{{4}})?"
-    r"|\d{1,2}(?:st|nd|rd|th) century)"
+    r"(?:in|on|since|until|by|during|before|after|from|around) (?:the )?(?:[\w,]+ ){0,2}\d{3,4}s?"
 )
 _NAME = r"[A-Z][\w'’.-]*(?:,? (?:(?:of|the|de|and) )?[A-Z][\w'’.-]*)*"
 _PLACE = rf"(?:in|at|near|alongside|against) (?:the )?(?:\w+ )?{_NAME}"
@@ -57,6 +53,7 @@ _CONTEXT = re.compile(
     r"^(?P<base>.+) (?P<link>in|among|amongst|during|via|through|after|following|within|without"
     r"|when|if|under|because of|due to) (?P<rest>[^,]*[a-z][^,]*)$"
 )
+_NO_NOUN = word_set("and not been also first")
 LONGEST = 200
 _SHORT, _UNEVEN = 3, 2
 
@@ -152,13 +149,7 @@ def _participle(text: str) -> list[str]:
     for at, word in enumerate(words):
         if word not in PARTICIPLES or not 0 < at < len(words) - 1:
             continue
-        if words[at - 1].lower().strip(",") in AUXILIARIES | {
-            "and",
-            "not",
-            "been",
-            "also",
-            "first",
-        }:
+        if words[at - 1].lower().strip(",") in AUXILIARIES | _NO_NOUN:
             continue
         if verb and verb < at and words[verb] in {"is", "was", "are", "were"}:
             subject, link = " ".join(words[:verb]), words[verb]
@@ -192,10 +183,8 @@ def _adjuncts(text: str) -> list[str]:
         return [text]
     start = len(" ".join(text.split()[: verb + 1]))
     found = [m for m in _ADJUNCT.finditer(text) if m.start() >= start]
-    if not found or len(text[found[-1].end() :].split()) > _SHORT:
+    if not found:
         return [text]
-    if any(a.end() != b.start() - (text[b.start()] != ",") for a, b in pairwise(found)):
-        found = found[-1:]  # something stands between them: only the last is a clear adjunct
     base = text[: found[0].start()].rstrip(" ,")
     ends = [*(m.start() for m in found[1:]), len(text)]
     parts = [
@@ -252,18 +241,7 @@ def _lead(first: str, last: str) -> tuple[str, str]:
         low = words[at].lower()
         if low in DETERMINERS and last.partition(" ")[0].lower() in DETERMINERS:
             return " ".join(words[:at]) + " " if at else "", " ".join(words[at:])
-        if low in {
-            "of",
-            "in",
-            "by",
-            "for",
-            "to",
-            "with",
-            "from",
-            "on",
-            "at",
-            "as",
-        } and at + 1 < len(words):
+        if low in PREPOSITIONS and at + 1 < len(words):
             return " ".join(words[: at + 1]) + " ", " ".join(words[at + 1 :])
     cut = max(len(words) - width, 0)
     return (" ".join(words[:cut]) + " " if cut else ""), " ".join(words[cut:])

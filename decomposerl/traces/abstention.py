@@ -2,8 +2,9 @@
 
 Takes an answer, gives yes or no. An abstention goes by other rules than an answer: whether it
 is correct is not asked, and it pays where the document cannot answer. A fact must not pass
-under that cover, so doubt goes one way: every clause after "I don't know" has to be one that
-is known to assert nothing (``traces.nothing_said``), or the whole is an answer, for the judge.
+under that cover, so doubt goes one way: every clause around "I don't know" has to be one that
+is known to assert nothing (``traces.nothing_said``) or to say what the document has instead
+(``traces.beside_the_point``), or the whole is an answer, for the judge.
 """
 
 import re
@@ -11,8 +12,10 @@ import unicodedata
 from collections.abc import Iterator
 
 from decomposerl.normal_form import normalised
+from decomposerl.traces.beside_the_point import all_beside_the_point
 from decomposerl.traces.nothing_said import (
     DOCUMENT,
+    TELL,
     asserts_nothing,
     reports_a_fact,
     turns_into_fact,
@@ -24,19 +27,22 @@ MOST_WORDS = 80
 _MARKS = dict.fromkeys(map(ord, "’‘ʼ`´′‛"), "'") | dict.fromkeys(map(ord, "“”„‟«»″"), '"')
 _MARKUP = re.compile(
     r"</?(?:i|b|em|strong|u|p|br|q)\s?/?>|[*#>~]+|(?<!\w)_+|_+(?!\w)"
-    r"|^[^\S\n]*(?:[-•·–—]|\d+[.)])[^\S\n]+",
+    r"|^[^\S\n]*(?:[-•·–—]|\d{1,2}[.)])[^\S\n]+",
     re.MULTILINE | re.IGNORECASE,
 )
+_KNOW = r"""i\s?(?:(?:really|honestly|truly|simply|just|actually|still)\s)?
+    (?:don't|dont|do\sn't|do\snot)\s(?:(?:really|actually)\s)?know\b["']?"""
 _PHRASE = re.compile(
     r"""(?:(?:(?:i'm|i\sam)\s)?(?:sorry|afraid)\b|(?:my\s)?apologies\b|unfortunately\b
            |regrettably\b|honestly\b|well\b|but\b|that\b|(?:answer|a)\s?:|[\s,.;:!"'()\[-]
            |(?:based\son|from|according\sto|given|going\sby|using)\s"""
     + DOCUMENT
     + r"""\s?,)*+
-        i\s?(?:(?:really|honestly|truly|simply|just|actually|still)\s)?(?:don't|dont|do\sn't|do\snot)
-        \s(?:(?:really|actually)\s)?know\b["']?""",
+        """
+    + _KNOW,
     re.VERBOSE,
 )
+_LATER = re.compile(rf"(?<!\w){_KNOW}", re.VERBOSE)
 # What a clause can begin with: after a comma or "and", only these begin one, so that lists in
 # the thing not known ("the range in Ghana, Togo and Benin") stay whole.
 _SUBJECT = rf"(?:it|he|she|they|i|we|there|this|that|these|those|{DOCUMENT})\b"
@@ -51,7 +57,7 @@ _BREAK = re.compile(
                |because|except)\b)
     |[,.\s](?={_HEDGE}\b)|\.(?=\s(?:{_SUBJECT}|no\b|not\b))
     |\s(?=(?:as|since|while|given\sthat|so|and|or)\s(?:{_SUBJECT}|no\b|nothing\b))
-    |\s(?=(?:and|or)\snot\b)|\s(?=and\s(?:is|was|are|were|has|had|says?|states?|gives?|lists?|shows?)\b)
+    |\s(?=and\s(?:(?:does|do|did)(?:n't|\snot)|never)\s{TELL}\b)|\s(?=(?:and|or)\snot\b)|\s(?=and\s(?:is|was|are|were|has|had|says?|states?|gives?|lists?|shows?)\b)
     |(?<!\d),(?=\W*\d)|,(?=\s(?:[\w'-]+\s){{1,4}}{_FINITE})
     |,(?=\s?(?:{_SUBJECT}|(?:no|not|nothing|which|who|so|as|since|and|only|from|based
                |sorry|about|around|approximately|roughly|likely|yet)\b))
@@ -74,24 +80,30 @@ _ABBREVIATED = re.compile(r"(?:\b(?:dr|mrs?|ms|st|prof|vs|e\.g|i\.e)|(?<![^\W\d_
 def abstains(answer: str) -> bool:
     """Whether ``answer`` is empty, or says "I don't know" and then asserts nothing.
 
-    The first sentence begins with "I don't know" or "I do not know", in any letter case,
-    apostrophe, quotes or markup, after an apology at most. What follows may say what is not
-    known, that the document does not tell, or what it is about; a hedge before a fact ("I
-    don't know exactly, but it says 1857") makes an answer. Time is linear; never raises.
+    "I don't know" or "I do not know" has to stand in it, in any letter case, apostrophe, quotes
+    or markup. What stands before and after may say what is not known, that the document does
+    not tell, or what it is about; a hedge before a fact ("I don't know exactly, but it says
+    1857") makes an answer. "The document does not say", without the phrase, is an answer.
+    Time is linear; never raises.
     """
     words = _plain(answer)
     if all(unicodedata.category(character)[0] in "PZC" for character in words):
         return True
     if len(words.split()) > MOST_WORDS:
         return False
-    phrase = _PHRASE.match(words)
-    if phrase is None:
+    phrase = _PHRASE.match(words) or _LATER.search(words)
+    if phrase is None or not _silent(words[: phrase.start()]):
         return False
-    rest = words[phrase.end() :]
-    not_known, *clauses = _clauses(rest)
-    return (_is_thing(not_known) or asserts_nothing(not_known)) and all(
-        map(asserts_nothing, clauses)
-    )
+    first, *others = _sentences(words[phrase.end() :])
+    not_known, *clauses = _BREAK.split(first)
+    if not (_is_thing(not_known) or asserts_nothing(not_known)):
+        return False
+    return all_beside_the_point(clauses) and all(_silent(sentence) for sentence in others)
+
+
+def _silent(text: str) -> bool:
+    """Whether each sentence of ``text`` asserts nothing."""
+    return all(all_beside_the_point(_BREAK.split(sentence)) for sentence in _sentences(text))
 
 
 def _is_thing(text: str) -> bool:
@@ -106,12 +118,6 @@ def _plain(answer: str) -> str:
     text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     lines = (" ".join(line.split()) for line in _MARKUP.sub("", text).lower().splitlines())
     return "\n".join(line for line in lines if line)
-
-
-def _clauses(text: str) -> Iterator[str]:
-    """``text`` cut into sentences, and these where another clause begins."""
-    for sentence in _sentences(text):
-        yield from _BREAK.split(sentence)
 
 
 def _sentences(text: str) -> Iterator[str]:

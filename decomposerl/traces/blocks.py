@@ -3,10 +3,12 @@
 Takes any text, gives the tagged blocks in order and what is wrong with the tags. Eight exact
 lower-case tags are structure, and each of them ends the block that is open: block texts
 never hold one of them, so what a policy writes inside a block cannot forge another block.
+A thought that quotes tags, as the native thoughts of reasoning models do, is text outside the
+trace: none of the tags that it quotes counts.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast, get_args
 
@@ -41,7 +43,7 @@ class _Reading:
     position: int = 0  # where the text begins that no tag has claimed yet
 
     def pass_to(self, position: int) -> None:
-        """Take the text up to ``place`` as outside, or as a block that is cut there."""
+        """Take the text up to ``position`` as outside, or as a block that is cut there."""
         if self.opened is not None:
             self._end_block(self.opened, position, position, closed=False)
         else:
@@ -58,6 +60,12 @@ class _Reading:
             else:
                 self.opened = tag
         self.position = tag.end
+
+    def pass_over(self, start: int, end: int) -> None:
+        """Take a thought that quotes tags as text outside."""
+        self.pass_to(start)
+        self.faults.append(_fault("text_outside", self.text, start, end))
+        self.position = end
 
     def _end_block(self, opened: _Tag, text_end: int, end: int, *, closed: bool) -> None:
         inside = self.text[opened.end : text_end].strip()
@@ -84,21 +92,54 @@ def read_blocks(text: str) -> tuple[list[Block], list[Fault]]:
     """All blocks of ``text`` in order, and the faults of its tags. Linear; never raises.
 
     An opening tag inside an open block ends that block as unclosed: blocks do not nest. So
-    does a closing tag of another kind, which is then stray. Tags that are almost right are
-    faults and otherwise plain text. Text stays as written: ``&lt;`` is not read as ``<``.
+    does a closing tag of another kind, which is then stray. From ``<think>`` to the next
+    ``</think>``, with no ``<think>`` between, all is one thought: quoted tags in it are no
+    structure, and such a thought is ``text_outside``. So is a thought at the start whose
+    ``<think>`` the prompt held. Tags that are almost right are faults and otherwise plain
+    text. Text stays as written: ``&lt;`` is not read as ``<``.
     """
     reading = _Reading(text)
-    for tag in _tags(text):
-        reading.read(tag)
+    tags = [
+        _Tag(cast("BlockKind", match[2]), bool(match[1]), *match.span())
+        for match in _EXACT.finditer(text)
+    ]
+    index = _tags_of_prompted_thought(tags)
+    if index:
+        reading.pass_over(len(text) - len(text.lstrip()), tags[index - 1].end)
+    ends = _thought_ends(tags)
+    while index < len(tags):
+        end = ends[index]
+        if end is not None and end > index + 1:
+            reading.pass_over(tags[index].start, tags[end].end)
+            index = end
+        else:
+            reading.read(tags[index])
+        index += 1
     reading.pass_to(len(text))
     near = (match for match in _NEAR.finditer(text) if not _EXACT.fullmatch(match[0]))
     faults = [_fault("malformed_tag", text, *match.span()) for match in near]
     return reading.blocks, reading.faults + faults
 
 
-def _tags(text: str) -> Iterator[_Tag]:
-    for match in _EXACT.finditer(text):
-        yield _Tag(cast("BlockKind", match[2]), bool(match[1]), *match.span())
+def _thought_ends(tags: Sequence[_Tag]) -> list[int | None]:
+    """For each ``<think>`` the index of the ``</think>`` that is the next tag of a thought."""
+    ends: list[int | None] = [None] * len(tags)
+    following: int | None = None
+    for index in range(len(tags) - 1, -1, -1):
+        if tags[index].kind == "think":
+            if not tags[index].closing:
+                ends[index] = following
+            following = index if tags[index].closing else None
+    return ends
+
+
+def _tags_of_prompted_thought(tags: Sequence[_Tag]) -> int:
+    """How many tags a thought takes that began in the prompt; 0 where there is none.
+
+    It ends with the first tag of a thought, a ``</think>``, and quotes tags before it.
+    """
+    first = next((index for index, tag in enumerate(tags) if tag.kind == "think"), 0)
+    return first + 1 if first and tags[first].closing else 0
 
 
 def _fault(kind: FaultKind, text: str, start: int, end: int) -> Fault:

@@ -9,20 +9,22 @@ import re
 from functools import cache
 
 DOCUMENT = (
-    r"(?:(?:only|the|this|that|these|any|available|given|provided|supplied|cited|evidence|source"
-    r"|reference|whole|entire)\s)*"
+    r"(?:(?:only|the|this|that|these|any|available|given|provided|supplied|cited|retrieved|evidence"
+    r"|source|reference|whole|entire)\s)*"
     r"(?:documents?|texts?|evidence|passages?|articles?|sources?|contexts?|tables?|pages?"
-    r"|excerpts?|paragraphs?)"
+    r"|excerpts?|paragraphs?|abstracts?|snippets?)"
     r"(?:\s(?:provided|given|supplied|above|here|itself|alone))?"
 )
 """A verbose-safe pattern for the words that stand for the evidence document."""
 
 _IT = rf"(?:none\sof\s{DOCUMENT}|{DOCUMENT})"
-_TELL = (
+TELL = (
     r"(?:say|state|mention|specify|give|provide|include|contain|cover|discuss|describe|address"
     r"|indicate|list|name|report|show|tell|reveal|disclose|identify|clarify|confirm|explain"
-    r"|establish|note|detail|document|define|answer|refer|talk|speak|have|offer|support)"
+    r"|establish|note|detail|document|define|answer|refer|relate|talk|speak|have|offer|support|help|go|touch|link|connect"
+    r"|associate|compare|attribute|appear\sto\s(?:say|mention))"
 )
+"""Verbs of what a document does."""
 # "It does not contain gold" is about the world: a pronoun takes only the verbs of texts.
 _SPEAK = r"(?:say|state|mention|specify|indicate|tell|clarify)"
 # Texts are what these are said of, so they need nothing beside them.
@@ -48,7 +50,8 @@ _LACK = (
 )
 _FACT = (
     r"(?:dates?|years?|months?|days?|names?|numbers?|figures?|amounts?|ages?|places?|locations?"
-    r"|authors?|titles?|reasons?|causes?|identity|origins?)\b"
+    r"|authors?|titles?|reasons?|causes?|identity|origins?|heights?|lengths?|sizes?|prices?|costs?"
+    r"|distances?|scores?|durations?)\b"
 )
 _WHICH = r"(?:(?:the|any|this|that|these|such|his|her|its|their|exact|specific|further|other)\s)*"
 _INFORMATION = (
@@ -61,14 +64,30 @@ _IN_DOCUMENT = (
     r"(?:\s(?:about|on|of|or|nor|at\sall|anywhere|either|i\swas|you)\b[^\d\"]*)?)"
 )
 _ABOUT = r"(?:about|on|of|for|regarding|concerning|as\sto)"
-_NAMED = r"(?:\s(?!as\b|that\b|which\b|who\b)[^\s\d\"]+){1,10}"
+_STATED = (
+    rf"(?:{_SAID}|given|provided|indicated|listed|shown|told|disclosed|described|discussed"
+    r"|explained)"
+)
+NAMED = (
+    r"(?:\s(?!(?:as|that|which|who|how|and\s(?:[\w'-]+\s){1,3}(?:is|are|was|were|has|had|can|will|built"
+    r"|won|wrote|led|made|[a-z]{2,}ed))\b)[^\s\d\"]+){1,10}"
+)
+"""What a document is about: a few words without a value, a quotation or a statement."""
+_NUMBERS = "one|two|three|four|five|six|seven|eight|nine|ten|hundred|thousand|million"
+GENERAL = (
+    r"(?:(?!(?:he|she|it|they|this|that|the|these|those|his|her|its|their|there|we|i|no|not|none"
+    rf"|{_NUMBERS})\b)[a-z-]+\s){{0,3}}(?:[a-z-]*[a-z]{{2}}(?<![sui])s|people|men|women|children|animals)"
+    r"\s(?:can|could|may|might)(?:\s(?!(?:not|never|no|in|at|near|on|by|from|since|until|during|between"
+    rf"|and|but|or|{_NUMBERS})\b)[a-z-]+){{1,8}}"
+)
+"""What a whole kind can do ("lamps can burn oil"): no name, value, place, time or denial."""
 
 _FORMS = (
     # the document does not say who …
-    rf"{_IT}\s(?:do|does|did|ca|can|could){_NOT}{_HOW}\s{_TELL}\b.*",
-    rf"{_IT}\s(?:cannot|never){_HOW}\s{_TELL}(?:s|es)?\b.*",
+    rf"{_IT}\s(?:do|does|did|ca|can|could){_NOT}{_HOW}\s{TELL}\b.*",
+    rf"{_IT}\s(?:cannot|never){_HOW}\s{TELL}(?:s|es)?\b.*",
     rf"(?:it|they)\s(?:do(?:es)?{_NOT}|never){_HOW}\s{_SPEAK}s?\b.*",
-    rf"(?:it|they)\sdo(?:es)?{_NOT}{_HOW}\s{_TELL}\s(?:an?\s|enough\s)?{_INFORMATION}",
+    rf"(?:it|they)\sdo(?:es)?{_NOT}{_HOW}\s{TELL}\s(?:an?\s|enough\s)?{_INFORMATION}",
     (
         rf"{_IT}\s(?:is|are){_NOT}{_HOW}\s(?:clear|explicit|sufficient|enough|conclusive|specific)"
         rf"(?:\s{_ABOUT}\b[^\d\"]*)?"
@@ -90,11 +109,31 @@ _FORMS = (
         rf"(?:{_SAID}|{_GIVEN}|confirmed|verified|established|identified){_HOW}"
     ),
     rf"no\s{_INFORMATION}\s(?:is|are)\s{_TOLD}{_HOW}(?:\s(?:about|on)\s(?:it|this|that))?",
+    (
+        rf"no\s(?:[\w-]+\s){{0,2}}(?:{_LACK}|{_FACT})\s(?:is|are|was|were)\s{_STATED}{_HOW}"
+        rf"(?:\s(?:for|of|{_ABOUT})\s[^,\d\"]{{1,80}})?{_IN_DOCUMENT}?"
+    ),
+    (rf"no\s(?:[\w'-]+\s){{1,4}}(?:is|are)\s(?:mentioned|stated|specified){_HOW}{_IN_DOCUMENT}?"),
+    (
+        rf"neither\s[^,\d\"]{{1,60}}\snor\s[^,\d\"]{{1,60}}\s(?:is|are)\s(?:{_SAID}{_HOW}{_IN_DOCUMENT}?"
+        rf"|{_TOLD}{_HOW}{_IN_DOCUMENT})"
+    ),
+    (rf"neither\s{_WHICH}{_FACT}\snor\s{_WHICH}{_FACT}\s(?:is|are)\s{_STATED}{_HOW}"),
+    rf"[^,]{{1,80}}?\s(?:does|do|did){_NOT}\s(?:appear|occur|feature|come\sup)\s(?:anywhere\s)?in\s{DOCUMENT}",
+    rf"(?:it|this|that)\sisn't{_HOW}\s(?:{_SAID}|{_GIVEN}){_HOW}",
+    (
+        r"[^,\d\"]{1,80}?\s(?:cannot|can't|can\snot)\sbe\s(?:checked|verified|confirmed|answered|settled)"
+        rf"\s(?:against|with|from|using|by)\s{DOCUMENT}"
+    ),
+    (
+        r"(?:it|this|that)(?:'s|\sis|\slies|\sfalls)\soutside\s(?:of\s)?(?:the\sscope\sof\s)?(?:what\s)?"
+        rf"{DOCUMENT}(?:\s(?:covers|says|discusses|describes))?"
+    ),
     rf"{_INFORMATION}\s(?:is|are|remains?)\s(?:unknown|unclear|unstated|unspecified|uncertain)",
     rf"not{_HOW}\s(?:(?:{_SAID}|{_GIVEN}){_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
     rf"(?:(?:[^,]{{1,80}}?\s(?:is|are)|it's|that's){_NOT}|not){_HOW}\s(?:in|part\sof)\s{DOCUMENT}",
     rf"[^,]{{1,80}}?\s(?:is|are)\s(?:missing|absent|omitted)\sfrom\s{DOCUMENT}",
-    rf"(?:none\sof|neither|no)\s{DOCUMENT}\s{_TELL}(?:s|es)?\b[^\d\"]*",
+    rf"(?:none\sof|neither|no(?:\spart\sof)?)\s{DOCUMENT}\s{TELL}(?:s|es)?\b.*",
     r"(?:it\sis\s|it's\s)?not\spossible\sto\s(?:say|tell|know|determine|answer)\b[^\d\"]*",
     rf"without\s(?:any|more|further|additional|other)\s{_LACK}",
     # there is no information on …
@@ -109,22 +148,34 @@ _FORMS = (
         rf"\s{_WHICH}{_FACT}(?:\s(?:{_ABOUT}|when|nor|or|in|at)\b.*)?"
     ),
     rf"nothing\s(?:is\s|was\s)?(?:{_SAID}|{_GIVEN}){_HOW}(?:\s{_ABOUT}\b[^\d\"]*|{_IN_DOCUMENT})?",
-    rf"nothing\s(?:is\s|was\s)?(?:found\s)?in\s{DOCUMENT}(?:\s{_TELL}(?:s|es)?\b[^\d\"]*)?",
+    rf"nothing\s(?:is\s|was\s)?(?:found\s)?in\s{DOCUMENT}(?:\s{TELL}(?:s|es)?\b.*)?",
+    rf"(?:there(?:'s|\sis)|i\s(?:see|saw|find|found))\snothing\s(?:(?:{_ABOUT}\s[^,\d\"]+\s)?in\s{DOCUMENT}.*|about\s[^,\d\"]+)",
+    (
+        rf"i\s(?:see|saw|find|found|have)\sno\s(?:[\w-]+\s){{0,2}}(?:{_LACK}|{_FACT})"
+        rf"(?:\s(?:of|for|{_ABOUT})\s[^,\d\"]{{1,80}})?{_IN_DOCUMENT}?"
+    ),
     (
         rf"{_IT}\s(?:lacks?|omits?|mentions?\s(?:nothing|no|neither)"
-        rf"|fails?\sto\s{_TELL}|is\ssilent|is\sunclear|is\sinsufficient|is\sinconclusive)\b.*"
+        rf"|fails?\sto\s{TELL}|is\ssilent|is\sunclear|is\sinsufficient|is\sinconclusive)\b.*"
     ),
     rf"(?:it|they|{_IT})\s(?:says?|tells?|states?|shows?|gives?)\s(?:nothing|little)(?:\s{_ABOUT}\b.*)?",
     # the text only covers …: what it is about, without a value, a quotation or a "that"
     (
         rf"{_IT}\s(?:only\s|just\s|merely\s)?(?:covers|discusses|concerns|addresses|deals\swith"
-        rf"|is\s(?:only\s)?about|talks\sabout|focuses\s(?:only\s)?on|is\slimited\sto)(?:\sonly)?{_NAMED}"
+        rf"|is\s(?:only\s)?about|talks\sabout|focuses\s(?:only\s)?on|is\slimited\sto)(?:\sonly)?{NAMED}"
     ),
     (
         rf"(?:it|{_IT})\s(?:only|just|merely)\s(?:mentions|describes|discusses|speaks\sof"
-        rf"|talks\sabout|refers\sto){_NAMED}"
+        rf"|talks\sabout|refers\sto){NAMED}"
     ),
     rf"{_IT}\s(?:only|just|merely)\s(?:lists|shows)\s{_WHICH}(?:[a-z]+\s)?[a-z]{{2,}}s",
+    (
+        rf"{_IT}\s(?:only|just|merely)\s(?:gives|names|states)\s{_WHICH}(?:[a-z-]+\s)?{_FACT}\s(?:of|for)"
+        rf"{NAMED}"
+    ),
+    rf"{_IT}\s(?:has|offers|gives|names|includes)\sno\s(?:[a-z-]+\s)?(?:column|row|entry|section|{_FACT})(?:\s(?:for|on|of)\s[^,\d\"]{{1,60}})?",
+    rf"{_IT}\sleaves\s(?:it|this|that)\s(?:open|out|unanswered|unclear|unsaid)",
+    rf"{_IT}\s(?:ends|stops)\sbefore\s[^,\d\"]{{1,60}}",
     # I cannot tell; I will move on
     (
         r"i(?:\scannot|\s(?:ca|could|can|am)(?:n't|\snot)|\sam\sunable\sto|'m\snot|'m\sunable\sto)"
@@ -143,8 +194,22 @@ _FORMS = (
         rf"(?:i\s(?:would\s)?need\s)?(?:more|further|additional|other|another)\s{_LACK}"
         r"(?:\s(?:is|are|would\sbe|may\sbe)\s(?:needed|required|necessary))?"
     ),
-    r"",
+    r"no\s(?:mention|reference)\sis\smade\s(?:of|to)\s[^,\d\"]{1,60}",
+    r"the\s(?:study|report|paper|authors?|statement|review)\s(?:does|do)(?:n't|\snot)\s(?:say|state|mention|report|specify|name|discuss)\b.*",
+    rf"it\s(?:isn't|is\snot){_HOW}\s{_SAID}{_IN_DOCUMENT}?\s(?:who|what|which|when|where|why|how|if|whether)\b.*",
+    r"(?:i'm|i\sam)\s(?:sorry|afraid)",
+    rf"(?:based\son|from|according\sto|given|going\sby|using)\s{DOCUMENT}",
+    r"(?:not)?",
 )
+_ONLY_GENERAL = re.compile(
+    rf"(?:it|{DOCUMENT})\s(?:(?:only|just|merely)\s(?:says|states|mentions|notes|explains|describes|reports)"
+    rf"|(?:says|states|mentions|notes)\sonly)\s(?:that|how)\s{GENERAL}"
+    rf"|{DOCUMENT}\sneither\s(?:says|states|supports|confirms)\snor\s(?:denies|refutes|contradicts)"
+    r"\s(?:it|this|that|the\s(?:claim|statement))"
+    rf"|(?:it|this|that)\s(?:is|goes|lies)\sbeyond\s(?:the\sscope\sof\s|what\s)?{DOCUMENT}"
+    r"(?:\s(?:covers|says|discusses|describes))?"
+)
+"""The last two would otherwise count as a denial that turns into a fact."""
 
 
 @cache
@@ -154,13 +219,13 @@ def _nothing_said() -> re.Pattern[str]:
 
 
 _LEAD = re.compile(
-    r"(?:(?:and|or|so|but|also|therefore|thus|hence|as|because|since|while|which|given\sthat"
+    r"(?:(?:and|or|so|but|yet|also|therefore|thus|hence|as|because|since|while|which|given\sthat"
     r"|however|although|though|unfortunately|sorry|in\sfact|moreover)\b|[\s,.\"'\[\]?!-])*+"
 )
 _TELLS = re.compile(
-    rf"""\b(?P<asked>(?:what|whether|where|how|if|which|nothing)\s)?{DOCUMENT}
+    rf"""\b(?P<asked>(?:what|whether|where|how|if|which|nothing(?:\sin)?|none\sof|neither|no)\s)?{DOCUMENT}
         \s(?:(?P<only>only|just|merely)\s|clearly\s|explicitly\s)?
-        (?:says|states|gives|(?P<lists>lists|shows)|reports|indicates|notes|tells|confirms)\b
+        (?:says|states|gives(?!\sthe\s)|(?P<lists>lists|shows|gives(?=\sthe\s))|reports|indicates|notes|tells|confirms)\b
         (?P<none>\s(?:nothing|no|neither|little)\b)?""",
     re.VERBOSE,
 )
@@ -175,17 +240,24 @@ _TURNS = re.compile(
 )
 
 
+def without_lead(clause: str) -> str:
+    """``clause`` without connecting words before it and marks around it."""
+    return clause[_LEAD.match(clause).end() :].rstrip(" ,.\"'[]-")  # type: ignore[union-attr]
+
+
 def asserts_nothing(clause: str) -> bool:
     """Whether ``clause`` (lower case, single spaces) is known to assert nothing.
 
     Connecting words before it are passed over; an empty clause asserts nothing.
     """
     start = _LEAD.match(clause).end()  # type: ignore[union-attr]
+    said = clause[start:].rstrip(" ,.\"'[]-")
+    if _ONLY_GENERAL.fullmatch(said):
+        return True
     for found in _TELLS.finditer(clause, start):
         silent = found["none"] or (found["only"] and found["lists"])
         if found["asked"] is None and not (silent and found.start() == start):
             return False  # "the document says" opens a fact, with or without a stop before it
-    said = clause[start:].rstrip(" ,.\"'[]-")
     return not turns_into_fact(said) and _nothing_said().fullmatch(said) is not None
 
 

@@ -83,7 +83,7 @@ def batch_problems(grpo: Grpo, processes: int = 1) -> list[str]:
 
 
 def calls_per_rollout(experiment: Experiment, questions: float) -> dict[str, float]:
-    """Judge calls by task of a rollout with so many questions: 4n + 1 with every reward on.
+    """Judge calls by task of a rollout with n ``questions``: 4n + 1 with every reward on.
 
     Coverage takes one call, and one per question left out; the other tasks one per question.
     Calls that no active reward reads are not made.

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from decomposerl.prompts.template import VerdictRule
 from decomposerl.rewards.settings import RewardSettings
 
 ClaimsTable = Literal["training_claims", "training_claims_random"]
@@ -93,7 +94,7 @@ class EvidenceView:
 class HeldOut:
     """Claims of the silver pool that no training set holds, sampled before and after training.
 
-    ``claims`` is their number, 0 for none. ``every`` samples them again after so many steps
+    ``claims`` is their number, 0 for none. ``every`` samples them again after this many steps
     (0: only at both ends). ``samples`` completions per claim at the training temperature, and
     one greedy.
     """
@@ -110,7 +111,8 @@ class Experiment:
     ``model`` is a hub name, a folder, or ``BASE_POLICY``. ``supervision`` is the share s of
     claims that keep their label (section 3.3). ``paper`` names the row of the paper that it
     reproduces. ``shuffle_rewards`` permutes reward vectors within each group: a control that must
-    not learn. ``judge_thinking`` None keeps the judge model's default.
+    not learn. ``judge_thinking`` None keeps the judge model's default. ``verdict_rule`` is what the
+    policy's prompt calls Refuted.
     """
 
     name: str
@@ -120,6 +122,7 @@ class Experiment:
     claims: ClaimsTable = "training_claims"
     judge: JudgeChoice = "profile"
     judge_thinking: bool | None = None
+    verdict_rule: VerdictRule = "evidence"
     supervision: float = 1.0
     seed: int = 42
     lora: Lora = field(default_factory=Lora)

@@ -7,6 +7,7 @@ whose property tests cover it.
 from dataclasses import replace
 
 from decomposerl.errors import ConfigError
+from decomposerl.rewards.settings import STRICT
 from decomposerl.training.experiment import (
     BASE_POLICY,
     EvidenceView,
@@ -108,6 +109,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         title="Tiny, rewards shuffled within groups: must not learn",
         shuffle_rewards=True,
     ),
+    replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
 )
 """Every recipe, in the order of the partitions."""
 

@@ -98,7 +98,7 @@ def _zero_spread(history: Sequence[Measures], settings: HealthSettings) -> Itera
         return
     text = f"in {_percent(share)} of groups over {settings.window} steps all totals are equal"
     stop = share >= settings.zero_spread_stop
-    tail = "nothing is learned" if stop else "the others alone move the policy"
+    tail = "nothing is learned" if stop else "only the others train the policy"
     yield HealthFinding("zero_spread_groups", f"{text}: {tail}", stop)
 
 

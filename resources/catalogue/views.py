@@ -52,7 +52,7 @@ class Current:
     def patterns(self, data: Path, folder: str) -> list[str]:
         """Glob patterns relative to ``data``, each of which matches a Parquet file.
 
-        ``folder`` has one file a corpus: a benchmark's where its name ends with ``benchmark``.
+        ``folder`` has one file per corpus: a benchmark's where its name ends with ``benchmark``.
         """
         return matching(data, _parquet(folder, self._names(folder)))
 
@@ -67,7 +67,8 @@ class Current:
         return names is None or name.partition("__")[0] in names
 
     def _names(self, folder: str) -> frozenset[str] | None:
-        if folder in {_STAGE_DROPS, _PAIRS, _CELLS, _OF_SYSTEMS}:  # one file a stage, not a corpus
+        # One file per stage, not per corpus.
+        if folder in {_STAGE_DROPS, _PAIRS, _CELLS, _OF_SYSTEMS}:
             return None
         return self.evaluated if folder.endswith(_OF_BENCHMARKS) else self.sources
 
@@ -131,7 +132,7 @@ class _SystemsView(_View):
 _VIEWS = (
     _View("claims", schemas.CLAIMS, ("claims",)),
     _View("benchmarks", schemas.BENCHMARK_CLAIMS, ("benchmark",)),
-    # A row that a test set leaves to training is not dropped from training: a view of its own.
+    # A row that a test set leaves to training is not dropped from training: a separate view.
     _View("drops", schemas.DROPS, (_STAGE_DROPS, "drops/claims")),
     _View("benchmark_drops", schemas.DROPS, ("drops/benchmark",)),
     _View("pairs", schemas.PAIRS, (_PAIRS,)),

@@ -63,6 +63,8 @@ class ChatClient:
         self.counts = Counts()
         """What was done since this object was made."""
         self._opening = threading.Lock()
+        # Finding access may start a server: closing must not wait for it.
+        self._connecting = threading.Lock()
         self._store: ReplyStore | None = None
         self._connection: tuple[LoopThread, Caller] | None = None
         self._closed = False
@@ -183,17 +185,19 @@ class ChatClient:
 
     def _connected(self) -> tuple[LoopThread, Caller]:
         """The event loop and the caller on it, made at the first use."""
-        with self._opening:
-            if self._closed:
-                raise RuntimeError("the chat client was closed")
-            if self._connection is None:
+        with self._connecting:
+            if self._connection is None and not self._closed:
                 endpoints, key = self._find_access()
                 if not endpoints:
                     raise ConfigError(f"no endpoint is set for '{self._settings.model}'")
                 settings = self._settings.at(endpoints)
                 caller = Caller(settings, clean_key(key), self.counts, self._timing)
-                self._connection = LoopThread("chat-client"), caller
-            return self._connection
+                with self._opening:
+                    if not self._closed:
+                        self._connection = LoopThread("chat-client"), caller
+        if self._connection is None or self._closed:
+            raise RuntimeError("the chat client was closed")
+        return self._connection
 
     def _send_all(self, keyed: Sequence[KeyedRequest], total: int) -> dict[str, Outcome]:
         loop, caller = self._connected()

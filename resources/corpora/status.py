@@ -25,7 +25,7 @@ class CorpusStatus:
 def corpora_status(
     files: CorpusFiles, sources: Sequence[Source], benchmarks: Sequence[Benchmark]
 ) -> list[CorpusStatus]:
-    """One row a source in catalogue order, then one a benchmark."""
+    """One row per source in catalogue order, then one per benchmark."""
     rows = [_source(files, source) for source in sources]
     return rows + [_benchmark(files, benchmark) for benchmark in benchmarks]
 

@@ -14,7 +14,7 @@ from decomposerl.text.clauses import checks_of
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import STOP_WORDS
 
-RULES = 2
+RULES = 3
 """Raised whenever the rules change, so that stored results are not mixed."""
 MOST = 20
 _ASKING = AUXILIARIES | {"what", "which", "who", "how", "why", "when", "where", "whose"}

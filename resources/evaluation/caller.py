@@ -1,7 +1,7 @@
-"""The port behind every method: calls in, one ``Reply`` a call out, in order.
+"""The port behind every method: calls in, one ``Reply`` per call out, in order.
 
-A call without an answer is an ``ModelReply`` with a ``failure``. Only what no claim can get past (a
-wrong key, a spending limit) is raised.
+A call without an answer is a ``ModelReply`` with a ``failure``. Only an error that stops
+every claim (a wrong key, a spending limit) is raised.
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class MethodCaller(Protocol):
         ...
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
-        """One reply a call, in order. ``prompt`` names the method's prompt file.
+        """One reply per call, in order. ``prompt`` names the method's prompt file.
 
         Raises:
             ConfigError: the prompt file lacks a call's section or one of its variables.

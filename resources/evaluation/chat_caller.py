@@ -50,6 +50,7 @@ class CallSettings:
     ``top_logprobs`` are requested per token of a call that may spell a verdict, 0 for none.
     ``continues``: the endpoint continues an assistant's turn. ``thinking`` switches a reasoning
     model's thinking (None: its default), ``thinking_style`` is how the client does it.
+    ``thinking_tokens`` are added to each call's limit where the model thinks before it replies.
     """
 
     seed: int = 42
@@ -57,6 +58,13 @@ class CallSettings:
     continues: bool = False
     thinking: bool | None = None
     thinking_style: ThinkingStyle = "none"
+    thinking_tokens: int = 4_096
+
+    @property
+    def room(self) -> int:
+        """Tokens for a thought: none where thinking is off, or is neither switched nor known."""
+        off = self.thinking_style == "none" if self.thinking is None else not self.thinking
+        return 0 if off else self.thinking_tokens
 
     def sampling(self, call: ModelCall) -> Sampling:
         """The sampling of a call; samples of one call, and its repetition, differ in the seed."""
@@ -64,7 +72,7 @@ class CallSettings:
         return Sampling(
             temperature=call.temperature,
             seed=self.seed + call.sample + (REPEATED if call.form else 0),
-            max_tokens=call.max_tokens,
+            max_tokens=call.max_tokens + self.room,
             stop=call.stop,
             top_logprobs=self.top_logprobs if may_conclude else 0,
         )
@@ -106,7 +114,7 @@ class ChatCaller:
         """One reply per call, in order.
 
         Raises:
-            ConfigError: the prompt file lacks a call's section, or a place of it.
+            ConfigError: the prompt file lacks a call's section or one of its variables.
             EngineError: a ceiling was reached, or the endpoint answers no request.
         """
         file = self._prompts.file(prompt)

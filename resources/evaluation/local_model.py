@@ -82,7 +82,7 @@ class LocalModel:
         return self._prompts.hash(prompt, [RULES, batching.seed, batching.top_logprobs])
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
-        """One reply a call, in order.
+        """One reply per call, in order.
 
         Raises:
             ConfigError: the prompt file lacks a call's section or one of its variables.
@@ -122,7 +122,7 @@ class LocalModel:
         return Reply(ModelReply("", failure=text), len(job.ids))
 
     def _generated(self, batch: Sequence[_Job]) -> list[tuple[ModelReply, int]]:
-        """An answer a job, with its number of tokens."""
+        """One answer per job, with its number of tokens."""
         import torch
 
         loaded, call = self._loaded, batch[0].call

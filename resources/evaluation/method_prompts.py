@@ -7,7 +7,7 @@ from functools import cache
 
 from decomposerl.baselines.method import ModelCall
 from decomposerl.prompts.escape import escaped
-from decomposerl.prompts.template import PromptFile
+from decomposerl.prompts.template import PromptFile, PromptSettings
 from resources.store.prompts import AGAIN, load_prompt
 
 CONTINUATION = "continuation"
@@ -17,9 +17,17 @@ CONTINUATION = "continuation"
 class MethodPrompts:
     """Prompt files of a folder, or of the package where it has none; each is read once."""
 
-    def __init__(self, folder: str = "", given: Mapping[str, PromptFile] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str = "",
+        given: Mapping[str, PromptFile] | None = None,
+        settings: PromptSettings | None = None,
+    ) -> None:
         """``folder`` may have your own prompt files; ``given`` ones take precedence."""
-        self.file = cache(lambda name: (given or {}).get(name) or load_prompt(name, folder))
+        wording = settings or PromptSettings()
+        self.file = cache(
+            lambda name: (given or {}).get(name) or load_prompt(name, folder, wording)
+        )
 
     def filled(self, prompt: str, call: ModelCall) -> str:
         """The call's section with its variables filled in; tags in their values are escaped.

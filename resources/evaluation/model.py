@@ -16,17 +16,18 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import polars as pl
 from pydantic import Field
 
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.baselines.method import Method, Protocol
+from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.systems import System
+from decomposerl.prompts.template import PromptSettings, VerdictRule
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
@@ -119,12 +120,19 @@ class OpenedSystem:
 
 
 class EvaluationModelResource(StoredResource):
-    """The engines behind the systems of a profile, except its verifier, a resource of its own."""
+    """The engines behind the systems of a profile, except its verifier, a separate resource."""
 
     open_models: ServedModels = Field(default=ServedModels(), description="open models")
     openai: ServedModels = Field(default=ServedModels(), description="api.openai.com")
     endpoint: ServedModels = Field(default=ServedModels(), description="your own endpoint")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
+    verdict_rule: VerdictRule = Field(
+        default="evidence",
+        description="baselines: Refuted also where the evidence is silent, or as in the paper",
+    )
+    demonstrations: int = Field(
+        default=-1, ge=-1, description="baselines: worked examples in each prompt; -1: all"
+    )
     seed: int = Field(default=42, description="of sampling")
     policies: Literal["in_process", "served"] = Field(
         default="in_process", description="policies: here, or as adapters on open models' server"
@@ -157,22 +165,32 @@ class EvaluationModelResource(StoredResource):
             task, caller, details = self._prompted(system, verifier)
         return OpenedSystem(task, caller, data.path, details)
 
-    def _prompted(
-        self, system: System, verifier: VerifierResource
-    ) -> tuple[Task, MethodCaller, Details]:
-        method = _method(system)
-        task = Task(
+    def _task(self, system: System, procedure: Procedure, prompt: str, **fields: Any) -> Task:  # noqa: ANN401 - of a task
+        return Task(
             system.key,
             system.method,
             system.model.key,
             system.protocol,
+            procedure,
+            prompt,
+            seed=self.seed,
+            **fields,
+        )
+
+    def _prompted(
+        self, system: System, verifier: VerifierResource
+    ) -> tuple[Task, MethodCaller, Details]:
+        method = _method(system)
+        task = self._task(
+            system,
             method.procedures[_protocol(system, method)],
             method.prompt,
-            method.decomposes,
-            seed=self.seed,
+            decomposes=method.decomposes,
             revision=method.revision,
         )
-        prompts = MethodPrompts(self.prompts_dir)
+        shown = None if self.demonstrations < 0 else self.demonstrations
+        wording = PromptSettings(self.verdict_rule, shown)
+        prompts = MethodPrompts(self.prompts_dir, settings=wording)
         if system.model.port == "rules":
             stored = verifier.open()
             return task, RuleChat(stored, prompts), stored.details
@@ -195,17 +213,8 @@ class EvaluationModelResource(StoredResource):
                 f"system '{system.key}' needs the verifier {needed}; this profile has "
                 f"{verifier.engine}"
             )
-        task = Task(
-            system.key,
-            system.method,
-            system.model.key,
-            system.protocol,
-            scored,
-            system.method,
-            decomposes=False,
-            seed=self.seed,
-            revision=_method(system).revision,
-        )
+        revision = _method(system).revision
+        task = self._task(system, scored, system.method, decomposes=False, revision=revision)
         stored = verifier.open()
         return task, VerifierCaller(stored), stored.details
 
@@ -215,18 +224,16 @@ class EvaluationModelResource(StoredResource):
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)
         base = base_of(data, recipe)
-        prompts = MethodPrompts(given={PROMPT: load_policy_prompt(base, self.prompts_dir)})
+        wording = PromptSettings(recipe.verdict_rule)
+        policy_prompt = load_policy_prompt(base, self.prompts_dir, wording)
+        prompts = MethodPrompts(given={PROMPT: policy_prompt})
         revision = self.open_models.revision or "main"
         weights = Weights(base, str(chosen.adapter), revision, self.device, recipe.lora.dtype)
-        task = Task(
-            system.key,
-            system.method,
-            system.model.key,
-            system.protocol,
+        task = self._task(
+            system,
             policy_procedure(decoding_of(recipe, samples)),
             PROMPT,
             settings=json.dumps([asdict(decoding_of(recipe)), weights.name], sort_keys=True),
-            seed=self.seed,
             samples=samples,
             revision=REVISION,
         )

@@ -167,7 +167,7 @@ def _started(claim: ClaimToVerify, procedure: Procedure) -> _ClaimInProgress:
 def _concurrently(
     procedure: Procedure, prompt: str, claims: Sequence[ClaimToVerify], caller: MethodCaller
 ) -> Generator[Prediction, None, None]:
-    """One thread a claim in progress."""
+    """One thread per claim in progress."""
     stopped = threading.Event()
 
     def verified(claim: ClaimToVerify) -> Prediction:

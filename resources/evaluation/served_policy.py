@@ -1,6 +1,6 @@
 """Models at OpenAI-compatible endpoints, for methods: running servers, or one that is started.
 
-One ``ServedModels`` is one place where models are served, with its key, prices and limits. With
+One ``ServedModels`` is one endpoint or server of models, with its key, prices and limits. With
 a command and no endpoint, a vLLM server of the model is started for the first request and
 stopped with the resource; a policy's adapter is then served beside its base.
 
@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import dagster as dg
 from pydantic import Field, SecretStr
 
 from decomposerl.chat import Price
@@ -20,7 +19,7 @@ from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import weights_digest
-from resources.vllm.server import VllmServer
+from resources.vllm.server import ServerFields, VllmServer
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
@@ -29,8 +28,8 @@ Closers = list[Callable[[], None]]
 """Functions to call when the run ends."""
 
 
-class ServedModels(dg.Config):
-    """One place that serves models for evaluation. 0 is no limit."""
+class ServedModels(ServerFields):
+    """An endpoint or server of models for evaluation. 0 is no limit."""
 
     endpoints: list[str] = Field(default=[], description="URLs that end in /v1; empty: start one")
     model: str = Field(default="", description="name in requests; empty: as the system names it")
@@ -39,15 +38,15 @@ class ServedModels(dg.Config):
     key_variable: str = Field(
         default="", description="variable that must hold the key; empty: no key is needed"
     )
-    key_name: str = Field(default="", description="variable of the key, for messages alone")
+    key_name: str = Field(default="", description="variable of the key, only for messages")
     concurrency: int = Field(default=256, ge=1, description="most requests in flight, and claims")
     call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
     most_reply_bytes: int = Field(
         default=MOST_REPLY_BYTES, ge=1, description="most of one reply, however many tokens it has"
     )
-    prompt_price: float = Field(default=0, ge=0, description="US dollars a million prompt tokens")
+    prompt_price: float = Field(default=0, ge=0, description="US dollars per million prompt tokens")
     completion_price: float = Field(
-        default=0, ge=0, description="US dollars a million completion tokens"
+        default=0, ge=0, description="US dollars per million completion tokens"
     )
     dollar_ceiling: float = Field(default=0, ge=0, description="of one asset's run; 0: none")
     thinking: Literal["default", "on", "off"] = Field(
@@ -56,22 +55,16 @@ class ServedModels(dg.Config):
     thinking_style: Literal["none", "qwen", "openai"] = Field(
         default="none", description="how thinking is switched"
     )
+    thinking_tokens: int = Field(
+        default=4_096, ge=0, description="room for a thought, added to each call's token limit"
+    )
     continues: bool = Field(
         default=False, description="whether it continues an assistant's turn, as vLLM does"
     )
     likeliest: int = Field(
         default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
     )
-    vllm: list[str] = Field(default=[], description="first words to start a server; empty: never")
-    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
-    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
-    context: int = Field(default=0, ge=0, description="tokens it reads; 0: the model's own limit")
     lora_rank: int = Field(default=64, ge=1, description="highest rank of an adapter it serves")
-    withheld: list[str] = Field(
-        default=[], description="variables that a started server's environment lacks, as keys are"
-    )
-    start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
-    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
     def caller(  # noqa: PLR0913 - the model, its prompts, and where replies are stored
         self,
@@ -105,7 +98,7 @@ class ServedModels(dg.Config):
 
         chat = ChatClient(self._settings(model, revision), results, find_access=find_access)
         closers.append(chat.close)
-        settings, width = self._call_settings(seed), self.concurrency
+        settings, width = self.call_settings(seed), self.concurrency
         caller = ChatCaller(
             chat, settings, prompts=prompts, claims_at_once=width, price=self._price
         )
@@ -129,7 +122,7 @@ class ServedModels(dg.Config):
         return (server.base_url(),)
 
     def key(self) -> SecretStr:
-        """The key, in memory alone.
+        """The key, kept in memory only.
 
         Raises:
             ConfigError: one is needed and there is none; the message names the variable.
@@ -146,13 +139,15 @@ class ServedModels(dg.Config):
         price = Price(prompt=self.prompt_price, completion=self.completion_price)
         return None if price == Price() else price
 
-    def _call_settings(self, seed: int) -> CallSettings:
+    def call_settings(self, seed: int) -> CallSettings:
+        """What decides the replies of this place, besides model and call."""
         return CallSettings(
             seed=seed,
             top_logprobs=0 if self.thinking_style == "openai" else self.likeliest,
             continues=self.continues,
             thinking={"default": None, "on": True, "off": False}[self.thinking],
             thinking_style=self.thinking_style,
+            thinking_tokens=self.thinking_tokens,
         )
 
     def _settings(self, model: str, revision: str) -> ChatSettings:
@@ -172,15 +167,5 @@ class ServedModels(dg.Config):
         """The server to start for a model, with an adapter where there is one."""
         name, folder = adapter
         lora = ["--enable-lora", "--max-lora-rank", str(self.lora_rank), "--lora-modules"]
-        return VllmServer(
-            model=base,
-            executable=self.vllm,
-            revision=self.revision,
-            tensor_parallel_size=self.cards,
-            max_model_len=self.context,
-            gpu_memory_utilization=self.gpu_share,
-            extra_arguments=[*lora, f"{name}={folder}"] if folder else [],
-            withheld=self.withheld,
-            start_timeout_s=self.start_timeout_s,
-            log_dir=self.log_dir,
-        )
+        words = [*lora, f"{name}={folder}"] if folder else []
+        return self.vllm_server(base, self.revision, extra_arguments=words)

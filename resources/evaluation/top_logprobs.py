@@ -32,7 +32,7 @@ class TopLogprobs:
     """
 
     def __init__(self, count: int) -> None:
-        """``count`` top tokens are kept a step; with 0 only the chosen token's probability."""
+        """``count`` top tokens are kept per step; with 0 only the chosen token's probability."""
         self._count = count
         self._last: Any = None
         self._chosen: list[Any] = []
@@ -44,7 +44,7 @@ class TopLogprobs:
         if self._last is not None:
             self._choose(input_ids[:, -1])
         self._last = scores.float().log_softmax(dim=-1)
-        # A few numbers a step: a whole vocabulary a step would not fit into memory.
+        # A few numbers per step: a whole vocabulary per step would not fit into memory.
         top = self._last.topk(self._count, dim=-1)
         self._ids.append(top.indices)
         self._values.append(top.values)

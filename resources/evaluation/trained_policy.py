@@ -1,6 +1,6 @@
 """A trained policy as a system: which of its weights are evaluated, and how it answers.
 
-DecomposeRL at inference writes one trace a claim, greedily (paper, section 3.1). No judge is
+DecomposeRL at inference writes one trace per claim, greedily (paper, section 3.1). No judge is
 called. Calls per claim: 1, and one for each further sample where agreement is measured. The verdict
 is the trace's; faults of the grammar are counted in a note and change nothing. A trace that the
 token limit cut before its verdict is truncated, one without a readable verdict is unparsed; no

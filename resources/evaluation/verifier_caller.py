@@ -29,7 +29,7 @@ class VerifierCaller:
         return hashlib.sha256(f"{prompt} {THRESHOLD}".encode()).hexdigest()
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:  # noqa: ARG002 - the port's
-        """One probability a call.
+        """One probability per call.
 
         Raises:
             EngineError: the verifier cannot answer.

@@ -17,10 +17,7 @@ from decomposerl.text.words import has_opposite
 from decomposerl.traces.abstention import abstains
 from resources.judge.rule_text import clean
 from resources.judge.rule_words import (
-    DATING,
     LEAD,
-    PLACING,
-    Slot,
     Statement,
     read,
     share,
@@ -28,12 +25,10 @@ from resources.judge.rule_words import (
     weight,
 )
 
-_SUBJECT, _OWN, _WHOLE = 0.4, 0.5, 0.5
-"""Least share of a check's subject, of the rest of it, and of the whole, that is confirmed."""
+_SUBJECT, _OWN = 0.4, 0.5
+"""Least share of a check's subject, and of the rest of it, that is confirmed."""
 _NAMES = 0.75
 """Least share of the names among the rest."""
-_LONGEST = 100
-"""Words of a sentence that is cut into facts; a longer one is no claim."""
 MOST_CHECKS = 100
 """Facts of a claim at most: a longer text is no claim, and no answers suffice for it."""
 _DENIED, _FRAME, _NEAR = 3, 0.5, 0.7
@@ -53,16 +48,14 @@ class Check:
 class Answer:
     """What an answer states, and whether it opens with a yes (True) or a no (False).
 
-    ``clauses`` holds each distinct sentence once; ``affirmed`` and ``denied`` are the stems of
-    those that are not negated and of those that are, ``content`` is both. ``silent``: it
-    abstains.
+    ``clauses`` holds each distinct sentence once, ``content`` the stems of all, ``affirmed``
+    of those that are not negated. ``silent``: it abstains.
     """
 
     silent: bool
     says: bool | None
     clauses: tuple[Statement, ...]
     affirmed: frozenset[str]
-    denied: frozenset[str]
     content: frozenset[str]
 
 
@@ -88,8 +81,7 @@ def checks_in(claim: str) -> tuple[Check, ...]:
     """The facts of a claim that have content, in the order of its wording."""
     pieces: list[str] = []
     for sentence in clean(claim).sentences:
-        body = sentence.rstrip(" .;:!,?")
-        pieces += checks_of(body) if len(body.split()) <= _LONGEST else [body]
+        pieces += checks_of(sentence.rstrip(" .;:!,?"))
     return tuple(check for check in map(_check, pieces) if check.statement.content)
 
 
@@ -109,8 +101,8 @@ def read_answer(answer: str) -> Answer:
         read(clause) for clause in dict.fromkeys(clauses) if any(map(str.isalnum, clause))
     )
     affirmed = _union(one.content for one in stated if not one.negated)
-    denied = _union(one.content for one in stated if one.negated)
-    return Answer(abstains(answer), says, stated, affirmed, denied, affirmed | denied)
+    content = _union(one.content for one in stated)
+    return Answer(abstains(answer), says, stated, affirmed, content)
 
 
 def _check(text: str) -> Check:
@@ -125,21 +117,13 @@ def _check(text: str) -> Check:
 def _confirmed(check: Check, answers: Sequence[Answer]) -> bool:
     """Whether the answers that do not deny hold the check's subject, rest and numbers."""
     statement = check.statement
-    stems = _union(_said(answer, statement) for answer in answers)
+    stems = _union(one.content if statement.negated else one.affirmed for one in answers)
     return (
         check.own & statement.numbers <= stems
         and share(check.subject, statement, stems) >= _SUBJECT
         and share(check.own & statement.names, statement, stems) >= _NAMES
         and share(check.own, statement, stems) >= _OWN
-        and share(statement.content, statement, stems) >= _WHOLE
     )
-
-
-def _said(answer: Answer, statement: Statement) -> frozenset[str]:
-    """What an answer holds for a check: its sentences of the same polarity."""
-    if answer.says is False and not statement.negated:
-        return answer.affirmed if len(answer.affirmed & statement.content) > 1 else frozenset()
-    return answer.content if statement.negated else answer.affirmed
 
 
 @lru_cache(maxsize=16_384)
@@ -159,26 +143,19 @@ def _refused(answer: Answer, check: Check) -> bool:
 
 
 def _denies(answer: Answer, check: Check) -> bool:
-    """A no about the check, unless what follows says just what the check says."""
-    if answer.says is not False:
-        return False
+    """A no about the check."""
     statement = check.statement
     about = shared(check.own | statement.names, statement, answer.content)
-    if weight(about, statement) < _DENIED or not about & (check.own | statement.names):
-        return False
-    agrees = answer.denied if statement.negated else answer.affirmed
-    return share(check.own, statement, agrees) < _NEAR
+    return answer.says is False and weight(about, statement) >= _DENIED
 
 
 def _negates(one: Statement, check: Check) -> bool:
-    """The check with the other polarity, its opposite, or the check called false."""
+    """The check with the other polarity, or its opposite."""
     statement = check.statement
-    if one.absent or share(check.own, statement, one.content) < _NEAR:
-        return False
-    if share(check.subject, statement, one.content) < _SUBJECT and not one.names:
+    if share(check.own, statement, one.content) < _NEAR:
         return False
     opposite = has_opposite(statement.words - one.words, one.words - statement.words)
-    return one.negated != statement.negated or opposite or (one.doubts and not statement.doubts)
+    return one.negated != statement.negated or opposite
 
 
 def _conflicts(
@@ -189,33 +166,15 @@ def _conflicts(
     open_ = [slot for slot in statement.slots if slot.value not in confirmed]
     if statement.negated or not open_:
         return False
-    named = statement.content - (statement.values - confirmed)
-    frame = named - {slot.value for slot in open_}
-
-    def conflicts(one: Statement) -> bool:
-        if one.negated or (statement.values and not named & one.values):
-            return False
-        known = share(frame, statement, one.content)
-        return any(
-            _same_place(slot, other)
-            for slot in open_
-            if known >= _FRAME
-            for other in one.slots
-            if other.value not in claim
-        )
-
-    return any(map(conflicts, answer.clauses))
-
-
-def _same_place(one: Slot, other: Slot) -> bool:
-    """Whether two values answer the same question; two subjects do not."""
-    if one.kind != other.kind:
-        return False
-    if one.kind == "number":
-        return one.after == other.after != ""
-    if one.kind == "year":
-        return {one.before, other.before} <= DATING or one.before == other.before
-    return one.before == other.before and one.before in PLACING
+    places = {(slot.before, slot.kind) for slot in open_ if slot.before}
+    frame = statement.content - (statement.values - confirmed) - {slot.value for slot in open_}
+    return any(
+        (other.before, other.kind) in places
+        for one in answer.clauses
+        if not one.negated and share(frame, statement, one.content) >= _FRAME
+        for other in one.slots
+        if other.value not in claim
+    )
 
 
 def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -61,11 +61,6 @@ class Document:
     everything: frozenset[str]
     running: str
 
-    def around(self, sentence: Statement) -> frozenset[str]:
-        """The stems of a sentence and of its two neighbours, which pronouns refer to."""
-        at = self.sentences.index(sentence)
-        return _stems(self.sentences[max(at - 1, 0) : at + 2])
-
 
 @lru_cache(maxsize=64)
 def read_document(text: str) -> Document:
@@ -98,14 +93,10 @@ def answerable(document: str, question: str) -> bool:
 
 
 def answering(document: str, question: str) -> tuple[str, ...]:
-    """The one or two sentences that make ``question`` answerable, best first; else none.
-
-    A question about the document itself has none.
-    """
-    asked = clean(question)
-    if _ABOUT_DOCUMENT.search(asked.text) or not answerable(document, question):
+    """The one or two sentences that make ``question`` answerable, best first; else none."""
+    if not answerable(document, question):
         return ()
-    return tuple(sentence.text for sentence in _looked_up(asked.text, document)[2])
+    return tuple(one.text for one in _looked_up(clean(question).text, document)[2])
 
 
 def _looked_up(question: str, document: str) -> tuple[Statement, frozenset[str], list[Statement]]:
@@ -153,7 +144,7 @@ def _lead_holds(
         return False
     best = window[0]
     every = share(wanted, asked, best.content)
-    said = bool(parts) and best.negated != asked.negated and not best.absent
+    said = bool(parts) and best.negated != asked.negated
     if yes:
         both = _stems(_window(wanted, asked, source, 2))
         values = wanted & asked.values
@@ -166,19 +157,20 @@ def _supported(part: Statement, asked: Statement, source: Document) -> bool:
     wanted = part.topic
     if len(wanted) >= _SHORT and _running(part.text) in source.running:
         return True
-    if part.absent or part.negated:
+    if part.negated:
         return _denial_holds(part, wanted, source)
     own = (wanted & part.plain) - shared(wanted & part.plain, part, asked.content)
     best = next(iter(_window(wanted, part, source, 1)), None)
     if not wanted or best is None:
         return not wanted
-    around = source.around(best)
-    named = best.content | (around & asked.content)
-    if not wanted & part.values <= named or share(own, part, source.everything) < _PLAIN_SHARE:
+    if (
+        not wanted & part.values <= best.content
+        or share(own, part, source.everything) < _PLAIN_SHARE
+    ):
         return False
     new = (wanted & part.values) | own
-    enough = max(share(wanted, part, best.content), share(new, part, best.content))
-    return enough >= _ONE_SENTENCE and not _negated_there(wanted, part, best)
+    enough = share(new, part, best.content) >= _ONE_SENTENCE
+    return enough and not _negated_there(wanted, part, best)
 
 
 def _negated_there(wanted: frozenset[str], part: Statement, best: Statement) -> bool:
@@ -192,14 +184,14 @@ def _negated_there(wanted: frozenset[str], part: Statement, best: Statement) -> 
 def _denial_holds(part: Statement, wanted: frozenset[str], source: Document) -> bool:
     """A denial holds where the document denies it too, or holds no such value.
 
-    What stands before the negation is asserted, unless something is said to be absent.
+    What stands before the negation is asserted.
     """
     cut = _NEGATION.search(part.text)
     asserted = read(part.text[: cut.start()]).values if cut else frozenset[str]()
     denied = read(part.text[cut.end() :]).values & wanted if cut else wanted & part.values
-    if not part.absent and not asserted <= source.everything:
+    if not asserted <= source.everything:
         return False
-    if not (wanted & part.values if part.absent else denied) <= source.everything:
+    if not denied <= source.everything:
         return True
     best = next(iter(_window(wanted, part, source, 1)), None)
     if best is None or share(wanted, part, best.content) < _ONE_SENTENCE:

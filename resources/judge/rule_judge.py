@@ -13,7 +13,7 @@ from resources.judge.rule_atomicity import atomicity
 from resources.judge.rule_coverage import verdict
 from resources.judge.rule_document import answerable, correct
 
-RULES = 2
+RULES = 3
 """Raised whenever the rules change, so that stored rulings are not mixed."""
 
 

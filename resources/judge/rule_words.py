@@ -6,13 +6,13 @@ a word family (write, author) and in longer forms (play, player).
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 
 from decomposerl.text.families import FAMILY
 from decomposerl.text.names import Word, name_runs
-from decomposerl.text.words import MONTHS, STOP_WORDS, WORD, parse, stem, word_set
+from decomposerl.text.words import STOP_WORDS, WORD, parse, stem, word_set
 
 LEAD = re.compile(
     r"^\W*(?:answer\W+)?(?:(?P<yes>yes|correct|true|indeed)|(?P<no>no|incorrect|false|wrong))"
@@ -20,20 +20,9 @@ LEAD = re.compile(
     re.IGNORECASE,
 )
 """A yes or no that opens an answer."""
-_ABSENT = re.compile(
-    r"\b(?:not|never|no|nowhere|without|n['’]t)\b[^.;]{0,40}?\b(?:mention|list|stat|say|said|specif"
-    r"|includ|contain|describ|found in|given in|record|appear|refer|indicat|part of)\w*",
-    re.IGNORECASE,
-)
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
-PLACING = word_set("in of by for with on from at to near as against under")
-"""Words that tell where a value stands: two values after the same one answer one question."""
-DATING = frozenset({"in", "of", "on", "during", *MONTHS})
-"""The same of years."""
 _ROOT, _LONGER = 4, 4
 """Letters that two forms of a plain word share at least, and that one has more at most."""
-_MANY = 200
-"""Stems from which on longer and shorter forms are looked up, not compared one by one."""
 _NAME_WEIGHT = 2
 FRAME_WORDS = frozenset(
     map(
@@ -52,23 +41,18 @@ FRAME_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A value with its place: the function word before it, its kind, the stem after it.
-
-    ``kind`` is name, year or number; ``value`` a stem.
-    """
+    """A value: the word before it ("in" for any year), its kind (name, year, number), its stem."""
 
     before: str
     kind: str
     value: str
-    after: str
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One sentence. ``names``, ``numbers`` and ``plain`` are stems and do not overlap.
 
-    ``content`` holds all stems, ``values`` names and numbers. ``absent`` says that something
-    is not mentioned, listed or said.
+    ``content`` holds all stems, ``values`` names and numbers.
     """
 
     text: str
@@ -80,8 +64,6 @@ class Statement:
     words: frozenset[str]
     slots: tuple[Slot, ...]
     negated: bool
-    absent: bool
-    doubts: bool
 
     @property
     def topic(self) -> frozenset[str]:
@@ -105,8 +87,6 @@ def read(sentence: str) -> Statement:
         words=parsed.words,
         slots=tuple(_slots(tokens, names)),
         negated=parsed.negated,
-        absent=_ABSENT.search(sentence) is not None,
-        doubts=parsed.doubts,
     )
 
 
@@ -122,8 +102,14 @@ def shared(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> frozens
     loose = (wanted - found) & of.plain
     if not loose:
         return found
-    families, alike = _looser(by)
-    return found | {root for root in loose if FAMILY.get(root) in families or alike(root)}
+    families, starts = _index(by)
+    return found | {
+        root
+        for root in loose
+        if FAMILY.get(root) in families
+        or root in starts
+        or any(root[:end] in by for end in _shorter(root))
+    }
 
 
 def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
@@ -133,43 +119,16 @@ def share(wanted: frozenset[str], of: Statement, by: frozenset[str]) -> float:
     return weight(shared(wanted, of, by), of) / weight(wanted, of)
 
 
-def _looser(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
-    """The families of ``by``, and the test whether it holds another form of a stem."""
-    if len(by) > _MANY:
-        return _index(by)
-    return _families(by), partial(_alike, by=by)
-
-
-@lru_cache(maxsize=16)
-def _index(by: frozenset[str]) -> tuple[frozenset[int], Callable[[str], bool]]:
-    """The same for the many stems of a document, which many parts are held against."""
-    starts = frozenset(one[:end] for one in by for end in _shorter(one))
-
-    def alike(root: str) -> bool:
-        return root in starts or any(root[:end] in by for end in _shorter(root))
-
-    return _families(by), alike
-
-
-def _families(by: frozenset[str]) -> frozenset[int]:
-    return frozenset(FAMILY[root] for root in by if root in FAMILY)
+@lru_cache(maxsize=4096)
+def _index(by: frozenset[str]) -> tuple[frozenset[int], frozenset[str]]:
+    """The families of ``by``, and the shorter forms of its stems."""
+    families = frozenset(FAMILY[root] for root in by if root in FAMILY)
+    return families, frozenset(one[:end] for one in by for end in _shorter(one))
 
 
 def _shorter(root: str) -> range:
     """Lengths of the forms of ``root`` that are not longer than it."""
     return range(max(_ROOT, len(root) - _LONGER), len(root) + 1)
-
-
-def _alike(root: str, by: frozenset[str]) -> bool:
-    """Whether one of ``by`` is a longer or shorter form of ``root``."""
-    if len(root) < _ROOT:
-        return False
-    return any(
-        len(other) >= _ROOT
-        and abs(len(other) - len(root)) <= _LONGER
-        and (other.startswith(root) or root.startswith(other))
-        for other in by
-    )
 
 
 def _opening_names(tokens: list[str]) -> frozenset[str]:
@@ -193,12 +152,11 @@ def _slots(tokens: list[str], names: frozenset[str]) -> Iterable[Slot]:
         is_name = root in names and root != ""
         if at and not (is_name and stems[at - 1] in names):
             start = at
-        after = stems[at + 1] if at + 1 < len(stems) else ""
         if root and root[0].isdigit():
-            kind = "year" if _YEAR.fullmatch(root) else "number"
-            yield Slot(_before(lower, at), kind, root, after)
-        elif is_name and after not in names:
-            yield Slot(_before(lower, start), "name", root, after)
+            year = _YEAR.fullmatch(root)
+            yield Slot("in", "year", root) if year else Slot(_before(lower, at), "number", root)
+        elif is_name and (at + 1 == len(stems) or stems[at + 1] not in names):
+            yield Slot(_before(lower, start), "name", root)
 
 
 def _before(lower: list[str], at: int) -> str:

@@ -17,7 +17,12 @@ from decomposerl.judge.plan import Plan, Role, plan
 from decomposerl.judge.signals import Signals
 from decomposerl.ports import Embedder
 from decomposerl.rewards.catalogue import REWARDS
-from decomposerl.rewards.composite import RewardedBatch, active_rewards, reward_batch
+from decomposerl.rewards.composite import (
+    RewardedBatch,
+    active_rewards,
+    judge_roles,
+    reward_batch,
+)
 from decomposerl.rewards.reward import Reward, RewardCase
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.rollout import Rollout
@@ -56,8 +61,7 @@ def reward_rollouts(  # noqa: PLR0913, PLR0917 - two ports, two settings, the ca
     """
     active = active_rewards(settings, rewards)
     planned = plan([_within(rollout, most_cycles) for rollout in rollouts])
-    roles = {role for reward in active for role in reward.judge_roles}
-    rulings, distinct_calls = _rulings(planned, judge, roles)
+    rulings, distinct_calls = _rulings(planned, judge, judge_roles(active, settings))
     signals = [
         read if len(read.without) == len(rollout.trace.cycles) else _zero_signals(rollout)
         for read, rollout in zip(planned.signals(rulings), rollouts, strict=True)

@@ -32,7 +32,7 @@ _MATCH, _REST = 2.6, 4.0
 _EMBEDDING, _MARK, _LOGITS, _WRITES = 0.5, 3.0, 0.3, 0.1
 """Standard deviation of embeddings, scale of marks, of the last norm, and of all other writes."""
 _EARLIER, _COPIED, _FLAG, _HELD = 0.4, 0.8, 0.2, 1.6
-"""Write scales of earlier tokens, the token to copy, the evidence flag, the found flag."""
+"""Write scales of earlier tokens, the token to copy, the evidence flag, the flag of a match."""
 _AFTER, _PREFERRED = 2.8, 6.0
 """Scales of attention to the marks, and to matches in the evidence."""
 _SPOKEN, _SURE, _MIDDLE = 3.0, 1.0, 1.5

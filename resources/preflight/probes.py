@@ -7,9 +7,11 @@ endpoint and is never part of a finding.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import urllib.error
+from collections.abc import Sequence
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,17 +19,24 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from decomposerl.errors import EngineMissing
+from decomposerl.errors import ConfigError, EngineMissing
+from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.chat.connection import Moved, fetched
 from resources.entities.spacy_models import SpacyModel, install_hint
 from resources.hub.download import cached_model
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunk_tokens import BYTES
+from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
 
 _TIMEOUT_S = 3.0
 _GIB = 2**30
 _LISTED = 5
+_VERDICT_TOKENS, _THOUGHT_TOKENS = 64, 1_024
+"""Least limit of a call for a verdict, and least room for the thought before it."""
+_THINKS = re.compile(
+    r"qwen3|qwq|deepseek-r\d|\br1\b|gpt-oss|gpt-5|\bo\d|magistral|think|reason", re.IGNORECASE
+)
 _BYTES_ARE_SMALLER = (
     "no tokenizer.json; chunks are measured in bytes, so evidence above 32 kB (about 8,000 tokens) "
     "is scored in parts although the model reads 32,468 tokens at once"
@@ -92,6 +101,25 @@ def chunk_tokenizer(named: str, model: str) -> ReadinessCheck:
     return ReadinessCheck("model", what, "note", _BYTES_ARE_SMALLER, fix)
 
 
+def verifier_form(
+    use: Use, folder: str, *, allow_own: bool, search: Sequence[str] | None = None
+) -> ReadinessCheck:
+    """Whether the form that MiniCheck was trained on is here; arguments as ``minicheck_form``."""
+    what = "input form of MiniCheck"
+    try:
+        found = minicheck_form(use, folder, allow_own=True, search=search)
+        check_form(found, use)
+    except ConfigError as error:
+        return ReadinessCheck("prompt", what, "missing", str(error), "set DECOMPOSERL_PROMPTS")
+    if found.origin != "own":
+        return ReadinessCheck("prompt", what, "ok", found.label)
+    if allow_own:
+        said = f"this project's own text, by {VARIABLE}: scores differ from the published model's"
+        return ReadinessCheck("prompt", what, "note", said, FIX)
+    said = f"not installed and in no folder; {VARIABLE}=yes runs with this project's own text"
+    return ReadinessCheck("prompt", what, "missing", said, FIX)
+
+
 def key(variable: str, value: SecretStr, *, required: bool) -> ReadinessCheck:
     """Whether a key is set; it is never shown."""
     if value.get_secret_value():
@@ -125,6 +153,25 @@ def endpoint(
             return ReadinessCheck("endpoint", what, "ok", "answers and lists the model")
         problem = f"serves {listed}, not the model"
     return ReadinessCheck("endpoint", what, absent, problem, fix)
+
+
+def verdict_tokens(model: str, room: int) -> list[ReadinessCheck]:
+    """Whether a thinking model has room for its thought before a verdict; empty for other models.
+
+    ``room`` are the tokens that are added for the thought. A model counts as a thinking one by its
+    name, or where there is room.
+    """
+    if not room and _THINKS.search(model) is None:
+        return []
+    what = f"tokens of a verdict by {model}"
+    found = f"{_VERDICT_TOKENS} and {room:,} for its thought"
+    if room >= _THOUGHT_TOKENS:
+        return [ReadinessCheck("budget", what, "ok", found)]
+    fix = (
+        f"set thinking: on and thinking_tokens of at least {_THOUGHT_TOKENS:,} "
+        "for its place in the resource evaluation_model"
+    )
+    return [ReadinessCheck("budget", what, "note", f"{found}: verdicts may be cut off", fix)]
 
 
 def program(name: str, fix: str) -> ReadinessCheck:

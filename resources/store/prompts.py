@@ -1,7 +1,8 @@
 """Prompt files from the package or from a user's folder.
 
 A file in the user's folder replaces the package's file of the same name. Its different digest
-gives it its own stored replies.
+gives it its own stored replies. Shared wording (``question.md``) is put in as a file is loaded and
+is part of the digest.
 """
 
 from importlib import resources
@@ -9,19 +10,56 @@ from pathlib import Path
 
 from decomposerl.errors import ConfigError
 from decomposerl.prompts.policy import NAME as POLICY
-from decomposerl.prompts.template import PromptFile, parse_prompt
+from decomposerl.prompts.template import (
+    QUESTION,
+    PromptFile,
+    PromptSettings,
+    parse_prompt,
+    with_shared_text,
+)
+
+_DEFAULT = PromptSettings()
 
 AGAIN = "again"
 """The prompt file whose sections name the form of a reply that could not be read."""
 
 
-def load_prompt(name: str, folder: str = "") -> PromptFile:
+def load_prompt(name: str, folder: str = "", settings: PromptSettings = _DEFAULT) -> PromptFile:
     """Read ``<name>.md`` from ``folder`` if it is there, else from the package.
 
     Raises:
         ConfigError: the folder does not exist or holds a prompt that nothing uses, or the file
             is malformed or not UTF-8 text.
     """
+    return _resolved(_read(name, folder), folder, settings)
+
+
+def load_policy_prompt(
+    base: str, folder: str = "", settings: PromptSettings = _DEFAULT
+) -> PromptFile:
+    """The prompt of a policy whose base weights are ``base``.
+
+    The user's in ``folder`` comes first, then the base's own: a base that was warm-started on a
+    prompt has a file ``policy.md`` in its folder. The default is the project's.
+
+    Raises:
+        ConfigError: the file is not UTF-8 text or malformed.
+    """
+    bundled = Path(base) / f"{POLICY}.md"
+    if bundled.is_file() and not (folder and (Path(folder) / f"{POLICY}.md").is_file()):
+        own = parse_prompt(POLICY, bundled.read_text("utf-8"))
+        return _resolved(own, folder, settings)
+    return load_prompt(POLICY, folder, settings)
+
+
+def _resolved(prompt: PromptFile, folder: str, settings: PromptSettings) -> PromptFile:
+    if prompt.name == QUESTION:
+        return prompt
+    return with_shared_text(prompt, _read(QUESTION, folder), settings)
+
+
+def _read(name: str, folder: str) -> PromptFile:
+    """The file as it is written."""
     package = resources.files("decomposerl.prompts")
     file = package / f"{name}.md"
     if folder:
@@ -34,21 +72,6 @@ def load_prompt(name: str, folder: str = "") -> PromptFile:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"prompt '{name}': {file} cannot be read as UTF-8 text") from error
     return parse_prompt(name, text)
-
-
-def load_policy_prompt(base: str, folder: str = "") -> PromptFile:
-    """The prompt of a policy whose base weights are ``base``.
-
-    The user's in ``folder`` comes first, then the base's own: a base that was warm-started on a
-    prompt has a file ``policy.md`` in its folder. The default is the project's.
-
-    Raises:
-        ConfigError: the file is not UTF-8 text or malformed.
-    """
-    bundled = Path(base) / f"{POLICY}.md"
-    if bundled.is_file() and not (folder and (Path(folder) / f"{POLICY}.md").is_file()):
-        return parse_prompt(POLICY, bundled.read_text("utf-8"))
-    return load_prompt(POLICY, folder)
 
 
 def _refuse_strange_folder(folder: Path, known: set[str]) -> None:

@@ -94,7 +94,8 @@ class StageRecorder:
         ``StageOutput``, by name.
         """
         keys = rows_in.select(_KEYS)
-        page = stage_page(self._key, rows_in, kept, _or_empty(drops), self._settings)
+        names = self._engine_names()
+        page = stage_page(self._key, rows_in, kept, _or_empty(drops), self._settings, engines=names)
         run = self._run(rows_in.height, kept, drops)
         run = replace(run, step_engines=json.dumps(dict(engines or {})))
         output = StageOutput(kept, run, drops, **beside)
@@ -183,7 +184,7 @@ class StageRecorder:
             rows_kept=kept.height,
             rows_dropped=_height(drops),
             rows_rejected=_height(rejects),
-            engine=", ".join(sorted({engine.engine for engine in self._engines})) or None,
+            engine=self._engine_names() or None,
             engine_calls=sum(engine.calls for engine in self._engines),
             engine_hits=sum(engine.hits for engine in self._engines),
             config=json.dumps(self._settings, sort_keys=True),
@@ -195,6 +196,9 @@ class StageRecorder:
             f"{run.engine_calls:,} engine calls"
         )
         return run
+
+    def _engine_names(self) -> str:
+        return ", ".join(sorted({engine.engine for engine in self._engines}))
 
     def _metadata(self, page: StagePage, run: StageRun) -> dict[str, Any]:
         if page.struck:
@@ -210,6 +214,7 @@ class StageRecorder:
             "guard": dg.MetadataValue.md(page.guard_md or "no source lost suspiciously much"),
             "close calls": dg.MetadataValue.md(page.close_md or "none"),
             "settings": dg.MetadataValue.md(page.settings_md),
+            **({"prompt": dg.MetadataValue.md(page.prompt_md)} if page.prompt_md else {}),
             **self._counted(run),
             "seconds": run.seconds,
         }

@@ -15,7 +15,7 @@ import polars as pl
 
 from decomposerl.errors import TrainingError
 from decomposerl.prompts.policy import policy_messages
-from decomposerl.prompts.template import PromptFile
+from decomposerl.prompts.template import PromptFile, PromptSettings
 from decomposerl.rewards.supervision import is_labelled
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
@@ -65,7 +65,8 @@ def policy_prompt(run: TrainingRun) -> PromptFile:
     Raises:
         ConfigError: the file is not UTF-8 text or malformed.
     """
-    return load_policy_prompt(run.base, run.prompts)
+    wording = PromptSettings(run.experiment.verdict_rule)
+    return load_policy_prompt(run.base, run.prompts, wording)
 
 
 def training_prompts(run: TrainingRun, tokenizer: "PreTrainedTokenizerBase") -> Prompts:

@@ -179,7 +179,7 @@ def _balanced_accuracy(rewards: RewardedBatch, completions: Sequence[Completion]
 
 
 def seconds_spent(folder: Path) -> dict[str, float]:
-    """Wall time by phase of training steps over all attempts; ``held_out`` is that of their own.
+    """Wall time of training steps by phase over all attempts, and of ``held_out`` claims.
 
     Steps that were done again count each time.
     """

@@ -1,6 +1,6 @@
 """The trainer as a Dagster resource, and a trained policy as a materialization.
 
-A run is trained in a process of its own that reports through Dagster Pipes; its lines appear in
+A run is trained in a separate process that reports through Dagster Pipes; its lines appear in
 the run's log as they come. The process frees a GPU's memory when it ends, may have another Python
 environment, and never outlives its starter (``resources.process.child``). Dagster's
 ``PipesSubprocessClient`` is not used: it abandons a child that takes longer than its grace period,
@@ -135,14 +135,14 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         notes: Path,
         options: Sequence[str] = (),
     ) -> TrainedRun:
-        """Train in a process of its own, whose log is in ``notes``.
+        """Train in a separate process, whose log is in ``notes``.
 
         Raises:
             TrainingError: the process failed; the message has its exit status and the last lines
                 that it printed.
         """
         log = notes / _LOG_FILE
-        context.log.info(f"training in a process of its own; its output is in {log}")
+        context.log.info(f"training in a separate process; its output is in {log}")
         with dg.open_pipes_session(
             # With the asset's own context Dagster warns about a method that it calls itself.
             context=context.op_execution_context,
@@ -161,7 +161,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         return TrainedRun(run, outcome, dict(dry.get("report", {})))
 
     def dry_run(self, context: dg.AssetExecutionContext, run: TrainingRun, notes: Path) -> str:
-        """The page of a dry run in a process of its own; nothing is trained.
+        """The page of a dry run in a separate process; nothing is trained.
 
         Raises:
             TrainingError: it found a problem, or failed.

@@ -1,7 +1,7 @@
 """The append-only log of a run: every rollout, reward, ruling and measure, one file per step.
 
 Files are atomic Parquet, named ``step-000012.attempt-02.parquet`` in a folder per table; step 12
-is the one after twelve optimizer steps. Held-out claims have folders of their own. No file is
+is the one after twelve optimizer steps. Held-out claims have separate folders. No file is
 overwritten or removed: readers drop what a later attempt replaced, which is all that earlier
 attempts sampled from its first step on, so that they see one uninterrupted run.
 """

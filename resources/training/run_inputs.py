@@ -18,6 +18,7 @@ import polars as pl
 
 from decomposerl.errors import ConfigError, TrainingError
 from decomposerl.prompts.policy import NAME as POLICY
+from decomposerl.prompts.template import QUESTION, PromptSettings
 from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
 from resources.judge.resource import JudgeResource
@@ -191,7 +192,7 @@ def run_key(
         [None if file is None else file_sha256(file) for file in files],
         base_version(base),
         list(engines),
-        load_prompt(POLICY, prompts).digest,
+        load_prompt(POLICY, prompts, PromptSettings(experiment.verdict_rule)).digest,
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -265,10 +266,10 @@ def _copy(
         write_parquet(chosen, aside / _HELD_OUT)
     if BASE_POLICY in sources:
         _copy_model(sources[BASE_POLICY], aside / BASE_POLICY)
-    prompt = Path(prompts) / f"{POLICY}.md"
-    if prompts and prompt.is_file():
-        (aside / _PROMPTS).mkdir()
-        shutil.copyfile(prompt, aside / _PROMPTS / prompt.name)
+    for prompt in (Path(prompts) / f"{name}.md" for name in (POLICY, QUESTION)):
+        if prompts and prompt.is_file():
+            (aside / _PROMPTS).mkdir(exist_ok=True)
+            shutil.copyfile(prompt, aside / _PROMPTS / prompt.name)
 
 
 def _copy_model(live: Path, target: Path) -> None:

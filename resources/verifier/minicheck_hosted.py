@@ -2,7 +2,8 @@
 
 Each question requests one token and its top five log-probabilities. ``raw`` is the probability
 mass of yes, as the public MiniCheck code and its leaderboard take it; ``normalised`` is its
-share of yes and no, and 0 where neither was likely. Both come from the same stored replies.
+share of yes and no. Both come from the same stored replies. A reply with neither word among the
+five is a failure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,19 +17,17 @@ from numpy.typing import NDArray
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import EngineError
 from decomposerl.ports import TokenCounter
-from decomposerl.prompts.minicheck import NAME, minicheck_request, yes_and_no
-from decomposerl.prompts.template import PromptFile
+from decomposerl.prompts.minicheck import MiniCheckForm, minicheck_request, yes_and_no
 from resources.chat.engine import ChatEngine, StoringChat
-from resources.store.prompts import load_prompt
 from resources.verifier.chunks import utf8_bytes
+from resources.verifier.minicheck_form import FormSource, own_form
 from resources.verifier.questions import ClaimSplit, Pair, combined, questions
 
 BUDGET = 32_768 - 300
 """Tokens of a chunk: the model's context without what claim and prompt may take."""
-RULES = 1
+RULES = 2
 """Increase it when this file or its neighbours change any probability."""
 Score = Literal["raw", "normalised"]
-_DIGEST_DIGITS = 12
 _KEPT = "What was answered is kept; run again for the rest"
 
 
@@ -41,7 +40,7 @@ class SupportScores:
 
 
 class HostedMiniCheck(ChatEngine[Pair]):
-    """A ``Verifier`` over a chat client, whose store is its memory."""
+    """A ``Verifier`` over a chat client, whose reply store is its cache."""
 
     _port = "verifier"
 
@@ -50,7 +49,7 @@ class HostedMiniCheck(ChatEngine[Pair]):
         chat: StoringChat,
         *,
         claim_split: ClaimSplit = "whole",
-        prompt: PromptFile | None = None,
+        form: FormSource = own_form,
         tokens: TokenCounter | None = None,
         budget: int = BUDGET,
         score: Score = "raw",
@@ -58,16 +57,17 @@ class HostedMiniCheck(ChatEngine[Pair]):
         server_death: Callable[[], str] = str,
         settings: Mapping[str, int] | None = None,
     ) -> None:
-        """``budget`` is in units of ``tokens``, the model's own tokenizer.
+        """``form`` is asked at the first use for the text around document and claim.
 
-        Without one, UTF-8 bytes are counted: never fewer than the tokens, so nothing is too
-        long, and evidence above 32 kB is cut into smaller chunks than necessary.
-        ``server_death`` says how the server behind the endpoint ended, empty while it runs;
-        after that no further batch is sent. ``settings`` are shown in ``details``.
+        ``budget`` is in units of ``tokens``, the model's own tokenizer. Without one, UTF-8 bytes
+        are counted: never fewer than the tokens, so nothing is too long, and evidence above 32 kB
+        is cut into smaller chunks than necessary. ``server_death`` says how the server behind the
+        endpoint ended, empty while it runs; after that no further batch is sent. ``settings`` are
+        shown in ``details``.
         """
         super().__init__(chat, batch_size)
         self._split, self._budget, self._score = claim_split, budget, score
-        self._given, self._tokens = prompt, tokens
+        self._form_source, self._tokens = form, tokens
         self._server_death, self._shown = server_death, settings or {}
         self._gives_logprobs = False
 
@@ -76,7 +76,7 @@ class HostedMiniCheck(ChatEngine[Pair]):
         """Model, prompt and each setting that decides; answers under others are never mixed."""
         unit = self._tokens.unit if self._tokens else "bytes"
         return (
-            f"minicheck:{self._chat.engine} prompt:{self._prompt.digest[:_DIGEST_DIGITS]} "
+            f"minicheck:{self._chat.engine} {self._form.label} "
             f"chunk={self._budget}:{unit} claim={self._split} r{RULES}:{self._score}"
         )
 
@@ -94,7 +94,10 @@ class HostedMiniCheck(ChatEngine[Pair]):
         chosen = scores.raw if self._score == "raw" else scores.normalised
         missing = int(np.isnan(chosen).sum())
         if missing:
-            reasons = ", ".join(f"{name} {times}" for name, times in sorted(self.failures.items()))
+            reasons = ", ".join(
+                f"{name} {times}: {self._policy.examples[name]}"
+                for name, times in sorted(self.failures.items())
+            )
             text = (
                 f"verifier '{self.engine}': {missing} of {len(chosen)} pairs got no answer (failed "
                 f"questions: {reasons}). {_KEPT}"
@@ -108,15 +111,17 @@ class HostedMiniCheck(ChatEngine[Pair]):
         NaN where any question of a pair failed: it might have changed either.
 
         Raises:
+            EngineMissing: the form is missing.
             EngineError: the endpoint gives no log probabilities or answers no question, its
                 server is gone, or a ceiling was reached. What was answered is stored.
         """
+        prompt = self._form.prompt  # a missing form is refused before anything is started
         shapes: dict[Pair, tuple[int, int]] = {}
 
         def requests_of(pair: Pair) -> list[ChatRequest]:
             asked = questions([pair], self._budget, self._sizes, self._split)
             (shapes[pair],) = asked.shapes
-            return [minicheck_request(self._prompt, *question) for question in asked.asked]
+            return [minicheck_request(prompt, *one) for one in asked.asked]
 
         try:
             answers = self._answers(pairs, requests_of, yes_and_no)
@@ -167,5 +172,5 @@ class HostedMiniCheck(ChatEngine[Pair]):
         return [int(size) for size in self._tokens.count(texts)] if texts else []
 
     @cached_property
-    def _prompt(self) -> PromptFile:
-        return self._given or load_prompt(NAME)
+    def _form(self) -> MiniCheckForm:
+        return self._form_source()

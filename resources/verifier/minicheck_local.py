@@ -1,7 +1,8 @@
 """MiniCheck's three local models: Flan-T5-Large, DeBERTa-v3-Large, RoBERTa-Large.
 
 The public models of Tang et al. 2024 read chunks of the evidence with the claim, batched by
-length. A missing model is an error with the download command.
+length. Flan-T5 reads them after a prefix, which is part of the form it was trained on; the other
+two read no further words. A missing model or form is an error with the fix.
 """
 
 from collections.abc import Sequence
@@ -15,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineMissing
+from decomposerl.prompts.minicheck import MiniCheckForm
 from resources.hub.download import cached_model
 from resources.hub.fingerprint import digest_of
 from resources.verifier.batches import Batch, batches
 from resources.verifier.chunks import words
+from resources.verifier.minicheck_form import FormSource, own_form
 from resources.verifier.questions import ClaimSplit, combined, questions
 
 ModelName = Literal["flan-t5-large", "deberta-v3-large", "roberta-large"]
@@ -36,12 +39,12 @@ class Published:
     budget: int
     unit: Literal["words", "tokens"]
     max_tokens: int
-    prefix: str = ""
+    prefixed: bool = False
 
 
 MODELS: dict[str, Published] = {
     "flan-t5-large": Published(
-        "lytang/MiniCheck-Flan-T5-Large", 500, "words", 2_048, prefix="predict: "
+        "lytang/MiniCheck-Flan-T5-Large", 500, "words", 2_048, prefixed=True
     ),
     "deberta-v3-large": Published("lytang/MiniCheck-DeBERTa-v3-Large", 400, "tokens", 2_048),
     "roberta-large": Published("lytang/MiniCheck-RoBERTa-Large", 400, "tokens", 512),
@@ -55,7 +58,8 @@ class LocalMiniCheck:
     ``path`` is a model folder; empty for ``revision`` (branch or commit) of the published
     model in the hub's local cache. ``device`` is torch's name, for example ``cuda`` or
     ``cpu``. ``batch_tokens`` is the most tokens of one batch, padding included. Neither is
-    part of ``engine``: float32 answers differ by less than 1e-5 between batch shapes.
+    part of ``engine``: float32 answers differ by less than 1e-5 between batch shapes. ``form``
+    gives Flan-T5's prefix.
     """
 
     model: ModelName = "flan-t5-large"
@@ -65,18 +69,20 @@ class LocalMiniCheck:
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     claim_split: ClaimSplit = "whole"
     batch_tokens: int = 16_384
+    form: FormSource = own_form
 
     @cached_property
     def engine(self) -> str:
         """Model and revision (content hash, for a folder), and each setting that decides.
 
         Raises:
-            EngineMissing: the model is not on this machine.
+            EngineMissing: the model or its form is not on this machine.
         """
         facts, folder = MODELS[self.model], self._folder
         version = f"{folder.name}-{digest_of(folder)}" if self.path else folder.name[:12]
         chunk = f"{facts.budget}{facts.unit}"
-        return f"minicheck:{self.model}@{version}:{self.dtype}:{chunk}:{self.claim_split}:r{RULES}"
+        rules = f"{self._form.label}:r{RULES}" if facts.prefixed else f"r{RULES}"
+        return f"minicheck:{self.model}@{version}:{self.dtype}:{chunk}:{self.claim_split}:{rules}"
 
     def support_probability(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """P(supported) of each ``(evidence, claim)`` pair, shape (n,), range 0..1.
@@ -98,11 +104,11 @@ class LocalMiniCheck:
         The public code cuts the end of the claim, and so judges another claim.
         """
         facts, tokenizer = MODELS[self.model], self._tokenizer
-        ids = self._ids(f"{facts.prefix}{chunk}{tokenizer.eos_token}{claim}")
+        ids = self._ids(f"{self._prefix}{chunk}{tokenizer.eos_token}{claim}")
         surplus = len(ids) - facts.max_tokens
         if surplus <= 0:
             return ids
-        separator = len(self._ids(facts.prefix + chunk)) - 1  # it also ends the chunk by itself
+        separator = len(self._ids(self._prefix + chunk)) - 1  # it also ends the chunk by itself
         kept = ids[: max(separator - surplus, 0)] + ids[separator:]
         return kept[: facts.max_tokens]
 
@@ -137,6 +143,14 @@ class LocalMiniCheck:
                 logits = model(**inputs).logits
             chances = logits.float().softmax(dim=-1)[:, 1]
         return np.asarray(chances.cpu().numpy(), dtype=np.float64)
+
+    @cached_property
+    def _form(self) -> MiniCheckForm:
+        return self.form()
+
+    @cached_property
+    def _prefix(self) -> str:
+        return self._form.prefix if MODELS[self.model].prefixed else ""
 
     @cached_property
     def _folder(self) -> Path:

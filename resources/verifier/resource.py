@@ -3,40 +3,45 @@
 Opening imports no torch and starts no server: an engine loads its model with its first item.
 """
 
+from functools import partial
 from typing import Literal
 
 from pydantic import Field
 
+from decomposerl.errors import ConfigError
 from resources.chat.resource import ChatResource
 from resources.embedder.resource import NumberType
-from resources.store.prompts import load_prompt
 from resources.verifier.chunk_tokens import ChunkTokens
 from resources.verifier.lexical import LexicalVerifier
+from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.minicheck_local import LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
-from resources.vllm.server import VllmServer
+from resources.vllm.server import ServerFields, VllmServer
 
 
-class VerifierResource(ChatResource):
-    """The claim verifier. The embedded one's sentence vectors are the stored MiniLM's."""
+class VerifierResource(ServerFields, ChatResource):
+    """The claim verifier."""
 
     batch_size: int = Field(default=512, ge=1, description="pairs asked and stored at a time")
     engine: Literal["embedded", "minicheck_local", "minicheck_hosted"] = Field(
         default="embedded",
-        description="lexical and MiniLM features, MiniCheck in process, or its 7B model on vLLM",
+        description="lexical features, MiniCheck in process, or its 7B model on vLLM",
     )
     model_path: str = Field(
-        default="", description="in process: model folder; empty for the installed or cached one"
+        default="", description="minicheck_local: model folder; empty for the cached one"
     )
-    dtype: NumberType = Field(
-        default="float32", description="minicheck_local: number type inside; embedded: float32"
-    )
+    dtype: NumberType = Field(default="float32", description="minicheck_local: number type inside")
     claim_split: Literal["whole", "min_over_sentences"] = Field(
         default="whole", description="MiniCheck: the claim at once, or its weakest sentence"
     )
     prompts_dir: str = Field(
-        default="", description="minicheck_hosted: folder with your own minicheck.md"
+        default="", description="MiniCheck: folder with a minicheck.md that holds its form"
+    )
+    allow_own_prompt: bool = Field(
+        default=False,
+        description="MiniCheck: whether this project's own text may stand in for the form that the "
+        "model was trained on, where that is neither in prompts_dir nor installed",
     )
     minicheck: Literal["flan-t5-large", "deberta-v3-large", "roberta-large"] = Field(
         default="flan-t5-large", description="minicheck_local: which of the three"
@@ -58,8 +63,6 @@ class VerifierResource(ChatResource):
         default="", description="minicheck_hosted: a running server; empty: start one"
     )
     vllm: list[str] = Field(default=["vllm", "serve"], description="first words to start one")
-    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
-    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
     context: int = Field(
         default=32_768, ge=0, description="tokens a started server reads; 0: the model's own limit"
     )
@@ -72,15 +75,20 @@ class VerifierResource(ChatResource):
         default=["--trust-remote-code", "--dtype", "bfloat16"],
         description="further words to start one",
     )
-    withheld: list[str] = Field(
-        default=[], description="variables that a started server's environment lacks, as keys are"
-    )
     start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
-    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
 
     def open(self) -> StoredVerifier | HostedMiniCheck:
-        """A fresh port; its ``calls`` and ``hits`` start at zero."""
+        """A fresh port; its ``calls`` and ``hits`` start at zero.
+
+        Raises:
+            ConfigError: the embedded engine is given settings of a model.
+        """
         if self.engine == "embedded":
+            if self.dtype != "float32" or self.model_path:
+                raise ConfigError(
+                    "the embedded verifier has no model: dtype and model_path are settings of "
+                    "minicheck_local"
+                )
             return StoredVerifier(LexicalVerifier(), self.stores(), self.batch_size)
         if self.engine == "minicheck_local":
             local = LocalMiniCheck(
@@ -90,6 +98,9 @@ class VerifierResource(ChatResource):
                 self.device,
                 self.dtype,
                 self.claim_split,
+                form=partial(
+                    minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt
+                ),
             )
             return StoredVerifier(local, self.stores(), self.batch_size)
         return self._hosted()
@@ -100,7 +111,7 @@ class VerifierResource(ChatResource):
         return HostedMiniCheck(
             self.chat_client(self.model, self.revision, lambda: (server.base_url(),)),
             claim_split=self.claim_split,
-            prompt=load_prompt("minicheck", self.prompts_dir),
+            form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
             tokens=ChunkTokens(self.tokenizer, self.model, self.revision),
             score=self.score,
             batch_size=self.batch_size,
@@ -111,18 +122,11 @@ class VerifierResource(ChatResource):
     def server(self) -> VllmServer:
         """The server of the 7B model: the one at ``base_url``, or one that is started."""
         caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
-        return VllmServer(
-            model=self.model,
+        return self.vllm_server(
+            self.model,
+            self.revision,
             attach_to=self.base_url,
             api_key=self.api_key,
             key_name=self.key_name,
-            executable=self.vllm,
-            revision=self.revision,
-            tensor_parallel_size=self.cards,
-            max_model_len=self.context,
-            gpu_memory_utilization=self.gpu_share,
             extra_arguments=[*self.vllm_arguments, caching],
-            withheld=self.withheld,
-            start_timeout_s=self.start_timeout_s,
-            log_dir=self.log_dir,
         )

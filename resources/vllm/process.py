@@ -103,7 +103,7 @@ class VllmProcess:
         program = self._command.program
         if shutil.which(program) is None:
             raise EngineMissing(
-                f"'{program}' is not installed: pip install vllm (in an environment of its own "
+                f"'{program}' is not installed: pip install vllm (in a separate environment "
                 "if need be, then name its vllm as the executable), or give a running server's URL"
             )
         port = self._port()

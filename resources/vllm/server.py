@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 from pydantic import Field, PrivateAttr
@@ -20,6 +21,35 @@ from decomposerl.errors import ConfigError, EngineError
 from resources.store.profile_defaults import ProfileDefaults
 from resources.vllm.command import ServerCommand
 from resources.vllm.process import POLL_S, VllmProcess, server_problem
+
+
+class ServerFields(dg.Config):
+    """The fields of an engine that starts its own vLLM server, which it names ``vllm``."""
+
+    vllm: list[str] = Field(default=[], description="first words to start a server; empty: never")
+    cards: int = Field(default=1, ge=1, description="cards of a server that is started")
+    gpu_share: float = Field(default=0.9, gt=0, le=1, description="of each card's memory")
+    context: int = Field(default=0, ge=0, description="tokens it reads; 0: the model's own limit")
+    withheld: list[str] = Field(
+        default=[], description="variables removed from a started server's environment, as keys are"
+    )
+    start_timeout_s: float = Field(default=1_800, gt=0, description="until the server answers")
+    log_dir: str = Field(default="", description="folder of server logs; empty: a temporary one")
+
+    def vllm_server(self, model: str, revision: str, **fields: Any) -> "VllmServer":  # noqa: ANN401 - of a server
+        """The server of a model; ``fields`` are further ones of ``VllmServer``."""
+        return VllmServer(
+            model=model,
+            revision=revision,
+            executable=self.vllm,
+            tensor_parallel_size=self.cards,
+            max_model_len=self.context,
+            gpu_memory_utilization=self.gpu_share,
+            withheld=self.withheld,
+            start_timeout_s=self.start_timeout_s,
+            log_dir=self.log_dir,
+            **fields,
+        )
 
 
 class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -46,7 +76,7 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
     )
     extra_arguments: list[str] = Field(default=[], description="further words for vLLM")
     withheld: list[str] = Field(
-        default=[], description="further variables that the server's environment lacks"
+        default=[], description="further variables removed from the server's environment"
     )
     start_timeout_s: float = Field(default=900, gt=0, description="until it must be healthy")
     grace_s: float = Field(default=30, ge=0, description="between SIGTERM and SIGKILL")

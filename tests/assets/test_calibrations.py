@@ -106,8 +106,8 @@ def test_a_calibration_is_fitted_used_and_refused(data: Path, instance: dg.Dagst
     assert found.fitted_on == shown["fitted on"]
     assert 100 * found.brier_after == pytest.approx(shown["Brier after, cross-fitted"])
     assert "| calibrated |" in shown["reliability"]
-    told = pl.read_parquet(data / f"calibrations/{ENDPOINT}.parquet")
-    assert {"normalised", "calibrated"} == set(CALIBRATIONS.conform(told)["reading"])
+    table = pl.read_parquet(data / f"calibrations/{ENDPOINT}.parquet")
+    assert {"normalised", "calibrated"} == set(CALIBRATIONS.conform(table)["reading"])
     row = said(data)
     assert row["confidence_normalised"] == pytest.approx(0.95, abs=0.01)
     assert row["confidence_calibrated"] == pytest.approx(0.5, abs=0.02)

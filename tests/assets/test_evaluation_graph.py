@@ -94,8 +94,8 @@ def test_a_test_set_without_files_is_not_available(whole: Path):
     folder = DataFolder(base_dir=str(whole))
     assert 0 == folder.read(f"predictions/wice/{SIMPLE}").height
     assert "not_available" == folder.run(f"predictions/wice/{SIMPLE}")["status"]
-    told = folder.read("leaderboard").filter(system=SIMPLE, benchmark="wice")["status"]
-    assert ["not_available"] == told.to_list()
+    status = folder.read("leaderboard").filter(system=SIMPLE, benchmark="wice")["status"]
+    assert ["not_available"] == status.to_list()
 
 
 def test_all_pairs_are_compared(whole: Path):
@@ -185,7 +185,7 @@ def test_a_short_run_says_so_and_a_whole_one_asks_the_rest(data: Path):
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # peft's own
 def test_a_trained_policy_is_a_system_like_any_other(data: Path):
-    """It gives traces and how sure it is; what was chosen of its weights is told."""
+    """It gives traces and confidences; the metadata name the chosen weights."""
     write_policy_of(data)
     result = materialize(data, "decomposerl-tiny", "fever", limit=2)
     assert result.success
@@ -239,7 +239,7 @@ def test_the_gate_holds_later_scores_against_the_accepted_ones(whole: Path, data
     assert gate().passed
     higher = [cell.model_copy(update={"low": cell.score + 1}) for cell in accepted]
     write_accepted(data, higher, "2030-01-01", "")
-    told = gate()
-    assert not told.passed
-    assert dg.AssetCheckSeverity.ERROR == told.severity
-    assert f"below: {SIMPLE} on fever" in str(told.description)
+    result = gate()
+    assert not result.passed
+    assert dg.AssetCheckSeverity.ERROR == result.severity
+    assert f"below: {SIMPLE} on fever" in str(result.description)

@@ -36,13 +36,13 @@ def data(tmp_path: Path) -> Path:
 
 def messages(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> str:
     """All that the run's log says, failures with their causes."""
-    told = []
+    lines = []
     for entry in instance.all_logs(result.run_id):
-        told.append(entry.user_message)
+        lines.append(entry.user_message)
         event = entry.dagster_event
         if event is not None and event.is_step_failure:
-            told.append(str(event.step_failure_data.error))
-    return "\n".join(told)
+            lines.append(str(event.step_failure_data.error))
+    return "\n".join(lines)
 
 
 def test_a_run_shows_its_steps_and_gives_a_policy(data: Path, instance: dg.DagsterInstance):
@@ -162,7 +162,7 @@ def lives(number: int) -> bool:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_ending_the_run_ends_its_process_with_a_checkpoint(data: Path, number: signal.Signals):
-    """Cancelled, interrupted or killed by -9: the child is told to end, and leaves no process."""
+    """Cancelled, interrupted or killed by -9: the child is asked to end, and leaves no process."""
     environment = os.environ | {"PYTHONPATH": PYTHONPATH}
     program = [sys.executable, str(SUPPORT / "training_graph.py"), "slow", str(data)]
     folder = data / "policy/slow"
@@ -223,7 +223,7 @@ def test_an_outcome_survives_the_channel(data: Path, instance: dg.DagsterInstanc
     run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
     from training_stand_in import outcome_of
 
-    told = outcome_of(run)
-    sent = json.loads(json.dumps([{"kind": "step"}, outcome_message(told), "noise"]))
-    assert told == outcome_among(sent)
+    outcome = outcome_of(run)
+    sent = json.loads(json.dumps([{"kind": "step"}, outcome_message(outcome), "noise"]))
+    assert outcome == outcome_among(sent)
     assert None is outcome_among(sent[:1])

@@ -121,6 +121,6 @@ def test_the_random_set_is_as_large_as_the_curated_one(folder: Path):
     record = data.run("training_claims_random")
     assert ('{"seed": 5}', 12) == (record["config"], record["rows_kept"])
     (event,) = done.get_asset_materialization_events()
-    told = event.materialization.metadata
+    metadata = event.materialization.metadata
     shared = drawn.join(data.read("training_claims"), on="claim_id", how="semi").height
-    assert (40, shared) == (told["pool"].value, told["also in the curated set"].value)
+    assert (40, shared) == (metadata["pool"].value, metadata["also in the curated set"].value)

@@ -135,8 +135,15 @@ def test_another_threshold_is_printed_like_the_other_tables(world: World):
         words = ("attrition", "--semantic-threshold", "0.8", "--format", output)
         result = at(world, *words)
         assert 0 == result.exit_code
-        for told in ("total", "Would keep", "cosine 0.7", "0.7 and 0.8", "at least 0.6", "engine="):
-            assert told in result.stdout
+        for phrase in (
+            "total",
+            "Would keep",
+            "cosine 0.7",
+            "0.7 and 0.8",
+            "at least 0.6",
+            "engine=",
+        ):
+            assert phrase in result.stdout
 
 
 def test_another_threshold_without_pairs_says_how_to_keep_them(tmp_path: Path):
@@ -214,7 +221,7 @@ def test_explain_as_json(world: World):
 
 
 def test_explain_of_a_claim_that_left_while_reading(world: World):
-    """A row dropped by its source has no stored text, and its reason is told."""
+    """A row dropped by its source has no stored text, and its reason is shown."""
     claim_id = pl.read_parquet(world.data / "drops/claims/hover.parquet")["claim_id"][0]
     result = at(world, "explain", claim_id)
     assert "its text is not stored" in result.stdout
@@ -241,7 +248,7 @@ def test_explain_of_a_held_out_claim_says_whom_it_serves(world: World):
 
 
 def test_explain_of_a_claim_that_only_a_benchmark_dropped(tmp_path: Path):
-    """Before its source is read, a claim left to training is told from the benchmark's drops."""
+    """Before its source is read, the benchmark's drops explain a claim left to training."""
     made = build(tmp_path)
     claim_id = made.claims.filter(pl.col("source") == SPLIT)["claim_id"][0]
     for path in (*tmp_path.glob("*.parquet"), tmp_path / f"claims/{SPLIT}.parquet"):

@@ -1,4 +1,4 @@
-"""The demo: its jobs make the whole graph, its files fit, training and evaluation are told."""
+"""The demo: its jobs make the whole graph, its files fit, training and evaluation are printed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -121,9 +121,9 @@ def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
         runs = JobRuns(Profile("embedded", None, tmp_path), instance)
         for checks in (False, True):
             assert runs.run("rank", log_level="ERROR", checks=checks)
-        told = [instance.all_logs(run.run_id) for run in instance.get_runs()]
+        logs = [instance.all_logs(run.run_id) for run in instance.get_runs()]
     kinds = [[one.get_dagster_event().event_type_value for one in log if one.is_dagster_event]
-             for log in told]  # fmt: skip
+             for log in logs]  # fmt: skip
     assert [2, 0] == [events.count("ASSET_CHECK_EVALUATION") for events in kinds]
     assert [2, 2] == [events.count("ASSET_MATERIALIZATION") for events in kinds]
 
@@ -167,15 +167,15 @@ OUTCOME = TrainingOutcome(
 def test_what_training_changed_is_told_in_few_lines():
     """Rewards of sampled claims and the accuracy of greedy ones, with their differences."""
     after = {key: value + 0.5 for key, value in OUTCOME.before.items()}
-    told = demo._changes(replace(OUTCOME, after=after))
-    found = {(change.split, change.measure.name) for change in told}
+    changes = demo._changes(replace(OUTCOME, after=after))
+    found = {(change.split, change.measure.name) for change in changes}
     expected = {("held_out_sampled", name) for name in demo._HELD_OUT}
     assert expected | {("held_out_greedy", "balanced_accuracy")} == found
-    assert {0.5} == {change.difference for change in told}
+    assert {0.5} == {change.difference for change in changes}
 
 
 def test_a_run_that_stopped_has_no_difference_to_tell():
     """What was measured before it still is shown."""
-    told = demo._changes(OUTCOME)
-    assert told
-    assert {None} == {change.difference for change in told}
+    changes = demo._changes(OUTCOME)
+    assert changes
+    assert {None} == {change.difference for change in changes}

@@ -148,9 +148,9 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
     """The report says that it is set; text and JSON hold no part of it."""
     with listing("gpt-5-mini", "text-embedding-3-large") as server:
         env = {"PROFILE": "paper", "CHAT_URL": server.url, "EMBEDDER_URL": server.url}
-        told = [doctor(tmp_path, *words, KEY=CANARY, **env) for words in ((), ("--json",))]
+        results = [doctor(tmp_path, *words, KEY=CANARY, **env) for words in ((), ("--json",))]
     assert {f"Bearer {CANARY}"} == set(server.keys)
-    for result in told:
+    for result in results:
         assert CANARY not in result.output
         assert "canary" not in result.output
         assert "set (never shown)" in result.stdout
@@ -186,7 +186,7 @@ def test_an_endpoint_that_nobody_listens_at_is_missing():
 def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     """A person's own must list its model; the one for open models is noted where it is silent."""
 
-    def told(own: str, opened: str) -> list[tuple[str, str]]:
+    def findings_of(own: str, opened: str) -> list[tuple[str, str]]:
         env = {"PROFILE": "local", "ENDPOINT_MODEL": "mine", "CHAT_URL": own}
         found = doctor(tmp_path, "--json", ENDPOINT_URL=own, EVALUATION_URL=opened, **env)
         findings = json.loads(found.stdout)["findings"]
@@ -194,14 +194,37 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
         return [(f["state"], f["said"]) for f in findings if f["what"] in asked]
 
     with listing("mine", "another") as server:
-        right = told(server.url, server.url)
+        right = findings_of(server.url, server.url)
     assert ("ok", "answers and lists the model") in right
     assert ("ok", "answers and serves mine, another") in right
     with listing("yours") as server:
-        (own, opened) = told(server.url, closed_url())
+        (own, opened) = findings_of(server.url, closed_url())
     assert ("missing", "serves yours, not the model") == own
     assert "note" == opened[0]
     assert "does not answer" in opened[1]
+
+
+@pytest.mark.parametrize(
+    ("model", "state"),
+    [
+        ("Qwen/Qwen3-32B", "ok"),
+        ("gpt-5-mini", "ok"),
+        ("Qwen/QwQ-32B", "note"),
+        ("deepseek-ai/DeepSeek-R1", "note"),
+        ("openai/gpt-oss-20b", "note"),
+        ("Qwen/Qwen2.5-7B-Instruct", None),
+    ],
+)
+def test_a_verdict_needs_room_for_the_thought(model: str, state: str | None, tmp_path: Path):
+    """A model that thinks, but that gets no tokens for it, is noted with what mends it."""
+    env = {"PROFILE": "local", "ENDPOINT_MODEL": model}
+    found = doctor(tmp_path, "--json", ENDPOINT_URL=closed_url(), **env)
+    budgets = [one for one in json.loads(found.stdout)["findings"] if one["part"] == "budget"]
+    assert [one["what"] for one in budgets] == [f"tokens of a verdict by {model}"] * bool(state)
+    assert [state] * bool(state) == [one["state"] for one in budgets]
+    assert [state == "note"] * bool(state) == ["thinking_tokens" in one["mend"] for one in budgets]
+    limits = {room: look.verdict_tokens(model, room)[0].state for room in (1_023, 1_024)}
+    assert {1_023: "note", 1_024: "ok"} == limits
 
 
 def test_a_model_at_one_place_is_asked_for_once(tmp_path: Path):
@@ -212,8 +235,8 @@ def test_a_model_at_one_place_is_asked_for_once(tmp_path: Path):
             for role in ("CHAT", "ENDPOINT")
             for part, of in (("URL", server.url), ("MODEL", "shared"))
         }
-        told = doctor(tmp_path, PROFILE="local", **env).stdout
-    assert 1 == told.count(f"{server.url} for shared")
+        page = doctor(tmp_path, PROFILE="local", **env).stdout
+    assert 1 == page.count(f"{server.url} for shared")
 
 
 def test_a_required_key_is_missed_and_an_optional_one_is_noted():
@@ -314,7 +337,7 @@ def test_rows_and_lengths_are_counted_where_there_are_some(tmp_path: Path):
     assert (40, 20, 25, 9) == (found.entities, found.verifier, found.embedder, found.decomposer)
 
 
-def test_the_cost_is_reckoned_for_what_is_here_and_for_the_papers_pool(tmp_path: Path):
+def test_the_cost_is_estimated_for_what_is_here_and_for_the_papers_pool(tmp_path: Path):
     """Both say which rows they took; money follows from the price of the variable."""
     write(frame(30), tmp_path / "claims" / "a.parquet")
     env = {"DECOMPOSERL_CHAT_PRICE": "1/10", "DECOMPOSERL_CHAT_URL": closed_url()}

@@ -43,30 +43,32 @@ def doctor(data: Path, *words: str, **env: str) -> Result:
 
 def training(data: Path, *words: str, **env: str) -> dict[str, Any]:
     """The page's estimate of training, the last one."""
-    told: dict[str, Any] = json.loads(doctor(data, "--json", *words, **env).stdout)["estimates"][-1]
-    return told
+    estimate: dict[str, Any] = json.loads(doctor(data, "--json", *words, **env).stdout)[
+        "estimates"
+    ][-1]
+    return estimate
 
 
 def test_the_gpu_page_prints_what_training_costs():
     """The block on training is what the doctor says of ``paper_7b`` in ``paper``."""
-    told = training_estimate(engine_choices("paper", {}), NOWHERE)
+    estimate = training_estimate(engine_choices("paper", {}), NOWHERE)
     page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
     block = page.split("<!-- training paper: begin -->")[1].split("<!--")[0].strip()
-    assert f"```text\n{estimate_text(told)}\n```" == block
-    assert "Training paper_7b" == told.run
+    assert f"```text\n{estimate_text(estimate)}\n```" == block
+    assert "Training paper_7b" == estimate.run
 
 
 def test_the_embedded_profile_trains_the_tiny_policy_for_nothing(tmp_path: Path):
     """No money, no GPU-hour, and its sixty steps of 32 completions."""
-    told = training(tmp_path)
+    estimate = training(tmp_path)
     assert ("Training tiny", 0.0, 0.0) == (
-        told["run"],
-        told["total"]["dollars"],
-        told["total"]["gpu_hours"],
+        estimate["run"],
+        estimate["total"]["dollars"],
+        estimate["total"]["gpu_hours"],
     )
 
 
-def test_training_is_reckoned_for_the_experiment_that_is_named(tmp_path: Path):
+def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
     """Half the epochs, half the calls; money follows from the price of the variable."""
     judge, embedder = training(tmp_path, "--experiment", "one_epoch", **LOCAL)["lines"]
     assert 1_007_124 // 2 == judge["calls"]
@@ -75,14 +77,14 @@ def test_training_is_reckoned_for_the_experiment_that_is_named(tmp_path: Path):
     assert embedder["dollars"] is None
 
 
-def test_training_is_reckoned_over_the_claims_that_are_here(tmp_path: Path):
+def test_training_is_estimated_over_the_claims_that_are_here(tmp_path: Path):
     """Their number, their n* and their lengths are counted."""
     claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
     pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")
-    told = training(tmp_path, **LOCAL)
-    assert "8 training_claims in the data folder" in told["basis"]
-    assert 8 * 16 * (4 * 3 + 1) == told["lines"][0]["calls"]
-    assert 8 * 16 * 3 == told["lines"][1]["calls"]
+    estimate = training(tmp_path, **LOCAL)
+    assert "8 training_claims in the data folder" in estimate["basis"]
+    assert 8 * 16 * (4 * 3 + 1) == estimate["lines"][0]["calls"]
+    assert 8 * 16 * 3 == estimate["lines"][1]["calls"]
 
 
 def test_an_unknown_experiment_is_one_red_line(tmp_path: Path):

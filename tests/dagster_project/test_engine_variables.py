@@ -81,9 +81,9 @@ def test_the_doctor_and_the_definitions_say_the_same_sentence(tmp_path: Path):
         "DECOMPOSERL_PROFILE": "paper",
         "DECOMPOSERL_CHAT_URL": f"http://127.0.0.1:8000/v1?api_key={CANARY}",
     }
-    told = CliRunner(env=dict(wrong)).invoke(app, ["doctor", "--data", str(tmp_path)])
-    assert 2 == told.exit_code
-    (line,) = told.output.strip().splitlines()
+    result = CliRunner(env=dict(wrong)).invoke(app, ["doctor", "--data", str(tmp_path)])
+    assert 2 == result.exit_code
+    (line,) = result.output.strip().splitlines()
     loaded = subprocess.run(
         [sys.executable, "-c", "import dagster_project.definitions"],
         cwd=ROOT,
@@ -93,7 +93,7 @@ def test_the_doctor_and_the_definitions_say_the_same_sentence(tmp_path: Path):
         check=False,
     )
     assert loaded.stderr.strip().endswith(line)
-    assert CANARY not in told.output + loaded.stderr
+    assert CANARY not in result.output + loaded.stderr
 
 
 def test_two_chat_endpoints_are_two(tmp_path: Path):

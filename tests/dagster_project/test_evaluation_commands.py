@@ -24,7 +24,7 @@ def board(*rows: dict[str, object], runs: RunCoverage = RunCoverage()) -> pl.Dat
     return leaderboard(scores(rows or RAN), SYSTEMS, ["fever"], runs)
 
 
-def told(data: Path, *words: str, code: int = 0) -> str:
+def output(data: Path, *words: str, code: int = 0) -> str:
     done = CliRunner().invoke(app, [*words, "--data", str(data)])
     assert code == done.exit_code, done.output
     return done.output
@@ -47,6 +47,16 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     below = lines[lines.index("Further systems") :]
     assert any("DecomposeRL @ tiny" in line and "70.0±2.0" in line for line in below)
     assert [] == [line for line in below if "the paper's " in line and "↳" in line]
+
+
+def test_a_verifier_that_was_asked_in_our_words_says_so():
+    """The engine's name has it, and a note below explains it; nothing where no row needs it."""
+    own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")
+    for shown in (leaderboard_text, leaderboard_markdown):
+        told = shown(board(own), {"fever": "FEVER"})
+        assert 1 == told.count("prompt=own@0123")
+        assert "asked in this project's words" in " ".join(told.split())
+        assert "project's words" not in shown(board(), {"fever": "FEVER"})
 
 
 def test_an_uneven_interval_is_shown_with_both_bounds():
@@ -95,35 +105,35 @@ def test_a_short_run_carries_a_star():
 
 def test_the_command_prints_the_leaderboard(data: Path):
     """As text with titles of the catalogue; as CSV and JSON in the wide form, run rows alone."""
-    assert "FEVER" in told(data, "leaderboard")
-    rows = json.loads(told(data, "leaderboard", "--format", "json"))
+    assert "FEVER" in output(data, "leaderboard")
+    rows = json.loads(output(data, "leaderboard", "--format", "json"))
     assert [BASE, BASE, TINY] == [row["system"] for row in rows]
     assert (71.0, 72.7) == (rows[0]["fever"], rows[0]["fever_paper"])
-    every = told(data, "leaderboard", "--format", "csv", "--all").splitlines()
+    every = output(data, "leaderboard", "--format", "csv", "--all").splitlines()
     assert len(every) > 1 + len(rows)
 
 
 def test_accepting_writes_the_file_that_later_runs_are_held_against(data: Path):
     """Scores are accepted once a system; a later fall is said in one line with its interval."""
-    assert "accepted 2 scores of 2 systems" in told(data, "accept", "--note", "first")
+    assert "accepted 2 scores of 2 systems" in output(data, "accept", "--note", "first")
     assert "first" == json.loads((data / "accepted.json").read_text())["note"]
-    assert "every accepted score holds" in told(data, "leaderboard")
+    assert "every accepted score holds" in output(data, "leaderboard")
     worse = board(score(TINY, "fever", 50.0, engine="tiny"), RAN[1])
     write_parquet(worse, data / "leaderboard.parquet")
-    assert f"below: {TINY} on fever: 50.0" in told(data, "leaderboard")
-    told(data, "accept", "--system", TINY)
+    assert f"below: {TINY} on fever: 50.0" in output(data, "leaderboard")
+    output(data, "accept", "--system", TINY)
     kept = {cell.system: cell.score for cell in read_accepted(data) or []}
     assert {TINY: 50.0, BASE: 71.0} == kept
 
 
 def test_what_cannot_be_accepted_is_refused_in_one_line(data: Path, tmp_path: Path):
     """A system without a whole run, a leaderboard of short runs alone, and none at all."""
-    assert "no whole run of nobody" in told(data, "accept", "--system", "nobody", code=2)
+    assert "no whole run of nobody" in output(data, "accept", "--system", "nobody", code=2)
     short = board(RAN[0], runs=RunCoverage(limited={(TINY, "fever")}))
     write_parquet(short, data / "leaderboard.parquet")
-    assert "nothing to accept" in told(data, "accept", code=2)
+    assert "nothing to accept" in output(data, "accept", code=2)
     assert not (data / "accepted.json").exists()
-    assert "there is no leaderboard" in told(tmp_path / "empty", "leaderboard", code=2)
+    assert "there is no leaderboard" in output(tmp_path / "empty", "leaderboard", code=2)
 
 
 BROKEN = ("{", "[" * 100_000, "\0", '{"version": 1, "cells": [{"rows": Infinity}]}')
@@ -136,20 +146,20 @@ def test_a_broken_file_stops_the_gate_and_can_be_mended(data: Path, text: str):
     (data / "accepted.json").write_text(text)
     with pytest.raises(ConfigError, match="accept --fresh"):
         read_accepted(data)
-    assert "accept --fresh" in told(data, "accept", code=2)
-    shown = told(data, "leaderboard", code=2)
+    assert "accept --fresh" in output(data, "accept", code=2)
+    shown = output(data, "leaderboard", code=2)
     assert shown.index("DecomposeRL @ tiny") < shown.index("accept --fresh")
-    assert "accepted 2 scores" in told(data, "accept", "--fresh")
-    assert "every accepted score holds" in told(data, "leaderboard")
+    assert "accepted 2 scores" in output(data, "accept", "--fresh")
+    assert "every accepted score holds" in output(data, "leaderboard")
 
 
 def test_cells_of_a_system_that_is_gone_leave_with_a_fresh_start(data: Path):
     """Accepting again keeps them, because the system may only not have been run."""
-    told(data, "accept")
+    output(data, "accept")
     write_parquet(board(RAN[0]), data / "leaderboard.parquet")
-    told(data, "accept")
-    assert f"missing: {BASE}" in told(data, "leaderboard")
-    told(data, "accept", "--fresh")
+    output(data, "accept")
+    assert f"missing: {BASE}" in output(data, "leaderboard")
+    output(data, "accept", "--fresh")
     assert [TINY] == [cell.system for cell in read_accepted(data) or []]
 
 
@@ -158,6 +168,6 @@ def test_a_damaged_leaderboard_is_refused_in_one_line(data: Path):
     path = data / "leaderboard.parquet"
     path.write_bytes(b"PAR1 and no more")
     for words in (("leaderboard",), ("accept",), ("leaderboard", "--format", "json")):
-        assert "-j rank" in told(data, *words, code=2)
+        assert "-j rank" in output(data, *words, code=2)
     write_parquet(board().drop("status"), path)
-    assert "column 'status' is missing" in told(data, "leaderboard", code=2)
+    assert "column 'status' is missing" in output(data, "leaderboard", code=2)

@@ -117,11 +117,11 @@ def test_a_threshold_chosen_elsewhere(tmp_path: Path, by: str, *, inclusive: boo
     metric = {"f1": reference.f1_score, "balanced_accuracy": reference.balanced_accuracy_score}[by]
     scores = np.array([row["probability"] for row in said])
 
-    def verdicts(place: float) -> list[int]:
-        return ((scores >= place) if inclusive else (scores > place)).astype(int).tolist()
+    def verdicts(value: float) -> list[int]:
+        return ((scores >= value) if inclusive else (scores > value)).astype(int).tolist()
 
     tried = np.arange(0, 1, 0.01)
-    best = max(tried, key=lambda place: (metric(labels[:40], verdicts(place)[:40]), -place))
+    best = max(tried, key=lambda value: (metric(labels[:40], verdicts(value)[:40]), -value))
     words = ["--score", "probability", "--choose", by, "--candidates", "hundredths"]
     words += ["--dev-predictions", dev[0], "--dev-labels", dev[1], "--missing", "skip"]
     words += ["--inclusive"] * inclusive
@@ -241,9 +241,9 @@ def test_what_the_dev_files_left_out_is_told(tmp_path: Path):
     test = write(tmp_path / "said.csv", said), write(tmp_path / "gold.csv", gold)
     words = (*test, "--score", "probability", "--choose", "f1", "--missing", "skip")
     words += ("--drop", "odd", "--dev-predictions", str(dev[0]), "--dev-labels", str(dev[1]))
-    told = metrics(*words).stderr
-    assert "1 labels that were to be left out (dev files)" in told
-    assert "20 labels without a prediction (dev files)" in told
+    notes = metrics(*words).stderr
+    assert "1 labels that were to be left out (dev files)" in notes
+    assert "20 labels without a prediction (dev files)" in notes
     page = json.loads(metrics(*words, "--json").stdout)["left_out"]
     assert {1, 20} == set(page.values())
 

@@ -97,23 +97,25 @@ def test_the_example_documents_exactly_the_variables_that_are_read():
 SCHEMES = ["s3", "S3", "gs", "az", "abfs", "hdfs", "file", "http", "memory"]
 
 
-@pytest.mark.parametrize("place", [f"{one}:{rest}" for one in SCHEMES for rest in ("//b/x", "/b")])
-def test_a_url_is_no_folder(place: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    "location", [f"{one}:{rest}" for one in SCHEMES for rest in ("//b/x", "/b")]
+)
+def test_a_url_is_no_folder(location: str, tmp_path: Path):
     """Of data, corpora and prompts, and of a resource that one run configures."""
     for name in ("DATA", "CORPORA", "PROMPTS"):
-        environment = {f"DECOMPOSERL_{name}": place, "DECOMPOSERL_PROFILE": "local"}
+        environment = {f"DECOMPOSERL_{name}": location, "DECOMPOSERL_PROFILE": "local"}
         with pytest.raises(ConfigError, match=f"^DECOMPOSERL_{name} holds a URL"):
             profile_from_environment(environment)
     folder = resources_for(Profile("embedded", None, tmp_path))["data_folder"]
     with pytest.raises(ConfigError, match="holds a URL"):
-        type(folder)(base_dir=place)
+        type(folder)(base_dir=location)
 
 
-@pytest.mark.parametrize("place", ["a:b/c", "/x/a:b", "./s3:/x", "s3", "data 2024-01-01T10:00"])
-def test_a_path_with_a_colon_is_a_path(place: str):
+@pytest.mark.parametrize("location", ["a:b/c", "/x/a:b", "./s3:/x", "s3", "data 2024-01-01T10:00"])
+def test_a_path_with_a_colon_is_a_path(location: str):
     """Only a scheme with a slash makes a URL."""
-    found = profile_from_environment({"DECOMPOSERL_DATA": place}).data
-    assert Path(place).resolve() == found
+    found = profile_from_environment({"DECOMPOSERL_DATA": location}).data
+    assert Path(location).resolve() == found
 
 
 def test_a_file_is_no_data_folder(tmp_path: Path):

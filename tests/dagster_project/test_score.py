@@ -51,9 +51,31 @@ def test_every_trace_has_every_reward_and_a_total(file: Path, traces: tuple[Plan
     totals = written.filter(reward="total")["value"].to_list()
     assert totals == [row["total"] for row in table]
     calls = JUDGE_CALLS.conform(pl.read_parquet(file.with_suffix(".judge_calls.parquet")))
-    assert {"rule_judge:2"} == set(calls["engine"])
-    assert "judge=rule_judge:2" in result.stderr
+    assert {"rule_judge:3"} == set(calls["engine"])
+    assert "judge=rule_judge:3" in result.stderr
     assert "minilm" in result.stderr
+
+
+def test_the_strict_readings_are_options(tmp_path: Path):
+    """An honest abstention earns coverage and necessity by ``--silence refutes`` alone."""
+    cycle = "<question>{}</question><answer>{}</answer><think>On.</think>"
+    asked = cycle.format("Who designed the Ilva ferry?", "I don't know.") + cycle.format(
+        "What crosses the Osk?", "Boats cross the Osk."
+    )
+    line = {
+        "claim": "The Ilva ferry was designed by Oskar Lund.",
+        "evidence": "Boats cross the Osk.",
+        "trace": f"<think>Two.</think>{asked}<verification>Refuted</verification>",
+        "label": "Refuted",
+    }
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps(line), "utf-8")
+    (plain,) = rows(score(path, *LEAN, "--format", "json"))
+    (refuted,) = rows(score(path, *LEAN, "--silence", "refutes", "--format", "json"))
+    assert (0.0, 0.0) == (plain["coverage"], plain["necessity"])
+    assert (1.0, 0.5) == (refuted["coverage"], refuted["necessity"])
+    others = ("--grounding", "required", "--restating", "marked", "--abstention", "part")
+    assert [plain] == rows(score(path, *LEAN, *others, "--format", "json"))
 
 
 def test_recorded_rulings_stand_in_for_the_judge(file: Path, tmp_path: Path):
@@ -151,10 +173,10 @@ def test_quotations_are_located_in_the_evidence(tmp_path: Path):
     trace = f"<question>When was it built?</question><answer>{answer}</answer>"
     evidence = "The mill was built in 1857 by Ada Moss."
     path.write_text(json.dumps({"claim": "It is old.", "evidence": evidence, "trace": trace}))
-    told = score(path, *LEAN, "--questions").stdout
+    output = score(path, *LEAN, "--questions").stdout
     start = evidence.index("built")
-    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in told
-    assert "quotes sold in the spring: nowhere in the evidence" in told
+    assert f"quotes built in 1857 by Ada Moss: exact at characters {start}..38" in output
+    assert "quotes sold in the spring: nowhere in the evidence" in output
 
 
 @pytest.mark.parametrize(

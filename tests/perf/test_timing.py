@@ -47,6 +47,16 @@ def test_a_row_misses_its_bar_below_it_alone(
     assert missed == ("**missed**" in line_of(row))
 
 
+def test_a_pair_gives_its_row():
+    """Times and ratio of the quiet pairs; those with a busy core in columns of their own."""
+    quiet = timing.Paired(1.0, 3.0, 3.0, 5, "ours", "peer")
+    busy = timing.Paired(2.0, 4.0, 2.0, 1, "ours", "peer")
+    row = quiet.row("work", "library", 2.5, limit_s=0.5, note="same result", busy=busy)
+    expected = timing.Row("work", 1.0, "library", 3.0, 3.0, 2.5, 0.5, "same result", 2.0, 2.0)
+    assert expected == row
+    assert timing.Row("work", 1.0, "library", 3.0, 3.0) == quiet.row("work", "library")
+
+
 def test_the_exponent_is_the_slope_of_the_logarithms():
     """Squares have two, lines one; a bound is reached where the law says."""
     sizes = [1e3, 1e4, 1e5]

@@ -139,7 +139,7 @@ SEEDS = {
     "a row that knows its reader": (
         "studies/reply_rows.py",
         "import studies.reply_operations\n",
-        "The study of replies",
+        "The studies of prompts and replies",
     ),
     "an endpoint that knows the client": (
         "resources/chat/endpoints.py",

@@ -96,7 +96,9 @@ def test_difficulty_over_http_scores_every_claim_once(
     assert [(40, 0), (0, 40)] == [accounts(run, "difficulty_band") for run in (first, second)]
     kept, drops = read(tmp_path, "difficulty_band"), read(tmp_path, "drops/difficulty_band")
     assert [] == conservation_errors(before, kept, drops)
-    assert drops["engine"].str.contains("tiny-chat").all()
+    assert drops["engine"].str.contains("tiny-chat.* prompt=own@").all()
+    metadata = first.asset_materializations_for_node("difficulty_band")[0].metadata
+    assert "asked in this project's words" in str(metadata["prompt"].value)
     assert drops["value"].is_between(0, 1).all()
     assert drops["value"].n_unique() > 1
     assert hashes == [file_sha256(path) for path in sorted(tmp_path.glob("d*/*.parquet"))]

@@ -235,8 +235,8 @@ def test_explain_tells_the_life_of_a_dropped_and_of_a_kept_claim(first: Run):
     """The command names the step that dropped a claim, and its duplicate's text."""
     drops = first.folder.read("drops/deduplicated")
     row = drops.filter(pl.col("matched_claim_id").is_not_null()).row(0, named=True)
-    told = cli(first, "explain", row["claim_id"])
-    assert row["reason"] in told or row["step"] in told
+    page = cli(first, "explain", row["claim_id"])
+    assert row["reason"] in page or row["step"] in page
     kept = first.folder.read("training_claims").row(0, named=True)
     assert "training_claims" in cli(first, "explain", kept["claim_id"])
 

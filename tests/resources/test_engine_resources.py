@@ -91,13 +91,13 @@ for port in {PORTS!r}:
 heavy += [name for name in {HEAVY!r} if name in sys.modules]
 print(heavy, {CANARY!r} in stored, '"OPENAI_API_KEY"' in stored or "OPENAI_API_KEY" in stored)
 """
-    told = child(
+    output = child(
         code,
         DECOMPOSERL_PROFILE=name,
         OPENAI_API_KEY=CANARY,
         DECOMPOSERL_DATA=str(tmp_path / "data"),
     )
-    assert f"[] False {name != 'embedded'}" == told.strip().splitlines()[-1]
+    assert f"[] False {name != 'embedded'}" == output.strip().splitlines()[-1]
     assert not (tmp_path / "data").exists()  # opening writes nothing
 
 
@@ -121,6 +121,10 @@ def test_real_engines_fail_at_their_first_item_with_the_way_out(tmp_path: Path):
     half = EmbedderResource(results_dir=where, dtype="float16")
     with pytest.raises(ConfigError, match="computes in float32"):
         half.open()
+    for settings in ({"dtype": "float16"}, {"model_path": "/nowhere"}):
+        verifier = VerifierResource.model_validate({"results_dir": where, **settings})
+        with pytest.raises(ConfigError, match="embedded verifier has no model"):
+            verifier.open()
 
 
 def test_a_missing_key_is_named_at_the_first_item(tmp_path: Path):
@@ -153,8 +157,10 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     ours = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"].server()
     words = ours.command().words(8_001)
     page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
-    told = [line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")]
-    assert [words, [*words, "--data-parallel-size", "2"]] == told
+    commands = [
+        line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")
+    ]
+    assert [words, [*words, "--data-parallel-size", "2"]] == commands
     assert "--enable-prefix-caching" in words
     without = VerifierResource(results_dir=str(tmp_path), prefix_caching=False).server()
     assert "--no-enable-prefix-caching" in without.command().words(1)
@@ -163,7 +169,11 @@ def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
 def test_the_revision_that_is_recorded_is_the_one_that_is_served(tmp_path: Path):
     """A name that holds a revision is never that of another one's answers."""
     pinned = VerifierResource(
-        results_dir=str(tmp_path), engine="minicheck_hosted", model="org/tiny", revision="abc123"
+        results_dir=str(tmp_path),
+        engine="minicheck_hosted",
+        model="org/tiny",
+        revision="abc123",
+        allow_own_prompt=True,
     )
     words = pinned.server().command().words(1)
     assert {"abc123"} == {
@@ -190,7 +200,7 @@ def test_the_judge_is_the_profiles_and_sees_no_other_servers_key(tmp_path: Path)
     def judge(name: ProfileName, **env: str) -> JudgeResource:
         return engine_resources(engine_choices(name, env), str(tmp_path))["judge"]
 
-    assert "rule_judge:2" == judge("embedded").open().engine
+    assert "rule_judge:3" == judge("embedded").open().engine
     paper = judge("paper", OPENAI_API_KEY=CANARY)
     assert ("chat", "Qwen/Qwen3-32B", "") == (paper.engine, paper.model, paper.api_key)
     assert paper.open().engine.startswith("chat:Qwen/Qwen3-32B answerability:")
@@ -286,9 +296,9 @@ def silver(decomposer: DecomposerResource) -> dg.MaterializeResult:
     writer = decomposer.open()
     answers = writer.decompose([{pair!r}])
     decomposer.close()
-    told = {{"answers": answers, "calls": writer.calls, "hits": writer.hits}}
-    told |= {{"shown": {canary!r} in repr(decomposer), **writer.details()}}
-    return dg.MaterializeResult(metadata={{"told": told}})
+    facts = {{"answers": answers, "calls": writer.calls, "hits": writer.hits}}
+    facts |= {{"shown": {canary!r} in repr(decomposer), **writer.details()}}
+    return dg.MaterializeResult(metadata={{"facts": facts}})
 
 with dg.DagsterInstance.ephemeral() as instance:
     resource = DecomposerResource(
@@ -298,7 +308,7 @@ with dg.DagsterInstance.ephemeral() as instance:
     result = dg.materialize([silver], instance=instance, resources={{"decomposer": resource}})
     log = " ".join(str(entry) for entry in instance.all_logs(result.run_id))
     metadata = result.asset_materializations_for_node("silver")[0].metadata
-    print(json.dumps([metadata["told"].value, {canary!r} in log]))
+    print(json.dumps([metadata["facts"].value, {canary!r} in log]))
 """
 
 
@@ -327,7 +337,10 @@ def test_a_key_reaches_its_endpoint_and_nothing_else(tmp_path: Path):
 def test_a_server_that_does_not_start_is_told_at_the_first_pair(tmp_path: Path):
     """Not when the verifier is opened; and a run whose answers are stored never finds out."""
     verifier = VerifierResource(
-        results_dir=str(tmp_path), engine="minicheck_hosted", vllm=["no-such-program"]
+        results_dir=str(tmp_path),
+        engine="minicheck_hosted",
+        vllm=["no-such-program"],
+        allow_own_prompt=True,
     )
     port = verifier.open()
     assert port.engine

@@ -47,8 +47,8 @@ def everybodys() -> set[str]:
 def judged(made: list[Lesson]) -> JudgedBatch:
     """The lessons scored by the rule judge, for which the view is the document."""
     rollouts = [
-        Rollout(str(place), 0, one.claim, one.view, parse_trace(one.trace), one.label, 2)
-        for place, one in enumerate(made)
+        Rollout(str(index), 0, one.claim, one.view, parse_trace(one.trace), one.label, 2)
+        for index, one in enumerate(made)
     ]
     return reward_rollouts(rollouts, RuleJudge(), BagOfWordsEmbedder(), RewardSettings())
 
@@ -102,8 +102,10 @@ def test_a_thought_holds_a_part_of_the_claim_against_the_evidence():
     for one in CLEAN:
         trace = parse_trace(one.trace)
         for cycle, marked in zip(trace.cycles, marks(one), strict=True):
-            assert cycle.answer.startswith("No, ") == (MISSING in {told for _, told in marked})
-            misses += sum((told == HELD) != (last in one.view) for last, told in marked)
+            assert cycle.answer.startswith("No, ") == (
+                MISSING in {finding for _, finding in marked}
+            )
+            misses += sum((finding == HELD) != (last in one.view) for last, finding in marked)
             things += len(marked)
         assert trace.cycles[-1].thought == "All is checked."
     assert things > 4 * len(CLEAN)
@@ -146,7 +148,7 @@ def test_both_labels_and_both_numbers_of_questions_are_common():
 
 
 def test_names_are_not_those_of_the_bundled_sample():
-    """No claim is the sample's, and none can be told by its names from having seen the sample."""
+    """No claim is the sample's; less than 1 % have only names of the sample."""
     made = cases(Planter(World(random.Random(SAMPLE_SEED))))
     common = everybodys()
     theirs = set().union(*names([case.claim for case in made], common))

@@ -101,7 +101,7 @@ def test_the_table_has_medians_with_their_band(folder: Path, tmp_path: Path):
 
 
 def test_a_measure_that_a_run_lacks_has_no_line(folder: Path, tmp_path: Path):
-    """Diversity needs two questions; where no trace had them nothing is told of it."""
+    """Diversity needs two questions; where no trace had them it is not reported."""
     study = Study.read(folder, VARIANTS, 5)
     del study.outcomes["tiny"][1]["after"]["held_out_sampled/diversity"]
     page = study_page(replace(study, control=[]), tmp_path / "learning.png")
@@ -191,7 +191,7 @@ def test_wrong_words_are_refused(words: list[str], said: str, capsys: pytest.Cap
 def test_a_run_that_fails_is_named_and_the_page_written_all_the_same(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    """No claims lie in the data folder: the exit status is 1, and what is done is told."""
+    """No claims lie in the data folder: the exit status is 1, and what was done is printed."""
     report = tmp_path / "page.md"
     markers = [f"<!-- learning report: {end} -->" for end in ("begin", "end")]
     report.write_text("\n".join(markers), "utf-8")

@@ -30,7 +30,7 @@ def predictions(system: System, benchmark: str, claims: pl.DataFrame) -> pl.Data
             "model": system.model.key,
             "protocol": system.protocol,
             "engine": "transformers:tiny" if policy else "rules",
-            "verdict": _OTHER[row["label"]] if policy and place % 2 else row["label"],
+            "verdict": _OTHER[row["label"]] if policy and index % 2 else row["label"],
             "parse_status": "parsed",
             "support_score": None,
             "confidence_raw": 0.95 if policy else None,
@@ -47,7 +47,7 @@ def predictions(system: System, benchmark: str, claims: pl.DataFrame) -> pl.Data
             "prompt_hash": "a" * 64,
             "seed": 42,
         }
-        for place, row in enumerate(claims.iter_rows(named=True))
+        for index, row in enumerate(claims.iter_rows(named=True))
     ]
     return schemas.PREDICTIONS.conform(pl.DataFrame(rows, schema=schemas.PREDICTIONS.schema))
 

@@ -29,8 +29,8 @@ Say more about {claim}, after {statement}.
 def two_steps(question: ClaimInput) -> Steps:
     """Two calls, the second about the first's answer; a reply without "yes" is Refuted."""
     (first,) = yield from ask(ModelCall("answer", "first", {"claim": question.claim}))
-    told = {"claim": question.claim, "statement": first.text}
-    (second,) = yield from ask(ModelCall("verify", "second", told))
+    variables = {"claim": question.claim, "statement": first.text}
+    (second,) = yield from ask(ModelCall("verify", "second", variables))
     verdict = "Supported" if "yes" in second.text else "Refuted"
     return Verification(verdict, "parsed", second.text, spoken=second)
 

@@ -109,9 +109,12 @@ vectors = st.tuples(axes, axes, axes).filter(any)
 reward_settings = st.builds(
     RewardSettings,
     necessity=st.sampled_from(("min", "mean")),
-    abstention=st.sampled_from(("honest", "literal")),
+    abstention=st.sampled_from(("honest", "literal", "part")),
     atomicity=st.sampled_from(("fraction", "strict")),
     votes=st.sampled_from(("judge", "policy")),
+    grounding=st.sampled_from(("literal", "required")),
+    silence=st.sampled_from(("literal", "refutes")),
+    restating=st.sampled_from(("literal", "marked")),
 )
 
 

@@ -49,6 +49,7 @@ def run_stage(stage: str, data: Path, url: str, model: str) -> dg.ExecuteInProce
             model=model,
             base_url=url,
             concurrency=IN_FLIGHT,
+            allow_own_prompt=True,
         ),
         "decomposer": DecomposerResource(
             results_dir=results,

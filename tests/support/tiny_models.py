@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
     from transformers import (
         PreTrainedModel,
         PreTrainedTokenizerBase,
@@ -139,7 +140,7 @@ _SHARP = 20.0
 def tiny_chat(folder: Path) -> Path:
     """A Qwen2 over bytes with a chat template, that tends to answer Yes or No in some spelling."""
     tokenizer = _chat_tokenizer(ANSWERS)
-    model = _chat_model(tokenizer)
+    model = tiny_qwen2(tokenizer)
     model.lm_head.weight.data[-len(ANSWERS) :] *= 4.0  # makes them often part of the top five
     model.lm_head.weight.data[tokenizer.eos_token_id] *= 2.0  # makes replies end
     return _saved(model, tokenizer, folder)
@@ -153,7 +154,7 @@ def tiny_writer(folder: Path) -> Path:
     so the whole prompt, decide between those.
     """
     tokenizer = _chat_tokenizer((*OPENINGS, MIDDLE, ENDING))
-    model = _chat_model(tokenizer)
+    model = tiny_qwen2(tokenizer)
     state = {OPENINGS[0]: 1, OPENINGS[1]: 1, MIDDLE: 2, ENDING: 3}
     into, out = model.model.embed_tokens.weight.data, model.lm_head.weight.data
     into[:, :_STATES] = 0.0
@@ -161,10 +162,10 @@ def tiny_writer(folder: Path) -> Path:
     out[:] = 0.0
     context = model.model.layers[0].mlp.gate_proj.weight.data[:, _STATES:]  # any random rows
     follows = {OPENINGS[0]: (0,), OPENINGS[1]: (0,), MIDDLE: (1,), ENDING: (1, 2)}
-    for row, (text, places) in enumerate(follows.items()):
+    for row, (text, successors) in enumerate(follows.items()):
         number = tokenizer.convert_tokens_to_ids(text)
         into[number, 0], into[number, state[text]] = 0.0, _HERE
-        out[number, list(places)] = _MUST
+        out[number, list(successors)] = _MUST
         out[number, _STATES:] = _MAY * context[row]
     out[tokenizer.eos_token_id, 3] = _MUST
     for layer in model.model.layers:
@@ -176,16 +177,25 @@ def tiny_writer(folder: Path) -> Path:
 
 def _chat_tokenizer(pieces: Sequence[str]) -> "PreTrainedTokenizerFast":
     """A tokenizer of bytes, chat marks, and ``pieces`` as one token each."""
-    from tokenizers import AddedToken, Tokenizer
+    from tokenizers import Tokenizer
     from tokenizers.decoders import ByteLevel as Decoder
     from tokenizers.models import BPE
     from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import PreTrainedTokenizerFast
 
     letters = {letter: number for number, letter in enumerate(sorted(ByteLevel.alphabet()))}
     cutter = Tokenizer(BPE(vocab=letters, merges=[]))
     cutter.pre_tokenizer = ByteLevel(add_prefix_space=False, use_regex=True)
     cutter.decoder = Decoder()
+    return with_chat_marks(cutter, pieces, CHAT_TEMPLATE)
+
+
+def with_chat_marks(
+    cutter: "Tokenizer", pieces: Sequence[str], template: str, **more: str
+) -> "PreTrainedTokenizerFast":
+    """The tokenizer with Qwen's chat marks, and ``pieces`` as one token each."""
+    from tokenizers import AddedToken
+    from transformers import PreTrainedTokenizerFast
+
     cutter.add_special_tokens(["<|pad|>", "<|im_start|>", "<|im_end|>"])
     cutter.add_tokens([AddedToken(text, normalized=False) for text in pieces])
     return PreTrainedTokenizerFast(
@@ -193,26 +203,29 @@ def _chat_tokenizer(pieces: Sequence[str]) -> "PreTrainedTokenizerFast":
         pad_token="<|pad|>",  # noqa: S106 - a token, not a password
         eos_token="<|im_end|>",  # noqa: S106 - the same
         padding_side="left",
-        chat_template=CHAT_TEMPLATE,
+        chat_template=template,
+        **more,
     )
 
 
-def _chat_model(tokenizer: "PreTrainedTokenizerFast") -> "Qwen2ForCausalLM":
+def tiny_qwen2(
+    tokenizer: "PreTrainedTokenizerFast", seed: int = SEED, **sizes: int
+) -> "Qwen2ForCausalLM":
     """Two layers with random weights over the tokenizer's vocabulary."""
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
-    _seeded()
+    _seeded(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=2,
-        max_position_embeddings=65_536,
         initializer_range=0.2,
         tie_word_embeddings=False,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
+        **(
+            {"hidden_size": 64, "intermediate_size": 128, "max_position_embeddings": 65_536} | sizes
+        ),
     )
     return Qwen2ForCausalLM(config)

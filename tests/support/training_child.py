@@ -41,7 +41,7 @@ def die() -> None:
 
 
 def main(folder: str, base: str, where: str, when: str) -> None:
-    """Train until told to die."""
+    """Train until killed."""
 
     def report(step: StepReport) -> None:
         if where == "report" and step.step == int(when):

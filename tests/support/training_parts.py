@@ -29,6 +29,7 @@ from resources.training.process import RunLimits, StepReport, TrainingRun
 from resources.training.rollout_log import read_log
 from resources.training.train import train
 from strategies import example_row, frame_of
+from tiny_models import tiny_qwen2, with_chat_marks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -53,25 +54,9 @@ _BIAS, _LIKELY, _NEVER = 4.0, 3.0, -40.0
 
 def tiny_policy(folder: Path, seed: int = 7, end: float = 3.0) -> Path:
     """The model with its tokenizer and its own prompt; ``end`` says how likely it stops."""
-    import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
     tokenizer = _tokenizer()
-    torch.manual_seed(seed)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        initializer_range=0.2,
-        tie_word_embeddings=False,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    model = Qwen2ForCausalLM(config)
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "max_position_embeddings": 512}
+    model = tiny_qwen2(tokenizer, seed, **sizes)
     model.model.embed_tokens.weight.data[:, 0] = _BIAS
     for layer in model.model.layers:
         layer.self_attn.o_proj.weight.data[0] = 0.0
@@ -89,25 +74,15 @@ def tiny_policy(folder: Path, seed: int = 7, end: float = 3.0) -> Path:
 
 def _tokenizer() -> "PreTrainedTokenizerFast":
     """Words, split at white space, and each block as one token."""
-    from tokenizers import AddedToken, Tokenizer
+    from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import WhitespaceSplit
-    from transformers import PreTrainedTokenizerFast
 
     tags = [f"<{kind}>" for kind in ("think", "question", "answer", "verification")]
     words = {word: index for index, word in enumerate(["<|unk|>", *_WORDS])}
     cutter = Tokenizer(WordLevel(words, unk_token="<|unk|>"))  # noqa: S106 - a mark
     cutter.pre_tokenizer = WhitespaceSplit()
-    cutter.add_special_tokens(["<|pad|>", "<|im_start|>", "<|im_end|>"])
-    cutter.add_tokens([AddedToken(text, normalized=False) for text in (*BLOCKS, *tags)])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=cutter,
-        unk_token="<|unk|>",  # noqa: S106 - a mark
-        pad_token="<|pad|>",  # noqa: S106 - the same
-        eos_token="<|im_end|>",  # noqa: S106 - the same
-        padding_side="left",
-        chat_template=TEMPLATE,
-    )
+    return with_chat_marks(cutter, (*BLOCKS, *tags), TEMPLATE, unk_token="<|unk|>")  # noqa: S106
 
 
 def claims_file(path: Path, count: int = 6) -> Path:

@@ -2,7 +2,7 @@
 
 It reads its run, speaks through the worker's own output and writes the files that a run leaves.
 What it does otherwise, the recipe's name says: ``killed``, ``broken``, ``silent``, ``stopped``,
-``slow`` (waits to be told to end, then leaves a checkpoint), ``good``.
+``slow`` (waits for the signal to end, then leaves a checkpoint), ``good``.
 """
 
 import argparse

@@ -19,7 +19,7 @@ SYMMETRIC = "fever_symmetric"
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a line, keyed by the native ``id``."""
+    """One draft per line, keyed by the native ``id``."""
     if file.subset == SYMMETRIC:
         return read_each(files, file, _symmetric_draft)
     return read_each(files, file, partial(_native_draft, files.pages(PAGES)))

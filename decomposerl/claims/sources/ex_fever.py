@@ -19,7 +19,7 @@ _MAX_PRINTED_CHARS = 10_000
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a row."""
+    """One draft per row."""
     return read_each(files, file, partial(_draft, files.pages(PAGES)))
 
 

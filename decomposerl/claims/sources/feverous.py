@@ -28,7 +28,7 @@ _ELEMENT = re.compile(
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a claim; native files need the page database for their passages."""
+    """One draft per claim; native files need the page database for their passages."""
     if file.format == "json_array":
         return read_each(files, file, _sentence_draft)
     return read_each(files, file, partial(_native_draft, files.pages(PAGES)))
@@ -73,7 +73,7 @@ def _elements(names: Sequence[str]) -> tuple[re.Match[str], ...]:
 
 
 def _passages(pages: Pages | None, elements: Sequence[re.Match[str]]) -> tuple[str, ...]:
-    """One passage an element, cells of one table row together; all found or none.
+    """One passage per element, the cells of a table row together; all found or none.
 
     A claim with half its gold evidence may no longer follow from it.
     """

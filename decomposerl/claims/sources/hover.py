@@ -25,7 +25,7 @@ Titles = tuple[str, ...]
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a claim; the test file has claims only, so its drafts have no label."""
+    """One draft per claim; the test file has claims only, so its drafts have no label."""
     if file.split == "test":
         yield from read_each(files, file, _claim_only)
         return

@@ -5,24 +5,18 @@ first cells and ``html_code`` is damaged in places: neither is used.
 """
 
 from decomposerl.claims.claim import Draft, LabelMap
-from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.passages import table_passages
+from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.source import NativeFile, Source
 
 
 def _draft(row: NativeRow) -> Draft:
-    table = table_passages(
-        row.optional_text("table.caption"),
-        row.items("table.header_horizontal"),
-        row.rows("table.rows"),
-    )
-    return row.draft(
-        native_id=row.identifier("_id"),
-        claim=row.text("claim"),
-        passages=non_blank(table, "table"),
-        native_label=row.text("label"),
-        documents=(row.text("table.website"),),
-        evidence_kind="table",
+    return row.table_draft(
+        native_id="_id",
+        document="table.website",
+        table="table",
+        caption="table.caption",
+        header="table.header_horizontal",
+        rows="table.rows",
     )
 
 

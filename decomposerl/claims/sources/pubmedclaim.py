@@ -18,7 +18,7 @@ GROUND_TRUTH = NativeFile("pubmedqa/test_ground_truth.json", "json_object", "tes
 
 
 def read(files: CorpusFiles, file: NativeFile) -> Iterator[Draft | Reject]:
-    """One draft a question of the file's split, keyed by PMID.
+    """One draft per question of the file's split, keyed by PMID.
 
     ``ori_pqal.json`` holds both halves; the official test ids tell them apart. Without
     those ids the file gives one reject and no rows, because training would leak the test.

@@ -5,24 +5,18 @@ they say which result a paper stresses. The document is the paper.
 """
 
 from decomposerl.claims.claim import Draft, LabelMap
-from decomposerl.claims.fields import NativeRow, each_row, non_blank
-from decomposerl.claims.passages import table_passages
+from decomposerl.claims.fields import NativeRow, each_row
 from decomposerl.claims.source import NativeFile, Source
 
 
 def _draft(row: NativeRow) -> Draft:
-    table = table_passages(
-        row.optional_text("table_caption"),
-        row.items("table_column_names"),
-        row.rows("table_content_values"),
-    )
-    return row.draft(
-        native_id=row.identifier("id"),
-        claim=row.text("claim"),
-        passages=non_blank(table, "table_content_values"),
-        native_label=row.text("label"),
-        documents=(row.text("paper_id"),),
-        evidence_kind="table",
+    return row.table_draft(
+        native_id="id",
+        document="paper_id",
+        table="table_content_values",
+        caption="table_caption",
+        header="table_column_names",
+        rows="table_content_values",
     )
 
 

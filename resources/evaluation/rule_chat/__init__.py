@@ -1,1 +1,1 @@
-"""A chat model made of rules, for methods where no model can run."""
+"""A rule-based chat model, for methods where no model can run."""

@@ -1,15 +1,15 @@
-"""A chat model made of rules: it serves the calls of methods where no model can run.
+"""A rule-based chat model, which serves the calls of methods where no model can run.
 
-Takes calls, gives replies in one form an operation, the same every time; none fails, none is cut.
-It reads a call's variables and, of its template, two things alone: whether questions are asked for
-or statements, and whether a check may end as unknown. It understands nothing: names, numbers,
-plain words and polarity are compared, by the rules of the embedded decomposer and judge and by a
-verifier. A method's procedure is run as it is; only its model is missing.
+Takes calls and gives deterministic replies, one form per operation; no call fails and no reply is
+truncated. It reads a call's variables and only two facts of its template: whether it asks for
+questions or statements, and whether a check may end as unknown. Replies come from comparing names,
+numbers, plain words and polarity by the rules of the embedded decomposer and judge, and from a
+verifier. A method's procedure runs unchanged; only the model is replaced.
 
     decompose         numbered questions or statements, or NONE
     next_question     a question that was not asked yet, or NONE
     answer            the sentences that answer, or unknown
-    verify            Supported or Refuted; Unknown too, where the template is no verdict and has it
+    verify            Supported or Refuted; or Unknown, where a template other than a verdict has it
     judge_sufficient  Yes or No
     program           a program of checks that must all hold
     select            numbers of passages, or NONE
@@ -31,13 +31,13 @@ RULES = 3
 
 
 class RuleChat:
-    """A ``MethodCaller`` that needs nothing installed but its verifier, and always answers."""
+    """A ``MethodCaller`` that needs only its verifier installed, and always answers."""
 
     concurrent = False
     claims_at_once = 256
 
     def __init__(self, verifier: Verifier, prompts: MethodPrompts | None = None) -> None:
-        """``verifier`` holds statements against evidence; ``prompts`` as for a chat model."""
+        """``verifier`` checks statements against evidence; ``prompts`` as for a chat model."""
         self._verifier, self._prompts = verifier, prompts or MethodPrompts()
 
     @property
@@ -50,11 +50,11 @@ class RuleChat:
         return self._prompts.hash(prompt, RULES)
 
     def answer(self, prompt: str, calls: Sequence[ModelCall]) -> list[Reply]:
-        """One reply a call, in order.
+        """One reply per call, in order.
 
         Raises:
-            ConfigError: the prompt file lacks a call's section, or a place of it; rules would
-                not notice, and a chat model would.
+            ConfigError: the prompt file lacks a call's section or one of its variables, as
+                for a chat model, although the rules do not read them.
             EngineError: the verifier cannot be asked.
         """
         for call in calls:
@@ -66,7 +66,7 @@ class RuleChat:
         return [Reply(ModelReply(text)) for text in _worked(works, self._verifier)]
 
 
-# Each takes a call and the words of its template, in small letters.
+# Each takes a call and the words of its template, in lower case.
 _SERVES: Mapping[Operation, Callable[[ModelCall, str], str | Weighing]] = {
     "decompose": lambda call, words: texts.decompose(
         call.variables, as_questions="question" in words

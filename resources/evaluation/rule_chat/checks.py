@@ -1,8 +1,8 @@
-"""Checks by rules: whether a statement holds, what answers a question, a whole method written out.
+"""Checks by rules: whether a statement holds, what answers a question, a whole transcript.
 
-Takes the variables of a call, gives its reply as a generator that asks for the support
-probabilities it needs, so that those of many calls can be had at once. The verifier holds a
-statement against evidence; answers are held against a claim by the rules of the embedded judge.
+Takes the variables of a call, gives its reply as a generator that requests the support
+probabilities it needs, so that those of many calls are computed in one batch. The verifier checks
+a statement against evidence; the rules of the embedded judge check answers against a claim.
 """
 
 import re
@@ -27,17 +27,17 @@ UNKNOWN = "unknown"
 _LEAD = re.compile(r"\s*(yes|no)\b", re.IGNORECASE)
 _HOLDS = 0.5
 _NAMED = 0.34
-"""Least share of a statement's content that evidence must hold to say anything about it."""
+"""Least share of a statement's content words in evidence that can decide it."""
 _MOST = 5
-"""Questions of a method that is written out."""
+"""Most questions of a whole transcript."""
 
 
 def check(variables: Mapping[str, str], *, may_be_unknown: bool) -> Weighing:
     """``Supported``, ``Refuted``, or ``Unknown`` where the template offers it.
 
-    What was answered decides where it says something; else the evidence does. Where neither
-    does, a check of two labels says Refuted: nothing bears the statement out. Predicates are
-    each told by the answer to its question, and the last line is their conjunction.
+    Earlier answers decide where they support or refute the statement, else the evidence. Where
+    neither does, a check with two labels gives Refuted. A predicate is decided by the answer to
+    its question, and the last line is the conjunction of all predicates.
     """
     if "predicates" in variables:
         return _conjunction(pairs_in(variables))
@@ -46,17 +46,17 @@ def check(variables: Mapping[str, str], *, may_be_unknown: bool) -> Weighing:
     if ruled != "NotEnoughInfo":
         return str(ruled)
     evidence = evidence_in(variables)
-    if evidence is None or (may_be_unknown and not _speaks_of(evidence, statement)):
+    if evidence is None or (may_be_unknown and not _covers(evidence, statement)):
         return "Unknown" if may_be_unknown else "Refuted"
-    return (yield from _held_against(evidence, statement))
+    return (yield from _verified(evidence, statement))
 
 
 def answer(variables: Mapping[str, str]) -> Weighing:
-    """The sentences that answer a question, a yes or no before them where it asks for one."""
+    """The sentences that answer a question, after yes or no for a yes-no question."""
     evidence = evidence_in(variables)
-    found = None if evidence is None else (yield from _answered(evidence, variables["question"]))
-    if found is not None:
-        return found
+    reply = None if evidence is None else (yield from _answered(evidence, variables["question"]))
+    if reply is not None:
+        return reply
     asked = " ".join(known_statements(variables))
     return " ".join(answering(asked, variables["question"])) or UNKNOWN
 
@@ -67,14 +67,14 @@ def written_out(variables: Mapping[str, str], *, with_verdict: bool) -> Weighing
     lines: list[str] = []
     answers: list[str] = []
     for number, question in enumerate(questions_of(claim)[:_MOST], start=1):
-        found = (yield from _answered(evidence, question)) or UNKNOWN
-        answers.append(found)
-        lines.append(f"Q{number}: {question}\nA{number}: {found}")
+        reply = (yield from _answered(evidence, question)) or UNKNOWN
+        answers.append(reply)
+        lines.append(f"Q{number}: {question}\nA{number}: {reply}")
     if with_verdict:
         ruled = verdict(claim, [one for one in answers if one != UNKNOWN])
         known = ruled != "NotEnoughInfo"
-        said = str(ruled) if known else (yield from _held_against(evidence, claim))
-        lines.append(f"Verdict: {said}")
+        label = str(ruled) if known else (yield from _verified(evidence, claim))
+        lines.append(f"Verdict: {label}")
     return "\n".join(lines)
 
 
@@ -94,7 +94,7 @@ def _conjunction(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def _truth(question: str, answer: str) -> str:
-    """What the answer to a predicate's question says of it."""
+    """The truth value of a predicate, by the answer to its question."""
     if answer.strip().lower().rstrip(".") == UNKNOWN:
         return "Unknown"
     lead = _LEAD.match(answer)
@@ -104,7 +104,7 @@ def _truth(question: str, answer: str) -> str:
     return {"Supported": "True", "Refuted": "False", "NotEnoughInfo": "Unknown"}[ruled]
 
 
-def _held_against(evidence: str, statement: str) -> Weighing:
+def _verified(evidence: str, statement: str) -> Weighing:
     (probability,) = yield ((evidence, statement),)
     return "Supported" if probability > _HOLDS else "Refuted"
 
@@ -112,17 +112,17 @@ def _held_against(evidence: str, statement: str) -> Weighing:
 def _answered(
     evidence: str, question: str
 ) -> Generator[tuple[Pair, ...], tuple[float, ...], str | None]:
-    """What the evidence answers, on one line; None where it does not."""
+    """The evidence's answer on one line; None where it has none."""
     sentences = answering(evidence, question)
     if not sentences:
         return None
     text = " ".join(" ".join(sentences).split())
     if not asks_yes_or_no(question):
         return text
-    held = yield from _held_against(evidence, statement_of(question))
+    held = yield from _verified(evidence, statement_of(question))
     return f"{'Yes' if held == 'Supported' else 'No'}, {text}"
 
 
-def _speaks_of(evidence: str, statement: str) -> bool:
+def _covers(evidence: str, statement: str) -> bool:
     wanted = read(statement)
     return share(wanted.content, wanted, read_document(evidence).everything) >= _NAMED

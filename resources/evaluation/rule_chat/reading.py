@@ -1,4 +1,4 @@
-"""What the variables of a call say: pairs, passages, statements.
+"""The variables of a call, parsed: pairs, passages, statements.
 
 Takes texts in the forms that methods write them, gives their parts.
 """
@@ -43,7 +43,7 @@ def evidence_in(variables: Mapping[str, str]) -> str | None:
 
 
 def asked_already(question: str, variables: Mapping[str, str]) -> bool:
-    """Whether a question stands in what was asked or written so far, letter case aside."""
+    """Whether earlier pairs, statements or the transcript contain a question, ignoring case."""
     written = "\n".join(variables.get(name, "") for name in ("qa", "transcript", "known"))
     return question.casefold() in written.casefold()
 
@@ -51,7 +51,7 @@ def asked_already(question: str, variables: Mapping[str, str]) -> bool:
 def statement_of(question: str) -> str:
     """A yes-no question as the statement that it asks about; any other text as it is.
 
-    Where an auxiliary stands in front only that is taken away: its place is not known.
+    A leading auxiliary is removed and not moved, because its position is unknown.
     """
     text = question.strip().rstrip("?").strip()
     bare = _TRUE_THAT.sub("", text)

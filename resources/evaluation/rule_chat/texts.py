@@ -1,7 +1,7 @@
 """Texts by rules: questions, statements, programs, passages, summaries.
 
-Takes the variables of a call, gives its reply. A claim is cut by the embedded decomposer's rules;
-sentences are told apart by the words that they share.
+Takes the variables of a call, gives its reply. A claim is split by the embedded decomposer's
+rules; sentences are ranked by the words that they share with the question.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,7 @@ NONE = "NONE"
 _SUMMARY = EvidenceView(most_sentences=3)
 _SELECTED = 3
 _FACTS = 9
-"""Facts of a program at most: with the prediction, the language's ten statements."""
+"""Most facts of a program: with the prediction, the language's limit of ten statements."""
 
 
 def decompose(variables: Mapping[str, str], *, as_questions: bool) -> str:
@@ -53,7 +53,7 @@ def next_question(variables: Mapping[str, str]) -> str:
 
 
 def sufficient(variables: Mapping[str, str]) -> str:
-    """Yes where what is known supports or refutes the claim by itself."""
+    """Yes where the known statements decide the claim without the evidence."""
     statement = variables.get("statement", variables.get("claim", ""))
     return "No" if verdict(statement, known_statements(variables)) == "NotEnoughInfo" else "Yes"
 
@@ -88,17 +88,17 @@ def summarise(variables: Mapping[str, str]) -> str:
 
 
 def state(variables: Mapping[str, str]) -> str:
-    """The one pair of ``qa`` as a statement: what is asked about with the sentences that tell it.
+    """The one pair of ``qa`` as a statement: that of the question, with the answer's sentences.
 
-    An answer that is no yes or no is a statement already.
+    An answer other than yes or no is a statement already.
     """
     ((question, answer),) = pairs_in(variables)
-    lead, _, told_by = answer.partition(",")
-    said = lead.strip(" .").lower()
-    if not asks_yes_or_no(question) or said not in {"yes", "no"}:
+    lead, _, reason = answer.partition(",")
+    decision = lead.strip(" .").lower()
+    if not asks_yes_or_no(question) or decision not in {"yes", "no"}:
         return answer
-    found = statement_of(question) if said == "yes" else _denied(statement_of(question))
-    return f"{found.removesuffix('.')}: {told_by.strip()}" if told_by.strip() else found
+    fact = statement_of(question) if decision == "yes" else _denied(statement_of(question))
+    return f"{fact.removesuffix('.')}: {reason.strip()}" if reason.strip() else fact
 
 
 def _denied(statement: str) -> str:
@@ -108,10 +108,10 @@ def _denied(statement: str) -> str:
 
 
 def statements_of(claim: str) -> Sequence[str]:
-    """The claim as statements of one fact each; the claim itself where no rule cuts it."""
-    found: dict[str, str] = {}
+    """The claim as statements of one fact each; the claim itself where no rule splits it."""
+    statements: dict[str, str] = {}
     for sentence in split_sentences(" ".join(claim.split())):
         checks = [one for one in checks_of(sentence.rstrip(" .;:!,")) if not one.endswith("?")]
         for check in checks or [sentence.rstrip(" .")]:
-            found.setdefault(check.casefold(), f"{check[:1].upper()}{check[1:]}.")
-    return list(found.values()) or [" ".join(claim.split())]
+            statements.setdefault(check.casefold(), f"{check[:1].upper()}{check[1:]}.")
+    return list(statements.values()) or [" ".join(claim.split())]

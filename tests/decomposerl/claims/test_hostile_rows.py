@@ -294,8 +294,8 @@ def test_a_damaged_page_costs_the_row_that_asks_for_it(tmp_path: Path, content: 
     """The claim of that page is a reject with the page's fault, its neighbour a claim."""
     sound = json.dumps({"sentence_0": "One."})
     (tmp_path / "feverous").mkdir()
-    place = tmp_path / "feverous/feverous_wikiv1.db"
-    pages = database(place, "wiki(id PRIMARY KEY, data)", ("Bad", content), ("Good", sound))
+    path = tmp_path / "feverous/feverous_wikiv1.db"
+    pages = database(path, "wiki(id PRIMARY KEY, data)", ("Bad", content), ("Good", sound))
     with pytest.raises(DamagedPage, match=why):
         pages.element("Bad", "sentence_0")
     rows = [

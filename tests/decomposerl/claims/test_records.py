@@ -15,7 +15,7 @@ PATH = "corpus/file"
 Outcome = tuple[int, object]
 
 
-def told(outcomes: Iterable[Record | Reject]) -> list[Outcome]:
+def outcomes_of(outcomes: Iterable[Record | Reject]) -> list[Outcome]:
     """Row and fields of a record, row and ``field:reason`` of a reject."""
     return [
         (o.row, dict(o.fields)) if isinstance(o, Record) else (o.row, f"{o.field}:{o.reason}")
@@ -24,19 +24,19 @@ def told(outcomes: Iterable[Record | Reject]) -> list[Outcome]:
 
 
 def jsonl(data: bytes) -> list[Outcome]:
-    return told(jsonl_records(PATH, data.split(b"\n")))
+    return outcomes_of(jsonl_records(PATH, data.split(b"\n")))
 
 
 def csv(data: bytes) -> list[Outcome]:
-    return told(delimited_records(PATH, data.splitlines(keepends=True), ","))
+    return outcomes_of(delimited_records(PATH, data.splitlines(keepends=True), ","))
 
 
 def array(data: bytes) -> list[Outcome]:
-    return told(array_records(PATH, data))
+    return outcomes_of(array_records(PATH, data))
 
 
 def keyed(data: bytes) -> list[Outcome]:
-    return told(object_records(PATH, data))
+    return outcomes_of(object_records(PATH, data))
 
 
 # JSON lines
@@ -70,8 +70,8 @@ def test_hostile_lines_are_rejected_not_raised():
 
 def test_a_cut_stream_gives_one_truncated_file():
     """Rows before the cut survive; a rest that is a whole object is a row, too."""
-    half = told(jsonl_records(PATH, [b'{"a": 1}\n', Cut(b'{"a": 2', "cut")]))
-    whole = told(jsonl_records(PATH, [b'{"a": 1}\n', Cut(b'{"a": 2}', "cut")]))
+    half = outcomes_of(jsonl_records(PATH, [b'{"a": 1}\n', Cut(b'{"a": 2', "cut")]))
+    whole = outcomes_of(jsonl_records(PATH, [b'{"a": 1}\n', Cut(b'{"a": 2}', "cut")]))
     assert [(1, {"a": 1}), (2, ":truncated_file")] == half
     assert [(1, {"a": 1}), (2, {"a": 2}), (3, ":truncated_file")] == whole
 
@@ -176,7 +176,7 @@ def test_a_cut_array_keeps_everything_before():
 
 def test_a_cut_stream_is_told_even_where_the_array_is_whole():
     """A gzip cut inside its trailer still gives its truncated_file."""
-    assert [(1, {"a": 1}), (2, ":truncated_file")] == told(
+    assert [(1, {"a": 1}), (2, ":truncated_file")] == outcomes_of(
         array_records(PATH, b'[{"a": 1}]', "cut")
     )
 
@@ -277,7 +277,7 @@ def test_a_cut_table_gives_one_truncated_file():
     first = (2, {"a": "1", "b": "x"})
     for lines, rest in (([], b""), ([], b"2,y"), ([b'2,"open\n', b"still\n"], b"more")):
         stream = [b"a,b\n", b"1,x\n", *lines, Cut(rest, "cut")]
-        assert [first, (3, ":truncated_file")] == told(delimited_records(PATH, stream, ","))
+        assert [first, (3, ":truncated_file")] == outcomes_of(delimited_records(PATH, stream, ","))
 
 
 @settings(deadline=None, max_examples=200)

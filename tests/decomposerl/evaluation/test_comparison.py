@@ -20,22 +20,22 @@ def claims(labels: list[str | None], evidence: str | None = "It is so.") -> pl.D
     """A test set with these labels; ids do not follow its order."""
     rows = [
         {
-            "claim_id": f"{(place * 7919) % 104729:016x}",
+            "claim_id": f"{(index * 7919) % 104729:016x}",
             "source": "toy",
-            "native_id": str(place),
+            "native_id": str(index),
             "split": "test",
-            "claim": f"claim {place}",
+            "claim": f"claim {index}",
             "evidence": evidence,
             "passages": [],
             "evidence_kind": "text",
             "label": label,
             "native_label": label,
             "label_rule": "drop_middle",
-            "document_id": f"page {place}",
+            "document_id": f"page {index}",
             "subset": None,
             "num_hops": None,
         }
-        for place, label in enumerate(labels)
+        for index, label in enumerate(labels)
     ]
     return BENCHMARK_CLAIMS.conform(pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema))
 
@@ -78,8 +78,8 @@ def test_a_short_run_marks_its_rows_and_their_mean():
     short = {("a", IN_DOMAIN[0])}
     frame = compare_systems(sets, found, FAST, short)
     marked = frame.filter("limited").select("system", "other", "benchmark").rows()
-    places = (IN_DOMAIN[0], "mean_in_domain")
-    assert {("a", other, place) for other in "bc" for place in places} == set(marked)
+    columns = (IN_DOMAIN[0], "mean_in_domain")
+    assert {("a", other, column) for other in "bc" for column in columns} == set(marked)
     shown = comparison_markdown(frame).splitlines()
     assert len(marked) == sum(line.endswith("\\* |") for line in shown)
     assert not compare_systems(sets, found, FAST)["limited"].any()
@@ -144,7 +144,7 @@ def test_a_mean_needs_all_its_parts_and_is_corrected_apart():
 
 def test_claims_on_the_same_evidence_are_drawn_together_whether_or_not_it_is_named():
     """Equal text without a document is as good as a document; by claims apart it is not."""
-    texts = pl.Series("evidence", [f"text {place // 8}" for place in range(len(LABELS))])
+    texts = pl.Series("evidence", [f"text {index // 8}" for index in range(len(LABELS))])
     named = TOY.with_columns(texts.str.replace("text", "page").alias("document_id"), texts)
     unnamed = named.with_columns(document_id=pl.lit(None, pl.String))
     found = {name: {"a": RIGHT, "b": MIXED} for name in ("toy", "named")}

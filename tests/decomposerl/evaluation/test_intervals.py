@@ -30,7 +30,7 @@ ROWS = st.lists(
 
 def parts(rows: list[Row]):
     """Labels, verdicts and clusters."""
-    labels, verdicts = (np.array([row[place] for row in rows], dtype=np.int64) for place in (0, 1))
+    labels, verdicts = (np.array([row[index] for row in rows], dtype=np.int64) for index in (0, 1))
     return labels, verdicts, clusters_of(labels, [row[2] for row in rows])
 
 

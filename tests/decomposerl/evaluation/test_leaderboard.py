@@ -76,9 +76,9 @@ def test_short_runs_and_missing_files_are_said():
     shown = board(
         score(OURS, "fever", 70.0, rows=5), score(OURS, "mean_in_domain", 70.0), runs=runs
     )
-    told = {name: cell(shown, OURS, name, 1)["status"] for name in COLUMNS}
-    assert ("limited", "limited") == (told["fever"], told["mean_in_domain"])
-    assert ("not_available", "not_run") == (told["wice"], told["hover"])
+    status = {name: cell(shown, OURS, name, 1)["status"] for name in COLUMNS}
+    assert ("limited", "limited") == (status["fever"], status["mean_in_domain"])
+    assert ("not_available", "not_run") == (status["wice"], status["hover"])
     assert wide_leaderboard(shown).filter(system=OURS)["limited"].all()
 
 
@@ -110,8 +110,8 @@ def test_the_wide_form_has_the_tables_columns_in_order():
 def test_an_engine_is_named_once_also_where_a_mean_is_over_two():
     """The mean's row names both; the wide form names each by itself."""
     rows = [
-        score("decomposerl-tiny", name, 50.0, engine="ab"[place % 2])
-        for place, name in enumerate(IN_DOMAIN)
+        score("decomposerl-tiny", name, 50.0, engine="ab"[index % 2])
+        for index, name in enumerate(IN_DOMAIN)
     ]
     mean = mean_scores(scores(rows), MEANS).to_dicts()
     assert ["a / b"] == [row["engine"] for row in mean]

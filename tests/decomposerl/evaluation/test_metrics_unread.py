@@ -129,7 +129,7 @@ def test_the_published_macro_f1_is_the_default(tmp_path: Path):
             "opposite",
             "4 claims: 2 supported, 2 not; 1 without a verdict, counted as wrong, as the ",
         ),
-        ("class", "counted as wrong, as a verdict of their own"),
+        ("class", "counted as wrong, as a separate verdict"),
         ("leave-out", "3 claims: 1 supported, 2 not; 1 without a verdict, left out"),
     ],
 )

@@ -144,8 +144,8 @@ def test_holm_only_raises_and_keeps_the_order(values: list[float], shuffler: obj
     assert all(p <= corrected <= 1 for p, corrected in zip(values, found, strict=True))
     moved = list(range(len(values)))
     shuffler.shuffle(moved)
-    again = holm([values[place] for place in moved])
-    assert [found[place] for place in moved] == pytest.approx(again)
+    again = holm([values[index] for index in moved])
+    assert [found[index] for index in moved] == pytest.approx(again)
 
 
 def test_p_of_draws_is_never_zero():

@@ -67,8 +67,8 @@ def test_accepting_one_system_leaves_the_others():
     both = merge_accepted(
         old, acceptable_scores(board(score(TINY, "fever", 80.0), score(TINY, "wice", 5.0)))
     )
-    told = [(cell.system, cell.benchmark, cell.score) for cell in both]
-    assert [(TINY, "fever", 80.0), (TINY, "wice", 5.0), (BASE, "fever", 50.0)] == told
+    scores = [(cell.system, cell.benchmark, cell.score) for cell in both]
+    assert [(TINY, "fever", 80.0), (TINY, "wice", 5.0), (BASE, "fever", 50.0)] == scores
 
 
 def test_the_file_comes_back_as_it_was_written():
@@ -119,7 +119,7 @@ MEASURED = curves(
 
 
 def test_the_final_adapter_is_evaluated_unless_another_rule_is_set():
-    """No figure chooses; its held-out measure is told where there is one."""
+    """No figure chooses; its held-out measure is reported where there is one."""
     chosen = select_checkpoint(MEASURED, {10, 20}, 30)
     assert (30, "final", 0.8) == (chosen.step, chosen.rule, chosen.dev_score)
     assert select_checkpoint(MEASURED, (), 40).dev_score is None
@@ -134,6 +134,6 @@ def test_the_best_on_dev_is_the_earliest_of_the_best_that_were_kept(saved: set[i
 
 
 def test_no_measured_checkpoint_is_refused():
-    """Nothing is chosen by no figure: a person is told what to do."""
+    """Without a measure nothing is chosen; the message says what to do."""
     with pytest.raises(ConfigError, match="best_on_dev needs a saved checkpoint"):
         select_checkpoint(MEASURED, {40, 50}, 40, "best_on_dev")

@@ -98,8 +98,8 @@ def test_no_threshold_is_better(
     found, value = choose_threshold(scores, labels, by, inclusive=inclusive)
     reached = float(measure(outcome_table(labels, found.verdicts(scores))))
     assert reached == pytest.approx(value)
-    for place in [-1.0, *np.linspace(0, 1, 41).tolist(), 2.0]:
-        other = Threshold(place, inclusive).verdicts(scores)
+    for cut in [-1.0, *np.linspace(0, 1, 41).tolist(), 2.0]:
+        other = Threshold(cut, inclusive).verdicts(scores)
         assert float(measure(outcome_table(labels, other))) <= value + 1e-12
 
 

@@ -38,7 +38,7 @@ def fresh(frame: pl.DataFrame, asked: Thresholds) -> pl.DataFrame:
     return drops.select("claim_id", "step", "value", "matched_claim_id")
 
 
-def told(frame: pl.DataFrame, answer: DedupDecision) -> pl.DataFrame:
+def decided(frame: pl.DataFrame, answer: DedupDecision) -> pl.DataFrame:
     """The replay's removals in the same form."""
     ids = frame["claim_id"]
     parts = [
@@ -90,7 +90,7 @@ def test_the_replay_is_the_stage_run_afresh(
         data.draw(st.sampled_from([t for t in higher if t not in cosines])),
         data.draw(st.sampled_from(higher)),
     )
-    assert_frame_equal(fresh(frame, asked), told(frame, decide_again(run, asked)))
+    assert_frame_equal(fresh(frame, asked), decided(frame, decide_again(run, asked)))
 
 
 @LAW
@@ -142,7 +142,7 @@ def test_a_longer_decimal_means_the_fraction_that_the_search_reads():
     run = run_of(frame, 0.5, Thresholds(0.7, 0.9))
     for typed in (2 / 3, 0.6666667, 0.666667):
         asked = Thresholds(typed, 1.0)
-        assert_frame_equal(fresh(frame, asked), told(frame, decide_again(run, asked)))
+        assert_frame_equal(fresh(frame, asked), decided(frame, decide_again(run, asked)))
 
 
 def test_the_table_counts_per_source_and_in_total():

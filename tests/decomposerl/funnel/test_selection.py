@@ -128,8 +128,8 @@ def test_every_selector_keeps_the_quotas(selector: str):
     frame = frame_of(
         SILVER_DECOMPOSED,
         [
-            example_row(claim=f"claim {place} {place % 7}", source=source, label=label)
-            for place in range(24)
+            example_row(claim=f"claim {index} {index % 7}", source=source, label=label)
+            for index in range(24)
             for source in ("hover", "wice")
             for label in ("Supported", "Refuted")
         ],
@@ -147,10 +147,10 @@ def mixed_frame() -> pl.DataFrame:
     return frame_of(
         SILVER_DECOMPOSED,
         [
-            example_row(claim=f"claim {place} of {place % 7}", source=source, label=label)
+            example_row(claim=f"claim {index} of {index % 7}", source=source, label=label)
             for label in ("Supported", "Refuted")
             for source, rows in sizes.items()
-            for place in range(rows)
+            for index in range(rows)
         ],
     )
 

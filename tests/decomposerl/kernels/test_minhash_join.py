@@ -24,9 +24,9 @@ def claims() -> list[str]:
     """600 claims of 12 words; every third copies an earlier one with 1 to 4 words changed."""
     random = np.random.default_rng(11)
     rows: list[list[str]] = []
-    for place in range(600):
-        if place % 3 == 2:
-            row = list(rows[random.integers(place)])
+    for index in range(600):
+        if index % 3 == 2:
+            row = list(rows[random.integers(index)])
             for position in random.choice(12, random.integers(1, 5), replace=False):
                 row[position] = f"w{random.integers(3_000)}"
         else:

@@ -130,6 +130,17 @@ def test_stage_page_counts(world: World):
     assert 7 == len(page.sample_md.split("\n"))
 
 
+def test_the_stage_page_tells_that_minicheck_was_asked_in_our_words(world: World):
+    """In bold where ``prompt=own`` is in an engine's name, and not otherwise."""
+
+    def told(engines: str) -> str:
+        empty = schemas.DROPS.empty()
+        return stage_page("s", world.claims, world.claims, empty, {}, engines=engines).prompt_md
+
+    assert told("minicheck:chat prompt=own@0123 r2").startswith("**prompt=own: MiniCheck was asked")
+    assert ["", "", ""] == [told("lexical"), told("a prompt=published@01"), told("b prompt=file@0")]
+
+
 def test_stage_page_of_nothing():
     """An empty stage has a page: zeros, no division by zero, no sample rows."""
     empty = schemas.CLAIMS.empty()

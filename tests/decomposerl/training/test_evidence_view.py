@@ -85,11 +85,11 @@ def test_sentences_that_share_an_entity_come_first(claim: str, document: list[st
 
 @LAW
 @given(st.integers(2, 6), st.integers(0, 6), st.integers(1, 3))
-def test_the_sentence_with_the_rare_name_comes_in(common: int, place: int, most: int):
+def test_the_sentence_with_the_rare_name_comes_in(common: int, index: int, most: int):
     """Of all that share the claim's common name, the one that also has its rare name is shown."""
     document = [f"Torbeck has a bridge of kind {kind}." for kind in "abcdef"[:common]]
-    document.insert(place, "It was Ilva who closed the mill.")
-    assert document[min(place, common)] in seen(
+    document.insert(index, "It was Ilva who closed the mill.")
+    assert document[min(index, common)] in seen(
         "Ilva opened it near Torbeck.", "\n".join(document), most
     )
 
@@ -98,7 +98,7 @@ def test_the_sentence_with_the_rare_name_comes_in(common: int, place: int, most:
 @given(st.permutations(["Ilva", "Torbeck", "1921", "Ösk"]), st.integers(1, 4))
 def test_the_order_is_the_documents_whatever_weighs_more(names: list[str], most: int):
     """Lines are read as they follow each other in the text, not as they were ranked."""
-    document = [f"so {name} was {'here ' * place}again." for place, name in enumerate(names)]
+    document = [f"so {name} was {'here ' * index}again." for index, name in enumerate(names)]
     document.insert(2, f"so {names[3]} and {names[0]} met.")
     lines = seen(f"Did Torbeck and {names[3]} meet Ilva in 1921 at Ösk?", "\n".join(document), most)
     assert lines == [line for line in document if line in lines]

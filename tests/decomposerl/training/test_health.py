@@ -116,8 +116,8 @@ histories = st.lists(st.dictionaries(st.sampled_from(keys), shares), max_size=12
 @given(histories)
 def test_one_finding_a_rule_in_the_order_of_rules(history: Steps):
     """Any history gives at most one finding a rule, in the published order, and no error."""
-    places = [RULES.index(finding.rule) for finding in health_findings(history, SHORT)]
-    assert sorted(set(places)) == places
+    indices = [RULES.index(finding.rule) for finding in health_findings(history, SHORT)]
+    assert sorted(set(indices)) == indices
 
 
 @LAW
@@ -140,12 +140,12 @@ def test_a_step_that_measured_nothing_is_as_one_without_the_key(history: Steps):
 
 @LAW
 @given(histories, st.integers(0, 3))
-def test_worse_never_stops_less(history: Steps, place: int):
+def test_worse_never_stops_less(history: Steps, index: int):
     """Raising a share in the window keeps every stop on that share."""
     for key in ("zero_spread_groups", "truncated", "judge_failures"):
         worse = [dict(step) for step in history]
-        if len(worse) >= 4 and worse[-1 - place].get(key) is not None:
-            worse[-1 - place][key] = 1.0
+        if len(worse) >= 4 and worse[-1 - index].get(key) is not None:
+            worse[-1 - index][key] = 1.0
         before = {finding.rule for finding in health_findings(history, SHORT) if finding.stop}
         after = {finding.rule for finding in health_findings(worse, SHORT) if finding.stop}
         assert before <= after

@@ -284,10 +284,14 @@ OTHERWISE = {
     "atomicity": "strict",
     "votes": "policy",
     "failures": "zero",
+    "grounding": "required",
+    "silence": "refutes",
+    "restating": "marked",
     "weights": {"joint": 2.0},
     "projections": ("q_proj",),
     "evidence_view": EvidenceView(),
     "judge_thinking": True,
+    "verdict_rule": "paper",
 }
 """Other values of the fields that are no number, word or switch."""
 

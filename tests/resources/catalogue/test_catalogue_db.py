@@ -169,8 +169,8 @@ def test_a_split_corpus_tells_each_claim_once(world: World):
             "SELECT stage, reason, count(*) FROM benchmark_drops "
             "WHERE claim_id IN (SELECT claim_id FROM claims) GROUP BY ALL"
         ).fetchall()
-        told = connection.sql(f"FROM explain('{world.claims['claim_id'][-1]}')").pl()
-    assert not told["stage"].str.starts_with("benchmark/").any()
+        rows = connection.sql(f"FROM explain('{world.claims['claim_id'][-1]}')").pl()
+    assert not rows["stage"].str.starts_with("benchmark/").any()
     assert [(f"benchmark/{SPLIT}", "training_document", SIZES[SPLIT])] == shared
 
 

@@ -56,6 +56,26 @@ def test_threads_share_the_requests_in_flight(tmp_path: Path):
     assert [expected] * 4 == [[one.text for one in batch] for batch in found]
 
 
+def test_closing_does_not_wait_for_a_server_that_starts(tmp_path: Path):
+    """A client that is closed while its server starts is closed at once, and sends nothing."""
+    starting, started = threading.Event(), threading.Event()
+
+    def access() -> tuple[tuple[str, ...], None]:
+        starting.set()
+        assert started.wait(30)
+        return ("http://127.0.0.1:9",), None
+
+    with ThreadPoolExecutor(1) as pool:
+        chat = ChatClient(settings(), tmp_path, find_access=access)
+        batch = pool.submit(chat.complete, [request(1)])
+        assert starting.wait(30)
+        chat.close()
+        assert not started.is_set()
+        started.set()
+        with pytest.raises(RuntimeError, match="the chat client was closed"):
+            batch.result()
+
+
 def test_no_more_calls_are_in_flight_than_allowed():
     """The server never sees more than ``concurrency`` requests at once, over two batches too."""
     with (

@@ -274,11 +274,11 @@ def test_nothing_that_came_is_an_empty_hand(endpoint: Endpoint):
     assert (0, 0) == (len(caught.value.rows), len(caught.value.vectors))
 
 
-@pytest.mark.parametrize("place", [0, 3, 6])
-def test_the_text_at_fault_is_named(endpoint: Endpoint, place: int):
+@pytest.mark.parametrize("index", [0, 3, 6])
+def test_the_text_at_fault_is_named(endpoint: Endpoint, index: int):
     """Of a refused batch the one text is found: how long it is, and how it begins."""
     texts = [f"text {n}" for n in range(7)]
-    texts[place] = "much too long " * 50
+    texts[index] = "much too long " * 50
     endpoint.longest = 100
     with pytest.raises(
         EngineError, match="fault has 700 characters and begins 'much too long"

@@ -50,11 +50,11 @@ def test_the_best_kept_checkpoint_can_be_asked_for(data: DataFolder):
 
 def test_what_was_chosen_is_told_of_policies_alone(data: DataFolder):
     """Step, rule and measure; a baseline has no weights of ours."""
-    told = chosen_facts(data, system_named("decomposerl-tiny", SYSTEMS), "best_on_dev")
+    facts = chosen_facts(data, system_named("decomposerl-tiny", SYSTEMS), "best_on_dev")
     assert (20, "best_on_dev", 0.9) == (
-        told["checkpoint"],
-        told["checkpoint rule"],
-        told["held-out balanced accuracy"],
+        facts["checkpoint"],
+        facts["checkpoint rule"],
+        facts["held-out balanced accuracy"],
     )
     assert {} == chosen_facts(data, system_named("minicheck-lexical", SYSTEMS), "final")
 

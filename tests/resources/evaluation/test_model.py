@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.method import ModelCall
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.evaluation.systems import System, system_named, systems
 from decomposerl.schemas import CURVES
@@ -56,7 +57,7 @@ def claims() -> pl.DataFrame:
 
 
 def silent(_: str) -> None:
-    """Told how far a run is."""
+    """Receives the progress of a run."""
 
 
 def predicted(by: EvaluationModelResource, key: str, folder: Path) -> Generated:
@@ -119,15 +120,15 @@ def test_a_policy_answers_in_process(trained: Path):
 def test_a_policy_is_an_adapter_on_a_server(trained: Path):
     """A running server is asked for the adapter by recipe and step; a started one is given it."""
     with FaultServer(usual=replying("<verification>Supported</verification>")) as served:
-        place = ServedModels(endpoints=[served.url])
-        model = resource(trained, policies="served", open_models=place)
+        served_models = ServedModels(endpoints=[served.url])
+        model = resource(trained, policies="served", open_models=served_models)
         engine = opened(model, "decomposerl-tiny", trained).engine
         assert engine.startswith("chat:tiny-7@")  # and what its weights hold
         with pytest.raises(EngineError, match=r"wrong_model.*tiny-7"):
             predicted(model, "decomposerl-tiny", trained)
         model.close()
         assert {"tiny-7"} == {body["model"] for body in served.asked}
-    words = place.server("base", ("tiny-7", "/policy/adapter")).command().words(8000)
+    words = served_models.server("base", ("tiny-7", "/policy/adapter")).command().words(8000)
     rest = words[words.index("--enable-lora") :]
     assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
     assert ["tiny-7=/policy/adapter"] == rest[4:]
@@ -138,8 +139,8 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
     """Its name has the base's files beside the adapter's; a hub's base has its revision."""
 
     def engine() -> str:
-        place = ServedModels(endpoints=["http://127.0.0.1:1/v1"])
-        by = resource(trained, policies="served", open_models=place)
+        served_models = ServedModels(endpoints=["http://127.0.0.1:1/v1"])
+        by = resource(trained, policies="served", open_models=served_models)
         return opened(by, "decomposerl-tiny", trained).engine
 
     before = engine()
@@ -158,11 +159,13 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
 
 
 def test_the_hash_is_over_what_is_sent(tmp_path: Path):
-    """How a reasoning model's thinking is switched is told apart, and so are the two forms."""
+    """The hash depends on how thinking is switched, and on the form of a transcript."""
 
     def caller(**changes: object) -> ChatCaller:
-        place = ServedModels(**{"endpoints": ["http://127.0.0.1:1/v1"], "likeliest": 0, **changes})
-        return place.caller("m", MethodPrompts(), 42, results=tmp_path, closers=[])[0]
+        served_models = ServedModels(
+            **{"endpoints": ["http://127.0.0.1:1/v1"], "likeliest": 0, **changes}
+        )
+        return served_models.caller("m", MethodPrompts(), 42, results=tmp_path, closers=[])[0]
 
     plain, started = caller(), caller(endpoints=[], vllm=["vllm"])
     every = [plain, caller(thinking_style="qwen"), caller(thinking_style="openai")]
@@ -175,11 +178,11 @@ def test_the_hash_is_over_what_is_sent(tmp_path: Path):
 
 
 def test_an_endpoint_is_asked_and_paid(tmp_path: Path):
-    """The system's model by its name, with alternatives, each call at the place's price."""
+    """The system's model by its name, with alternatives, each call at the endpoint's price."""
     reply = replying("Supported")
     with FaultServer(usual=reply) as served:
-        place = ServedModels(endpoints=[served.url], model=MODEL, prompt_price=1.0)
-        model = resource(tmp_path, endpoint=place)
+        served_models = ServedModels(endpoints=[served.url], model=MODEL, prompt_price=1.0)
+        model = resource(tmp_path, endpoint=served_models)
         made = predicted(model, "simple-endpoint-faithful", tmp_path)
         model.close()
         assert {5} == {body["top_logprobs"] for body in served.asked}
@@ -213,18 +216,51 @@ def test_dagster_opens_and_closes_it(tmp_path: Path):
 
 def run(url: str, folder: Path) -> None:
     """Predict within a run of Dagster and print the verdicts."""
-    place = ServedModels(endpoints=[url], model=MODEL, api_key=dg.EnvVar("TEST_ENDPOINT_KEY"))
+    served_models = ServedModels(
+        endpoints=[url], model=MODEL, api_key=dg.EnvVar("TEST_ENDPOINT_KEY")
+    )
 
     @dg.asset
-    def told(evaluation_model: EvaluationModelResource) -> list[str]:
+    def answers(evaluation_model: EvaluationModelResource) -> list[str]:
         made = predicted(evaluation_model, "simple-endpoint-faithful", folder)
         return made.predictions["verdict"].to_list()
 
-    known = {"evaluation_model": resource(folder, endpoint=place)}
-    found = dg.materialize([told], resources=known).output_for_node("told")
+    known = {"evaluation_model": resource(folder, endpoint=served_models)}
+    found = dg.materialize([answers], resources=known).output_for_node("answers")
     print(repr(known), flush=True)  # noqa: T201 - the parent reads it
     print(json.dumps(found), flush=True)  # noqa: T201 - the parent reads it
 
 
 if __name__ == "__main__":
     run(sys.argv[1], Path(sys.argv[2]))
+
+
+def test_wording_is_part_of_the_hash(tmp_path: Path):
+    """Another rule or number of worked examples: other prompts, so no stored answer is reused."""
+
+    def hashed(key: str, **changes: object) -> str:
+        one = opened(resource(tmp_path, **changes), key, tmp_path)
+        return one.task.prompt_hash(one.caller)
+
+    for key in ("simple-rules-faithful", "hiss-rules-single_call"):
+        every = [hashed(key)]
+        every += [hashed(key, verdict_rule="paper"), hashed(key, demonstrations=0)]
+        every += [hashed(key, demonstrations=1), hashed(key, demonstrations=1, seed=1)]
+        assert len(every) == len(set(every))
+        assert every[0] == hashed(key, demonstrations=4) == hashed(key, demonstrations=9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit"),
+    [
+        ({}, 64),
+        ({"thinking": "on"}, 64 + 4_096),
+        ({"thinking_style": "qwen"}, 64 + 4_096),
+        ({"thinking_style": "openai", "thinking_tokens": 500}, 64 + 500),
+        ({"thinking_style": "qwen", "thinking": "off"}, 64),
+    ],
+)
+def test_a_thought_has_tokens_of_its_own(changes: dict[str, object], limit: int):
+    """A limit of a few words for the verdict would end inside the thought before it."""
+    call = ModelCall("verify", "verdict", {}, max_tokens=64)
+    assert limit == ServedModels(**changes).call_settings(42).sampling(call).max_tokens

@@ -143,10 +143,10 @@ def test_predicates_are_joined(chat: RuleChat):
 
 def test_what_is_known_suffices_where_it_decides(chat: RuleChat):
     """Yes as soon as the answers support or refute the claim by themselves."""
-    told = "Q1: Who directed it?\nA1: Marta Oller directed Glass Harbour."
-    assert "No" == said(chat, "judge_sufficient", "planned", claim=CLAIM, qa=told)
-    told += "\nQ2: When was she born?\nA2: Marta Oller was born in 1921."
-    assert "Yes" == said(chat, "judge_sufficient", "planned", claim=CLAIM, qa=told)
+    pairs = "Q1: Who directed it?\nA1: Marta Oller directed Glass Harbour."
+    assert "No" == said(chat, "judge_sufficient", "planned", claim=CLAIM, qa=pairs)
+    pairs += "\nQ2: When was she born?\nA2: Marta Oller was born in 1921."
+    assert "Yes" == said(chat, "judge_sufficient", "planned", claim=CLAIM, qa=pairs)
 
 
 def test_a_program_parses_and_checks_every_part(chat: RuleChat):

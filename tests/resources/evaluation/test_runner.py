@@ -39,20 +39,20 @@ PATIENCE_S = 60
 def test_each_claim_is_driven_to_its_end(way: str, count: int, tmp_path: Path):
     """Two calls a claim, each answer to the claim that asked, results in the claims' order."""
     caller = ScriptedCaller(concurrent=way == "threads")
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     found = run_claims(
         two_steps,
         "simple",
         cases(count),
         caller,
         shelf(tmp_path),
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda done, total: progress.append((done, total)),
     )
     assert [f"yes claim {n}" for n in range(count)] == [one.verification.reply for one in found]
     assert [case.claim_id for case in cases(count)] == [one.claim_id for one in found]
     assert {2} >= {len(one.calls) for one in found}
     assert 2 * count == len(caller.asked)
-    assert [(done, count) for done in range(count + 1)] == told
+    assert [(done, count) for done in range(count + 1)] == progress
 
 
 def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):

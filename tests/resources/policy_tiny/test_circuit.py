@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformers import Qwen2ForCausalLM
 
 SHAPE = replace(WarmStart(), vocabulary=1_000)
-TOLD = 60
+LENGTH = 60
 SEEDS = pytest.mark.parametrize("seed", [0, 1, 2])
 
 
@@ -88,29 +88,29 @@ def ranks(logits: "Tensor", tokens: "Tensor", first: int, last: int) -> float:
 
 
 @cache
-def seen(seed: int, *, wired: bool, told: int = TOLD) -> Seen:
-    """Two rows of an opening token and ``told`` different tokens, twice."""
+def seen(seed: int, *, wired: bool, length: int = LENGTH) -> Seen:
+    """Two rows of an opening token and ``length`` different tokens, twice."""
     import torch
 
     torch.manual_seed(seed + 100)
     opening = torch.tensor(tokenizer().convert_tokens_to_ids([START]))
-    drawn = [plain_tokens()[torch.randperm(len(plain_tokens()))[:told]] for _ in range(2)]
+    drawn = [plain_tokens()[torch.randperm(len(plain_tokens()))[:length]] for _ in range(2)]
     tokens = torch.stack([torch.cat([opening, row, row]) for row in drawn])
     with torch.no_grad():
         given = model(seed, wired=wired)(input_ids=tokens, output_attentions=True)
     back = given.attentions[0][:, 0].diagonal(offset=-1, dim1=-2, dim2=-1)
     copying = given.attentions[1][:, :2]
-    second = torch.arange(told + 1, 2 * told)
+    second = torch.arange(length + 1, 2 * length)
     return Seen(
         rank=(
-            ranks(given.logits, tokens, 2, told + 1),
-            ranks(given.logits, tokens, told + 2, 2 * told + 1),
+            ranks(given.logits, tokens, 2, length + 1),
+            ranks(given.logits, tokens, length + 2, 2 * length + 1),
         ),
         back=float(back.mean()),
-        follows=float(copying[:, :, second, second - told + 1].mean()),
+        follows=float(copying[:, :, second, second - length + 1].mean()),
         rests=(
-            float(copying[:, :, 2 : told + 1, 0].mean()),
-            float(copying[:, :, told + 1 :, 0].mean()),
+            float(copying[:, :, 2 : length + 1, 0].mean()),
+            float(copying[:, :, length + 1 :, 0].mean()),
         ),
     )
 
@@ -141,7 +141,7 @@ def test_copying_heads_look_at_what_followed_before(seed: int):
 
 @SEEDS
 def test_copying_heads_rest_on_the_opening_token_where_nothing_repeats(seed: int):
-    """So a new token is told from one that was read before."""
+    """So a new token is distinguished from one that was read before."""
     new, old = seen(seed, wired=True).rests
     assert new > 0.1
     assert new > 10 * old
@@ -151,7 +151,7 @@ def test_copying_heads_rest_on_the_opening_token_where_nothing_repeats(seed: int
 
 def test_distance_does_not_matter():
     """What stood 400 tokens ago is still found: as far as the prompts of the warm start reach."""
-    wired, plain = (seen(0, wired=wired, told=400) for wired in (True, False))
+    wired, plain = (seen(0, wired=wired, length=400) for wired in (True, False))
     assert wired.back > 0.9
     assert wired.follows > 0.1
     assert plain.follows < 0.01
@@ -162,10 +162,10 @@ def foretold(seed: int, *, wired: bool) -> float:
     """Share of the tokens of some traces that the model holds for likeliest."""
     import torch
 
-    told, right, tokens = model(seed, wired=wired), 0, 0
+    policy, right, tokens = model(seed, wired=wired), 0, 0
     for head, tail in read()[:10]:
         with torch.no_grad():
-            logits = told(input_ids=torch.tensor([head + tail])).logits[0]
+            logits = policy(input_ids=torch.tensor([head + tail])).logits[0]
         right += int((logits[len(head) - 1 : -1].argmax(-1) == torch.tensor(tail)).sum())
         tokens += len(tail)
     return right / tokens
@@ -199,14 +199,14 @@ def sureness(seed: int, *, wired: bool) -> Sureness:
 
     evidence, claim = tokenizer().convert_tokens_to_ids([EVIDENCE, CLAIM])
     has, lacks = (tokenizer().encode(f" {mark}")[0] for mark in (HELD, MISSING))
-    told, rests, scores, truths = model(seed, wired=wired), [], [], []
+    policy, rests, scores, truths = model(seed, wired=wired), [], [], []
     for head, tail in read()[:60]:
         ids = head + tail
         tokens = torch.tensor(ids)
         with torch.no_grad():
-            given = told(input_ids=tokens[None], output_attentions=True)
+            given = policy(input_ids=tokens[None], output_attentions=True)
         stage, shown = given.attentions[0][0, 2], ids.index(claim) - 1
-        for at in (place for place, one in enumerate(ids) if one in {has, lacks}):
+        for at in (index for index, one in enumerate(ids) if one in {has, lacks}):
             rests.append([float(stage[shown, tokens == evidence].sum())])
             rests[-1].append(float(stage[at - 1, tokens == claim].sum()))
             logits = given.logits[0, at - 1]

@@ -45,29 +45,29 @@ SMALL = WarmStart(
 )
 FIRST = 18
 """Steps on clean traces: three quarters of all."""
-Told = list[tuple[int, float]]
+Losses = list[tuple[int, float]]
 
 
 @dataclass(frozen=True)
 class Made:
-    """A warm start with a control beside it: the two folders, and what was told on the way."""
+    """A warm start with a control beside it: the two folders, and the reported losses."""
 
     policy: Path
     control: Path
-    told: Told
+    losses: Losses
 
 
-def started(settings: WarmStart, folder: Path, control: Path | None = None) -> Told:
-    told: Told = []
-    warm_start(settings, folder, lambda step, loss: told.append((step, loss)), control)
-    return told
+def started(settings: WarmStart, folder: Path, control: Path | None = None) -> Losses:
+    losses: Losses = []
+    warm_start(settings, folder, lambda step, loss: losses.append((step, loss)), control)
+    return losses
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("warm")
-    told = started(SMALL, folder / "policy", folder / "control")
-    return Made(folder / "policy", folder / "control", told)
+    losses = started(SMALL, folder / "policy", folder / "control")
+    return Made(folder / "policy", folder / "control", losses)
 
 
 @pytest.fixture(scope="module")
@@ -98,16 +98,16 @@ def test_the_same_settings_give_the_same_bytes(made: Made, tmp_path: Path):
 
     torch.rand(5)
     before = torch.get_num_threads(), torch.get_rng_state().tolist()
-    told = started(SMALL, tmp_path / "again")
+    losses = started(SMALL, tmp_path / "again")
     assert before == (torch.get_num_threads(), torch.get_rng_state().tolist())
     assert contents(made.policy) == contents(tmp_path / "again")
-    assert told == made.told[:FIRST] + made.told[SMALL.steps :]
+    assert losses == made.losses[:FIRST] + made.losses[SMALL.steps :]
 
 
 def test_another_seed_gives_another_policy(made: Made, tmp_path: Path):
     """Of the same shape, with other weights from the first step on."""
-    told = started(replace(SMALL, seed=SMALL.seed + 5), tmp_path / "other")
-    assert told[0] != made.told[0]
+    losses = started(replace(SMALL, seed=SMALL.seed + 5), tmp_path / "other")
+    assert losses[0] != made.losses[0]
     assert weights_of(made.policy).keys() == weights_of(tmp_path / "other").keys()
     assert differing(made.policy, tmp_path / "other")
 
@@ -126,10 +126,10 @@ def differing(one: Path, other: Path) -> list[str]:
 
 def test_the_control_parts_from_the_policy_after_the_clean_steps(made: Made):
     """Both go through the same first steps; the last ones are as many, on other traces."""
-    steps = [step for step, _ in made.told]
+    steps = [step for step, _ in made.losses]
     last = list(range(FIRST + 1, SMALL.steps + 1))
     assert steps == [*range(1, FIRST + 1), *last, *last]
-    control, policy = made.told[FIRST : SMALL.steps], made.told[SMALL.steps :]
+    control, policy = made.losses[FIRST : SMALL.steps], made.losses[SMALL.steps :]
     assert control != policy
     assert differing(made.control, made.policy)
     theirs, mine = contents(made.control), contents(made.policy)
@@ -163,7 +163,7 @@ def test_without_flawed_steps_the_control_is_the_policy(tmp_path: Path):
 
 def test_imitation_lowers_the_loss(made: Made):
     """A few steps make the traces likelier, in the clean part and after it."""
-    means = [loss for _, loss in made.told]
+    means = [loss for _, loss in made.losses]
     assert means[FIRST - 1] < means[0] - 0.1  # a running mean, which follows slowly
     assert means[-1] < means[FIRST - 1]
 
@@ -190,10 +190,10 @@ def test_model_and_tokenizer_agree_on_their_marks(
     """Sampling stops at the mark that ends a trace, and every token has its embedding."""
     assert model.get_input_embeddings().num_embeddings == len(tokenizer)
     assert max(tokenizer.get_vocab().values()) < len(tokenizer)
-    for told in (model.config, model.generation_config):
-        assert told.eos_token_id == tokenizer.eos_token_id
-        assert told.pad_token_id == tokenizer.pad_token_id
-        assert told.bos_token_id is None
+    for stored in (model.config, model.generation_config):
+        assert stored.eos_token_id == tokenizer.eos_token_id
+        assert stored.pad_token_id == tokenizer.pad_token_id
+        assert stored.bos_token_id is None
 
 
 def test_the_policy_continues_a_prompt(model: "Qwen2ForCausalLM", tokenizer: "Tokenizer"):
@@ -205,11 +205,11 @@ def test_the_policy_continues_a_prompt(model: "Qwen2ForCausalLM", tokenizer: "To
     pad = tokenizer.pad_token_id
     padded = torch.tensor([[pad] * (longest - len(head)) + head for head in heads])
     mask = (padded != pad).long()
-    told = {"max_new_tokens": 6, "do_sample": False}
-    together = model.generate(padded, attention_mask=mask, **told)[:, longest:]
+    options = {"max_new_tokens": 6, "do_sample": False}
+    together = model.generate(padded, attention_mask=mask, **options)[:, longest:]
     for row, head in enumerate(heads):
         ids = torch.tensor([head])
-        alone = model.generate(ids, attention_mask=torch.ones_like(ids), **told)
+        alone = model.generate(ids, attention_mask=torch.ones_like(ids), **options)
         assert alone[0, len(head) :].tolist() == together[row].tolist()
 
 
@@ -251,8 +251,8 @@ def token_losses(model: "Qwen2ForCausalLM", example: tuple[list[int], list[int]]
 
     ids = torch.tensor([*example[0], *example[1]])
     with torch.no_grad():
-        told = model(input_ids=ids[None]).logits[0].log_softmax(-1)
-    return [-told[at, token].item() for at, token in enumerate(ids[1:])]
+        scores = model(input_ids=ids[None]).logits[0].log_softmax(-1)
+    return [-scores[at, token].item() for at, token in enumerate(ids[1:])]
 
 
 @pytest.mark.parametrize(("prompt", "decision"), [(0.0, 1.0), (0.2, 6.0), (1.0, 0.5)])
@@ -289,7 +289,7 @@ def test_the_loss_is_the_weighted_mean_over_tokens(
 
 def test_a_pass_gives_every_example_once():
     """In batches of the size asked for, each pass in another order, the same from the same seed."""
-    pool = [([place] * (1 + place % 7), [place]) for place in range(90)]
+    pool = [([index] * (1 + index % 7), [index]) for index in range(90)]
     drawn = list(islice(batches(pool, 8, random.Random(5)), 36))
     assert drawn == list(islice(batches(pool, 8, random.Random(5)), 36))
     first, second, third = drawn[:12], drawn[12:24], drawn[24:]

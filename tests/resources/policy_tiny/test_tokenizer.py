@@ -107,9 +107,9 @@ def test_a_decoded_trace_reads_as_it_was_written(either: "Tokenizer"):
     """Without its special tokens a completion is the trace, and its parts are all there."""
     for one in SOME:
         completion = [*ids(either, one.trace), either.eos_token_id, either.pad_token_id]
-        told = either.decode(completion, skip_special_tokens=True)
-        assert told == one.trace
-        assert () == parse_trace(told).faults
+        text = either.decode(completion, skip_special_tokens=True)
+        assert text == one.trace
+        assert () == parse_trace(text).faults
 
 
 def test_the_chat_template_opens_and_ends_every_turn(either: "Tokenizer"):

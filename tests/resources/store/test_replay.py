@@ -30,18 +30,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@given(places=PLACES)
-def test_every_port_answers_in_the_order_asked(folder: Path, places: list[int]):
+@given(indices=PLACES)
+def test_every_port_answers_in_the_order_asked(folder: Path, indices: list[int]):
     """Any items in any order, repeated or none, get their own records."""
     ports = {name: one.open() for name, one in replay.replay_resources(folder).items()}
-    texts, pairs = [TEXTS[place] for place in places], [PAIRS[place] for place in places]
-    assert VECTORS[places].tolist() == ports["embedder"].embed(texts).tolist()
-    assert [FORMS[place] for place in places] == ports["entities"].entities(texts)
-    assert [place / 10 for place in places] == (
+    texts, pairs = [TEXTS[index] for index in indices], [PAIRS[index] for index in indices]
+    assert VECTORS[indices].tolist() == ports["embedder"].embed(texts).tolist()
+    assert [FORMS[index] for index in indices] == ports["entities"].entities(texts)
+    assert [index / 10 for index in indices] == (
         ports["verifier"].support_probability(pairs).tolist()
     )
-    assert [QUESTIONS[place] for place in places] == ports["decomposer"].decompose(pairs)
-    assert {(0, len(places))} == {(port.calls, port.hits) for port in ports.values()}
+    assert [QUESTIONS[index] for index in indices] == ports["decomposer"].decompose(pairs)
+    assert {(0, len(indices))} == {(port.calls, port.hits) for port in ports.values()}
 
 
 def test_an_input_without_a_record_is_an_error_that_names_it(folder: Path):

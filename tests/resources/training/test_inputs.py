@@ -11,9 +11,11 @@ from decomposerl.evaluation.systems import systems
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import experiment
+from project import ROOT
 from resources.evaluation.training_overlap import dev_claims
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
+from resources.training.data import policy_prompt
 from resources.training.resource import PolicyTrainerResource
 from resources.training.run_inputs import RunInputs, base_of, gather_inputs, restart_notice
 from resources.training.run_store import begin_attempt
@@ -88,6 +90,24 @@ def test_the_same_inputs_are_taken_once(data: DataFolder):
     assert first.key == gathered(data).key
     assert file_sha256(first.claims) == file_sha256(data.path / "training_claims.parquet")
     assert [first.key] == [path.name for path in first.claims.parent.parent.iterdir()]
+
+
+def test_the_verdict_rule_is_the_recipes(data: DataFolder, tmp_path: Path):
+    """Another rule or wording begins another run; its prompt has the copied wording."""
+    own = tmp_path / "prompts"
+    own.mkdir()
+    wording = (ROOT / "decomposerl/prompts/question.md").read_text("utf-8")
+    keys, texts = [], []
+    mine = wording.replace("no third answer", "no other answer")
+    for rule, text in (("evidence", wording), ("paper", wording), ("evidence", mine)):
+        (own / "question.md").write_text(text)
+        inputs = gathered(data, str(own), verdict_rule=rule, model="hub/name")
+        run = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=False)
+        keys.append(inputs.key)
+        texts.append(policy_prompt(run).sections["prompt"])
+    assert 3 == len(set(keys)) == len(set(texts))
+    assert ["is silent" in text for text in texts] == [True, False, True]
+    assert ["no third answer" in text for text in texts] == [True, True, False]
 
 
 @pytest.mark.parametrize(

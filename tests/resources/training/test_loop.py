@@ -104,7 +104,7 @@ def test_advantages_are_the_papers(base: Path, tmp_path: Path):
         monitor.trainer.train()
     rollouts = read_log(run.folder, "rollouts").filter(step=1)
     totals = rollouts["total"].to_numpy().reshape(2, 4)
-    assert [1, 1] == [rollouts["group"][4 * place : 4 * place + 4].n_unique() for place in (0, 1)]
+    assert [1, 1] == [rollouts["group"][4 * index : 4 * index + 4].n_unique() for index in (0, 1)]
     mean, spread = totals.mean(1, keepdims=True), totals.std(1, ddof=1, keepdims=True)
     expected = ((totals - mean) / (spread + 1e-4)).ravel()
     assert np.abs(expected).max() > 0

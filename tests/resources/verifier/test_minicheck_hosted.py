@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chat_parts import NothingStored
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Token
 from decomposerl.errors import ConfigError, EngineError
-from decomposerl.prompts.minicheck import minicheck_request, yes_and_no
+from decomposerl.prompts.minicheck import MiniCheckForm, minicheck_request, yes_and_no
 from decomposerl.prompts.template import parse_prompt
 from fakes import WordCounter
 from resources.store.prompts import load_prompt
@@ -57,19 +57,53 @@ class ScriptedChat(NothingStored):
         found = self.listed[match]
         if isinstance(found, ChatFailure):
             return found
-        return replace(replying(found), value=parse(replying(found)))
+        try:
+            return replace(replying(found), value=parse(replying(found)))
+        except ValueError as error:
+            return ChatFailure("unparsable", str(error), 2)
 
 
 TIMEOUT = ChatFailure("timeout", "too slow", 3)
 SURE, UNSURE = [("Yes", 0.9), ("No", 0.1)], [("No", 0.5), ("Yes", 0.2), ("yes", 0.1)]
 
 
-def test_the_mass_of_yes_is_of_exact_spellings():
-    """Letter case does not count; white space and longer words do; a sixth token is not seen."""
-    reply = replying([("Yes", 0.4), ("No", 0.2), ("YES", 0.1), (" Yes", 0.09), ("Yes.", 0.08)])
-    assert yes_and_no(reply) == pytest.approx((0.5, 0.2))
+def test_the_mass_of_yes_is_of_the_word_in_every_spelling():
+    """Letter case and a space before do not count; longer words do; a sixth token is not seen."""
+    reply = replying([("Yes", 0.4), (" no", 0.2), ("▁YES", 0.1), (" Yes", 0.09), ("Yes.", 0.08)])
+    assert yes_and_no(reply) == pytest.approx((0.59, 0.2))
+    assert yes_and_no(replying([("▁yes", 0.6), ("▁No", 0.3)])) == pytest.approx((0.6, 0.3))
     six = [("a", 0.3), ("b", 0.2), ("c", 0.1), ("d", 0.09), ("no", 0.08), ("yes", 0.07)]
     assert yes_and_no(replying(six)) == pytest.approx((0.0, 0.08))
+
+
+@pytest.mark.parametrize(
+    "likeliest",
+    [
+        [("Maybe", 0.9)],
+        [("Yesterday", 0.5), ("Nothing", 0.4), ("▁", 0.05), ("", 0.01)],
+        [("a", 0.3), ("b", 0.2), ("c", 0.1), ("d", 0.09), ("e", 0.08), ("yes", 0.07)],
+    ],
+    ids=["another word", "longer words", "sixth"],
+)
+def test_a_reply_with_neither_word_is_a_failure(likeliest: Likeliest):
+    """It says nothing about the claim: never a score of 0, which would read as Refuted."""
+    with pytest.raises(ValueError, match="neither yes nor no"):
+        yes_and_no(replying(likeliest))
+    chat = ScriptedChat({"Claim": SURE, "odd one": likeliest})
+    verifier = HostedMiniCheck(chat)
+    scores = verifier.support_scores([("e", "plain"), ("e", "odd one")])
+    for both in (scores.raw, scores.normalised):
+        assert [False, True] == np.isnan(both).tolist()
+    with pytest.raises(
+        EngineError, match=r"1 of 2 pairs got no answer .*unparsable 1: neither yes nor no"
+    ):
+        HostedMiniCheck(chat).support_probability([("e", "plain"), ("e", "odd one")])
+
+
+def test_a_reply_without_log_probabilities_says_so():
+    """That is the endpoint's, and another message than a word that is missing."""
+    with pytest.raises(ValueError, match="carries no log probabilities of its first token"):
+        yes_and_no(replying([]))
 
 
 def test_the_request_is_the_public_models_contract():
@@ -86,9 +120,9 @@ def test_the_request_is_the_public_models_contract():
 
 
 def test_raw_is_the_mass_and_normalised_the_share():
-    """Both forms of one answer; 0 in both where neither word was likely."""
-    chat = ScriptedChat({"unsure": UNSURE, "neither": [("Maybe", 0.9)]})
-    forms = HostedMiniCheck(chat).support_scores([("e", "unsure"), ("e", "neither")])
+    """Both forms of one answer; 0 in both where no was likely and yes was not."""
+    chat = ScriptedChat({"unsure": UNSURE, "denied": [("No", 0.9)]})
+    forms = HostedMiniCheck(chat).support_scores([("e", "unsure"), ("e", "denied")])
     assert [0.3, 0.0] == pytest.approx(forms.raw.tolist())
     assert [0.3 / 0.8, 0.0] == pytest.approx(forms.normalised.tolist())
     assert (0,) == HostedMiniCheck(chat).support_probability([]).shape
@@ -97,8 +131,8 @@ def test_raw_is_the_mass_and_normalised_the_share():
 @LAW
 @given(st.lists(st.tuples(st.sampled_from(["Yes", "yes", "No", "x"]), st.floats(1e-6, 0.2))))
 def test_both_forms_are_probabilities(likeliest: list[tuple[str, float]]):
-    """For any five likeliest tokens raw is at most normalised, and both are in 0..1."""
-    chat = ScriptedChat({"claim": likeliest or [("x", 1.0)]})
+    """Raw is at most normalised, and both are in 0..1, whatever is likely beside a word."""
+    chat = ScriptedChat({"claim": [("no", 0.2), *likeliest]})
     forms = HostedMiniCheck(chat).support_scores([("e", "claim")])
     assert 0.0 <= forms.raw[0] <= forms.normalised[0] + 1e-12
     assert forms.normalised[0] <= 1.0
@@ -131,13 +165,15 @@ def test_without_a_tokenizer_bytes_keep_within_the_context():
 
 
 def test_engine_names_keep_apart_whatever_decides():
-    """Model, prompt, claim split, budget and its unit each change the name."""
+    """Model, prompt, its origin, claim split, budget and its unit each change the name."""
     chat, other = ScriptedChat({}), ScriptedChat({}, engine="chat:fake@2")
     edited = parse_prompt("minicheck", "<!-- section: system -->\nJudge.")
     verifiers = [
         HostedMiniCheck(chat),
         HostedMiniCheck(other),
-        HostedMiniCheck(chat, prompt=edited),
+        HostedMiniCheck(chat, form=lambda: MiniCheckForm("file", edited)),
+        HostedMiniCheck(chat, form=lambda: MiniCheckForm("file", PROMPT)),
+        HostedMiniCheck(chat, form=lambda: MiniCheckForm("published", PROMPT)),
         HostedMiniCheck(chat, claim_split="min_over_sentences"),
         HostedMiniCheck(chat, budget=1_000),
         HostedMiniCheck(chat, tokens=WordCounter()),

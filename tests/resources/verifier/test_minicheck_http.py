@@ -11,7 +11,7 @@ import pytest
 import torch
 from pydantic import SecretStr
 
-from decomposerl.prompts.minicheck import minicheck_request
+from decomposerl.prompts.minicheck import MiniCheckForm, minicheck_request
 from decomposerl.prompts.template import parse_prompt
 from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
@@ -26,6 +26,11 @@ PROMPT = parse_prompt(
     "<!-- section: system -->\nYes or No?\n"
     "<!-- section: user -->\nDocument: {document}\nClaim: {claim}\n",
 )
+
+
+def given() -> MiniCheckForm:
+    """The form of these tests."""
+    return MiniCheckForm("file", PROMPT)
 
 
 @pytest.fixture(scope="module")
@@ -66,24 +71,26 @@ def masses(model: TinyModel, document: str, claim: str) -> tuple[float, float]:
     likeliest = chances.topk(5)
     found = {"yes": 0.0, "no": 0.0}
     for number, chance in zip(likeliest.indices.tolist(), likeliest.values.tolist(), strict=True):
-        text = model.tokenizer.decode([number]).lower()
+        text = model.tokenizer.decode([number]).lstrip(" ").lower()
         if text in found:
             found[text] += chance
     return found["yes"], found["no"]
 
 
 def test_scores_over_http_are_the_models_own(server: TinyServer, in_process: TinyModel):
-    """Raw and normalised scores through client and server agree to 1e-4."""
+    """Raw and normalised agree to 1e-4; where neither word is likely there is no score."""
     pairs = some_pairs(16)
     expected = np.array([masses(in_process, *pair) for pair in pairs])
     assert np.ptp(expected[:, 0]) > 0.1, "a model that answers everything alike proves nothing"
     assert (expected.min(axis=1) > 0).any()
-    with client(server) as chat:
-        forms = HostedMiniCheck(chat, prompt=PROMPT).support_scores(pairs)
-    assert np.allclose(expected[:, 0], forms.raw, rtol=0, atol=CLOSE)
     both = expected.sum(axis=1)
-    share = np.where(both > 0, expected[:, 0] / np.where(both > 0, both, 1.0), 0.0)
-    assert np.allclose(share, forms.normalised, rtol=0, atol=CLOSE)
+    assert (both == 0).any(), "a model that always says yes or no proves nothing about the rest"
+    expected[both == 0] = both[both == 0] = np.nan
+    with client(server) as chat:
+        forms = HostedMiniCheck(chat, form=given).support_scores(pairs)
+    close = {"rtol": 0, "atol": CLOSE, "equal_nan": True}
+    assert np.allclose(expected[:, 0], forms.raw, **close)
+    assert np.allclose(expected[:, 0] / both, forms.normalised, **close)
 
 
 def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
@@ -93,7 +100,7 @@ def test_a_second_run_sends_nothing(server: TinyServer, tmp_path: Path):
     sent = len(server.asked)
     for calls in (4, 0):
         with client(server, tmp_path) as chat:
-            verifier = HostedMiniCheck(chat, prompt=PROMPT, budget=50, batch_size=3)
+            verifier = HostedMiniCheck(chat, form=given, budget=50, batch_size=3)
             scores = verifier.support_probability([*pairs, pairs[0]]).tolist()
         first = first or scores
         assert first == scores
@@ -107,15 +114,15 @@ def test_one_chunk_that_is_missing_is_asked_alone(server: TinyServer, tmp_path: 
     """Of a pair that is stored in part the rest is asked; another score asks nothing."""
     evidence, parts = "Ice melts in rain. Snow falls on Paris.", 2
     with client(server, tmp_path) as chat:
-        HostedMiniCheck(chat, prompt=PROMPT, budget=25).support_probability(
+        HostedMiniCheck(chat, form=given, budget=25).support_probability(
             [("Ice melts in rain.", "c")]
         )
         sent = len(server.asked)
-        whole = HostedMiniCheck(chat, prompt=PROMPT, budget=25)
+        whole = HostedMiniCheck(chat, form=given, budget=25)
         whole.support_probability([(evidence, "c")])
         assert parts - 1 == len(server.asked) - sent
         assert (1, 0) == (whole.calls, whole.hits)
-        other = HostedMiniCheck(chat, prompt=PROMPT, budget=25, score="normalised")
+        other = HostedMiniCheck(chat, form=given, budget=25, score="normalised")
         other.support_probability([(evidence, "c")])
         assert (0, 1) == (other.calls, other.hits)
         assert parts - 1 == len(server.asked) - sent

@@ -20,9 +20,12 @@ from transformers import (
 )
 
 from decomposerl.errors import EngineMissing
+from decomposerl.prompts.minicheck import MiniCheckForm
+from decomposerl.prompts.template import parse_prompt
 from project import ROOT
 from resources.store.result_store import ResultStores
 from resources.verifier.chunks import chunks
+from resources.verifier.minicheck_form import own_form
 from resources.verifier.minicheck_local import MODELS, LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
 from tiny_models import tiny_deberta, tiny_roberta, tiny_t5
@@ -33,6 +36,13 @@ BUILDERS = {
     "roberta-large": tiny_roberta,
 }
 NAMES = sorted(BUILDERS)
+PREFIX = "the mat: "
+FORM = MiniCheckForm(
+    "published",
+    parse_prompt(
+        "minicheck", f"<!-- section: pair -->\n{PREFIX}{{document}}{{separator}}{{claim}}"
+    ),
+)
 CLOSE = 1e-5
 
 
@@ -40,6 +50,11 @@ CLOSE = 1e-5
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
     return {name: build(root / name) for name, build in BUILDERS.items()}
+
+
+def given() -> MiniCheckForm:
+    """The form of these tests, with a prefix that tiny T5 can read."""
+    return FORM
 
 
 def prose(rng: random.Random, count: int) -> str:
@@ -68,7 +83,7 @@ class Reference:
 
     def probability(self, chunk: str, claim: str) -> float:
         """P(supported) by exponentials written out."""
-        prefix = "predict: " if self.is_t5 else ""
+        prefix = PREFIX if self.is_t5 else ""
         text = prefix + chunk + str(self.tokenizer.eos_token) + claim
         return self.of_ids(self.tokenizer(text)["input_ids"])
 
@@ -97,7 +112,7 @@ def test_batches_with_padding_give_the_plain_numbers(folders: dict[str, Path], n
     expected = [reference.probability(document.strip(), claim) for document, claim in pairs]
     assert np.ptp(expected) > 0.1, "a model that answers everything alike proves nothing"
     for most in (1, 700, 100_000):
-        verifier = LocalMiniCheck(name, path=str(folders[name]), batch_tokens=most)
+        verifier = LocalMiniCheck(name, str(folders[name]), batch_tokens=most, form=given)
         assert np.allclose(expected, verifier.support_probability(pairs), rtol=0, atol=CLOSE)
 
 
@@ -105,7 +120,7 @@ def test_batches_with_padding_give_the_plain_numbers(folders: dict[str, Path], n
 def test_the_order_of_pairs_changes_nothing(folders: dict[str, Path], name: str):
     """Pairs asked backwards get the same numbers backwards."""
     pairs = some_pairs(12, 9)
-    verifier = LocalMiniCheck(name, path=str(folders[name]), batch_tokens=512)
+    verifier = LocalMiniCheck(name, str(folders[name]), batch_tokens=512, form=given)
     forward = verifier.support_probability(pairs)
     backward = verifier.support_probability(pairs[::-1])
     assert np.allclose(forward, backward[::-1], rtol=0, atol=CLOSE)
@@ -117,7 +132,7 @@ def test_long_evidence_scores_as_its_best_chunk(folders: dict[str, Path], name: 
     rng = random.Random(3)
     lines = [prose(rng, 12).replace("\n", " ").strip() for _ in range(14)]
     reference, claim = Reference(name, folders[name]), "The cat ran."
-    verifier = LocalMiniCheck(name, path=str(folders[name]))
+    verifier = LocalMiniCheck(name, str(folders[name]), form=given)
     pieces = chunks("\n".join(lines), MODELS[name].budget, reference.sizes)
     assert len(pieces) > 1
     expected = [reference.probability(piece, claim) for piece in pieces]
@@ -133,9 +148,9 @@ def test_the_weakest_sentence_decides_where_claims_are_split(folders: dict[str, 
     claim = "The cat sat. Paris won a prize. The mat ran to the dog."
     parts = [part + "." for part in claim.rstrip(".").split(". ")]
     scores = {
-        split: LocalMiniCheck(name, str(folders[name]), claim_split=split).support_probability(
-            [(evidence, claim)]
-        )[0]
+        split: LocalMiniCheck(
+            name, str(folders[name]), claim_split=split, form=given
+        ).support_probability([(evidence, claim)])[0]
         for split in ("whole", "min_over_sentences")
     }
     weakest = min(reference.probability(evidence, part) for part in parts)
@@ -160,7 +175,9 @@ def test_a_question_over_the_length_limit_keeps_its_claim(folders: dict[str, Pat
 def test_blank_evidence_and_a_blank_claim_are_asked_as_they_are(folders: dict[str, Path]):
     """Nothing to read is a question like another; no pair at all is no question."""
     reference = Reference("flan-t5-large", folders["flan-t5-large"])
-    verifier = LocalMiniCheck(path=str(folders["flan-t5-large"]), claim_split="min_over_sentences")
+    verifier = LocalMiniCheck(
+        path=str(folders["flan-t5-large"]), claim_split="min_over_sentences", form=given
+    )
     found = verifier.support_probability([(" \n ", "The cat."), ("The cat.", "")])
     expected = [reference.probability("", "The cat."), reference.probability("The cat.", "")]
     assert np.allclose(expected, found, rtol=0, atol=CLOSE)
@@ -180,6 +197,25 @@ def test_engine_names_keep_apart_whatever_decides(folders: dict[str, Path], tmp_
     ]
     assert len(different) == len({verifier.engine for verifier in different})
     assert different[0].engine == LocalMiniCheck("roberta-large", path, device="cuda").engine
+
+
+def test_the_form_names_flan_t5_and_changes_what_it_reads(folders: dict[str, Path]):
+    """Its origin and text are in the engine's name; the other two read no words and need none."""
+    path, pairs = str(folders["flan-t5-large"]), some_pairs(6, 3)
+
+    def missing() -> MiniCheckForm:
+        raise EngineMissing("no form")
+
+    own, published = LocalMiniCheck(path=path), LocalMiniCheck(path=path, form=given)
+    assert "prompt=own@" in own.engine
+    assert published.engine == own.engine.replace(own_form().label, FORM.label)
+    apart = np.abs(own.support_probability(pairs) - published.support_probability(pairs))
+    assert apart.max() > 10 * CLOSE
+    with pytest.raises(EngineMissing, match="no form"):
+        _ = LocalMiniCheck(path=path, form=missing).engine
+    other = LocalMiniCheck("roberta-large", str(folders["roberta-large"]), form=missing)
+    assert "prompt" not in other.engine
+    assert (6,) == other.support_probability(pairs).shape
 
 
 def test_number_types_agree_roughly(folders: dict[str, Path]):

@@ -195,6 +195,7 @@ def verifier(held: Path, behaviour: str) -> VerifierResource:
         vllm=list(words.executable),
         vllm_arguments=list(words.extra),
         call_deadline_s=3,
+        allow_own_prompt=True,
     )
 
 

