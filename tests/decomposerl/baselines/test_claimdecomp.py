@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baseline_parts import QUESTION, Driven, drive, saying
-from decomposerl.baselines.claimdecomp import METHOD, Count, claimdecomp
+from baseline_parts import QUESTION, Driven, drive, faithful, saying
+from decomposerl.baselines.claimdecomp import METHOD, Count
 from decomposerl.baselines.method import ModelReply, Verification
 from strategies import LAW
 
@@ -15,7 +15,7 @@ THREE = "1. Is it granite? | yes\n2. Was the mill first? | yes\n3. Is it the mil
 
 
 def said(*replies: str | ModelReply) -> Driven:
-    return drive(claimdecomp, saying(*replies))
+    return drive(faithful(METHOD), saying(*replies))
 
 
 def outcome(ended: Verification) -> tuple[str | None, str]:
@@ -124,11 +124,11 @@ def test_duplicates_are_asked_once_and_runaway_lists_are_cut():
 
 
 def test_no_question_is_no_verdict():
-    """A reply without a list, or the word none, ends the claim with one call."""
+    """A reply without a list, or the word none, is repeated once and then ends the claim."""
     for reply in ("It is about a bridge.", "NONE"):
         driven = said(reply)
         assert (None, "unparsed") == outcome(driven.ended)
-        assert 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+        assert 1 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
 def test_a_cut_list_loses_its_last_item_alone():
