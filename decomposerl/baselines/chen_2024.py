@@ -36,7 +36,13 @@ from decomposerl.baselines.method import (
 )
 from decomposerl.baselines.pairs import ABSTENTION, cycles_of, numbered
 from decomposerl.baselines.passage_numbers import read_numbers
-from decomposerl.baselines.replies import answer_text, ask_items, ask_verdict, whole_text
+from decomposerl.baselines.replies import (
+    answer_text,
+    ask_items,
+    ask_verdict,
+    read_question,
+    whole_text,
+)
 from decomposerl.baselines.single_call import decomposing
 
 MOST_WRITINGS, ENOUGH, TEMPERATURE = 3, 10, 0.7
@@ -87,9 +93,9 @@ def _questions(claim: str) -> Exchange[tuple[list[ModelReply], tuple[str, ...]]]
         reply, items = yield from ask_items(call, "questions")
         written.append(reply)
         before = len(questions)
-        for item in items:
-            if item.endswith("?") and _OPEN_QUESTION.match(item) is None:
-                questions.setdefault(item.casefold(), item)
+        for question in filter(None, map(read_question, items)):
+            if _OPEN_QUESTION.match(question) is None:
+                questions.setdefault(question.casefold(), question)
         if len(questions) >= ENOUGH or (sample and len(questions) == before):
             break
     return written, tuple(questions.values())[:ENOUGH]

@@ -55,6 +55,7 @@ _ORIENTED = re.compile(
     r"(yes|no)(?:[)\].\s|]*|\s?(?:\(|[-–—,.:;]\s|supports\b|would\b)[^|]*)",
     re.IGNORECASE,
 )
+_LONGEST = 400  # of a question with its answer; the pattern stays fast below it
 _NEXT_LINE = re.compile(
     r"\?[*_\"”]*[^\S\n]*\n\s*(?:[-*•→|(]\s*)?(?:[a-z -]{0,40}\s?:|→|\|)[^\S\n]*(yes|no)\b[).]*"
     r"(?=\s|\Z)",
@@ -125,7 +126,7 @@ def _read_questions(reply: ModelReply) -> tuple[str, ...] | None:
 
 
 def _yes_no(item: str) -> _YesNo:
-    oriented = _ORIENTED.fullmatch(item)
+    oriented = _ORIENTED.fullmatch(item) if len(item) <= _LONGEST else None
     if oriented is None:
         return _YesNo(item, None)
     return _YesNo(without_marks(oriented[1]), "true" if oriented[2].lower() == "yes" else "false")

@@ -58,7 +58,7 @@ _TOKEN = re.compile(
 )
 # A text whose own quotes end it too early: up to the last quote before a bracket and the line end.
 _QUOTING = re.compile(
-    r"""[fF]?(?P<quote>["'“])(?P<text>.*)["'”](?=\s*\)[^\S\n]*(?:\#[^\n]*)?$)""", re.MULTILINE
+    r"""[fF]?(?P<quote>["'“])(?P<text>.{0,500})["'”](?=\s*\)[^\S\n]*(?:\#[^\n]*)?$)""", re.MULTILINE
 )
 _CLOSED = re.compile(r"\s*\)")
 _WORD_INSIDE = re.compile(r"(?<=\w)['’](?=\w)|(?<=s)['’](?=\s)")

@@ -35,6 +35,7 @@ _BEFORE_QUESTION = re.compile(
 )
 _REMARK = re.compile(r"(?<=\?)[\"'”]?\s*\([^()]*\)\s*\Z")
 _ASKED = re.compile(r"\?[\"'”)]?\W*(?:[\w\s]{0,40}[:=]\s*)?\W*(?:yes|no)?\W*\Z", re.IGNORECASE)
+_TAIL = 80  # of a line: what may stand behind its question; the pattern stays linear below it
 _NONE_FIRST = re.compile(
     r"\W*none\s*(?:[.,;:!(—–-].*|(?:needed|left|required)\b.*)?", re.IGNORECASE
 )
@@ -134,13 +135,14 @@ def read_list(text: str) -> tuple[str, ...] | None:
 def read_items(reply: ModelReply) -> tuple[str, ...]:
     """The first ``MOST_ITEMS`` distinct items of a list of questions; none where there is none.
 
-    Without numbers and bullets, each line that is a question is an item. Items that differ in
-    letter case or white space alone are one item.
+    Without numbers that count up and without bullets, each line that is a question is an item.
+    Items that differ in letter case or white space alone are one item.
     """
     text = whole_text(reply)
     items = read_list(text)
-    if items is None and not any(map(_NUMBERED.match, lines_of(text))):
-        items = tuple(without_marks(line) for line in lines_of(text) if _ASKED.search(line))
+    if items is None:
+        asked = (line for line in _joined(lines_of(text)) if _ASKED.search(line[-_TAIL:]))
+        items = tuple(without_marks(_unnumbered(line)) for line in asked)
     return distinct(items or ())[:MOST_ITEMS]
 
 
@@ -177,11 +179,16 @@ def read_question(text: str) -> str | None:
 
 def _is_none(line: str) -> bool:
     plain = _STEP.sub("", line)
-    number = _OPEN_NUMBER.match(plain)
-    plain = plain[number.end() :].strip() if number else plain
+    plain = _unnumbered(plain)
     return bare(plain) == "none" or bool(
         _NONE_FIRST.fullmatch(plain) or _NONE_LAST.fullmatch(plain)
     )
+
+
+def _unnumbered(line: str) -> str:
+    """The line without a number or numbered label before it."""
+    number = _OPEN_NUMBER.match(line)
+    return line[number.end() :].strip() if number else line
 
 
 def _joined(lines: Sequence[str]) -> list[str]:
