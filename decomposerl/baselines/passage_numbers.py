@@ -19,7 +19,7 @@ _NO_PASSAGE = re.compile(
 )
 _ASIDE = re.compile(r"\((?=[^()]*[a-z])[^()]*\)|[\"“„][^\"“”]*[\"”“]", re.IGNORECASE)
 _DENIED = re.compile(
-    r"\b(?:not|or|except|but|without|neither|nor|excluding|cannot|never|irrelevant|unless|if"
+    r"\b(?:not|none|or|except|but|without|neither|nor|excluding|cannot|never|irrelevant|unless|if"
     r"|maybe|perhaps|unrelated)\b|n't\b",
     re.IGNORECASE,
 )

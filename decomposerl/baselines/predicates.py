@@ -127,6 +127,7 @@ _WORDS: dict[str, PredicateTruth] = {
     **dict.fromkeys(("false", "not true", "refuted", "contradicted", "f"), "false"),
     **dict.fromkeys(("open", "unknown", "undetermined", "unclear", "not supported"), "open"),
 }
+_HEDGE = re.compile(r"\W*(?:but|only|partly|partially|mostly|in\spart|if|unless|except|to\ssome)\b")
 _OF_CLAIMS = {"supported", "refuted", "contradicted", "not supported"}
 _TRUTH_WORD = "|".join(sorted(map(re.escape, _WORDS), key=len, reverse=True))
 _BEFORE_TRUTH = (
@@ -170,10 +171,15 @@ def _numbered_truths(
         elif (bracketed := re.match(rf"\((?:{_FORM}|[^()]*)\)", rest)) is not None:
             rest = rest[bracketed.end() :]
         truth = _TRUTH.fullmatch(re.sub(rf"\A{_MARK}", "", rest.strip()))
-        word = truth["truth"].lower() if truth is not None else ""
+        word = truth["truth"].lower() if truth and not _hedged(truth) else ""
         if current and word and (head or named or word not in _OF_CLAIMS):
             yield current, _WORDS[word]
             current = 0  # a later line without a number is about the claim
+
+
+def _hedged(truth: re.Match[str]) -> bool:
+    """Whether the words behind a truth take it back: "True, but only in part"."""
+    return _HEDGE.match(truth.string, truth.end("truth")) is not None
 
 
 def _name(text: str) -> str:

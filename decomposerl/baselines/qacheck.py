@@ -58,6 +58,10 @@ from decomposerl.replies.statements import Truth
 MOST_ROUNDS = 5
 OPENING = "Questions are asked one at a time until their answers suffice to judge the claim."
 
+_LABEL = re.compile(
+    r"\A\W*(?:is\s(?:it|this|that)\s)?(?:enough|sufficient)\b[^?:]{0,40}[:?]\s*(?=\S)",
+    re.IGNORECASE,
+)
 _NOT_ENOUGH = re.compile(
     r"(?:\bnot|n't)\s(?:yet\s|quite\s|be\s|really\s)*(?:enough|sufficient)\b|\binsufficient\b"
     r"|\bnot\ssuffice\b|\A\W*not\syet\b|\btoo\slittle\b|\bstill\s(?:open|missing|unclear|unknown)\b",
@@ -66,7 +70,7 @@ _NOT_ENOUGH = re.compile(
 _ENOUGH = re.compile(
     r"\W*(?:(?:so|then|thus|therefore|now)\W+)?(?:(?:it|this|that|(?:what\sis|all\sthat\sis)\sknown"
     r"|(?:the|these)\s(?:known\s)?(?:information|answers?|facts?|pairs?))\s(?:so\sfar\s)?"
-    r"(?:(?:is|are)\s)?)?(?:now\s|already\s)?(?:enough|sufficient|suffices?)\b(?!.*\b(?:not|but|unless"
+    r"(?:(?:is|are)\s)?)?(?:now\s|already\s)?(?:enough|sufficient|suffices?)\b(?!.*\?|.*\b(?:not|but|unless"
     r"|if|whether)\b).*",
     re.IGNORECASE,
 )
@@ -146,8 +150,8 @@ def _read_next(reply: ModelReply) -> str | None:
 
 def _read_sufficient(reply: ModelReply) -> Truth | None:
     """Whether what is known suffices."""
-    truth = read_truth(reply)
-    lines = lines_of(whole_text(reply))
+    lines = [_LABEL.sub("", line, count=1) for line in lines_of(whole_text(reply))]
+    truth = read_truth(ModelReply("\n".join(lines)))
     if truth in {"true", "false"} or not lines:
         return truth
     if any(map(_NOT_ENOUGH.search, lines)):

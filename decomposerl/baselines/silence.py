@@ -16,7 +16,7 @@ _UNKNOWN_FIRST = re.compile(
 _SILENT = re.compile(
     r"(?:as|because|since|for|so|and)?\s?(?:"
     rf"(?:there\s(?:is|are|was|were)\s)?no\s[^.,;:!?\d]{{1,80}}?\s(?:in|from|by)\s{DOCUMENT}"
-    r"|no\s(?:such\s)?[^.,;:!?\d]{1,60}?\s(?:is|are|was|were)\s"
+    r"|(?:no|neither|none)\s(?:[^.,;:!?\d]{1,60}?\s)?(?:is|are|was|were)\s"
     rf"(?:made\sof\s\w{{1,20}}|mentioned|stated|given|reported|described|specified|provided)(?:\s(?:in|by)\s{DOCUMENT})?"
     rf"|nothing\s(?:in|of)\s[^.,;:!?\d]{{0,20}}?{DOCUMENT}\s(?:says|states|mentions|indicates"
     r"|suggests|tells|shows|confirms)\b[^.,;:!?\d]*"
@@ -25,6 +25,7 @@ _SILENT = re.compile(
     rf"|answered|decided)\s(?:from|by|with)\s{DOCUMENT}"
     r")\W*"
 )
+_TURN = re.compile(r"\b(?:but|however|although|though)\b")
 _LONGEST = 1_000  # of a text that can be silence; patterns stay linear below it
 
 
@@ -34,9 +35,11 @@ def says_unknown(text: str) -> bool:
     "Unknown", also with a reason; "I don't know" as rewards read it; "the evidence does not say".
     """
     words = bare(text)
-    if not words or _UNKNOWN_FIRST.match(words) or abstains(text):
-        return True
-    return says_nothing(text)
+    unknown = _UNKNOWN_FIRST.match(words)
+    turn = _TURN.search(words)
+    if unknown and turn:
+        return says_nothing(words[turn.end() :])
+    return not words or unknown is not None or abstains(text) or says_nothing(text)
 
 
 def says_nothing(reason: str) -> bool:

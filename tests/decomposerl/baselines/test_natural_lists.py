@@ -107,6 +107,7 @@ def test_passages_are_selected_in_a_sentence(text: str, numbers: tuple[int, ...]
         "Passages 6 and 9",
         "2 arches are mentioned.",
         "Its arches: two",
+        "There are 5 passages, none relevant",
     ],
 )
 def test_numbers_that_are_not_clear_select_nothing(text: str):

@@ -156,6 +156,7 @@ SILENT = [
     "No, the evidence does not indicate when it was built.",
     "No, there are no such records in the evidence.",
     "No, this is not stated.",
+    "No, neither is mentioned.",
     "No. There is no mention of it.",
     "No, the evidence is silent on this.",
     "No, because the evidence does not say so.",
@@ -205,7 +206,16 @@ def test_silence_never_votes(text: str):
     assert ("Refuted", 0, 1) == (ended.verdict, ended.notes["agreeing"], ended.notes["unknown"])
 
 
-@pytest.mark.parametrize("text", ["Nobody", "No mill was built.", "The Unknown Soldier", "zero"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Unknown, but it opened in 1902.",
+        "Nobody",
+        "No mill was built.",
+        "The Unknown Soldier",
+        "zero",
+    ],
+)
 def test_an_answer_that_sounds_like_silence_is_one(text: str):
     """A name, a number or a fact about the world is an answer."""
     assert not says_unknown(text)
@@ -214,14 +224,25 @@ def test_an_answer_that_sounds_like_silence_is_one(text: str):
 @pytest.mark.parametrize(
     ("text", "end"),
     [
-        *((text, "sufficient") for text in ("Yes.", "Enough.", "Sufficient", "That is enough.")),
+        *(
+            (text, "sufficient")
+            for text in ("Yes.", "Enough.", "Enough? Yes.", "Sufficient", "That is enough.")
+        ),
         *(
             (text, "sufficient")
             for text in ("It is enough to say no.", "Sufficient, both are known.")
         ),
         *((text, "no_question") for text in ("Not enough, because the year is still open.",)),
         *((text, "no_question") for text in ("Not enough.", "Insufficient", "This isn't enough.")),
-        *((text, "no_question") for text in ("Not yet.", "No, it is not enough.")),
+        *(
+            (text, "no_question")
+            for text in (
+                "Not yet.",
+                "Enough? No.",
+                "Enough to refute? No.",
+                "No, it is not enough.",
+            )
+        ),
     ],
 )
 def test_whether_it_is_enough_in_other_words(text: str, end: str):

@@ -112,6 +112,7 @@ def test_truths_in_other_forms(text: str):
 @pytest.mark.parametrize(
     "text",
     [
+        "1: True, but only in part\n2: True if it opened",
         "1: Mostly True - nearly\n2: Partly False",
         "[Supported]",
         "1. So it goes\n2. As it were\n[Refuted]",
