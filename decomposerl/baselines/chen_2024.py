@@ -5,16 +5,17 @@ passages of the evidence that bear on it are selected; all selected passages are
 the claim in mind; the verdict rests on the summary alone.
 
 Calls per claim: q + k + 2, for q writings (1 to ``MOST_WRITINGS``) that gave k questions: q
-writings, k concurrent selections, a summary, a verdict; q where no question could be read. The
-publication writes up to five times and retrieves without a model.
+writings, k concurrent selections, a summary, a verdict; q where no question could be read; and the
+repeated calls. The publication writes up to five times and retrieves without a model.
 
 The first writing is greedy, the others are sampled at 0.7. Another follows while there are fewer
 than ``ENOUGH`` questions and the last one, if not the first, still added one. Questions that open
 with who, what, when and the like, and repeated ones, are dropped, as in the publication.
 
-Replies. Questions: one a line, numbered. Selection: passage numbers, ``2, 5``, or ``NONE``; one
-that cannot be read selects nothing, and is noted. Summary: text. Verdict: ``Supported`` or
-``Refuted``. Where no passage is selected the whole evidence is summarised (noted as ``whole``).
+Replies. Questions: one a line, numbered. Selection: passage numbers, ``2, 5``, or ``NONE``
+(``passage_numbers``); one that cannot be read, also when repeated, selects nothing, and is noted.
+Summary: text. Verdict: ``Supported`` or ``Refuted``. Where no passage is selected the whole
+evidence is summarised (noted as ``whole``).
 
 Not implemented: the web search and the trained classifier of the publication. The questions are
 not answered: in the trace, the passages selected for a question are its answer.
@@ -31,11 +32,18 @@ from decomposerl.baselines.method import (
     Steps,
     Verification,
     ask,
+    ask_read,
 )
 from decomposerl.baselines.pairs import ABSTENTION, cycles_of, numbered
-from decomposerl.baselines.replies import read_items, read_numbers, read_verdict, whole_text
+from decomposerl.baselines.passage_numbers import read_numbers
+from decomposerl.baselines.replies import (
+    answer_text,
+    ask_items,
+    ask_verdict,
+    read_question,
+    whole_text,
+)
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import lines_of
 
 MOST_WRITINGS, ENOUGH, TEMPERATURE = 3, 10, 0.7
 OPENING = "Questions about the claim tell which passages of the evidence to read."
@@ -64,11 +72,11 @@ def chen_2024(given: ClaimInput) -> Steps:
     shown = numbered(passages[number - 1] for number in read) if read else numbered(passages)
     claim = {"claim": given.claim}
     (summary,) = yield from ask(ModelCall("summarise", "summary", claim | {"passages": shown}))
-    known = {"known": " ".join(lines_of(summary.text)) or "none"}
-    (reply,) = yield from ask(ModelCall("verify", "verdict", claim | known, max_tokens=16))
+    known = {"known": answer_text(summary.text) or "none"}
+    call = ModelCall("verify", "verdict", claim | known, max_tokens=64)
+    reply, verdict = yield from ask_verdict(call)
     selected = [" ".join(passages[number - 1] for number in numbers or ()) for numbers in chosen]
     pairs = [(text, answer or ABSTENTION) for text, answer in zip(questions, selected, strict=True)]
-    verdict = read_verdict(reply)
     return Verification.of_reply(verdict, reply, cycles_of(pairs), OPENING, notes=notes)
 
 
@@ -79,14 +87,15 @@ def _questions(claim: str) -> Exchange[tuple[list[ModelReply], tuple[str, ...]]]
     for sample in range(MOST_WRITINGS):
         temperature = TEMPERATURE if sample else 0.0
         variables = {"claim": claim}
-        (reply,) = yield from ask(
-            ModelCall("decompose", "questions", variables, temperature=temperature, sample=sample)
+        call = ModelCall(
+            "decompose", "questions", variables, temperature=temperature, sample=sample
         )
+        reply, items = yield from ask_items(call, "questions")
         written.append(reply)
         before = len(questions)
-        for item in read_items(reply):
-            if item.endswith("?") and _OPEN_QUESTION.match(item) is None:
-                questions.setdefault(item.casefold(), item)
+        for question in filter(None, map(read_question, items)):
+            if _OPEN_QUESTION.match(question) is None:
+                questions.setdefault(question.casefold(), question)
         if len(questions) >= ENOUGH or (sample and len(questions) == before):
             break
     return written, tuple(questions.values())[:ENOUGH]
@@ -101,8 +110,12 @@ def _selections(
         ModelCall("select", "select", {"passages": shown, "question": text}, max_tokens=64)
         for text in questions
     )
-    replies = yield from ask(*calls)
-    return [read_numbers(whole_text(reply), len(passages)) for reply in replies]
+
+    def read(reply: ModelReply) -> tuple[int, ...] | None:
+        return read_numbers(whole_text(reply), len(passages))
+
+    answered = yield from ask_read(read, "numbers", *calls)
+    return [numbers for _, numbers in answered]
 
 
 def _formula(ended: Verification) -> int:
@@ -116,6 +129,8 @@ METHOD = decomposing(
     name="chen_2024",
     title="Chen-2024",
     publication="Chen et al. 2024",
-    calls="q + k + 2: q writings (1 to 3) of k questions (at most 10); q where k is 0",
+    calls="q + k + 2: q writings (1 to 3) of k questions (at most 10); q where k is 0; "
+    "+ repeated calls",
     formula=_formula,
+    revision=2,
 )

@@ -4,16 +4,19 @@ Yes-no questions are written about what the claim says and what it implies, each
 that would support the claim; each is answered from the evidence with yes, no or unknown; the
 answers are counted.
 
-Calls per claim: 1 + k for k questions; 1 where no question could be read. The k answers run
-concurrently, and the verdict needs no call.
+Calls per claim: 1 + k for k questions; 1 where no question could be read; and the repeated calls.
+The k answers run concurrently, and the verdict needs no call.
 
 Replies. Questions: one a line, ``1. question? | yes`` or ``… | no``, the answer that supports the
-claim; without one it is yes (noted as ``unoriented``). Answers: ``Yes``, ``No`` or ``Unknown``,
-alone or separated by a comma or stop from a reason.
+claim, which may stand on the next line; without one it is yes (noted as ``unoriented``). Answers:
+``Yes``, ``No`` or ``Unknown``, alone or before a reason; a No whose reason is only that the
+evidence does not tell is Unknown.
 
-Of the answers that say yes or no, half or more have to support the claim for Supported; none that
-does is Refuted (the publication cuts the same share into its label bands). An answer that cannot
-be read leaves the verdict open, unless it could not change it.
+Rule ``half``: of the answers that say yes or no, half or more have to support the claim for
+Supported; none that does is Refuted (the publication cuts the same share into its label bands).
+Rule ``all``, the conjunction: Supported if every answer supports the claim; one that contradicts it
+or is unknown makes it Refuted. An answer that cannot be read, also when repeated, leaves the
+verdict open, unless it could not change it.
 
 Not implemented: the trained question generator of the publication (a model at an endpoint can
 take its place), and weights of questions.
@@ -21,40 +24,62 @@ take its place), and weights of questions.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from decomposerl.baselines.method import (
     ClaimInput,
+    Exchange,
     ModelCall,
     ModelReply,
+    Procedure,
     Steps,
     Verification,
-    ask,
+    ask_read,
     status_of,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.baselines.replies import read_items, read_truth
+from decomposerl.baselines.replies import answer_text, read_items, read_truth
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import lines_of
+from decomposerl.replies.lines import without_marks
 from decomposerl.replies.statements import Truth
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim is turned into yes-no questions, each with the answer that supports it."
 
-_ORIENTED = re.compile(r"(.+?)\s*(?:[|(\[]|(?<=\?)\s*[-–—:→]*)\s*(yes|no)[)\].\s]*", re.IGNORECASE)
+Rule = Literal["half", "all"]
+"""How the answers make a verdict: the publication's share, or the conjunction."""
+
+_ORIENTED = re.compile(
+    r"(.+?)\s*(?:[|(\[]|(?<=\?)[\"'”]?\s*[-–—:→;/]*)\s*(?:[a-z\s-]{0,40}[:=]\s*)?"
+    r"(yes|no)(?:[)\].\s|]*|\s?(?:\(|[-–—,.:;]\s|supports\b|would\b)[^|]*)",
+    re.IGNORECASE,
+)
+_LONGEST = 400  # of a question with its answer; the pattern stays fast below it
+_NEXT_LINE = re.compile(
+    r"\?[*_\"”]*[^\S\n]*\n\s*(?:[-*•→|(]\s*)?(?:[a-z -]{0,40}\s?:|→|\|)[^\S\n]*(yes|no)\b[).]*"
+    r"(?=\s|\Z)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many answers support the claim, contradict it, and cannot be read."""
+    """How many answers support the claim, contradict it, cannot be read, and are unknown."""
 
     agreeing: int
     against: int
     unread: int
+    unknown: int = 0
+    rule: Rule = "half"
 
     @property
     def verdict(self) -> Verdict | None:
-        """Supported from half of the decisive answers on; None where the unread could change it."""
+        """The verdict by the rule; None where the unread could change it."""
+        if self.rule == "all":
+            if self.against or self.unknown:
+                return "Refuted"
+            return None if self.unread or not self.agreeing else "Supported"
         lead = self.agreeing - self.against
         if self.agreeing and lead >= self.unread:
             return "Supported"
@@ -73,40 +98,55 @@ class _YesNo:
         return truth == (self.supporting or "true")
 
 
-def claimdecomp(given: ClaimInput) -> Steps:
-    """Questions, an answer to each, and the share of those that support the claim.
+def claimdecomp(rule: Rule = "half") -> Procedure:
+    """The faithful procedure: questions, an answer to each, and the verdict by this rule."""
 
-    Raises:
-        CallFailedError: a call got no reply.
-    """
-    (written,) = yield from ask(ModelCall("decompose", "questions", {"claim": given.claim}))
-    questions = tuple(map(_yes_no, read_items(written)))
-    if not questions:
-        return Verification.unread(written, notes={"questions": 0})
-    variables = ({"evidence": given.evidence, "question": each.text} for each in questions)
-    calls = (ModelCall("verify", "answer", each, max_tokens=128) for each in variables)
-    replies = yield from ask(*calls)
-    return _counted(questions, replies)
+    def procedure(given: ClaimInput) -> Steps:
+        call = ModelCall("decompose", "questions", {"claim": given.claim})
+        asked: Exchange[tuple[tuple[ModelReply, tuple[str, ...] | None], ...]]
+        asked = ask_read(_read_questions, "oriented", call)
+        ((written, items),) = yield from asked
+        questions = tuple(map(_yes_no, items or ()))
+        if not questions:
+            return Verification.unread(written, notes={"questions": 0})
+        variables = ({"evidence": given.evidence, "question": each.text} for each in questions)
+        calls = (ModelCall("verify", "answer", each, max_tokens=128) for each in variables)
+        answering: Exchange[tuple[tuple[ModelReply, Truth | None], ...]]
+        answering = ask_read(read_truth, "truth", *calls)
+        answered = yield from answering
+        return _counted(rule, questions, answered)
+
+    return procedure
+
+
+def _read_questions(reply: ModelReply) -> tuple[str, ...] | None:
+    """The questions, each with its supporting answer behind it, where that is on the next line."""
+    text = _NEXT_LINE.sub(r"? | \1", reply.text.replace("**", ""))
+    return read_items(replace(reply, text=text)) or None
 
 
 def _yes_no(item: str) -> _YesNo:
-    oriented = _ORIENTED.fullmatch(item)
+    oriented = _ORIENTED.fullmatch(item) if len(item) <= _LONGEST else None
     if oriented is None:
         return _YesNo(item, None)
-    return _YesNo(oriented[1], "true" if oriented[2].lower() == "yes" else "false")
+    return _YesNo(without_marks(oriented[1]), "true" if oriented[2].lower() == "yes" else "false")
 
 
-def _counted(questions: Sequence[_YesNo], replies: Sequence[ModelReply]) -> Verification:
-    truths = [read_truth(reply) for reply in replies]
+def _counted(
+    rule: Rule,
+    questions: Sequence[_YesNo],
+    answered: Sequence[tuple[ModelReply, Truth | None]],
+) -> Verification:
     decisive = [
         question.agrees(truth)
-        for question, truth in zip(questions, truths, strict=True)
+        for question, (_, truth) in zip(questions, answered, strict=True)
         if truth in {"true", "false"}
     ]
-    unread = [reply for reply, truth in zip(replies, truths, strict=True) if truth is None]
+    unread = [reply for reply, truth in answered if truth is None]
+    unknown = sum(truth == "unknown" for _, truth in answered)
     agreeing, against = sum(decisive), len(decisive) - sum(decisive)
-    verdict = Count(agreeing, against, len(unread)).verdict
-    answers = [" ".join(lines_of(reply.text)) for reply in replies]
+    verdict = Count(agreeing, against, len(unread), unknown, rule).verdict
+    answers = [answer_text(reply.text) for reply, _ in answered]
     pairs = [(each.text, answer) for each, answer in zip(questions, answers, strict=True)]
     return Verification(
         verdict,
@@ -118,7 +158,7 @@ def _counted(questions: Sequence[_YesNo], replies: Sequence[ModelReply]) -> Veri
             "questions": len(questions),
             "agreeing": agreeing,
             "against": against,
-            "unknown": truths.count("unknown"),
+            "unknown": unknown,
             "unread": len(unread),
             "unoriented": sum(each.supporting is None for each in questions),
         },
@@ -126,11 +166,12 @@ def _counted(questions: Sequence[_YesNo], replies: Sequence[ModelReply]) -> Veri
 
 
 METHOD = decomposing(
-    claimdecomp,
+    claimdecomp(),
     OPENING,
     name="claimdecomp",
     title="ClaimDecomp",
     publication="Chen et al. 2022",
-    calls="1 + k, k questions",
+    calls="1 + k, k questions; + repeated calls",
     formula=lambda ended: 1 + int(ended.notes["questions"]),
+    revision=2,
 )

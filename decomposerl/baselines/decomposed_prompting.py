@@ -8,13 +8,14 @@ answer is kept and counted. After the end marker a closing check on the claim it
 result: the publication takes the last step's answer, which has to be about the claim.
 
 Calls per claim: 2k + 1 + e, for k steps run: the decomposer's call and the handler's for each, and
-the closing check. e is 1 for the call that brought the end (NONE, or a step that repeats another)
-and 0 at the cap of 9 steps. A step that cannot be read, or names an unknown handler, ends the
-claim as unparsed after 2k + 1 calls, without the closing check.
+the closing check; and the repeated calls. e is 1 for the call that brought the end (NONE, a step
+that repeats another, or one that cannot be read, also when repeated) and 0 at the cap of 9 steps.
 
-Replies: of the decomposer, ``[handler] text`` on one line, or NONE; a first line without a handler
-that is a question goes to lookup. Of lookup and compare, plain text, or unknown. Of a check, Yes,
-No or Unknown. Of the closing check, Supported or Refuted.
+Replies: of the decomposer, ``[handler] text`` on one line, also without brackets
+(``check: text``), or NONE; an unknown handler counts as lookup, and so does a question without
+a handler. A reply may open with other lines, and what follows its first step is not read. Of lookup
+and compare, plain text, or unknown. Of a check, Yes, No or Unknown; another answer, also when
+repeated, is kept as it is. Of the closing check, Supported or Refuted.
 
 Not implemented: operators that map a handler over a list (a list of answers is one answer), and a
 decomposer for each kind of step.
@@ -24,27 +25,51 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
+from decomposerl.baselines.method import (
+    ClaimInput,
+    ModelCall,
+    ModelReply,
+    Steps,
+    Verification,
+    ask_each,
+    ask_read,
+)
 from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, qa_lines, repeats
 from decomposerl.baselines.replies import (
+    answer_text,
+    ask_verdict,
     read_question,
     read_truth,
-    read_verdict,
+    says_no_more,
     says_none,
     whole_text,
 )
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import lines_of, one_line
+from decomposerl.replies.lines import bare, lines_of, one_line, without_marks
 
 MOST_STEPS = 9
 """With the closing check ten, the public code's cap."""
 OPENING = "The claim is settled step by step, each step by the handler that suits it."
-_LABEL = re.compile(r"step\s?\d{0,2}\s?[:.]\s*", re.IGNORECASE)
-_STEP = re.compile(r"\[([a-z_ ]{1,20})\]\s*(\S.*)", re.IGNORECASE)
+_HANDLERS = ("lookup", "check", "compare")
+_KNOWN = "|".join(_HANDLERS)
+_LABEL = re.compile(
+    r"(?:[-*•]\s+)?(?:(?:the\s)?next\sstep(?:\sis)?|step)\s?#?(?P<number>\d{0,2})\s?(?:[.:)–-]|(?=\[))\s*"
+    r"|\(?\d{1,2}[.)]\s+|[-*•]\s+",
+    re.IGNORECASE,
+)
+_STEP = re.compile(
+    r"(?:handler\s?:\s*)?\[(?P<bracketed>[a-z_ ]{1,20})\]\s*:?\s*(?P<after>\S.*)"
+    rf"|\[(?P<inner>{_KNOWN})\s?:\s*(?P<inside>[^\[\]]+)\]"
+    r"|(?=[a-z]+\s?[:–—-]|\(|[a-z]+\s.*\?\Z)"
+    rf"\(?(?P<plain>{_KNOWN})\b\)?\s*[:–—-]?\s*(?P<behind>\S.*)"
+    rf"|(?P<called>{_KNOWN})\(\s*(?P<given>\S.*?)\s*\)",
+    re.IGNORECASE,
+)
+_ENDS = {"none", "end", "done", "stop", "finish", "finished"}
 _REFERENCE = re.compile(r"#(\d{1,2})\b")
 _WORDS = {"true": "yes", "false": "no", "unknown": "unknown"}
 
-Stop = Literal["end", "repeat", "cap", "unread", "unknown handler"]
+Stop = Literal["end", "repeat", "cap", "unread"]
 
 
 @dataclass(slots=True)
@@ -56,8 +81,9 @@ class _StepTranscript(Transcript):
 
     def next_step(self) -> ModelCall:
         variables = {"claim": self.given.claim, "qa": qa_lines(self.pairs)}
-        continues = f"{self.text}Step {len(self.pairs) + 1}:"
-        return ModelCall("next_question", "next_step", variables, continues, ("\n#", "\nStep"), 256)
+        number = len(self.pairs) + 1
+        continues, slot = f"{self.text}Step {number}:", f"\n#{number}:"
+        return ModelCall("next_question", "next_step", variables, continues, (slot,), 256)
 
     def step(self, handler: str, step: str) -> ModelCall:
         evidence = self.given.evidence
@@ -68,12 +94,10 @@ class _StepTranscript(Transcript):
             return ModelCall("answer", "lookup", known)
         return ModelCall("answer", "compare", {**known, "qa": qa_lines(self.pairs)})
 
-    def add(self, handler: str, step: str, reply: ModelReply) -> None:
-        answer = one_line(reply.text)
+    def add(self, handler: str, step: str, answer: str) -> None:
         if handler == "check":
-            truth = read_truth(reply)
-            self.unread_checks += truth is None
-            answer = answer if truth is None else _WORDS[truth]
+            self.unread_checks += answer not in _WORDS
+            answer = _WORDS.get(answer, answer)
         self.pairs.append((step, answer))
         number = len(self.pairs)
         self.text += f"Step {number}: [{handler}] {step}\n#{number}: {answer}\n"
@@ -100,19 +124,22 @@ def decomposed_prompting(given: ClaimInput) -> Steps:
     steps = _StepTranscript(given)
     stopped: Stop = "cap"
     while len(steps.pairs) < MOST_STEPS:
-        (reply,) = yield from ask(steps.next_step())
-        handler, step = _read_step(reply)
+
+        def read(reply: ModelReply, expected: int = len(steps.pairs) + 1) -> tuple[str, str] | None:
+            return _read_step(reply, expected)
+
+        ((_, written),) = yield from ask_read(read, "step", steps.next_step())
+        handler, step = written or ("", "")
         step = steps.filled(step)
         stopped = _stop(handler, step, steps.pairs)
         if stopped != "cap":
             break
-        (answer,) = yield from ask(steps.step(handler, step))
-        steps.add(handler, step, answer)
-    closed = stopped not in {"unread", "unknown handler"}
-    if closed:
-        (reply,) = yield from ask(ModelCall("verify", "verdict", steps.variables))
+        read_answer = _read_check if handler == "check" else _read_found
+        ((found, answer),) = yield from ask_each("truth", (steps.step(handler, step), read_answer))
+        steps.add(handler, step, answer_text(found.text) if answer is None else answer)
+    reply, verdict = yield from ask_verdict(ModelCall("verify", "verdict", steps.variables))
     return Verification.of_reply(
-        read_verdict(reply) if closed else None,
+        verdict,
         reply,
         cycles_of(steps.pairs),
         OPENING,
@@ -125,20 +152,55 @@ def decomposed_prompting(given: ClaimInput) -> Steps:
     )
 
 
-def _read_step(reply: ModelReply) -> tuple[str, str]:
-    """The handler and the text of a reply's first step; ``end`` without text, or two empty texts.
+def _read_check(reply: ModelReply) -> str | None:
+    return read_truth(reply)
 
-    One step a call is the publication's rule: further steps of a reply are ignored.
+
+def _read_found(reply: ModelReply) -> str:
+    """The answer of lookup or compare; any text is one."""
+    return answer_text(reply.text)
+
+
+def _read_step(reply: ModelReply, expected: int) -> tuple[str, str] | None:
+    """Handler and text of a reply's step; ``end`` without text where there is none left.
+
+    One step a call is the publication's rule: of several, the one with the ``expected`` number is
+    taken, else the first.
     """
-    text = _LABEL.sub("", whole_text(reply).strip(), count=1)
-    first = next(iter(lines_of(text)), "")
-    step = _STEP.fullmatch(_LABEL.sub("", first, count=1))
-    if step is not None:
-        return step[1].strip().lower(), step[2]
-    if says_none(first):
-        return "end", ""
-    question = read_question(first)
-    return ("lookup", question) if question else ("", "")
+    text = whole_text(reply)
+    steps: list[tuple[str, str, str]] = []
+    for line in lines_of(text):
+        step = _labelled_step(line)
+        if step is not None:
+            steps.append(step)
+        elif says_none(line) and not steps:
+            return "end", ""
+    if steps:
+        numbers = [number for number, _, _ in steps]
+        place = numbers.index(str(expected)) if str(expected) in numbers else 0
+        return steps[place][1:]
+    question = read_question("\n".join(_LABEL.sub("", line, count=1) for line in lines_of(text)))
+    if question is not None:
+        return "lookup", question
+    return ("end", "") if says_no_more(text) else None
+
+
+def _labelled_step(line: str) -> tuple[str, str, str] | None:
+    """Number, empty where there is none, handler and text of a line that is a step."""
+    label = _LABEL.match(line.replace("`", ""))
+    number = (label["number"] or "") if label else ""
+    rest = line.replace("`", "")[label.end() if label else 0 :].strip()
+    if bare(rest) in _ENDS:
+        return number, "end", ""
+    step = _STEP.fullmatch(rest)
+    if step is None:
+        return None
+    handler = step["bracketed"] or step["inner"] or step["plain"] or step["called"]
+    text = step["after"] or step["inside"] or step["behind"] or step["given"]
+    if handler.strip().lower() in _ENDS:
+        return number, "end", ""
+    known = handler.strip().lower()
+    return number, known if known in _HANDLERS else "lookup", without_marks(text)
 
 
 def _stop(handler: str, step: str, pairs: list[Pair]) -> Stop:
@@ -147,8 +209,6 @@ def _stop(handler: str, step: str, pairs: list[Pair]) -> Stop:
         return "end"
     if not step:
         return "unread"
-    if handler not in {"lookup", "check", "compare"}:
-        return "unknown handler"
     return "repeat" if repeats(step, pairs) else "cap"
 
 
@@ -158,6 +218,8 @@ METHOD = decomposing(
     name="decomposed_prompting",
     title="Decomposed Prompting",
     publication="Khot et al. 2023",
-    calls="2k + 1 + e: k steps (at most 9), e = 1 for the call that brought the end",
-    formula=lambda ended: 2 * len(ended.cycles) + 1 + (ended.notes["stopped"] in {"end", "repeat"}),
+    calls="2k + 1 + e: k steps (at most 9), e = 1 for the call that brought the end; "
+    "+ repeated calls",
+    formula=lambda ended: 2 * len(ended.cycles) + 1 + (ended.notes["stopped"] != "cap"),
+    revision=2,
 )

@@ -4,12 +4,13 @@ The claim is written as predicates that must all be true, the question of each i
 the evidence, and one reply says of each predicate whether it is true, writes the conjunction, and
 ends with the verdict in brackets.
 
-Calls per claim: 2 + k for k predicates; 1 where no predicate could be read. The k answers run
-concurrently.
+Calls per claim: 2 + k for k predicates; 1 where no predicate could be read; and the repeated
+calls. The k answers run concurrently.
 
-Replies. Predicates: one a line, ``1. Form(things) | statement | question?``; without a question
-its statement is asked about. Verdict: a line ``1: True - reason`` for each predicate, with True,
-False, or Open (also Unknown), and ``[Supported]`` or ``[Refuted]`` as the last line.
+Replies (``predicates``). Predicates: one a line, ``1. Form(things) | statement | question?``;
+without a question its statement is asked about. Verdict: a line ``1: True - reason`` for each
+predicate, with True, False, or Open (also Unknown), and ``[Supported]`` or ``[Refuted]`` as the
+last line. Where predicates or verdict cannot be read, also when repeated, the claim is unparsed.
 
 The verdict is the conjunction, recomputed: Supported if every predicate is true, Refuted if one
 is false or open. A bracket that says otherwise is noted (``disagrees``) and not followed. Only
@@ -19,9 +20,8 @@ Not implemented: negation, "or" and comparison between predicates (a conjunction
 publication has none; a predicate may say them in words), and the web search behind the answers.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from decomposerl.baselines.method import (
     ClaimInput,
@@ -30,29 +30,16 @@ from decomposerl.baselines.method import (
     Steps,
     Verification,
     ask,
+    ask_read,
     status_of,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines
-from decomposerl.baselines.replies import read_items, read_verdict, whole_text
+from decomposerl.baselines.predicates import Predicate, read_predicates, read_truths
+from decomposerl.baselines.replies import answer_text, read_verdict, whole_text
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import lines_of
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim holds if all of its predicates hold, and each of them has a question."
-
-_TRUTH = re.compile(
-    r"[\s*_`•-]*(?:predicate\s?|p)?(\d{1,2})\s?[.):]\s*(?:\w+\([^()]*\)\s*[:=–—-]\s*)?"
-    r"(true|false|open|unknown)(?:\s*[.,;:(–—-].*|\s+(?:because|since|as)\s.*|\s*)",
-    re.IGNORECASE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Predicate:
-    """A predicate as written, with its gloss, and the question that grounds it."""
-
-    text: str
-    question: str
 
 
 def folk(given: ClaimInput) -> Steps:
@@ -62,18 +49,25 @@ def folk(given: ClaimInput) -> Steps:
         CallFailedError: a call got no reply.
     """
     claim = {"claim": given.claim}
-    (written,) = yield from ask(ModelCall("decompose", "predicates", claim))
-    predicates = tuple(map(_predicate, read_items(written)))
+    writing = ask_read(_read_written, "predicates", ModelCall("decompose", "predicates", claim))
+    ((written, predicates),) = yield from writing
     if not predicates:
         return Verification.unread(written, notes={"predicates": 0})
     replies = yield from ask(*(_grounding(given.evidence, each) for each in predicates))
     pairs = [
-        (each.question, " ".join(lines_of(reply.text)))
+        (each.question, answer_text(reply.text))
         for each, reply in zip(predicates, replies, strict=True)
     ]
-    shown = {"predicates": numbered(each.text for each in predicates), "qa": qa_lines(pairs)}
-    (reasoned,) = yield from ask(ModelCall("verify", "verdict", claim | shown))
-    return _concluded(reasoned, pairs)
+    texts = [each.text for each in predicates]
+    shown = {"predicates": numbered(texts), "qa": qa_lines(pairs)}
+    read = partial(_concluded, texts, pairs)
+    concluding = ask_read(
+        lambda reply: ended if (ended := read(reply)).verdict else None,
+        "truths",
+        ModelCall("verify", "verdict", claim | shown),
+    )
+    ((reasoned, ended),) = yield from concluding
+    return ended or read(reasoned)
 
 
 def conjunction(truths: Sequence[str | None]) -> Verdict | None:
@@ -83,20 +77,19 @@ def conjunction(truths: Sequence[str | None]) -> Verdict | None:
     return None if None in truths else "Supported"
 
 
-def _predicate(item: str) -> _Predicate:
-    *before, last = [part.strip() for part in item.split("|")]
-    if last.endswith("?"):
-        return _Predicate(" | ".join(before) or last, last)
-    return _Predicate(item, f"Is it true that {last.rstrip('. ')}?")
+def _read_written(reply: ModelReply) -> tuple[Predicate, ...] | None:
+    return read_predicates(whole_text(reply))
 
 
-def _grounding(evidence: str, predicate: _Predicate) -> ModelCall:
+def _grounding(evidence: str, predicate: Predicate) -> ModelCall:
     variables = {"evidence": evidence, "question": predicate.question}
     return ModelCall("answer", "answer", variables, max_tokens=256)
 
 
-def _concluded(reasoned: ModelReply, pairs: Sequence[Pair]) -> Verification:
-    truths = _truths(whole_text(reasoned), len(pairs))
+def _concluded(
+    predicates: Sequence[str], pairs: Sequence[Pair], reasoned: ModelReply
+) -> Verification:
+    truths = read_truths(whole_text(reasoned), predicates)
     settled, bracket = conjunction(truths), read_verdict(reasoned)
     verdict = settled or bracket
     return Verification(
@@ -115,21 +108,13 @@ def _concluded(reasoned: ModelReply, pairs: Sequence[Pair]) -> Verification:
     )
 
 
-def _truths(text: str, predicates: int) -> list[str | None]:
-    """The truth of each predicate by its number; one that has two different ones is not read."""
-    truths: dict[int, set[str]] = {}
-    for line in filter(None, map(_TRUTH.fullmatch, lines_of(text))):
-        truths.setdefault(int(line[1]), set()).add(line[2].lower())
-    by_predicate = (truths.get(number, set()) for number in range(1, predicates + 1))
-    return [min(values) if len(values) == 1 else None for values in by_predicate]
-
-
 METHOD = decomposing(
     folk,
     OPENING,
     name="folk",
     title="FOLK",
     publication="Wang and Shu 2023",
-    calls="2 + k, k predicates (1 where none was read)",
+    calls="2 + k, k predicates (1 where none was read); + repeated calls",
     formula=lambda ended: 2 + int(ended.notes["predicates"] or -1),
+    revision=2,
 )

@@ -5,29 +5,46 @@ running transcript: question, whether the model is sure of the answer by itself,
 question. Last, the transcript is classified.
 
 Calls per claim: 2 + S, for S sub-claims worked through: the split, one for each, the
-classification. Where the split cannot be read it is 1, and the claim is unparsed. The publication
-stops at each question that the model is not sure of, to search the web; here every answer comes
-from the given evidence, and how often the model was sure is a note.
+classification; and the repeated calls. Where the split cannot be read, also when repeated, it is 1,
+and the claim is unparsed. The publication stops at each question that the model is not sure of, to
+search the web; here every answer comes from the given evidence, and how often the model was sure is
+a note.
 
-Replies: of the split, a numbered list, or NONE for a claim that stays whole. Of a sub-claim, lines
-``Q1: …``, ``Sure: yes`` or ``Sure: no``, ``A1: …``; anything else is dropped. Of the
-classification, Supported or Refuted. Repeated sub-claims and those beyond ``MOST`` (counted in a
+Replies: of the split, a list, numbered or one sentence a line; NONE on any line, or one sentence
+alone, is a claim that stays whole. Of a sub-claim, lines ``Q1: …``, ``Sure: yes`` or ``Sure: no``,
+``A1: …`` and the other forms of ``written_pairs``; anything else is dropped. Of the classification,
+Supported or Refuted. Repeated sub-claims and those beyond ``MOST`` (counted in a
 note) are dropped, and the publication's six grades are not used.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Steps, Verification, ask
-from decomposerl.baselines.pairs import Transcript, cycles_of, numbered, qa_lines, thought
-from decomposerl.baselines.replies import read_list, read_pairs, read_verdict, whole_text
+from decomposerl.baselines.method import (
+    ClaimInput,
+    ModelCall,
+    ModelReply,
+    Steps,
+    Verification,
+    ask_read,
+)
+from decomposerl.baselines.pairs import Pair, Transcript, cycles_of, numbered, qa_lines, thought
+from decomposerl.baselines.replies import ask_verdict, read_list, says_none, whole_text
 from decomposerl.baselines.single_call import decomposing
+from decomposerl.baselines.written_pairs import read_pairs
 from decomposerl.replies.lines import bare, lines_of, one_line
 
 MOST = 10
 OPENING = "The claim is split into sub-claims, and questions are put about each."
 NEXT = "Sub-claim"
-_SURE = re.compile(r"sure\s?: ?(yes|no)")
+_SURE = re.compile(r"[-*•\s]*sure\s?[:?]\s?(yes|no)\b.*")
+_WHOLE = re.compile(
+    r"\b(?:one|a\ssingle)\s(?:thing|fact|statement|point)\b|\b(?:cannot|need\snot|not)\sbe\ssplit"
+    r"|\bno\s(?:need\sto\s)?split",
+    re.IGNORECASE,
+)
+_ABOUT_CLAIM = re.compile(r"\b(?:claims?|sub-?claims?|split)\b|[:?]\Z", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -42,9 +59,8 @@ class _SubClaimTranscript(Transcript):
         variables = {"claim": part, "evidence": self.given.evidence}
         return ModelCall("procedure", "work_through", variables, self.text, (f"\n{NEXT}",))
 
-    def add(self, reply: ModelReply) -> None:
+    def add(self, reply: ModelReply, pairs: Sequence[Pair]) -> None:
         text = whole_text(reply)
-        pairs = read_pairs(text)
         sure = (_SURE.fullmatch(bare(line)) for line in lines_of(text))
         self.sure += sum(line is not None and line[1] == "yes" for line in sure)
         self.unread += not pairs
@@ -53,7 +69,7 @@ class _SubClaimTranscript(Transcript):
 
     def classify(self) -> ModelCall:
         self.text += "\nVerdict:"
-        return ModelCall("verify", "verdict", self.given.variables, self.text, max_tokens=16)
+        return ModelCall("verify", "verdict", self.given.variables, self.text, max_tokens=64)
 
 
 def hiss(given: ClaimInput) -> Steps:
@@ -63,19 +79,20 @@ def hiss(given: ClaimInput) -> Steps:
         CallFailedError: a call got no reply.
     """
     claim = {"claim": given.claim}
-    (split,) = yield from ask(ModelCall("decompose", "split", claim, max_tokens=512))
-    items = read_list(whole_text(split))
+    asking = ask_read(_read_split, "split", ModelCall("decompose", "split", claim, max_tokens=512))
+    ((split, items),) = yield from asking
     if items is None:
         return Verification.unread(split, notes={"sub_claims": 0, "split": False})
     parts = tuple(dict.fromkeys(map(one_line, items))) or (one_line(given.claim),)
     kept = parts[:MOST]
     transcript = _SubClaimTranscript(given, f"Sub-claims:\n{numbered(kept)}\n")
     for number, part in enumerate(kept, start=1):
-        (reply,) = yield from ask(transcript.work_through(number, part))
-        transcript.add(reply)
-    (reply,) = yield from ask(transcript.classify())
+        worked = ask_read(_read_pairs, "pairs", transcript.work_through(number, part))
+        ((reply, pairs),) = yield from worked
+        transcript.add(reply, pairs or ())
+    reply, verdict = yield from ask_verdict(transcript.classify())
     return Verification.of_reply(
-        read_verdict(reply),
+        verdict,
         reply,
         cycles_of(transcript.pairs),
         thought(f"{OPENING} The sub-claims: {'; '.join(kept)}"),
@@ -90,12 +107,32 @@ def hiss(given: ClaimInput) -> Steps:
     )
 
 
+def _read_split(reply: ModelReply) -> tuple[str, ...] | None:
+    """The sub-claims; none of them where the claim stays whole."""
+    text = whole_text(reply)
+    items = read_list(text)
+    if says_none(text) and len(items or ()) <= 1:
+        return ()
+    if items is not None:
+        return items
+    lines = [line for line in lines_of(text) if not line.endswith(":")]
+    if len(lines) == 1 or any(map(_WHOLE.search, lines)):
+        return ()
+    sentences = [line for line in lines if line.endswith(".") and not _ABOUT_CLAIM.search(line)]
+    return tuple(sentences) if lines and len(sentences) == len(lines) else None
+
+
+def _read_pairs(reply: ModelReply) -> tuple[Pair, ...] | None:
+    return read_pairs(whole_text(reply)) or None
+
+
 METHOD = decomposing(
     hiss,
     OPENING,
     name="hiss",
     title="HiSS",
     publication="Zhang and Gao 2023",
-    calls="2 + S: S sub-claims (at most 10)",
+    calls="2 + S: S sub-claims (at most 10); + repeated calls",
     formula=lambda ended: 2 + int(ended.notes["sub_claims"]) if ended.notes["split"] else 1,
+    revision=2,
 )

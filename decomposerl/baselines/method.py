@@ -201,13 +201,26 @@ def ask_read(
     Raises:
         CallFailedError: one of them got no reply.
     """
-    replies = yield from ask(*calls)
-    results = [(reply, read(reply)) for reply in replies]
+    readers = ((call, read) for call in calls)
+    answered = yield from ask_each(form, *readers)
+    return answered
+
+
+def ask_each(
+    form: str, *calls: tuple[ModelCall, Callable[[ModelReply], Result | None]]
+) -> Exchange[tuple[tuple[ModelReply, Result | None], ...]]:
+    """``ask_read`` for calls that are each read by a reader of their own.
+
+    Raises:
+        CallFailedError: one of them got no reply.
+    """
+    replies = yield from ask(*(call for call, _ in calls))
+    results = [(reply, read(reply)) for reply, (_, read) in zip(replies, calls, strict=True)]
     unread = [index for index, (_, result) in enumerate(results) if result is None]
     if unread:
-        repeated = yield from ask(*(replace(calls[index], form=form) for index in unread))
+        repeated = yield from ask(*(replace(calls[index][0], form=form) for index in unread))
         for index, reply in zip(unread, repeated, strict=True):
-            results[index] = (reply, read(reply))
+            results[index] = (reply, calls[index][1](reply))
     return tuple(results)
 
 

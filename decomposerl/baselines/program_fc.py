@@ -5,22 +5,24 @@ A program is written for the claim; its ``Question`` steps are answered from the
 ``Predict`` combines the checks.
 
 Calls per claim: N + s, for N programs with s steps in all those that parse, that is N(1 + k) for
-programs of k steps each. By default N is 1, written greedily; with ``ProgramSampling(5, 0.7)``
-five are sampled, and more of them have to say Supported than Refuted. All steps of all programs
-that depend on no open step run concurrently; no step has a side effect, so order does not matter.
+programs of k steps each, and the repeated calls. By default N is 1, written greedily; with
+``ProgramSampling(5, 0.7)`` five are sampled, and more of them have to say Supported than Refuted.
+All steps of all programs that depend on no open step run concurrently; no step has a side effect,
+so order does not matter.
 
-Replies. Program: the language of ``program``, alone or as the one fenced block of the reply.
-Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
+Replies. Program: the language of ``program``, alone, fenced, or between other lines
+(``program_reply``). Question: plain text. Verify: ``True``, ``False`` or ``Unknown``.
 
-A program that does not parse is rejected, counted, and has no vote. Unknown facts are neither true
-nor false; a prediction that they leave open is Refuted, as in the publication. A check that cannot
-be read is unknown, and if the prediction depends on it the program has no vote. Without any vote
-the claim is unparsed. Unlike the published code, nothing is run by ``exec`` or ``eval``, no verdict
-is drawn at random, and an undefined name rejects the program.
+A program that does not parse, also when repeated, is rejected, counted, and has no vote. Unknown
+facts are neither true nor false; a prediction that they leave open is Refuted, as in the
+publication. A check that cannot be read, also when repeated, is unknown, and if the prediction
+depends on it the program has no vote. Without any vote the claim is unparsed. Unlike the published
+code, nothing is run by ``exec`` or ``eval``, no verdict is drawn at random, and an undefined name
+rejects the program.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from decomposerl.baselines.method import (
@@ -31,11 +33,13 @@ from decomposerl.baselines.method import (
     Procedure,
     Steps,
     Verification,
-    ask,
+    ask_each,
+    ask_read,
     status_of,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, thought
 from decomposerl.baselines.program import (
+    Function,
     Program,
     ProgramStep,
     Value,
@@ -44,17 +48,21 @@ from decomposerl.baselines.program import (
     write_expression,
     write_program,
 )
-from decomposerl.baselines.program_parser import ProgramRejectedError, parse_program
-from decomposerl.baselines.replies import read_truth
+from decomposerl.baselines.program_parser import ProgramRejectedError
+from decomposerl.baselines.program_reply import read_program
+from decomposerl.baselines.replies import answer_text, read_truth
 from decomposerl.baselines.single_call import decomposing
-from decomposerl.replies.lines import lines_of, one_line
+from decomposerl.replies.lines import one_line
 from decomposerl.traces.trace import Verdict
 
 OPENING = "The claim is checked by a program of questions and checks."
 
-_FENCED = re.compile(r"^```[\w-]*[^\S\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _LAST_STOP = re.compile(r"(?<=[^.\s])\.\Z(?<!\.\w\.)")
 _TRUTHS: dict[str | None, bool | None] = {"true": True, "false": False}
+_READERS: dict[Function, Callable[[ModelReply], str | None]] = {
+    "Question": lambda reply: reply.text,
+    "Verify": read_truth,
+}
 _SPOKEN: dict[Value, str] = {True: "Yes", False: "No", None: "unknown"}
 
 
@@ -87,7 +95,7 @@ class _ProgramRun:
     def add(self, step: ProgramStep, reply: ModelReply) -> None:
         """``step`` has its references filled in."""
         if step.function == "Question":
-            answer = " ".join(lines_of(reply.text)) or "unknown"
+            answer = answer_text(reply.text) or "unknown"
             self.values[step.name] = _LAST_STOP.sub("", answer)
             self.pairs[step.name] = (step.text, answer)
             return
@@ -127,8 +135,13 @@ def _programs(claim: str, sampling: ProgramSampling) -> Exchange[tuple[_ProgramR
         ModelCall("program", "program", variables, temperature=temperature, sample=sample)
         for sample in range(sampling.programs)
     )
-    replies = yield from ask(*calls)
-    return tuple(map(_parsed, replies))
+    answered = yield from ask_read(_readable, "program", *calls)
+    return tuple(run or _parsed(reply) for reply, run in answered)
+
+
+def _readable(reply: ModelReply) -> _ProgramRun | None:
+    run = _parsed(reply)
+    return run if run.program else None
 
 
 def _parsed(reply: ModelReply) -> _ProgramRun:
@@ -136,23 +149,17 @@ def _parsed(reply: ModelReply) -> _ProgramRun:
     if reply.truncated:
         return _ProgramRun(reply, rejection="truncated")
     try:
-        return _ProgramRun(reply, parse_program(program_text(reply.text)))
+        return _ProgramRun(reply, read_program(reply.text))
     except ProgramRejectedError as rejected:
         return _ProgramRun(reply, rejection=rejected.reason)
-
-
-def program_text(reply: str) -> str:
-    """The program in a reply: behind the thinking, and inside the fence where there is one."""
-    after = reply.rpartition("</think>")[2]
-    fenced = _FENCED.findall(after)
-    return str(fenced[0]) if len(fenced) == 1 else after
 
 
 def _run(evidence: str, runs: Sequence[_ProgramRun]) -> Exchange[None]:
     """Run all steps of all programs, each as soon as the steps it refers to are done."""
     while ready := [(run, step) for run in runs for step in run.ready]:
-        replies = yield from ask(*(_call(evidence, step) for _, step in ready))
-        for (run, step), reply in zip(ready, replies, strict=True):
+        calls = ((_call(evidence, step), _READERS[step.function]) for _, step in ready)
+        answered = yield from ask_each("truth", *calls)
+        for (run, step), (reply, _) in zip(ready, answered, strict=True):
             run.add(step, reply)
 
 
@@ -222,6 +229,7 @@ METHOD = decomposing(
     name="program_fc",
     title="ProgramFC",
     publication="Pan et al. 2023",
-    calls="N + s: N programs (1) with s steps in all, N(1 + k) for k steps each",
+    calls="N + s: N programs (1) with s steps in all, N(1 + k) for k steps each; + repeated calls",
     formula=lambda ended: int(ended.notes["programs"]) + int(ended.notes["steps"]),
+    revision=2,
 )

@@ -2,7 +2,8 @@ r"""Parser of ProgramFC's programs: tokens and grammar.
 
 Text becomes a ``Program``, or an error with the first reason against it. Grammar::
 
-    program    = { step NEWLINE } NAME "=" "Predict" "(" expression ")"
+    program    = { step NEWLINE } prediction [ NEWLINE "return" NAME ]
+    prediction = [ NAME "=" | "return" ] "Predict" "(" expression ")"
     step       = NAME "=" ( "Question" | "Verify" ) "(" STRING ")"
     expression = conjunct { "or" conjunct }
     conjunct   = factor { "and" factor }
@@ -10,7 +11,8 @@ Text becomes a ``Program``, or an error with the first reason against it. Gramma
 
 Also accepted, because models write Python: a line ``def program():``, comments, indents, blank
 lines, line breaks inside brackets, either quotes, an ``f`` before them, and ``AND``, ``OR``,
-``NOT``. Text is only parsed, never executed, and never repaired.
+``NOT``. A step's text may quote a title or have an apostrophe in the quotes that it stands in: it
+then ends at the line's last quote before the closing bracket. Text is only parsed, never executed.
 """
 
 import re
@@ -43,16 +45,25 @@ MOST_STATEMENTS = 10
 MOST_FACTORS = 60
 """Names, negations and brackets of an expression; bounds the depth of its tree, too."""
 
-_WORDS = {"and", "or", "not"}
+_WORDS = {"and", "or", "not", "return"}
 _FUNCTIONS: dict[str, Function] = {"Question": "Question", "Verify": "Verify"}
 _RESERVED = {*_WORDS, *_FUNCTIONS, "Predict"}
 _TOKEN = re.compile(
     r"""(?P<passed_over>^[^\S\n]*def[^\S\n]+\w+\([^\S\n]*\)[^\S\n]*:|[^\S\n]+|\#[^\n]*)
       |(?P<newline>\n)
-      |[fF]?(?P<string>"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')
+      |[fF]?(?P<string>“[^”\n]*”|"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')
       |(?P<name>[^\W\d]\w*)
       |(?P<mark>[=()])""",
     re.VERBOSE | re.MULTILINE,
+)
+# A text whose own quotes end it too early: up to the last quote before a bracket and the line end.
+_QUOTING = re.compile(
+    r"""[fF]?(?P<quote>["'“])(?P<text>.{0,500})["'”](?=\s*\)[^\S\n]*(?:\#[^\n]*)?$)""", re.MULTILINE
+)
+_CLOSED = re.compile(r"\s*\)")
+_WORD_INSIDE = re.compile(r"(?<=\w)['’](?=\w)|(?<=s)['’](?=\s)")
+_QUOTATION = re.compile(
+    r"""(?<![^\s(\[‘'"“-])(["'“])[^\s"'“”](?:[^"'“”]*[^\s"'“”])?["'”](?![\w])"""
 )
 _ESCAPE = re.compile(r"""\\([\\"'n])""")
 
@@ -86,6 +97,11 @@ def _tokens(text: str) -> Iterator[_SyntaxToken]:
     at, line, depth = 0, 1, 0
     while at < len(text):
         match = _TOKEN.match(text, at)
+        quoting = _quoting(text, at, match)
+        if quoting is not None:
+            yield _SyntaxToken("string", f'"{quoting["text"]}"', line)
+            at = quoting.end()
+            continue
         if match is None:
             raise ProgramRejectedError("unreadable_character", line, repr(text[at]))
         kind, token = str(match.lastgroup), match[str(match.lastgroup)]
@@ -95,6 +111,17 @@ def _tokens(text: str) -> Iterator[_SyntaxToken]:
         line += kind == "newline"
         at = match.end()
     yield _SyntaxToken("end", "the end", line)
+
+
+def _quoting(text: str, at: int, token: re.Match[str] | None) -> re.Match[str] | None:
+    """The text in quotes that starts here and has the same quotes inside; None for any other."""
+    if token is not None and (token["string"] is None or _CLOSED.match(text, token.end())):
+        return None
+    whole = _QUOTING.match(text, at)
+    if whole is None or text[max(0, at - 50) : at].rstrip()[-1:] != "(":
+        return None
+    inside = _QUOTATION.sub("", _WORD_INSIDE.sub("", whole["text"]))
+    return None if whole["quote"] in inside else whole
 
 
 class _Parser:
@@ -109,6 +136,8 @@ class _Parser:
         steps: list[ProgramStep] = []
         while True:
             self._blank_lines()
+            if self._peek().text in {"Predict", "return"}:
+                return self._unnamed_prediction(tuple(steps))
             name = self._new_name(len(steps))
             function = self._expect("name")
             self._mark("(")
@@ -118,6 +147,18 @@ class _Parser:
             self._mark(")")
             if self._peek().kind != "end":
                 self._expect("newline")
+
+    def _unnamed_prediction(self, steps: tuple[ProgramStep, ...]) -> Program:
+        """``Predict(…)`` or ``return Predict(…)``, under the first free name."""
+        self._word("return")
+        token = self._expect("name")
+        if token.text != "Predict":
+            raise ProgramRejectedError("no_predict", token.line, "it returns before a Predict")
+        self._mark("(")
+        label = "label"
+        while label in self._known:
+            label += "_"
+        return self._predicted(steps, label)
 
     def _blank_lines(self) -> None:
         while self._peek().kind == "newline":
@@ -156,6 +197,9 @@ class _Parser:
         expression = self._expression()
         self._mark(")")
         self._blank_lines()
+        if self._word("return") and self._peek().text == label:
+            self._at += 1
+            self._blank_lines()
         if self._peek().kind != "end":
             raise ProgramRejectedError("syntax", self._peek().line, "text stands behind Predict")
         return Program(steps, label, expression)

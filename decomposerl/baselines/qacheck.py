@@ -10,19 +10,23 @@ Calls per claim, for n questions asked and v valid pairs:
   v concurrent statements, a verdict;
 - 3n + v after ``MOST_ROUNDS`` rounds, which are not followed by "does it suffice?";
 - 3n + v + 2 where there was no further question: one question more;
-- 1 where there was no question at all, which ends unparsed.
+- 1 where there was no question at all, which ends unparsed;
+- and the repeated calls.
 
 The publication's validator is a model; its code has none. Here it is a rule: a pair is valid if
 its question was not asked before and its answer says something. A pair that is not valid stays
 among those asked, so that the next question can differ, and does not count for the verdict.
 
-Replies. Question: the question alone, or ``NONE``. Sufficiency: ``Yes`` or ``No``; anything else
-is no yes, and noted. Verdict: ``Supported`` or ``Refuted``; nothing else is guessed at.
+Replies. Question: the question alone, also behind a label, or ``NONE``; one that cannot be read,
+also when repeated, is no question. Sufficiency: ``Yes`` (also ``Enough``) or ``No`` (also ``Not
+enough``); anything else, also when repeated, is no yes, and noted. Verdict: ``Supported`` or
+``Refuted``; nothing else is guessed at.
 
 Not implemented: the background passage that the published code has the model write before it
 answers (the evidence is given).
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,14 +39,41 @@ from decomposerl.baselines.method import (
     Steps,
     Verification,
     ask,
+    ask_read,
 )
 from decomposerl.baselines.pairs import Pair, cycles_of, numbered, qa_lines, repeats
-from decomposerl.baselines.replies import read_question, read_truth, read_verdict, says_unknown
+from decomposerl.baselines.replies import (
+    answer_text,
+    ask_verdict,
+    read_question,
+    read_truth,
+    says_no_more,
+    whole_text,
+)
+from decomposerl.baselines.silence import says_unknown
 from decomposerl.baselines.single_call import decomposing
 from decomposerl.replies.lines import lines_of
+from decomposerl.replies.statements import Truth
 
 MOST_ROUNDS = 5
 OPENING = "Questions are asked one at a time until their answers suffice to judge the claim."
+
+_LABEL = re.compile(
+    r"\A\W*(?:is\s(?:it|this|that)\s)?(?:enough|sufficient)\b[^?:]{0,40}[:?]\s*(?=\S)",
+    re.IGNORECASE,
+)
+_NOT_ENOUGH = re.compile(
+    r"(?:\bnot|n't)\s(?:yet\s|quite\s|be\s|really\s)*(?:enough|sufficient)\b|\binsufficient\b"
+    r"|\bnot\ssuffice\b|\A\W*not\syet\b|\btoo\slittle\b|\bstill\s(?:open|missing|unclear|unknown)\b",
+    re.IGNORECASE,
+)
+_ENOUGH = re.compile(
+    r"\W*(?:(?:so|then|thus|therefore|now)\W+)?(?:(?:it|this|that|(?:what\sis|all\sthat\sis)\sknown"
+    r"|(?:the|these)\s(?:known\s)?(?:information|answers?|facts?|pairs?))\s(?:so\sfar\s)?"
+    r"(?:(?:is|are)\s)?)?(?:now\s|already\s)?(?:enough|sufficient|suffices?)\b(?!.*\?|.*\b(?:not|but|unless"
+    r"|if|whether)\b).*",
+    re.IGNORECASE,
+)
 
 
 @dataclass(slots=True)
@@ -82,10 +113,11 @@ def qacheck(given: ClaimInput) -> Steps:
         return Verification.unread(pairs.last, notes=notes)
     statements = yield from _statements(pairs.valid)
     variables = {"claim": given.claim, "known": numbered(statements)}
-    (reply,) = yield from ask(ModelCall("verify", "verdict", variables, max_tokens=16))
+    call = ModelCall("verify", "verdict", variables, max_tokens=64)
+    reply, verdict = yield from ask_verdict(call)
     notes["sufficiency_unread"] = pairs.unread
     cycles = cycles_of(pairs.asked)
-    return Verification.of_reply(read_verdict(reply), reply, cycles, OPENING, notes=notes)
+    return Verification.of_reply(verdict, reply, cycles, OPENING, notes=notes)
 
 
 def _rounds(given: ClaimInput, pairs: _AskedPairs) -> Exchange[str]:
@@ -94,20 +126,37 @@ def _rounds(given: ClaimInput, pairs: _AskedPairs) -> Exchange[str]:
     while len(pairs.asked) < MOST_ROUNDS:
         if pairs.asked:
             shown = claim | {"qa": qa_lines(pairs.valid)}
-            call = ModelCall("judge_sufficient", "sufficient", shown, max_tokens=16)
-            (reply,) = yield from ask(call)
-            truth = read_truth(reply)
+            call = ModelCall("judge_sufficient", "sufficient", shown, max_tokens=64)
+            ((_, truth),) = yield from ask_read(_read_sufficient, "sufficient", call)
             pairs.unread += truth is None
             if truth == "true":
                 return "sufficient"
-        (pairs.last,) = yield from ask(_next_question(claim, pairs.asked))
-        question = read_question(pairs.last.text)
-        if question is None:
+        asking = ask_read(_read_next, "question", _next_question(claim, pairs.asked))
+        ((pairs.last, question),) = yield from asking
+        if not question:
             return "no_question"
         variables = {"evidence": given.evidence, "question": question}
         (reply,) = yield from ask(ModelCall("answer", "answer", variables, max_tokens=256))
-        pairs.add((question, " ".join(lines_of(reply.text))))
+        pairs.add((question, answer_text(reply.text)))
     return "rounds"
+
+
+def _read_next(reply: ModelReply) -> str | None:
+    """The next question, empty where the reply says that there is none."""
+    text = whole_text(reply)
+    question = read_question(text)
+    return "" if question is None and says_no_more(text) else question
+
+
+def _read_sufficient(reply: ModelReply) -> Truth | None:
+    """Whether what is known suffices."""
+    lines = [_LABEL.sub("", line, count=1) for line in lines_of(whole_text(reply))]
+    truth = read_truth(ModelReply("\n".join(lines)))
+    if truth in {"true", "false"} or not lines:
+        return truth
+    if any(map(_NOT_ENOUGH.search, lines)):
+        return "false"
+    return "true" if _ENOUGH.fullmatch(lines[0]) else truth
 
 
 def _next_question(claim: dict[str, str], asked: Sequence[Pair]) -> ModelCall:
@@ -126,7 +175,7 @@ def _statements(valid: Sequence[Pair]) -> Exchange[list[str]]:
     )
     replies = yield from ask(*calls)
     return [
-        " ".join(lines_of(reply.text)) or " ".join(pair)
+        answer_text(reply.text) or " ".join(pair)
         for reply, pair in zip(replies, valid, strict=True)
     ]
 
@@ -144,6 +193,7 @@ METHOD = decomposing(
     title="QACheck",
     publication="Pan et al. 2023",
     calls="3n + v + 1, n questions of which v gave something new (3n + v after five rounds, "
-    "3n + v + 2 where no further question came, 1 where none came)",
+    "3n + v + 2 where no further question came, 1 where none came); + repeated calls",
     formula=_formula,
+    revision=2,
 )

@@ -1,40 +1,64 @@
-"""Readers of what the methods request: truths, lists, numbers, questions, pairs.
+"""Readers of what the methods request: verdicts, truths, answers, lists, questions.
 
 A reader gives the content, or None where the reply does not hold it: the request is then repeated
 once with its form (``method.ask_read``), and a guess never takes its place. Verdicts are read by
-``decomposerl.replies.verdicts``, lines by ``decomposerl.replies.lines``.
+``decomposerl.replies.verdicts``, lines by ``decomposerl.replies.lines``, pairs of questions and
+answers by ``written_pairs``, not knowing by ``silence``.
 
-Lines before, between and after items, and the two lines of a pair, are passed over. Each of these
-is one line, behind a label or a number.
+Lines before, between and after items are passed over. An item is one line, behind a label or a
+number; its label may stand on the line before it.
 """
 
 import re
-from itertools import pairwise
+from collections.abc import Sequence
 
 from decomposerl.baselines.method import Exchange, ModelCall, ModelReply, ask_read
+from decomposerl.baselines.silence import says_unknown
 from decomposerl.replies import verdicts
 from decomposerl.replies.lines import bare, lines_of, one_line, without_marks
 from decomposerl.replies.statements import Truth
-from decomposerl.traces.abstention import abstains
 from decomposerl.traces.trace import Verdict
 
 MOST_ITEMS = 20
 """Beyond so many items of a list a model repeats itself."""
-_NUMBER = r"(?:(?:sub-?question|question|sub-?claim|step|q)\s?)?\(?(\d{1,2})\s?[.):](?!\d)"
+_NUMBER = (
+    r"(?:(?:sub-?question|question|sub-?claim|predicate|step|q|p)\s?)?[\[(]?#?(\d{1,2})"
+    r"(?:\s?[\])]?\s?[.):\]](?!\d)|\s[–—-](?=\s))"
+)
 _NUMBERED = re.compile(rf"{_NUMBER}\s*(\S.*)", re.IGNORECASE)
-_BULLET = re.compile(r"[-*•–]\s+(\S.*)")
+_OPEN_NUMBER = re.compile(_NUMBER, re.IGNORECASE)
+_BULLET = re.compile(r"(?:[-*–]\s+|•\s*|\(?[a-h]\)\s+)(\S.*)")
 _BEFORE_QUESTION = re.compile(
-    rf"(?:{_NUMBER}|(?:(?:next|sub-?|follow[-\s]?up)\s?)?question\s?:|follow[-\s]?up\s?:|q\s?:)\s*",
+    rf"\A(?:[-*•]\s+)?(?:{_NUMBER}|[-*•]\s+|[^:?]{{0,60}}\b(?:questions?|ask|follow[-\s]?ups?)\b[^:?]{{0,30}}:"
+    r"|(?:q|next|sure|yes|no)\s?\d{0,2}\s?:|(?:yes|no|sure|okay)\s?[.,!]\s)\s*",
     re.IGNORECASE,
 )
-_PAIR_LINE = re.compile(
-    r"(?:[-*•]\s+)?(question|q|answer|a)\s?(?:(\d{1,2})\s?[:.)]|:)\s*(\S.*)", re.IGNORECASE
+_REMARK = re.compile(r"(?<=\?)[\"'”]?\s*\([^()]*\)\s*\Z")
+_ASKED = re.compile(r"\?[\"'”)]?\W*(?:[\w\s]{0,40}[:=]\s*)?\W*(?:yes|no)?\W*\Z", re.IGNORECASE)
+_TAIL = 80  # of a line: what may stand behind its question; the pattern stays linear below it
+_NONE_FIRST = re.compile(
+    r"\W*none\s*(?:[.,;:!(—–-].*|(?:needed|left|required)\b.*)?", re.IGNORECASE
 )
-_NOT_SAID = re.compile(
-    r"(?:the\s)?(?:provided\s|given\s)?(?:evidence|document|text|passages?)\s(?:does|do)(?:\snot|n't)"
-    r"\s(?:say|state|mention|specify|tell|provide)\b[^.;:!?]*",
+_NONE_LAST = re.compile(r".*(?:[:=.—–-]|\bis|\bwith|\breply)\s*\W?(?:NONE|None)\W*")
+_STEP = re.compile(r"\A(?:next\s)?step\s?\d{0,2}\s?[:.)–-]\s*", re.IGNORECASE)
+_NO_MORE = re.compile(
+    r"\bno\s(?:(?:further|more|additional|other|remaining|new|follow[-\s]?up)\s?){1,3}"
+    r"(?:questions?|steps?|follow[-\s]?ups?|look-?ups?|checks?|information)?\b"
+    r"|\bno\s(?:questions?|steps?)\s(?:is|are|remains?)\s(?:needed|required|necessary|left)\b"
+    r"|\bnothing\s(?:(?:else|more|further)\s)?(?:(?:is|remains|needs)\s)?(?:left|needed|to\s(?:be\s)?"
+    r"(?:ask|check|look))"
+    r"|\b(?:all|each|every)\s(?:of\s)?(?:the\s)?(?:parts?|facts?)\b[^.]{0,40}\s(?:have|has|been|are|is)"
+    r"\s[^.]{0,20}(?:asked|addressed|covered|dealt|checked|answered|verified|looked)"
+    r"|\b(?:questions?|steps?|follow[-\s]?ups?)\s(?:is|are)\s(?:not|no\slonger)\s(?:needed|required"
+    r"|necessary)",
+    re.IGNORECASE,
 )
-_UNKNOWN_FIRST = re.compile(r"unknown\s?(?:[.,;:—–-]|\Z)")
+_ANSWER_LABEL = re.compile(
+    r"\A(?:(?:the\s)?(?:final\s|intermediate\s)?answer|a\d{0,2}|#\d{1,2}|result|response)"
+    r"\s?(?::|\sis:)\s*(?=\S)",
+    re.IGNORECASE,
+)
+_REASON_LABEL = re.compile(r"\A(?:reason(?:ing)?|explanation|because|why)\s?:\s*", re.IGNORECASE)
 
 
 def whole_text(reply: ModelReply) -> str:
@@ -64,86 +88,115 @@ def ask_verdict(
 def read_truth(reply: ModelReply) -> Truth | None:
     """The truth that a reply to a check states; supported, yes and true mean the same.
 
-    "No, the evidence does not say" is unknown.
+    "No, the evidence does not say" is unknown, and so is a reply that says only this.
     """
     truth, reason = verdicts.read_step(reply.text, truncated=reply.truncated)
-    return "unknown" if truth == "false" and reason and says_unknown(reason) else truth
+    text = whole_text(reply)
+    if truth is None:
+        said = answer_text(text)
+        return "unknown" if said and says_unknown(said) else None
+    if truth != "false":
+        return truth
+    said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines_of(text)[1:])
+    return "unknown" if said and says_unknown(said) else "false"
+
+
+def answer_text(text: str) -> str:
+    """The answer in a reply on one line, without thinking, markup or a label before it."""
+    return _ANSWER_LABEL.sub("", " ".join(lines_of(text)), count=1)
 
 
 def says_none(text: str) -> bool:
-    """Whether a reply is the one word none: nothing further to ask, nothing to list."""
-    lines = lines_of(text)
-    return len(lines) == 1 and bare(lines[0]) == "none"
+    """Whether some line of a reply is the word none, behind a label or before a remark."""
+    return any(map(_is_none, lines_of(text)))
 
 
-def says_unknown(text: str) -> bool:
-    """Whether an answer is empty, or only says that the evidence does not state it.
-
-    "Unknown", also with a reason; "I don't know" as rewards read it; "the evidence does not say".
-    """
-    words = bare(text)
-    unknown = _NOT_SAID.fullmatch(words) or _UNKNOWN_FIRST.match(words)
-    return not words or unknown is not None or abstains(text)
+def says_no_more(text: str) -> bool:
+    """Whether a reply says that nothing is left to ask: none, or a sentence to that effect."""
+    return says_none(text) or any(map(_NO_MORE.search, lines_of(text)))
 
 
 def read_list(text: str) -> tuple[str, ...] | None:
     """The items of a numbered list, one a line; of a bulleted list where there are no numbers.
 
-    The numbers count up from 1. The word none is the empty list.
+    The numbers count up from 1. The word none instead of a list is the empty list.
     """
-    if says_none(text):
-        return ()
-    lines = lines_of(text)
+    lines = _joined(lines_of(text))
     numbered = [item for line in lines if (item := _NUMBERED.match(line))]
     if [int(item[1]) for item in numbered] != list(range(1, len(numbered) + 1)):
         return None
+    if says_none(text) and not numbered:
+        return ()
     items = numbered or [item for line in lines if (item := _BULLET.match(line))]
     texts = (without_marks(item[item.re.groups]) for item in items)
     return tuple(text for text in texts if text) or None
 
 
 def read_items(reply: ModelReply) -> tuple[str, ...]:
-    """The first ``MOST_ITEMS`` distinct items of a list; none where the reply holds no list.
+    """The first ``MOST_ITEMS`` distinct items of a list of questions; none where there is none.
 
+    Without numbers that count up and without bullets, each line that is a question is an item.
     Items that differ in letter case or white space alone are one item.
     """
+    text = whole_text(reply)
+    items = read_list(text)
+    if items is None:
+        asked = (line for line in _joined(lines_of(text)) if _ASKED.search(line[-_TAIL:]))
+        items = tuple(without_marks(_unnumbered(line)) for line in asked)
+    return distinct(items or ())[:MOST_ITEMS]
+
+
+def distinct(items: Sequence[str]) -> tuple[str, ...]:
+    """The items on one line each, without those that repeat an earlier one in any letter case."""
     first: dict[str, str] = {}
-    for item in map(one_line, read_list(whole_text(reply)) or ()):
+    for item in map(one_line, items):
         first.setdefault(item.casefold(), item)
-    return tuple(first.values())[:MOST_ITEMS]
+    return tuple(first.values())
 
 
-def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
-    """Numbers of 1..``most`` on one line, between them commas or "and"; none is no number."""
-    lines = lines_of(text)
-    if says_none(text) or len(lines) != 1:
-        return () if says_none(text) else None
-    words = re.sub(r"\A(?:passages?|sentences?|numbers?)\s?:?\s", "", bare(lines[0]))
-    parts = re.split(r"\s?(?:,\s?and\s|,|\sand\s)\s?", words)
-    matches = [re.fullmatch(r"\[?(\d{1,6})\]?", part) for part in parts]
-    numbers = [int(match[1]) for match in matches if match is not None]
-    if len(numbers) < len(parts) or not all(1 <= number <= most for number in numbers):
-        return None
-    return tuple(dict.fromkeys(numbers))
+def ask_items(call: ModelCall, form: str) -> Exchange[tuple[ModelReply, tuple[str, ...]]]:
+    """The reply to a call and the items of its list; repeated once where there is no item.
+
+    Raises:
+        CallFailedError: it got no reply.
+    """
+    asking: Exchange[tuple[tuple[ModelReply, tuple[str, ...] | None], ...]]
+    asking = ask_read(lambda reply: read_items(reply) or None, form, call)
+    ((reply, items),) = yield from asking
+    return reply, items or ()
 
 
 def read_question(text: str) -> str | None:
-    """The one line of a reply that is a question, without a label or number before it."""
-    plain = (_BEFORE_QUESTION.sub("", line, count=1) for line in lines_of(text))
+    """The one line of a reply that is a question, without a label or number before it.
+
+    A remark in brackets behind it is dropped.
+    """
+    lines = (_REMARK.sub("", line) for line in lines_of(text))
+    plain = (_BEFORE_QUESTION.sub("", line, count=1) for line in lines)
     questions = [line for line in map(without_marks, plain) if line.endswith("?")]
     return questions[0] if len(questions) == 1 else None
 
 
-def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """The questions of "Q1: …" lines with the answers of the "A1: …" lines after them, in order.
-
-    Where both have a number, it must be the same. A question without an answer before the next
-    question is no pair, nor is an answer without its question.
-    """
-    lines = [line for text_line in lines_of(text) if (line := _PAIR_LINE.match(text_line))]
-    return tuple(
-        (question[3], answer[3])
-        for question, answer in pairwise(lines)
-        if (question[1][0].lower(), answer[1][0].lower()) == ("q", "a")
-        and (question[2] == answer[2] or not answer[2])
+def _is_none(line: str) -> bool:
+    plain = _STEP.sub("", line)
+    plain = _unnumbered(plain)
+    return bare(plain) == "none" or bool(
+        _NONE_FIRST.fullmatch(plain) or _NONE_LAST.fullmatch(plain)
     )
+
+
+def _unnumbered(line: str) -> str:
+    """The line without a number or numbered label before it."""
+    number = _OPEN_NUMBER.match(line)
+    return line[number.end() :].strip() if number else line
+
+
+def _joined(lines: Sequence[str]) -> list[str]:
+    """Lines; a number or label without text is joined with the line after it."""
+    whole: list[str] = []
+    for line in lines:
+        if whole and _OPEN_NUMBER.fullmatch(whole[-1]) and not _OPEN_NUMBER.match(line):
+            whole[-1] = f"{whole[-1]} {line}"
+        else:
+            whole.append(line)
+    return whole

@@ -1,6 +1,7 @@
 """Simple: claim and evidence in, one word out (paper, section 4, base prompts).
 
-Calls per claim: 1. Both protocols are this one call. The reply is ``Supported`` or ``Refuted``.
+Calls per claim: 1, and the repeated call. Both protocols are this one call. The reply is
+``Supported`` or ``Refuted``.
 """
 
 from decomposerl.baselines.method import Method
@@ -13,9 +14,10 @@ METHOD = Method(
     name="simple",
     title="Simple",
     publication="the paper, section 4",
-    calls="1",
+    calls="1; + repeated calls",
     procedures={"faithful": _PROCEDURE, "single_call": _PROCEDURE},
     formula=lambda _: 1,
     prompt="simple",
     decomposes=False,
+    revision=2,
 )

@@ -18,7 +18,8 @@ from decomposerl.baselines.method import (
     noting_repeats,
 )
 from decomposerl.baselines.pairs import cycles_of
-from decomposerl.baselines.replies import ask_verdict, read_pairs, whole_text
+from decomposerl.baselines.replies import ask_verdict, whole_text
+from decomposerl.baselines.written_pairs import read_pairs
 
 MOST_TOKENS = 3_072
 

@@ -49,7 +49,7 @@ class ChatDecomposer(ChatEngine[Pair]):
         self._prompt, self._sampling = prompt, sampling
         self._structured, self._thinking = structured, thinking
         self._sends_temperature = sends_temperature
-        form = "json" if structured else "questions"
+        form = "json" if structured else "silver"
         self._again = (again or load_prompt(AGAIN)).filled(form)
 
     @property

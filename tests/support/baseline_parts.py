@@ -1,8 +1,8 @@
 """Drives a baseline's generator through prepared answers, and models that answer by operation."""
 
 import random
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from decomposerl.baselines.method import (
     ClaimInput,
@@ -63,12 +63,23 @@ def faithful(method: Method) -> Procedure:
     return method.procedures["faithful"]
 
 
-def saying(*texts: str | ModelReply) -> Model:
-    """A model that says these in order; asking for more is an error."""
+def saying(*texts: str | ModelReply, again: Sequence[str | ModelReply] = ()) -> Model:
+    """A model that says these in order; asking for more is an error.
 
-    def model(_: ModelCall, number: int) -> ModelReply:
-        said = texts[number]
-        return said if isinstance(said, ModelReply) else ModelReply(said)
+    To repeated calls it says those of ``again`` in order, then what it said the first time.
+    """
+    first, second = iter(texts), iter(again)
+    said: list[tuple[ModelCall, str | ModelReply]] = []
+
+    def model(call: ModelCall, _: int) -> ModelReply:
+        if call.form:
+            plain = replace(call, form="")
+            text = next(second, next(text for earlier, text in reversed(said) if earlier == plain))
+        else:
+            text = next(first, None)
+            assert text is not None, f"nothing left to say to {call.template}"
+            said.append((call, text))
+        return text if isinstance(text, ModelReply) else ModelReply(text)
 
     return model
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from baseline_parts import QUESTION, Driven, drive, saying
-from decomposerl.baselines.chen_2024 import ENOUGH, METHOD, MOST_WRITINGS, TEMPERATURE, chen_2024
+from baseline_parts import QUESTION, Driven, drive, faithful, saying
+from decomposerl.baselines.chen_2024 import ENOUGH, METHOD, MOST_WRITINGS, TEMPERATURE
 from decomposerl.baselines.method import ModelReply, Verification
 
 TWO = "1. Did the bridge open in 1871?\n2. Is the bridge made of granite?"
@@ -14,7 +14,7 @@ PASSAGES = "\n".join(f"{place}. {text}" for place, text in enumerate(QUESTION.pa
 
 
 def said(*replies: str | ModelReply) -> Driven:
-    return drive(chen_2024, saying(*replies))
+    return drive(faithful(METHOD), saying(*replies))
 
 
 def outcome(ended: Verification) -> tuple[str | None, str]:
@@ -80,7 +80,7 @@ def test_passages_are_those_of_any_question_in_their_own_order():
     """The summary sees each selected passage once, as the evidence orders them."""
     longer = replace(QUESTION, passages=tuple(f"Passage {place}." for place in range(1, 41)))
     replies = (TWO, "NONE", "33, 2", "Passages 2 and 4", "Summary.", "Supported")
-    driven = drive(chen_2024, saying(*replies), longer)
+    driven = drive(faithful(METHOD), saying(*replies), longer)
     shown = driven.calls[-2].variables["passages"]
     assert "1. Passage 2.\n2. Passage 4.\n3. Passage 33." == shown
     assert (3, 0, False) == tuple(
@@ -110,7 +110,7 @@ def test_evidence_without_passages_is_one_passage():
     """The method runs on plain text, too."""
     plain = replace(QUESTION, passages=())
     replies = (f"1. {ASKED[0]}", "NONE", "1", "Summary.", "Supported")
-    driven = drive(chen_2024, saying(*replies), plain)
+    driven = drive(faithful(METHOD), saying(*replies), plain)
     assert f"1. {QUESTION.evidence}" == driven.calls[-2].variables["passages"]
     assert ("Supported", "parsed") == outcome(driven.ended)
 
@@ -123,8 +123,9 @@ def test_a_verdict_of_neither_word_is_unparsed(reply: str):
 
 
 def test_no_question_is_no_verdict():
-    """The second writing adds nothing either, and that is the end: two calls, unparsed."""
+    """The first writing is repeated, the second adds nothing either: three calls, unparsed."""
     driven = said("It is about a bridge.", "1. Who built it?")
     assert (None, "unparsed") == outcome(driven.ended)
     assert "1. Who built it?" == driven.ended.reply
-    assert 2 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    assert ["", "questions", ""] == [call.form for call in driven.calls]
+    assert 2 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baseline_parts import QUESTION, Driven, drive, saying
+from baseline_parts import QUESTION, Driven, drive, faithful, saying
 from decomposerl.baselines.claimdecomp import METHOD, Count, claimdecomp
 from decomposerl.baselines.method import ModelReply, Verification
 from strategies import LAW
@@ -15,7 +15,7 @@ THREE = "1. Is it granite? | yes\n2. Was the mill first? | yes\n3. Is it the mil
 
 
 def said(*replies: str | ModelReply) -> Driven:
-    return drive(claimdecomp, saying(*replies))
+    return drive(faithful(METHOD), saying(*replies))
 
 
 def outcome(ended: Verification) -> tuple[str | None, str]:
@@ -124,14 +124,42 @@ def test_duplicates_are_asked_once_and_runaway_lists_are_cut():
 
 
 def test_no_question_is_no_verdict():
-    """A reply without a list, or the word none, ends the claim with one call."""
+    """A reply without a list, or the word none, is repeated once and then ends the claim."""
     for reply in ("It is about a bridge.", "NONE"):
         driven = said(reply)
         assert (None, "unparsed") == outcome(driven.ended)
-        assert 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+        assert 1 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
 def test_a_cut_list_loses_its_last_item_alone():
     """Half a question is not asked; what was whole is."""
     driven = said(ModelReply("1. Is it new? | no\n2. Is it gra", truncated=True), "No")
     assert ["Is it new?"] == [cycle.question for cycle in driven.ended.cycles]
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        (("Yes", "Yes", "No"), "Supported"),
+        (("Yes", "No", "No"), "Refuted"),
+        (("Yes", "Yes", "Unknown"), "Refuted"),
+        (("Yes", "Yes", "No, the evidence does not say."), "Refuted"),
+        (("No", "Hard to say.", "No"), "Refuted"),
+        (("Yes", "Yes", "Hard to say."), None),
+    ],
+)
+def test_the_conjunction_wants_every_answer(answers: tuple[str, ...], verdict: str | None):
+    """The rule "all": one answer against or unknown refutes, one unread leaves it open."""
+    ended = drive(claimdecomp("all"), saying(THREE, *answers)).ended
+    assert verdict == ended.verdict
+
+
+@LAW
+@given(st.integers(0, 4), st.integers(0, 4), st.integers(1, 4))
+def test_the_conjunction_is_never_milder_than_the_half(agreeing: int, against: int, unknown: int):
+    """What all answers support, half of them do."""
+    of_all = Count(agreeing, against, 0, unknown, "all").verdict
+    assert "Refuted" == of_all
+    if agreeing and not against:
+        assert "Supported" == Count(agreeing, against, 0, 0, "all").verdict
+        assert "Supported" == Count(agreeing, against, 0, unknown, "half").verdict

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from baseline_parts import QUESTION, Driven, drive, saying
-from decomposerl.baselines.folk import METHOD, conjunction, folk
+from baseline_parts import QUESTION, Driven, drive, faithful, saying
+from decomposerl.baselines.folk import METHOD, conjunction
 from decomposerl.baselines.method import ModelReply
 
 PREDICATES = (
@@ -18,7 +18,7 @@ ANSWERS = ("The mill dates from 1902.", "unknown")
 def reasoned(
     *lines: str, predicates: str = PREDICATES, answers: tuple[str, ...] = ANSWERS
 ) -> Driven:
-    return drive(folk, saying(predicates, *answers, "\n".join(lines)))
+    return drive(faithful(METHOD), saying(predicates, *answers, "\n".join(lines)))
 
 
 def test_the_call_graph():
@@ -111,7 +111,8 @@ def test_neither_values_nor_bracket_is_unparsed():
         ended.status,
     )
     cut = drive(
-        folk, saying(PREDICATES, *ANSWERS, ModelReply("1: True - so\n2: Tr", truncated=True))
+        faithful(METHOD),
+        saying(PREDICATES, *ANSWERS, ModelReply("1: True - so\n2: Tr", truncated=True)),
     )
     assert (None, "truncated") == (cut.ended.verdict, cut.ended.status)
 
@@ -119,7 +120,8 @@ def test_neither_values_nor_bracket_is_unparsed():
 def test_a_false_predicate_settles_a_cut_reply():
     """One whole line that says False is enough, whatever the limit cut behind it."""
     cut = drive(
-        folk, saying(PREDICATES, *ANSWERS, ModelReply("1: False - so\n2: Tr", truncated=True))
+        faithful(METHOD),
+        saying(PREDICATES, *ANSWERS, ModelReply("1: False - so\n2: Tr", truncated=True)),
     )
     assert ("Refuted", "parsed") == (cut.ended.verdict, cut.ended.status)
 
@@ -141,10 +143,10 @@ def test_predicates_with_parts_missing(line: str, shown: str, question: str):
 
 
 def test_no_predicate_is_no_verdict():
-    """Without predicates there is nothing to be true of all of: one call, unparsed."""
-    driven = drive(folk, saying("It is a nice claim."))
+    """Without predicates there is nothing to be true of all of: one call, repeated, unparsed."""
+    driven = drive(faithful(METHOD), saying("It is a nice claim."))
     assert (None, "unparsed") == (driven.ended.verdict, driven.ended.status)
-    assert 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    assert 1 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
 def test_the_conjunction_is_pythons_all():

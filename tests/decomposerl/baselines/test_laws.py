@@ -124,6 +124,7 @@ def test_each_call_fills_its_template(method: Method, protocol: Protocol, seed: 
     for call in run(method, protocol, seed).calls:
         filled = prompt.filled(call.template, **call.variables)
         assert all(value in filled for value in call.variables.values())
+        assert not call.form or load_prompt("again").filled(call.form)
 
 
 @EVERY

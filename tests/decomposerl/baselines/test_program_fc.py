@@ -2,8 +2,8 @@
 
 import pytest
 
-from baseline_parts import QUESTION, Driven, Model, drive, saying
-from decomposerl.baselines.method import ModelCall, ModelReply, Verification
+from baseline_parts import QUESTION, Driven, Model, drive, faithful, saying
+from decomposerl.baselines.method import ModelCall, ModelReply, Verification, noting_repeats
 from decomposerl.baselines.program_fc import GREEDY, MAJORITY, METHOD, ProgramSampling, program_fc
 
 PROGRAM = (
@@ -16,7 +16,7 @@ NOT_A_PROGRAM = "label = Predict(fact_7)"
 
 
 def greedy(*replies: str | ModelReply) -> Driven:
-    return drive(program_fc(), saying(*replies))
+    return drive(faithful(METHOD), saying(*replies))
 
 
 def voting(*programs: str, check: str = "True") -> Driven:
@@ -25,7 +25,7 @@ def voting(*programs: str, check: str = "True") -> Driven:
     def model(call: ModelCall, _: int) -> ModelReply:
         return ModelReply(programs[call.sample] if call.operation == "program" else check)
 
-    return drive(program_fc(ProgramSampling(len(programs), 0.7)), model)
+    return drive(noting_repeats(program_fc(ProgramSampling(len(programs), 0.7))), model)
 
 
 def outcome(ended: Verification) -> tuple[str | None, str]:
@@ -70,7 +70,7 @@ def test_greedy_once_is_the_default_and_five_samples_a_setting():
     assert (ProgramSampling(1, 0.0), ProgramSampling(5, 0.7)) == (GREEDY, MAJORITY)
     driven = drive(program_fc(MAJORITY), saying(*[NOT_A_PROGRAM] * 5))
     assert [(0.7, sample) for sample in range(5)] == [
-        (call.temperature, call.sample) for call in driven.calls
+        (call.temperature, call.sample) for call in driven.calls if not call.form
     ]
 
 
@@ -98,7 +98,8 @@ def test_a_program_that_does_not_parse_is_rejected_and_counted():
         driven.ended.notes[name] for name in ("rejected", "rejections", "steps")
     )
     assert NOT_A_PROGRAM == driven.ended.reply
-    assert 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    assert ["", "program"] == [call.form for call in driven.calls]
+    assert 1 + 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
 def test_a_cut_program_is_no_program():
@@ -142,9 +143,12 @@ def test_a_fenced_program_is_taken_out_of_its_reply(around: str):
 
 
 def test_two_programs_in_one_reply_are_none():
-    """Nothing says which of two fenced blocks is meant."""
-    ended = greedy("\n".join(["```\n" + PROGRAM + "\n```"] * 2)).ended
+    """Nothing says which of two different fenced programs is meant; the same one twice is one."""
+    other = PROGRAM.replace("granite", "brick")
+    ended = greedy("\n".join(f"```\n{text}\n```" for text in (PROGRAM, other))).ended
     assert (None, "unparsed", 1) == (*outcome(ended), ended.notes["rejected"])
+    twice = greedy("\n".join(["```\n" + PROGRAM + "\n```"] * 2), "1902", "True", "True").ended
+    assert ("Supported", "parsed") == outcome(twice)
 
 
 YES, NO = ('a = Verify("S.")\nlabel = Predict(a)', 'a = Verify("S.")\nlabel = Predict(not a)')
@@ -168,8 +172,9 @@ def test_more_must_say_supported_than_refuted(
     assert (verdict, "parsed") == outcome(driven.ended)
     assert votes == (driven.ended.notes["supported"], driven.ended.notes["refuted"])
     rejected = programs.count(NOT_A_PROGRAM)
-    assert rejected == driven.ended.notes["rejected"]
-    assert 2 * len(programs) - rejected == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    assert rejected == driven.ended.notes["rejected"] == driven.ended.notes["asked_again"]
+    asked = 2 * len(programs) - rejected + rejected  # a rejected one was repeated, and has no check
+    assert asked == METHOD.expected_calls(driven.ended) == len(driven.calls)
     assert driven.ended.reply.endswith(f"# {verdict}")
 
 

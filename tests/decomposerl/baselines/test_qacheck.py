@@ -2,15 +2,15 @@
 
 import pytest
 
-from baseline_parts import QUESTION, Driven, drive, saying
+from baseline_parts import QUESTION, Driven, drive, faithful, saying
 from decomposerl.baselines.method import ModelReply, Verification
-from decomposerl.baselines.qacheck import METHOD, MOST_ROUNDS, qacheck
+from decomposerl.baselines.qacheck import METHOD, MOST_ROUNDS
 
 FIRST, SECOND = "When did the bridge open?", "What is the bridge made of?"
 
 
 def said(*replies: str | ModelReply) -> Driven:
-    return drive(qacheck, saying(*replies))
+    return drive(faithful(METHOD), saying(*replies))
 
 
 def outcome(ended: Verification) -> tuple[str | None, str, object]:
@@ -66,11 +66,12 @@ def test_no_further_question_ends_the_rounds():
 
 @pytest.mark.parametrize("reply", ["NONE", "I have no questions.", "Who? What?\nWhen?"])
 def test_no_question_at_all_is_unparsed(reply: str):
-    """Without a first question there is nothing to judge by: one call and no verdict."""
+    """Without a first question there is nothing to judge by; what cannot be read is repeated."""
     driven = said(reply)
     assert (None, "unparsed", "no_question") == outcome(driven.ended)
     assert reply == driven.ended.reply
-    assert 1 == METHOD.expected_calls(driven.ended) == len(driven.calls)
+    calls = 1 + (reply != "NONE")
+    assert calls == METHOD.expected_calls(driven.ended) == len(driven.calls)
 
 
 def test_the_validator_leaves_out_what_adds_nothing():
@@ -105,7 +106,9 @@ def test_only_yes_suffices(reply: str):
     assert driven.ended.notes["sufficiency_unread"] == (reply != "Unknown")
 
 
-@pytest.mark.parametrize("reply", ["I know it is not known", "Not supported", "Unknown", ""])
+@pytest.mark.parametrize(
+    "reply", ["I know it is not known", "Not supported, or is it?", "Unknown", ""]
+)
 def test_a_verdict_of_neither_word_is_unparsed(reply: str):
     """The word "know" is no "no", and no coin is thrown."""
     ended = said(FIRST, "In 1871.", "Yes", "It opened in 1871.", reply).ended

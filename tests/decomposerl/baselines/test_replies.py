@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from decomposerl.baselines.method import ModelReply
 from decomposerl.baselines.pairs import cycles_of, numbered, qa_lines, repeats
+from decomposerl.baselines.passage_numbers import read_numbers
 from decomposerl.baselines.replies import (
     read_list,
-    read_numbers,
-    read_pairs,
     read_question,
     read_truth,
     says_none,
-    says_unknown,
 )
+from decomposerl.baselines.silence import says_unknown
+from decomposerl.baselines.written_pairs import read_pairs
 from decomposerl.replies.lines import lines_of
 from decomposerl.traces.grammar import build_trace
 from strategies import LAW, any_text
@@ -41,7 +41,7 @@ def test_no_text_breaks_a_reader(text: str):
         ("**No** - it is not", "false"),
         ("No, the evidence does not say.", "unknown"),
         ("Unknown; nothing is said of it", "unknown"),
-        ("No information is given", None),
+        ("No information is given", "unknown"),
         ("Yesterday, it rained", None),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_list_is_numbered_lines(text: str, items: tuple[str, ...] | None):
         ("0", None),
         ("2 5", None),
         ("two", None),
-        ("2\n3", None),
+        ("2\n3", (2, 3)),
     ],
 )
 def test_numbers_are_of_the_passages(text: str, numbers: tuple[int, ...] | None):
@@ -174,6 +174,7 @@ def test_a_repeated_question_is_known_by_its_words():
 
 
 def test_none_is_one_word():
-    """NONE ends a list or the asking; a sentence that holds it does not."""
+    """NONE on a line of its own ends a list or the asking; a sentence that holds it does not."""
     assert says_none("**NONE**.")
-    assert not says_none("None of them is left.\nNONE")
+    assert says_none("Nothing is left.\nNONE")
+    assert not says_none("None of them is left.")

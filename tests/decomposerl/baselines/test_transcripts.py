@@ -66,10 +66,10 @@ def test_self_ask_goes_on_where_the_slot_was_filled():
     )
     assert ["transcript", "answer"] * 2 + ["transcript"] == driven.templates()
     assert TRANSCRIPT == driven.calls[-1].continues
-    assert {(self_ask.SLOT,)} == {call.stop for call in driven.calls[::2]}
+    assert {(f"\n{self_ask.SLOT}",)} == {call.stop for call in driven.calls[::2]}
     assert {"question", "evidence"} == set(driven.calls[1].variables)
     assert "Refuted" == driven.ended.verdict
-    assert {"stopped": "final line"} == driven.ended.notes
+    assert {"stopped": "final line", "asked_again": 0} == driven.ended.notes
     assert ["1871", "1902"] == [cycle.answer for cycle in driven.ended.cycles]
     assert driven.ended.reply == f"{TRANSCRIPT} So the final answer is: Refuted."
 
@@ -82,15 +82,18 @@ def test_self_ask_goes_on_where_the_slot_was_filled():
         (("No.", "So the final answer is: Refuted"), "none", "Refuted"),
         (("Who?", "Bob", "who?", "Refuted"), "repeat", "Refuted"),
         (("So the final answer is: perhaps",), "final line", None),
-        (("Who? Bob did it.",), "unread", None),
+        (("Who? Bob did it.", "Refuted"), "unread", "Refuted"),
+        (("Who? Bob did it.", "perhaps"), "unread", None),
         (("NONE", "perhaps"), "none", None),
     ],
 )
 def test_self_ask_ends_for_a_reason(replies: tuple[str, ...], stopped: str, verdict: str | None):
-    """The final line is read, or asked for once; nothing else makes a verdict."""
+    """The final line is read, or asked for by itself; what cannot be read is asked for twice."""
     driven = drive(SELF_ASK, saying(*replies))
     assert (stopped, verdict) == (driven.ended.notes["stopped"], driven.ended.verdict)
-    assert len(replies) == len(driven.calls)
+    repeated = driven.ended.notes["asked_again"]
+    assert repeated == (verdict is None) + ("Who? Bob did it." in replies)
+    assert len(replies) + repeated == len(driven.calls)
 
 
 def test_self_ask_stops_at_the_cap():
@@ -125,7 +128,12 @@ def test_a_step_runs_by_its_handler_with_earlier_answers_in_it():
     steps = [call for call in driven.calls if call.operation == "next_question"]
     assert not any(MARK in str(call) for call in steps)
     assert "Step 1: [lookup] Who built the bridge?\n#1: Ada\nStep 2:" == steps[1].continues
-    assert {"stopped": "end", "dangling": 1, "unread_checks": 0} == driven.ended.notes
+    assert {
+        "stopped": "end",
+        "dangling": 1,
+        "unread_checks": 0,
+        "asked_again": 0,
+    } == driven.ended.notes
     assert ["Ada", "no", "one"] == [cycle.answer for cycle in driven.ended.cycles]
     assert "Refuted" == driven.ended.verdict
 
@@ -136,17 +144,19 @@ def test_a_step_runs_by_its_handler_with_earlier_answers_in_it():
         (("NONE", "Supported"), "end", "Supported"),
         (("Step 1: NONE.", "no"), "end", "Refuted"),
         (("Who built it?", "Ada", "[lookup] Who built it?", "Supported"), "repeat", "Supported"),
-        (("[search] Who built it?",), "unknown handler", None),
-        (("Look it up.",), "unread", None),
-        (("[lookup] Who?", "", "[lookup] #1"), "unread", None),
+        (("[search] Who built it?", "Ada", "NONE", "Refuted"), "end", "Refuted"),
+        (("Look it up.", "Supported"), "unread", "Supported"),
+        (("[lookup] Who?", "", "[lookup] #1", "Refuted"), "unread", "Refuted"),
         (("[check] It is so.", "perhaps", "NONE", "Supported"), "end", "Supported"),
     ],
 )
 def test_steps_end_for_a_reason(replies: tuple[str, ...], stopped: str, verdict: str | None):
-    """A step that cannot be run ends the claim as unparsed; the end brings the closing check."""
+    """Whatever ends the steps brings the closing check, also a step that cannot be read twice."""
     driven = drive(STEPS, saying(*replies))
     assert (stopped, verdict) == (driven.ended.notes["stopped"], driven.ended.verdict)
-    assert len(replies) == len(driven.calls)
+    repeated = driven.ended.notes["asked_again"]
+    assert repeated == ("perhaps" in replies) + ("Look it up." in replies)
+    assert len(replies) + repeated == len(driven.calls)
     assert ("perhaps" in replies) == bool(driven.ended.notes["unread_checks"])
 
 

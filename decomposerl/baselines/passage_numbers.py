@@ -1,0 +1,84 @@
+"""The numbers of passages that a reply selects.
+
+Numbers behind a label or in a sentence that calls them relevant, between them commas, "and", line
+breaks or a dash for a range, each with a remark in brackets or behind a dash at most. None of them
+may be denied or unsure ("3, but not 4", "1 or so"), and no other number may stand beside them.
+"""
+
+import re
+
+from decomposerl.baselines.replies import says_none
+from decomposerl.replies.lines import lines_of
+
+_LONGEST = 300  # of a line that selects passages; patterns stay linear below it
+_NO_PASSAGE = re.compile(
+    r"(?:there\s(?:is|are)\s)?(?:none|no)\s(?:of\s)?(?:(?:the|these|those|given|numbered|listed"
+    r"|relevant|above|provided)\s)*(?:passages?|them|these|those|is|are|bears?|holds?)\b"
+    r"(?![^.]*\b(?:except|but|other|apart|besides)\b)[^\d]*",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\((?=[^()]*[a-z])[^()]*\)|[\"“„][^\"“”]*[\"”“]", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:not|none|or|except|but|without|neither|nor|excluding|cannot|never|irrelevant|unless|if"
+    r"|maybe|perhaps|unrelated)\b|n't\b",
+    re.IGNORECASE,
+)
+_ONE = r"(?:passages?\s?)?[\[(]?#?\s?\d{1,6}[\])]?"
+_JOIN = r"\s?(?:,\s?and\s|[,;/&]|\sand\s|\sas\swell\sas\s|\splus\s|\]\s?(?=\[)|(?:-|–|—|\sto\s))\s?"
+_NUMBERS = rf"{_ONE}(?:{_JOIN}{_ONE})*(?:\[\d{{1,6}}\])*"
+_LEAD = r"(?:[-*•]\s+)?(?:[^\d\[\]]{0,80}?(?:[:=]|\b(?:passages?|numbers?|is|are|read)))?"
+_LINE = re.compile(
+    rf"(?P<lead>{_LEAD})\s?(?P<numbers>{_NUMBERS})(?P<tail>(?:\s?[:–—]|\s-|\.)?(?:\s[^\d]*)?|[.;,])",
+    re.IGNORECASE,
+)
+_RANGE = re.compile(r"(\d{1,6})\D{0,3}(?:[-–—]|\bto\b)\D{0,3}?(\d{1,6})|(\d{1,6})", re.IGNORECASE)
+_LIST_MARK = re.compile(r"(?:\[?\d{1,2}[.)]\s+|[-*•]\s+)(?=\W{0,2}passages?\b)", re.IGNORECASE)
+_OF_PASSAGES = re.compile(r"\bpassages?\b", re.IGNORECASE)
+_REMARK = re.compile(
+    r"[:–—-]|(?:is|are|hold|bear|contain|answer|give|have|should|would)s?\b", re.IGNORECASE
+)
+_MOST_IN_RANGE = 50
+
+
+def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
+    """The distinct numbers of 1..``most`` that a reply selects, in order; none is no number.
+
+    None where a number is out of range, denied or not clear. Lines without a number are passed
+    over; where one line is the numbers alone, so are sentences about them.
+    """
+    lines = [_ASIDE.sub("", line).strip() for line in lines_of(text) if len(line) <= _LONGEST]
+    with_numbers = [line for line in lines if re.search(r"\d", line)]
+    if not with_numbers:
+        silent = says_none(text) or any(map(_NO_PASSAGE.match, lines))
+        return () if silent else None
+    read = [_read_line(line) for line in with_numbers]
+    alone = [numbers for numbers, plain in read if plain and numbers]
+    if not alone and any(numbers is None for numbers, _ in read):
+        return None
+    found = [number for numbers in alone or (each for each, _ in read) for number in numbers or ()]
+    if not found or not all(1 <= number <= most for number in found):
+        return None
+    return tuple(dict.fromkeys(found))
+
+
+def _read_line(line: str) -> tuple[tuple[int, ...] | None, bool]:
+    """The numbers of a line, and whether it has nothing beside them but a label."""
+    match = _LINE.fullmatch(_LIST_MARK.sub("", line))
+    if match is None or _DENIED.search(line):
+        return None, False
+    tail = match["tail"].strip(" .;,")
+    if tail and not (_OF_PASSAGES.search(line) or _REMARK.match(tail)):
+        return None, False
+    return _expanded(match["numbers"]), not tail
+
+
+def _expanded(text: str) -> tuple[int, ...] | None:
+    numbers: list[int] = []
+    for first, last, single in _RANGE.findall(text):
+        if single:
+            numbers.append(int(single))
+        elif 0 < int(last) - int(first) <= _MOST_IN_RANGE:
+            numbers.extend(range(int(first), int(last) + 1))
+        else:
+            return None
+    return tuple(numbers)
