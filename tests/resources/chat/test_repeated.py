@@ -172,7 +172,7 @@ def test_the_decomposer_names_its_form(*, structured: bool, tmp_path: Path):
         silver = ChatDecomposer(chat, load_prompt("silver"), Sampling(), structured=structured)
         assert [["Who?"]] == silver.decompose([("Evidence.", CLAIM)])
         first, second = served.prompts
-        assert second == f"{first}\n\n{AGAIN['json' if structured else 'questions']}"
+        assert second == f"{first}\n\n{AGAIN['json' if structured else 'silver']}"
 
 
 def test_each_line_names_a_form_that_is_read():
