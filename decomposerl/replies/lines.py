@@ -1,14 +1,30 @@
 """The lines of a reply, without what models add around them.
 
 Thinking up to the last ``</think>`` is skipped; thinking that is not closed leaves nothing.
-Lines of a code fence, a closing token of a chat template, ``**``, and the marks of a heading or a
-quotation before a line are dropped.
+Lines of a code fence, a closing token of a chat template, a role before the reply, ``**``, the
+marks of a heading or a quotation before a line, and signs such as a tick around it are dropped.
+Hyphens and full-width punctuation become their plain forms.
 """
 
 import re
 
 _END_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\s*\Z")
 _BEFORE_LINE = re.compile(r"\A(?:#{1,6}\s+|>\s?)+")
+# Hyphens, full-width punctuation and invisible characters, as keyboards would give them.
+_PLAIN = (
+    dict.fromkeys(map(ord, "\u2010\u2011"), "-")
+    | dict(zip(map(ord, "：，｜．；！？（）"), ":,|.;!?()", strict=True))
+    | dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+)
+_SIGNS = " \t\xa0" + "".join(
+    chr(code)
+    for first, last in ((0x2600, 0x27BF), (0x2B00, 0x2BFF), (0xFE0F, 0xFE0F), (0x1F300, 0x1FAFF))
+    for code in range(first, last + 1)
+)
+# The demonstrations show "Reply:" before a reply; a chat template may leave the role.
+_ROLE = re.compile(r"\A\s*(?:reply|response|assistant)\s?:\s*", re.IGNORECASE)
+# A model that goes on with another example repeats the tags of the prompt.
+_NEXT_EXAMPLE = re.compile(r"(?<=\n)<(?:claim|evidence|document)>\s*$", re.MULTILINE)
 _MARKS = " \t*_`"
 _ENDS = _MARKS + "\"'“”‘’„«»"
 _QUOTED = re.compile('["“„«]([^"“”„«»]*)["”“»]')
@@ -22,21 +38,26 @@ def one_line(text: str) -> str:
 
 def spoken(text: str) -> str:
     """A reply without its thinking and its closing token; empty where thinking is not closed."""
-    after = text.rpartition("</think>")[2]
+    after = text.rpartition("</think>")[2].translate(_PLAIN)
     return "" if "<think>" in after else _END_TOKEN.sub("", after)
 
 
 def lines_of(text: str) -> list[str]:
     """The trimmed lines of a reply that are not blank, without markup around them."""
-    lines = (line.strip() for line in spoken(text).splitlines())
+    said = _ROLE.sub("", spoken(text), count=1)
+    example = _NEXT_EXAMPLE.search(said)
+    if example is not None and said[: example.start()].strip():
+        said = said[: example.start()]
+    lines = (line.strip() for line in said.splitlines())
     kept = (line for line in lines if not line.startswith("```"))
-    plain = (_BEFORE_LINE.sub("", line.replace("**", "")).strip() for line in kept)
+    unsigned = (_unsigned(line.replace("**", "")) for line in kept)
+    plain = (_unsigned(_BEFORE_LINE.sub("", line)) for line in unsigned)
     return [line for line in plain if line]
 
 
-def whole_lines(text: str, *, truncated: bool) -> str:
-    """A reply's text without the half line that a token limit leaves at its end."""
-    return text.rpartition("\n")[0] if truncated else text
+def _unsigned(line: str) -> str:
+    """The trimmed line without ticks, crosses and the like at its ends."""
+    return line.strip().strip(_SIGNS)
 
 
 def without_marks(line: str) -> str:

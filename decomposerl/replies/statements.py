@@ -13,102 +13,21 @@ Supported") is no statement, nor is the verdict of a part ("Verdict 1: …", "Su
 ``A1: …``). "Cannot be determined" is a statement without a verdict.
 """
 
-import re
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from decomposerl.replies import forms
 from decomposerl.replies.lines import bare, one_line
 
 Truth = Literal["true", "false", "unknown"]
 Kind = Literal["final", "label", "sentence", "word"]
 _LONGEST_LINE = 2_000  # of a line that can state a verdict; patterns stay linear below it
 _LONGEST_LABEL = 60
-_HOW = (
-    r"(?:(?:fully|entirely|completely|wholly|directly|explicitly|clearly|indeed|therefore|thus"
-    r"|hence|well|actually|overall|considered|judged|deemed|found|labell?ed|rated|classified"
-    r"|marked|as|to\sbe|both|all|quite|strongly|adequately|sufficiently)\s)*"
-)
-_TRUE = r"supported|borne\sout|backed"
-_FALSE = (
-    rf"not\s{_HOW}(?:supported|borne\sout|backed)|unsupported|refuted|contradicted|disproved"
-    r"|disproven"
-)
-_UNKNOWN = (
-    r"unknown|not\senough\s(?:info(?:rmation)?|evidence)|(?:insufficient|too\slittle)\s(?:info"
-    r"(?:rmation)?|evidence)|cannot\sbe\s(?:determined|verified|decided|judged|settled)"
-    r"|can(?:'|no)t\s(?:tell|say|determine|be\sdetermined)|undetermined|undecided|unverifiable"
-    r"|inconclusive|unclear|uncertain|open|neither\b[^.]*|not\s(?:clear|determinable|verifiable)"
-)
-_WORD = re.compile(
-    rf"{_HOW}(?:(?P<false>{_FALSE})|(?P<true>{_TRUE})|(?P<unknown>{_UNKNOWN})"
-    rf"|(?P<yes>yes|true|correct)|(?P<no>no|false|incorrect|not\strue))(?![\w'-])(?P<rest>.*)"
-)
-_REASON = re.compile(
-    r"\s*(?:[.,;:!)(—–]|-\s|\b(?:because|since|as|by|based|according|given|due|for|from|in\sview"
-    r"|in\slight|on\sthe|per|under|with)\b)"
-)
-# Behind Supported these take it back, or state the other label as well.
-_TAKEN_BACK = re.compile(
-    r"\b(?:but|however|except|although|though|mostly|partly|partially|largely|in\spart|or|if|unless"
-    r"|refuted|unsupported|contradict(?:s|ed|ing)?|not\s(?:supported|borne)|nevertheless|yet"
-    r"|verdict|unknown|apart\sfrom|only\sin|not\sfully|not\sentirely|not\sall)\b"
-)
-_HEDGED = re.compile(
-    r"\W*(?:but|mostly|partly|partially|largely|in\spart|or|if|unless|only|except|to\ssome)\b"
-)
-_DENIED = re.compile(
-    r"\A\W*(?:or|if|unless|only\sif|partly|partially|in\spart|mostly|to\ssome)\b|\bverdict\s?:"
-    r"|\bclaim\sis\ssupported\b|\A\W*supported\b"
-)
-_BULLET = re.compile(r"\A(?:[-*•–—]|\(?\d{1,2}[.)])\s+")
-_PART = re.compile(
-    r"\A(?:(?:sub-?claim|part|step|predicate|fact|statement|question|answer|claim|verdict|[qap])"
-    r"\s?#?\(?\d{1,2}|(?:sub-?claim|sub-?question|question|q|a|follow[-\s]?up"
-    r"|intermediate\sanswer|conjunction|sure)\s?\)?\s?[:.])"
-)
-_LABEL = re.compile(
-    r"(?:(?:so|thus|therefore|hence|and|in\sconclusion|overall)?,?\s?(?:the|my|our)?\s?)"
-    r"(?P<final>final|overall|concluding|ultimate|combined)?\s?"
-    r"(?P<name>verdict|answer|conclusion|label|decision|judge?ment|assessment|result"
-    r"|classification|verification|prediction|rating)"
-    r"(?P<whole>\s(?:on|for|about|of)\s(?:the\s)?(?:whole|entire|overall)?\s?(?:claim|statement))?"
-    r"(?P<part>\s?\(?(?:(?:on|for|of|about)\s)?(?:(?:the\s)?(?:first|second|third|fourth|fifth|last)"
-    r"\s)?(?:sub-?claim|part|predicate|statement|step|question)\b[^:]{0,20})?"
-    r"\s?(?P<is>:|=|\s[-–—]\s|[-–—]\s|\sis\b(?:\sthat\b)?:?|\Z)\s?(?P<rest>.*)"
-)
-_OPENING = re.compile(
-    r"\A(?:so|thus|therefore|hence|overall|in\s(?:conclusion|summary|short|sum)|to\s(?:conclude|sum"
-    r"\sup)|conclusion|finally|final|consequently|accordingly|result)\s?[,:—–-]*\s(?P<rest>.*)"
-)
-_CLAIM = (
-    r"(?:the|this)\s(?:(?:whole|entire|full|complete|overall|original|given|above|combined)\s)?"
-    r"(?:claim|statement)(?:\s(?:as\sa\swhole|overall|itself|above|in\sfull|in\sits\sentirety))?"
-)
-_SENTENCE = re.compile(
-    rf"{_CLAIM}\s(?:is|are|was|must\sbe|has\sto\sbe|can\sbe|should\sbe|stands|counts\sas)\s"
-    r"(?:therefore\s|thus\s|hence\s|then\s|so\s)?(?P<word>.*)"
-)
-_SOURCE = (
-    r"(?:evidence|documents?|passages?|texts?|findings?|facts?|answers?|context|article|source"
-    r"|information|abstract|all\sof\sthis|this|these|they)"
-)
-_VERB = re.compile(
-    rf"\b{_SOURCE}\s(?:(?P<not>do(?:es)?(?:\snot|n't)|fails?\sto|cannot)\s)?(?:\w+ly\s)?"
-    rf"(?:(?P<true>supports?|bears?\sout|confirms?)|(?P<false>refutes?|contradicts?|disproves?))"
-    rf"\s{_CLAIM}(?!'s)(?P<rest>.*)"
-)
-_CONDITION = re.compile(
-    r"\b(?:if|whether|unless|when|whenever|either|suppose|assuming|would|could|might|may|should"
-    r"|parts?\sof|some\sof|half\sof)\b"
-)
-_NEGATION = re.compile(r"\b(?:not|cannot|never|no|nothing|say|says|reply|claims)\b|n't\b")
-_CLAUSE = re.compile(r"[,;:]|\b(?:and|so|therefore|thus|hence|which\smeans(?:\sthat)?)\b")
-_WHOLE = re.compile(r"\b(?:whole|entire|overall|combined|full|complete|entirety)\b")
-_SINCE = re.compile(r"(?:since|because|as)\b[^,]*,\s(?:so\s|then\s)?(?:the|this)\b")
-_STOP = re.compile(r"(?<=[.!?])\s+")
-_FIELD = re.compile(r'\{?\s*"(\w{1,20})"\s*:\s*"([^"]*)"\s*,?\s*\}?')
-_SINGLE = re.compile(r"\[[^\[\]]*\]\W*|\\boxed\{[^{}]*\}\W*")
+_JSON_NAMES = ("verdict", "label", "final_verdict", "answer")
+_OWN_NAMES = ("claim", "statement")
+"""Labels that the prompts use for the claim itself: only a bare verdict behind them is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +56,29 @@ def joined(lines: Iterable[str]) -> list[str]:
 
 def _is_label(line: str) -> bool:
     """Whether a line is a label and nothing else."""
-    label = _LABEL.fullmatch(_plain(line)) if len(line) < _LONGEST_LABEL else None
+    label = forms.LABEL.fullmatch(_plain(line)) if len(line) < _LONGEST_LABEL else None
     return label is not None and not bare(label["rest"])
 
 
 def _plain(line: str) -> str:
-    """A line in lower case and single spaces, without a bullet or a field's JSON around it."""
-    field = _FIELD.fullmatch(line.strip())
-    text = f"{field[1]}: {field[2]}" if field else line
-    return _BULLET.sub("", one_line(text)).strip("*_` ").lower().replace("’", "'")
+    """A line in lower case and single spaces, without bullet, signs, or JSON and math around it."""
+    text = _field(line.strip())
+    text = forms.SIGNS.sub("", text).replace("$", "").replace("\\text{", "{").replace("{{", "{")
+    text = forms.BULLET.sub("", one_line(text)).strip("*_` ").lower().replace("’", "'")
+    return forms.CHOICE.sub("", text.replace("}}", "}"))
+
+
+def _field(line: str) -> str:
+    """``verdict: Refuted`` of a JSON object or of one of its lines; any other line as it is."""
+    field = forms.FIELD.fullmatch(line)
+    if field is None and line.startswith("{") and line.endswith("}"):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return line
+        named = [(name, value[name]) for name in _JSON_NAMES if isinstance(value.get(name), str)]
+        return f"{named[0][0]}: {named[0][1]}" if len(named) == 1 else line
+    return f"{field[1]}: {field[2]}" if field else line
 
 
 def statements(lines: Sequence[str], *, step: bool) -> Iterator[Statement]:
@@ -160,17 +93,25 @@ def statements(lines: Sequence[str], *, step: bool) -> Iterator[Statement]:
 
 def _statement(text: str, number: int, *, step: bool, alone: bool) -> Statement | None:
     """The statement of one line; in a ``step``, or ``alone``, a yes or no is one."""
-    if _PART.match(text) and not (step and text.startswith("answer")):
-        return None
-    kind, rest = _labelled(text, weak=step or alone)
+    weak = step or alone
+    concluded = _concluded(text, weak=weak)
+    if forms.PART.match(text) and not (step and text.startswith("answer")):
+        return Statement("label", concluded[0], number) if alone and concluded else None
+    kind, rest = _labelled(text, weak=weak)
     if kind == "part":
         return None
-    if not kind and _SINGLE.fullmatch(text):
+    if concluded is not None:
+        opens = _word(_unwrapped(rest), weak=weak or bool(kind))
+        agree = opens is None or opens[0] in {"unknown", concluded[0]}
+        return Statement(kind or concluded[1], concluded[0], number) if agree else None
+    if not kind and forms.SINGLE.fullmatch(text):
         kind = "final"
-    opening = None if kind else _OPENING.match(text)
+    opening = None if kind else forms.OPENING.match(text)
     if opening:
         rest = opening["rest"]
-    read = _word(_unwrapped(rest), weak=step or alone or bool(kind), step=step)
+    read = _word(_unwrapped(rest), weak=weak or bool(kind), step=step)
+    if read is None and step and (last := forms.LAST_WORD.search(rest)):
+        read = _word(last["word"], weak=True)
     if read is not None:
         return Statement(kind or ("final" if opening else "word"), read[0], number, read[1])
     sentence = _sentence(rest)
@@ -188,32 +129,53 @@ def _unwrapped(text: str) -> str:
 def _labelled(text: str, *, weak: bool) -> tuple[Literal["final", "label", "part", ""], str]:
     """The kind of a line's labels, empty where there is none, and the words behind them."""
     kind: Literal["final", "label", "part", ""] = ""
-    while (label := _LABEL.fullmatch(text)) is not None and label["is"]:
+    while (label := forms.LABEL.fullmatch(text)) is not None and label["is"]:
         final = label["final"] or label["whole"] or label["name"] == "conclusion"
         if label["part"]:
             return "part", label["rest"]
-        a_step = label["name"] == "answer" and not (final or kind or weak)
-        if a_step and _word(_unwrapped(label["rest"]), weak=False) is None:
-            return "part", label["rest"]
+        named = label["name"]
+        a_step = named in _OWN_NAMES or (named == "answer" and not (final or kind or weak))
+        if a_step and not _is_verdict(label["rest"], alone=named in _OWN_NAMES):
+            return ("", text) if named in _OWN_NAMES else ("part", label["rest"])
         kind = "final" if final or kind == "final" else "label"
         text = label["rest"]
     return kind, text
 
 
+def _is_verdict(text: str, *, alone: bool) -> bool:
+    """Whether a text opens with Supported or Refuted; ``alone``: and holds nothing else."""
+    read = _word(_unwrapped(text), weak=False)
+    return read is not None and read[0] != "unknown" and not (alone and read[1])
+
+
+def _concluded(text: str, *, weak: bool) -> tuple[Truth, Literal["final", "label"]] | None:
+    """What the end of a line concludes: behind an arrow, or behind "so" and the like."""
+    *before, last = forms.ARROW.split(text)
+    if before:
+        kind, rest = _labelled(last, weak=weak)
+        read = _word(_unwrapped(rest), weak=weak or bool(kind)) if kind != "part" else None
+        return None if read is None else (read[0], "final" if kind == "final" else "label")
+    so = forms.SO.search(text)
+    read = _word(_unwrapped(so["rest"]), weak=weak) if so else None
+    return None if read is None or read[1] else (read[0], "final")
+
+
 def _word(text: str, *, weak: bool, step: bool = False) -> tuple[Truth, str] | None:
     """The truth that a text opens with, and its reason; None for a hedge or anything else."""
-    words = _WORD.match(text.strip("*_`\"' "))
+    words = forms.WORD.match(text.strip("*_`\"' <>"))
     if words is None or (not weak and (words["yes"] or words["no"])):
         return None
     truth: Truth = "unknown" if words["unknown"] else "true"
     if words["false"] or words["no"]:
         truth = "false"
-    rest = words["rest"].lstrip("*_`\"'”")
+    rest = words["rest"].lstrip("*_`\"'” <>")
     reason = rest.strip("*_`\"'”.,;:()–— ")
-    if reason and not _REASON.match(rest):
+    if reason and not forms.REASON.match(rest):
         return None
-    hedged = _HEDGED.match if step else _TAKEN_BACK.search
-    if (truth == "true" and hedged(reason)) or (truth == "false" and _DENIED.search(reason)):
+    hedged = forms.HEDGED.match if step else forms.TAKEN_BACK.search
+    if (truth == "true" and hedged(forms.NOT_TAKEN_BACK.sub("", reason))) or (
+        truth == "false" and forms.DENIED.search(reason)
+    ):
         return None
     return truth, reason
 
@@ -224,14 +186,16 @@ def _sentence(text: str) -> tuple[Truth, bool] | None:
     None where they state nothing, or disagree.
     """
     read: set[tuple[Truth, bool]] = set()
-    for sentence in _STOP.split(text):
-        verb, claim = _VERB.search(sentence), _SENTENCE.search(sentence)
+    for sentence in forms.STOP.split(text):
+        verb, claim = forms.VERB.search(sentence), forms.SENTENCE.search(sentence)
         match = verb or claim
         if match is None or _under_condition(sentence[: match.start()]):
             continue
-        whole = bool(_WHOLE.search(match[0]) or _SINCE.match(sentence))
+        whole = bool(forms.WHOLE.search(match[0]) or forms.SINCE.match(sentence))
         if claim is not None:
             word = _word(claim["word"], weak=True)
+            if claim["no"]:  # "No part of the claim is supported."
+                word = ("false", "") if word and word[0] == "true" else None
         else:
             word = _word(f"supported{match['rest']}", weak=True)
             if match["false"] or match["not"]:
@@ -246,5 +210,5 @@ def _sentence(text: str) -> tuple[Truth, bool] | None:
 
 def _under_condition(before: str) -> bool:
     """Whether the words before a statement make it a condition, a question or its denial."""
-    clause = _CLAUSE.split(before)[-1]
-    return bool(_CONDITION.search(before) or _NEGATION.search(clause))
+    clause = forms.CLAUSE.split(before)[-1]
+    return bool(forms.CONDITION.search(before) or forms.NEGATION.search(clause))

@@ -65,6 +65,21 @@ SUPPORTED = [
     "The verdict is Supported.",
     "My final verdict: Supported",
     "Overall verdict on the claim: Supported",
+    "Supported ✅",
+    "✅ **Verdict: Supported**",
+    "Reply: Supported",
+    "Assistant: Supported",
+    "Verdict：Supported",
+    "\u200bSupported",
+    "Claim: Supported",
+    "The plan comes out true → **Verdict: Supported**",
+    "Verdict: Supported (all parts are borne out; none is Refuted)",
+    '```json\n{"reasoning": "Both years match.", "verdict": "Supported"}\n```',
+    "$$\\boxed{\\text{Supported}}$$",
+    "The evidence bears out every part of the claim.",
+    "All parts of the claim are supported.",
+    "Supported or Refuted: Supported",
+    "Supported\n\n<claim>\nThe mill is older.\n</claim>\n\nReply:\nRefuted",
 ]
 REFUTED = [
     "Refuted",
@@ -98,6 +113,21 @@ REFUTED = [
     "Verdict for sub-claim 1: Supported\nVerdict for sub-claim 2: Refuted\nVerdict: Refuted",
     "Verdict 1: Supported\nVerdict 2: Refuted\n\n**Overall: Refuted**",
     "Sub-claim 1 (Supported): a\nSub-claim 2 (Refuted): b\n\nVerdict: Refuted",
+    "Q1: Is it?\nA1: yes\n*Verdict: Supported*\n*Verdict: Refuted*\n\n**Overall Verdict: Refuted**",
+    "**Question 1:** Who?\n**Answer:** unknown\n\nVerdict: Refuted",
+    "Verdict: one part is true, the other is not, so Refuted",
+    "Verdict: Neither part is borne out, so the claim is Refuted.",
+    "Verdict: true and false = false, so Refuted",
+    "Verdict: Not enough evidence to support → Refuted",
+    "Verdict: Supported/Refuted → Refuted",
+    "Verdict → Refuted",
+    "Verdict: <Refuted>",
+    "**Verdict:** **Refuted** *(the second part is contradicted)*",
+    "Therefore the correct verdict is **Refuted**, not Supported.",
+    "The claim cannot be Supported by the evidence, so it is Refuted.",
+    "Part 2 is contradicted, so: Refuted",
+    "No part of the claim is supported.",
+    "Refuted ❌",
 ]
 NONE = [
     "",
@@ -151,6 +181,13 @@ NONE = [
     "Reply with Supported or Refuted: Refuted",
     "I'm sorry, but I can't help with that.",
     "Supported? Let us see.",
+    "Part 1 → Supported\nPart 2 → Refuted",
+    "The mill is older → Refuted\nThe bridge is granite → Supported",
+    "Verdict: Supported, so the claim is Refuted",
+    "Claim: the mill is older",
+    "Q1: Is it so, or not?\nA1: No, so Refuted",
+    "Not all parts of the claim are supported, or are they?",
+    '{"verdict": "Supported", "label": "Refuted"}',
 ]
 
 
@@ -237,9 +274,9 @@ def test_long_replies_take_linear_time(unit: str):
 
     def seconds(times: int) -> float:
         text = unit * times
-        start = time.perf_counter()
+        start = time.process_time()
         read_verdict(text)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     seconds(1_000)
     short, long = min(seconds(4_000) for _ in range(3)), min(seconds(32_000) for _ in range(3))
