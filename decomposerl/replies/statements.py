@@ -101,9 +101,10 @@ def _statement(text: str, number: int, *, step: bool, alone: bool) -> Statement 
     if kind == "part":
         return None
     if concluded is not None:
-        opens = _word(_unwrapped(rest), weak=weak or bool(kind))
-        agree = opens is None or opens[0] in {"unknown", concluded[0]}
-        return Statement(kind or concluded[1], concluded[0], number) if agree else None
+        opens = forms.WORD.match(_unwrapped(rest))
+        other = "true" if concluded[0] == "false" else "false"
+        denied = opens is not None and bool(opens[other])  # "Supported, so the claim is Refuted"
+        return None if denied else Statement(kind or concluded[1], concluded[0], number)
     if not kind and forms.SINGLE.fullmatch(text):
         kind = "final"
     opening = None if kind else forms.OPENING.match(text)
