@@ -103,7 +103,8 @@ def _statement(text: str, number: int, *, step: bool, alone: bool) -> Statement 
     if concluded is not None:
         opens = forms.WORD.match(_unwrapped(rest))
         other = "true" if concluded[0] == "false" else "false"
-        denied = opens is not None and bool(opens[other])  # "Supported, so the claim is Refuted"
+        # "Supported, so the claim is Refuted"
+        denied = opens and opens[other] and forms.REASON.match(opens["rest"])
         return None if denied else Statement(kind or concluded[1], concluded[0], number)
     if not kind and forms.SINGLE.fullmatch(text):
         kind = "final"
