@@ -10,9 +10,11 @@ Text becomes a ``Program``, or an error with the first reason against it. Gramma
     factor     = "not" factor | "(" expression ")" | NAME
 
 Also accepted, because models write Python: a line ``def program():``, comments, indents, blank
-lines, line breaks inside brackets, either quotes, an ``f`` before them, and ``AND``, ``OR``,
-``NOT``. A step's text may quote a title or have an apostrophe in the quotes that it stands in: it
-then ends at the line's last quote before the closing bracket. Text is only parsed, never executed.
+lines, line breaks inside brackets, either quotes, an ``f`` before them, ``AND``, ``OR``, ``NOT``,
+``;`` at a line's end, ``== True`` or ``== False`` behind a factor, and ``&`` between names and
+brackets (beside ``not`` or ``==`` it means something else in Python). A step's text may quote a
+title or have an apostrophe in the quotes that it stands in: it then ends at the line's last quote
+before the closing bracket. Text is only parsed, never executed.
 """
 
 import re
@@ -49,16 +51,18 @@ _WORDS = {"and", "or", "not", "return"}
 _FUNCTIONS: dict[str, Function] = {"Question": "Question", "Verify": "Verify"}
 _RESERVED = {*_WORDS, *_FUNCTIONS, "Predict"}
 _TOKEN = re.compile(
-    r"""(?P<passed_over>^[^\S\n]*def[^\S\n]+\w+\([^\S\n]*\)[^\S\n]*:|[^\S\n]+|\#[^\n]*)
+    r"""(?P<passed_over>^[^\S\n]*def[^\S\n]+\w+\([^\S\n]*\)[^\S\n]*:|[^\S\n]+|\#[^\n]*
+                        |;(?=[^\S\n]*+(?:[\#\n]|\Z)))
       |(?P<newline>\n)
       |[fF]?(?P<string>“[^”\n]*”|"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')
       |(?P<name>[^\W\d]\w*)
-      |(?P<mark>[=()])""",
+      |(?P<mark>==|&&?|[=()])""",
     re.VERBOSE | re.MULTILINE,
 )
 # A text whose own quotes end it too early: up to the last quote before a bracket and the line end.
 _QUOTING = re.compile(
-    r"""[fF]?(?P<quote>["'“])(?P<text>.{0,500})["'”](?=\s*\)[^\S\n]*(?:\#[^\n]*)?$)""", re.MULTILINE
+    r"""[fF]?(?P<quote>["'“])(?P<text>.{0,500})["'”](?=\s*\)[^\S\n]*;?[^\S\n]*(?:\#[^\n]*)?$)""",
+    re.MULTILINE,
 )
 _CLOSED = re.compile(r"\s*\)")
 _WORD_INSIDE = re.compile(r"(?<=\w)['’](?=\w)|(?<=s)['’](?=\s)")
@@ -211,21 +215,44 @@ class _Parser:
         return left
 
     def _conjunct(self) -> Expression:
+        first = self._at
         left = self._factor()
-        while self._word("and"):
+        while (joint := self._peek().text in {"&", "&&"}) or self._word("and"):
+            if joint:
+                self._joins(first)
+                self._at += 1
+            first = self._at
             left = Both("and", left, self._factor())
+            if joint:
+                self._joins(first)
         return left
+
+    def _joins(self, first: int) -> None:
+        """Refuse the factor from ``first`` beside ``&``, unless it is a name or in brackets."""
+        if self._tokens[first].text in {"not", "NOT"} or self._tokens[self._at - 2].text == "==":
+            raise ProgramRejectedError("syntax", self._peek().line, "'&' beside 'not' or '=='")
 
     def _factor(self) -> Expression:
         self._count()
         if self._word("not"):
             return Not(self._factor())
-        if self._peek().text == "(":
-            self._mark("(")
-            inner = self._expression()
-            self._mark(")")
-            return inner
-        return self._fact()
+        if self._peek().text != "(":
+            return self._compared(self._fact())
+        self._mark("(")
+        inner = self._expression()
+        self._mark(")")
+        return self._compared(inner)
+
+    def _compared(self, factor: Expression) -> Expression:
+        """The factor, or its negation before ``== False``."""
+        if self._peek().text != "==":
+            return factor
+        self._at += 1
+        truth = self._expect("name")
+        if truth.text not in {"True", "False"}:
+            raise ProgramRejectedError("syntax", truth.line, f"'== {truth.text}'")
+        self._count()
+        return factor if truth.text == "True" else Not(factor)
 
     def _fact(self) -> Name:
         token = self._expect("name")

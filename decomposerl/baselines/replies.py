@@ -33,6 +33,11 @@ _BEFORE_QUESTION = re.compile(
     r"|(?:q|next|sure|yes|no)\s?\d{0,2}\s?:|(?:yes|no|sure|okay)\s?[.,!]\s)\s*",
     re.IGNORECASE,
 )
+_QUESTION_TAG = re.compile(r"</?(?:(?:next|sub|follow_?up)_?)?question>", re.IGNORECASE)
+# A sentence about the question behind it, on its line.
+_ABOUT_IT = re.compile(
+    r"(?<=[^?]\?)[\"'”]?\s+(?:This|That|It|Answering|Because|Since|If)\b[^?]{1,300}[.!]\Z"
+)
 _REMARK = re.compile(r"(?<=\?)[\"'”]?\s*\([^()]*\)\s*\Z")
 _ASKED = re.compile(r"\?[\"'”)]?\W*(?:[\w\s]{0,40}[:=]\s*)?\W*(?:yes|no)?\W*\Z", re.IGNORECASE)
 _TAIL = 80  # of a line: what may stand behind its question; the pattern stays linear below it
@@ -169,9 +174,10 @@ def ask_items(call: ModelCall, form: str) -> Exchange[tuple[ModelReply, tuple[st
 def read_question(text: str) -> str | None:
     """The one line of a reply that is a question, without a label or number before it.
 
-    A remark in brackets behind it is dropped.
+    A tag around it, and a remark behind it in brackets or as a sentence of its own, are dropped.
     """
-    lines = (_REMARK.sub("", line) for line in lines_of(text))
+    untagged = lines_of(_QUESTION_TAG.sub("\n", text))
+    lines = (_ABOUT_IT.sub("", _REMARK.sub("", line)) for line in untagged)
     plain = (_BEFORE_QUESTION.sub("", line, count=1) for line in lines)
     questions = [line for line in map(without_marks, plain) if line.endswith("?")]
     return questions[0] if len(questions) == 1 else None

@@ -10,21 +10,30 @@ before a short remark that does not take it back: "not supported" is no verdict.
 JSON, is read only where it was requested.
 
 In a reply in tags all answers must agree; thinking in front is skipped. A reply without tags counts
-if its last line has the answer with its label. A reply in JSON is one object and nothing else. So a
-judge that repeats forged tags beside its own answer gives no ruling, and the forged one is never
-read. Nothing here detects a judge that was talked into an answer.
+if its last line has the answer with its label. A reply in JSON is one object; a remark may stand
+behind its fence. So a judge that repeats forged tags beside its own answer gives no ruling, and the
+forged one is never read. Nothing here detects a judge that was talked into an answer.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from decomposerl.chat import ChatRequest, Message, Sampling
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
-from decomposerl.replies.rulings import YES_NO, denies_yes_no, read_checklist, read_word, worded
+from decomposerl.replies.rulings import (
+    YES_NO,
+    Denies,
+    Value,
+    check_remark,
+    denies_yes_no,
+    read_checklist,
+    read_word,
+    worded,
+)
 
 TASKS = ("answerability", "atomicity", "correctness", "coverage")
 """The names of the four prompt files."""
@@ -85,7 +94,9 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _OPENED_BEFORE = re.compile(r"\A(?:(?!</?think>)[^{])*+</think>")
 # One token of a chat template may end a reply.
 _LAST_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\Z")
-_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
+_FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```([^`{<]*)\Z", re.DOTALL)
+_RESULTS = {"result", "answer", "value"}  # of a criterion that is an object
+_REASONS = {"analysis", "reason", "reasoning", "explanation"}
 
 
 def _schema(results: dict[str, dict[str, object]]) -> str:
@@ -193,22 +204,24 @@ def read_digit(reply: str, *, structured: bool = False) -> bool:
         ValueError: here and below, the reply is not in the requested form.
     """
     if structured:
-        return worded(_fields(reply, "answer")[0], _DIGITS, _denies_digit)
+        return _field(reply, "answer", _DIGITS, _denies_digit)
     return read_word(_spoken(reply), ("answer",), _DIGITS, _denies_digit)
 
 
 def read_verdict(reply: str, *, structured: bool = False) -> AnswersVerdict:
     """The verdict of coverage."""
     if structured:
-        return worded(_fields(reply, "verdict")[0], _VERDICTS, _denies_verdict)
+        return _field(reply, "verdict", _VERDICTS, _denies_verdict)
     return read_word(_spoken(reply), _VERDICT_TAGS, _VERDICTS, _denies_verdict)
 
 
 def read_criteria(reply: str, *, structured: bool = False) -> tuple[bool, ...]:
     """The five criteria of atomicity, in the order of ``CRITERIA``; in the reply in any order."""
     if structured:
-        words = _fields(reply, *CRITERIA)
-        return tuple(worded(word, YES_NO, denies_yes_no) for word in words)
+        words, remark = _fields(reply, *CRITERIA)
+        ruling = tuple(worded(word, YES_NO, denies_yes_no) for word in words)
+        check_remark(remark, ruling, lambda _, said: denies_yes_no(value=True, remark=said))
+        return ruling
     return read_checklist(_spoken(reply), CRITERIA)
 
 
@@ -228,8 +241,16 @@ def _spoken(reply: str) -> str:
     return _LAST_TOKEN.sub("", _THOUGHT.sub("", reply, count=1).strip()).rstrip()
 
 
-def _fields(reply: str, *names: str) -> list[str]:
-    """Fields of a reply that is one JSON object, as text."""
+def _field(reply: str, name: str, values: Mapping[str, Value], denies: Denies[Value]) -> Value:
+    """The value of the one field of a reply in JSON."""
+    (word,), remark = _fields(reply, name)
+    value = worded(word, values, denies)
+    check_remark(remark, value, denies)
+    return value
+
+
+def _fields(reply: str, *names: str) -> tuple[list[str], str]:
+    """Fields of a reply that is one JSON object, as text, and the remark behind its fence."""
     text = _OPENED_BEFORE.sub("", _spoken(reply), count=1).strip()
     fenced = _FENCE.match(text)
     try:
@@ -238,9 +259,19 @@ def _fields(reply: str, *names: str) -> list[str]:
         raise ValueError("the JSON is nested too deeply") from None
     if not isinstance(value, dict) or set(value) - {"analysis"} != set(names):
         raise ValueError(f"the JSON is no object with the fields {', '.join(names)}")
-    if not all(isinstance(value[name], str | int) for name in names):
+    found = [_result(value[name]) for name in names]
+    if not all(isinstance(one, str | int) for one in found):
         raise ValueError("a field of the JSON is neither text nor a whole number nor true or false")
-    return [str(value[name]) for name in names]
+    return list(map(str, found)), fenced[2].strip() if fenced else ""
+
+
+def _result(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The one result of an object that else holds reasons; any other value as it is."""
+    if not isinstance(value, dict):
+        return value
+    results = [value[name] for name in value if name not in _REASONS]
+    named = set(value) <= _RESULTS | _REASONS and len(results) == 1
+    return results[0] if named else value
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -34,6 +34,9 @@ SCHEMA = json.dumps(
     separators=(",", ":"),
     sort_keys=True,
 )
+_ANY_TAG = re.compile(r"<(/?questions?)>|\\<(/?questions?)\\>", re.IGNORECASE | re.ASCII)
+# A comma before the end of a list or an object; strings are passed over whole.
+_LAST_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))|,(?=\s*+[\]}])', re.DOTALL)
 _FENCE = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
@@ -66,7 +69,9 @@ def read_questions(reply: str) -> list[str]:
     """The questions of a reply, trimmed, in order: from JSON, also in prose, from tags or a list.
 
     Thinking before the answer is skipped, also where the prompt opened it. An empty list is an
-    answer. Numbers and labels in front of questions are dropped, except in JSON.
+    answer. Numbers and labels in front of questions are dropped, except in JSON. A comma at the end
+    of a JSON list is passed over, and so are the letter case and Markdown escapes of tags. The list
+    of a reply may lack its closing tag where each of its questions has one and ends the reply.
 
     Raises:
         ValueError: the reply is in no such form, a question is not text or has more than
@@ -78,6 +83,7 @@ def read_questions(reply: str) -> list[str]:
     fenced = _FENCE.match(text)
     try:
         listed = _from_json(fenced[1] if fenced else text)
+        text = _ANY_TAG.sub(lambda tag: f"<{(tag[1] or tag[2]).lower()}>", text)
         if listed is None and "<questions>" not in text:
             listed = _from_prose(text)
     except RecursionError:
@@ -99,10 +105,14 @@ def read_questions(reply: str) -> list[str]:
 
 
 def _from_json(text: str) -> list[str] | None:
+    value: Any
     try:
-        value: Any = json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError:
-        return None
+        try:
+            value = json.loads(_LAST_COMMA.sub(r"\1", text))
+        except json.JSONDecodeError:
+            return None
     if isinstance(value, dict):
         value = value.get("questions")
     listed = value if isinstance(value, list) else [None]
@@ -131,8 +141,9 @@ def _from_tags(text: str) -> list[str]:
     inside = text
     if re.search("</?questions>", text):
         before, closing, _ = text.rpartition("</questions>")
-        _, opening, inside = before.rpartition("<questions>")
-        if not closing or not opening:
+        _, opening, inside = (before if closing else text).rpartition("<questions>")
+        whole = closing or (text.count("<questions>") == 1 and text.endswith("</question>"))
+        if not whole or not opening:
             raise ValueError("the list of <question> tags is not closed")
     _, *pieces = inside.split("<question>")
     if not pieces:

@@ -1,8 +1,11 @@
-"""The ruling that a judge's reply states: in its tags, or, without tags, on its last line.
+r"""The ruling that a judge's reply states: in its tags, or, without tags, on its last line.
 
 Every answer in tags counts, and a label (``answer: 1``) counts where there is no tag. Two that
 disagree are no ruling. A word may be followed by a remark (``1 (stated)``, ``NO, open-ended``), and
 so may the closing tag, as long as it neither hedges nor states another ruling.
+
+The letter case of tags, Markdown escapes (``\<answer\>``) and wide colons change nothing. The last
+answer of a reply may lack its closing tag: replies that a token limit cuts are not read at all.
 """
 
 import re
@@ -34,6 +37,15 @@ _NO_REMARK = re.compile(r"[\W_]*")
 _BETWEEN = re.compile(r"[\W\d_]*+(?:and\b[\W\d_]*+)?")  # two criteria: marks, a number, "and"
 _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*$\n?", re.MULTILINE)
 _BULLET = re.compile(r"\A[-+•]\s+")
+_ESCAPE = re.compile(r"\\([<>_*])")
+# Another tag around a whole last line counts as a label does, and never beside an answer in tags.
+_OTHER_TAG = re.compile(
+    r"^[ \t]*+<(result|ruling|output|response)>\s*+([^<>\s][^<>\n]{0,79}+)\s*+</\1>[ \t]*$",
+    re.IGNORECASE | re.MULTILINE | re.ASCII,
+)
+_BARE_WORD = re.compile(
+    r"(?:[-*+•]\s+|\d[.)]\s+)?[*`\"']{0,2}(yes|no)[*`\"']{0,2}[.,;]?", re.IGNORECASE
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+")
 _LABEL = re.compile(
     r"(?:[-+•>#]+\s+)*(?:(?:so|thus|therefore|hence|overall|conclusion)\b[,:]?\s)?(?:the\s|my\s)?"
@@ -46,14 +58,16 @@ _LABEL = re.compile(
 def tagged(text: str, *names: str) -> tuple[list[str], str]:
     """The content of each answer in tags, and the text behind the last one.
 
+    An answer that is not closed goes to the end of the text.
+
     Raises:
-        ValueError: thinking or an answer is not closed, or an answer is not opened.
+        ValueError: thinking is not closed, or an answer is not opened.
     """
     if "<think>" in text:
         raise ValueError("the thinking is not closed, or goes on behind the answer")
     contents: list[str] = []
     start, end = -1, 0
-    for tag in re.finditer(rf"<(/?)(?:{'|'.join(names)})>", text):
+    for tag in re.finditer(rf"(?ai)<(/?)(?:{'|'.join(names)})>", text):
         if not tag[1]:
             start = tag.end()
             continue
@@ -62,8 +76,13 @@ def tagged(text: str, *names: str) -> tuple[list[str], str]:
         contents.append(text[start : tag.start()])
         start, end = -1, tag.end()
     if start >= 0:
-        raise ValueError("the answer is not closed")
+        return [*contents, text[start:]], ""
     return contents, text[end:]
+
+
+def _plain(text: str) -> str:
+    """A reply without Markdown's escapes, fences and wide colons."""
+    return _FENCE.sub("", _ESCAPE.sub(r"\1", text).replace("\N{FULLWIDTH COLON}", ":"))
 
 
 def read_word(
@@ -74,13 +93,15 @@ def read_word(
     Raises:
         ValueError: the reply states none of them, or two, or goes on with another one.
     """
-    contents, behind = tagged(_FENCE.sub("", text), *tags)
+    plain = _plain(text)
+    contents, behind = tagged(plain, *tags)
     if contents:
         ruling = _agreed(worded(_unlabelled(content), values, denies) for content in contents)
         if not _NO_REMARK.fullmatch(behind):
             check_remark(behind, ruling, denies)
         return ruling
-    return _agreed(_on_lines(_FENCE.sub("", text.rpartition("</think>")[2]), values, denies))
+    lines = _OTHER_TAG.sub(r"answer: \2", plain.rpartition("</think>")[2])
+    return _agreed(_on_lines(lines, values, denies))
 
 
 def worded(text: str, values: Mapping[str, Value], denies: Denies[Value]) -> Value:
@@ -159,20 +180,32 @@ def read_checklist(text: str, names: Sequence[str]) -> tuple[bool, ...]:
     Raises:
         ValueError: a name lacks its word or has two, or the reply goes on with another ruling.
     """
-    contents, behind = tagged(text, "answer")
+    plain = _plain(text)
+    contents, behind = tagged(plain, "answer")
     if contents:
-        ruling = _agreed(_checked(_pairs(content, names), names) for content in contents)
+        ruling = _agreed(
+            _bare_words(content, len(names)) or _checked(_pairs(content, names), names)
+            for content in contents
+        )
         _check_others(_pairs(behind, names), ruling, names)
         if not _NO_REMARK.fullmatch(behind):
             check_remark(behind, ruling, lambda _, remark: denies_yes_no(value=True, remark=remark))
         return ruling
-    spoken = _FENCE.sub("", text.rpartition("</think>")[2]).strip()
+    spoken = plain.rpartition("</think>")[2].strip()
     if "{" in spoken or not _pairs(spoken.rpartition("\n")[2], names):
         raise ValueError("the reply has neither an answer in tags nor criteria on its last line")
     pairs = _pairs(spoken, names)
     ruling = _checked(pairs[-len(names) :], names)
     _check_others(pairs[: -len(names)], ruling, names)
     return ruling
+
+
+def _bare_words(content: str, count: int) -> tuple[bool, ...]:
+    """The words of an answer of ``count`` lines with nothing but a yes or no each; else empty."""
+    lines = [line.strip() for line in content.splitlines() if line.strip()]
+    words = [_BARE_WORD.fullmatch(line) for line in lines]
+    whole = len(words) == count and all(words)
+    return tuple(YES_NO[word[1].casefold()] for word in words if word) if whole else ()
 
 
 def _check_others(pairs: Iterable[_Pair], ruling: Iterable[bool], names: Sequence[str]) -> None:

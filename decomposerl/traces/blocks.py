@@ -4,7 +4,8 @@ Takes any text, gives the tagged blocks in order and what is wrong with the tags
 lower-case tags are structure, and each of them ends the block that is open: block texts
 never hold one of them, so what a policy writes inside a block cannot forge another block.
 A thought that quotes tags, as the native thoughts of reasoning models do, is text outside the
-trace: none of the tags that it quotes counts.
+trace: none of the tags that it quotes counts. Closing tokens of a chat template at the very
+end are no part of the text.
 """
 
 import re
@@ -17,6 +18,7 @@ from decomposerl.traces.trace import Block, BlockKind, Fault, FaultKind
 KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
 LONGEST_DETAIL = 80
 _EXACT = re.compile(f"<(/?)({'|'.join(KINDS)})>")
+_CHAT_TOKEN = re.compile(r"(?:<\|(?:im_end|endoftext|eot_id|end)\|>|</s>|<end_of_turn>)\s*+")
 # Possessive, and no "<" inside a tag: a hostile text is scanned once, whatever it holds.
 _NEAR = re.compile(
     rf"<\s*+(?:/\s*+)?+(?:{'|'.join(KINDS)})(?![\w-])[^<>]*+>",
@@ -95,15 +97,15 @@ def read_blocks(text: str) -> tuple[list[Block], list[Fault]]:
     does a closing tag of another kind, which is then stray. From ``<think>`` to the next
     ``</think>``, with no ``<think>`` between, all is one thought: quoted tags in it are no
     structure, and such a thought is ``text_outside``. So is a thought at the start whose
-    ``<think>`` the prompt held. Tags that are almost right are faults and otherwise plain
-    text. Text stays as written: ``&lt;`` is not read as ``<``.
+    ``<think>`` the prompt held, whether it quotes tags or not. Tags that are almost right are
+    faults and otherwise plain text. Text stays as written: ``&lt;`` is not read as ``<``.
     """
     reading = _Reading(text)
     tags = [
         _Tag(cast("BlockKind", match[2]), bool(match[1]), *match.span())
         for match in _EXACT.finditer(text)
     ]
-    index = _tags_of_prompted_thought(tags)
+    index = _tags_of_prompted_thought(text, tags)
     if index:
         reading.pass_over(len(text) - len(text.lstrip()), tags[index - 1].end)
     ends = _thought_ends(tags)
@@ -115,10 +117,20 @@ def read_blocks(text: str) -> tuple[list[Block], list[Fault]]:
         else:
             reading.read(tags[index])
         index += 1
-    reading.pass_to(len(text))
+    reading.pass_to(_end_of(text))
     near = (match for match in _NEAR.finditer(text) if not _EXACT.fullmatch(match[0]))
     faults = [_fault("malformed_tag", text, *match.span()) for match in near]
     return reading.blocks, reading.faults + faults
+
+
+def _end_of(text: str) -> int:
+    """Where the chat tokens at the end of a text begin; its length where there is none."""
+    end = len(text)
+    for token in reversed(list(_CHAT_TOKEN.finditer(text))):
+        if token.end() != end:
+            break
+        end = token.start()
+    return end
 
 
 def _thought_ends(tags: Sequence[_Tag]) -> list[int | None]:
@@ -133,13 +145,15 @@ def _thought_ends(tags: Sequence[_Tag]) -> list[int | None]:
     return ends
 
 
-def _tags_of_prompted_thought(tags: Sequence[_Tag]) -> int:
+def _tags_of_prompted_thought(text: str, tags: Sequence[_Tag]) -> int:
     """How many tags a thought takes that began in the prompt; 0 where there is none.
 
-    It ends with the first tag of a thought, a ``</think>``, and quotes tags before it.
+    It has words, ends with the first tag of a thought, a ``</think>``, and may quote tags.
     """
-    first = next((index for index, tag in enumerate(tags) if tag.kind == "think"), 0)
-    return first + 1 if first and tags[first].closing else 0
+    first = next((index for index, tag in enumerate(tags) if tag.kind == "think"), None)
+    if first is None or not tags[first].closing or not text[: tags[first].start].strip():
+        return 0
+    return first + 1
 
 
 def _fault(kind: FaultKind, text: str, start: int, end: int) -> Fault:

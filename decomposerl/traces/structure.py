@@ -22,11 +22,12 @@ from decomposerl.traces.trace import Block, Cycle, Fault, Verdict
 
 FEWEST_CYCLES = 2
 _LONGEST_DETAIL = 80
+_ZERO_WIDTH = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
 
 
 def verdict_of(blocks: Sequence[Block]) -> Verdict | None:
     """The one verdict of all closed verification blocks that hold one; else None."""
-    labels = {read_verdict(block.text) for block in _closed_verdicts(blocks)} - {None}
+    labels = {_verdict(block) for block in _closed_verdicts(blocks)} - {None}
     return labels.pop() if len(labels) == 1 else None
 
 
@@ -109,12 +110,17 @@ def _verdict_faults(blocks: Sequence[Block], length: int) -> Iterator[Fault]:
     for block in [block for block in blocks if block.kind == "verification"][1:]:
         yield Fault("several_verdicts", block.start, block.end)
     for block in closed:
-        if read_verdict(block.text) is None:
+        if _verdict(block) is None:
             detail = block.text[:_LONGEST_DETAIL]
             yield Fault("unknown_verdict", block.start, block.end, detail)
     after = [block for block in blocks if closed and block.start >= closed[0].end]
     if after:
         yield Fault("not_last", after[0].start, after[-1].end)
+
+
+def _verdict(block: Block) -> Verdict | None:
+    """The verdict that a block states; characters without width are passed over."""
+    return read_verdict(block.text.translate(_ZERO_WIDTH))
 
 
 def _closed_verdicts(blocks: Sequence[Block]) -> list[Block]:

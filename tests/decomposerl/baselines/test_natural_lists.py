@@ -126,6 +126,11 @@ def test_numbers_that_are_not_clear_select_nothing(text: str):
         f'The next question should be: "{ASKED}"',
         f"{ASKED} (This settles the first part.)",
         f"{ASKED}\n\nThis settles the first part.",
+        f"{ASKED} This settles the first part.",
+        f"**Question 2:** {ASKED} It is the fact that the rest rests on.",
+        f"<question>{ASKED}</question>",
+        f"Sure.\n<question>\n{ASKED}\n</question>",
+        f"<next_question>{ASKED}</next_question>\n\nThis settles the first part.",
         f"<think>\nWhat is open?\n</think>\n\n{ASKED}",
     ],
 )

@@ -167,8 +167,13 @@ def test_steps_wait_for_what_they_refer_to():
         GOOD.replace("\n", "\r\n\r\n").replace('"', "'"),
         GOOD.replace('Verify("', 'Verify(f"').replace("Predict(fact_1)", "Predict(\n fact_1 \n)"),
         GOOD.replace("{answer_1}", "{ answer_1 }").replace(" = ", "="),
+        GOOD.replace(")\n", "); \n") + ";",
+        GOOD.replace(")\n", ");  # a remark\n"),
     ],
-    ids=["python", "quotes and line ends", "f-string and a break in brackets", "white space"],
+    ids=[
+        *("python", "quotes and line ends", "f-string and a break in brackets", "white space"),
+        *("semicolons", "semicolons and remarks"),
+    ],
 )
 def test_what_models_add_is_accepted(text: str):
     """Each listed tolerance reads as the plain program does."""
@@ -183,6 +188,24 @@ def test_the_words_may_be_capitals():
     """``AND``, ``OR`` and ``NOT`` are the words; ``And`` is a name, which is not there."""
     assert read_expression("not fact_1 or fact_2") == read_expression("NOT fact_1 OR fact_2")
     assert "syntax" == rejected(f"{HEAD}label = Predict(fact_1 And fact_2)")[0]
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ("fact_1 & fact_2", "fact_1 and fact_2"),
+        ("fact_1 && (fact_2 or fact_1)", "fact_1 and (fact_2 or fact_1)"),
+        ("fact_1 & fact_2 and not fact_1", "fact_1 and fact_2 and not fact_1"),
+        ("fact_1 == True", "fact_1"),
+        ("fact_1 == True and fact_2 == False", "fact_1 and not fact_2"),
+        ("not fact_1 == False", "not not fact_1"),
+        ("(fact_1 or fact_2) == False", "not (fact_1 or fact_2)"),
+        ("(fact_1 == True) & (fact_2 == False)", "fact_1 and not fact_2"),
+    ],
+)
+def test_the_operators_of_python_read_as_the_words(written: str, plain: str):
+    """Where both mean the same; elsewhere the program is rejected."""
+    assert read_expression(plain) == read_expression(written)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +230,16 @@ def test_the_words_may_be_capitals():
         ('a = Verify("S.") b = Verify("T.")\nlabel = Predict(a)', "syntax", 1),
         ('Here is the program:\na = Verify("S.")\nlabel = Predict(a)', "unreadable_character", 1),
         ('a = Verify("S.\n")\nlabel = Predict(a)', "unreadable_character", 1),
-        (f"{HEAD}label = Predict(fact_1 & fact_2)", "unreadable_character", 4),
+        (f"{HEAD}label = Predict(fact_1 | fact_1)", "unreadable_character", 4),
+        (f"{HEAD}label = Predict(fact_1 &)", "syntax", 4),
+        (f"{HEAD}label = Predict(not fact_1 & fact_1)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1 & not fact_1)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1 == False & fact_1)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1 & fact_1 == True)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1 == maybe)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1 == True == False)", "syntax", 4),
+        (f"{HEAD}label = Predict(fact_1; fact_1)", "unreadable_character", 4),
+        ('a = Verify("S."); b = Verify("T.")\nlabel = Predict(a)', "unreadable_character", 1),
         (f"{HEAD}label = Predict(fact_1 == fact_2)", "syntax", 4),
     ],
 )

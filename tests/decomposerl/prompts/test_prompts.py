@@ -127,7 +127,7 @@ def test_questions_come_back_from_either_form(questions: list[str]):
         '{"questions": ["Who?", 3]}',
         '{"other": []}',
         "3",
-        "<questions><question>Who?</question>",
+        "<questions><question>Who?</question> When?",
         "<questions><question>Who</questions>",
         "<questions><question>a<question>b</question></question></questions>",
         "<questions>Who?</questions>",

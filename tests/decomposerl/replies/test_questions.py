@@ -1,5 +1,7 @@
 """Lists of questions without tags, or with broken ones: read, or asked again."""
 
+import json
+
 import pytest
 
 from decomposerl.prompts.silver import read_questions
@@ -47,6 +49,11 @@ WHO, WHEN = TWO
         f"<questions><question>1. {WHO}</question><question>2. {WHEN}</question></questions>",
         f"<questions><question>Q1: {WHO}</question><question>Q2: {WHEN}</question></questions>",
         f'{{"questions": [{{"question": "{WHO}"}}, {{"question": "{WHEN}"}}]}}',
+        f'{{"questions": ["{WHO}", "{WHEN}",]}}',
+        f'```json\n[\n  "{WHO}",\n  "{WHEN}",\n]\n```',
+        f"<Questions><Question>{WHO}</Question><QUESTION>{WHEN}</QUESTION></Questions>",
+        rf"\<questions\>\<question\>{WHO}\</question\>\<question\>{WHEN}\</question\>\</questions\>",
+        f"Two are needed.\n<questions>\n<question>{WHO}</question>\n<question>{WHEN}</question>\n",
     ],
     ids=repr,
 )
@@ -64,6 +71,13 @@ def test_a_number_that_may_be_a_name_stays():
     )
 
 
+def test_a_comma_inside_a_question_stays():
+    """Only commas between values are dropped, and only where the JSON does not parse as it is."""
+    asked = ["Is [1,] a list,}?", 'Who wrote "A,]"?']
+    listed = json.dumps(asked)
+    assert asked == read_questions(listed) == read_questions(listed.replace('?"]', '?",]'))
+
+
 @pytest.mark.parametrize(
     "reply",
     [
@@ -79,6 +93,11 @@ def test_a_number_that_may_be_a_name_stays():
         WHO,
         f"{WHO} {WHEN}",
         f"<questions>\n1. {WHO}\n2. {WHEN}",
+        f"<questions><question>{WHO}</question><question>{WHEN}",
+        f"<questions><question>{WHO}</question>\n{WHEN}",
+        f"<questions><question>{WHO}</question><questions><question>{WHEN}</question>",
+        f'{{"questions": ["{WHO}",, "{WHEN}"]}}',
+        f'{{"questions": ["{WHO}", "{WHEN}",',
         f"<questions><question>{WHO}</question><question>The year it opened</questions>",
         f"<questions><question>{WHO}<question>{WHEN}</questions>",
         f"<questions><question>{WHO}\n{WHEN}</questions>",
