@@ -7,6 +7,7 @@
     verifier    the profile's verifier, on claims as they are
     policy      a trained adapter on its base, in this process or on the server of open models
 
+One server runs at a time: the test sets of a run share it, and another model takes its place.
 Opening a system loads no weights, starts no server and makes no call; neither does a run whose
 claims are all stored. A calibration in the data folder is applied where it fits model and prompt;
 one that does not fit is an error.
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import Method, Procedure, Protocol
@@ -51,6 +52,7 @@ from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
 from resources.training.run_inputs import base_of
 from resources.verifier.resource import VerifierResource
+from resources.vllm.shared import SharedServer
 
 SHARDS = "prediction_shards"
 _REPORTS = 20  # progress messages of a run
@@ -143,6 +145,8 @@ class EvaluationModelResource(StoredResource):
         default=5, ge=0, le=20, description="policies in process: top log-probabilities per token"
     )
 
+    _server: SharedServer = PrivateAttr(default_factory=SharedServer)
+
     def opened(
         self,
         system: System,
@@ -201,6 +205,7 @@ class EvaluationModelResource(StoredResource):
             self.seed,
             results=Path(self.results_dir),
             closers=self._closers,
+            shared=self._server,
         )
         return task, caller, chat.details
 
@@ -245,6 +250,7 @@ class EvaluationModelResource(StoredResource):
                 self.seed,
                 results=Path(self.results_dir),
                 closers=self._closers,
+                shared=self._server,
                 adapter=adapter,
             )
             return task, caller, chat.details

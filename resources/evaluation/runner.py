@@ -190,9 +190,15 @@ def _concurrently(
                 return
             ended, running = wait(running, return_when=FIRST_COMPLETED)
             yield from _results(ended)
-    finally:
+    except (Exception, GeneratorExit):
         stopped.set()
         pool.shutdown(cancel_futures=True)
+        raise
+    finally:
+        # An interrupt does not wait for calls, nor for a server that is starting: what closes the
+        # caller ends both.
+        stopped.set()
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _results(ended: set[Future[Prediction]]) -> Iterator[Prediction]:

@@ -1,8 +1,8 @@
 """Models at OpenAI-compatible endpoints, for methods: running servers, or one that is started.
 
 One ``ServedModels`` is one endpoint or server of models, with its key, prices and limits. With
-a command and no endpoint, a vLLM server of the model is started for the first request and
-stopped with the resource; a policy's adapter is then served beside its base.
+a command and no endpoint, a vLLM server of the model is started for the first request, used by
+every test set of the run and stopped with it; a policy's adapter is then served beside its base.
 
 It is configuration and not a resource, because Dagster warns of resources inside resources.
 """
@@ -20,6 +20,7 @@ from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import weights_digest
 from resources.vllm.server import ServerFields, VllmServer
+from resources.vllm.shared import SharedServer
 
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
@@ -74,11 +75,13 @@ class ServedModels(ServerFields):
         *,
         results: Path,
         closers: Closers,
+        shared: SharedServer,
         adapter: tuple[str, str] = ("", ""),
     ) -> tuple[ChatCaller, "ChatClient"]:
         """A caller of model ``requested``, or of the adapter (name, folder) served on it.
 
         Replies are stored below ``results``; ``closers`` receives what closes the client.
+        A server that is started is ``shared`` with the other callers of the run.
 
         Raises:
             ConfigError: there is neither an endpoint nor a command to start one.
@@ -90,11 +93,12 @@ class ServedModels(ServerFields):
         if not self.endpoints and not self.vllm:
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
         started = self.server(requested, adapter)
+        closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
         revision = self._revision(requested, folder)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
-            return self._urls(started, closers), key
+            return self._urls(started, shared), key
 
         chat = ChatClient(self._settings(model, revision), results, find_access=find_access)
         closers.append(chat.close)
@@ -114,12 +118,11 @@ class ServedModels(ServerFields):
         under = weights_digest(Path(base)) if Path(base).is_dir() else self.revision
         return "+".join(one for one in (under, weights_digest(Path(adapter))) if one)
 
-    def _urls(self, server: VllmServer, closers: Closers) -> tuple[str, ...]:
-        """The endpoints, or that of a server that is started where there are none."""
+    def _urls(self, server: VllmServer, shared: SharedServer) -> tuple[str, ...]:
+        """The endpoints, or that of the run's server where there are none."""
         if self.endpoints:
             return tuple(self.endpoints)
-        closers.append(server.stop)
-        return (server.base_url(),)
+        return (shared.url(server),)
 
     def key(self) -> SecretStr:
         """The key, kept in memory only.

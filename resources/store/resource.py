@@ -1,7 +1,7 @@
 """The base of every Dagster resource whose engine's results are stored."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -35,6 +35,11 @@ class StoredResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
             self.close()
 
     def close(self) -> None:
-        """Close the clients and stop the servers behind ``open``; may be called again."""
-        while self._closers:
-            self._closers.pop()()
+        """Close the clients and stop the servers behind ``open``; may be called again.
+
+        Each is closed, last opened first, also where closing another one fails.
+        """
+        closers, self._closers = self._closers, []
+        with ExitStack() as closing:
+            for close in closers:
+                closing.callback(close)

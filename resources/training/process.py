@@ -53,7 +53,8 @@ class RunLimits:
     ``most_judge_failures``: share of judged rewards without a ruling over the last steps.
     ``most_cycles``: a trace with more cycles is not judged (its judged rewards are those of a
     trace without questions). ``stop_unhealthy``: whether health rules may end the run, or only
-    warn.
+    warn. ``most_wait_s``: seconds that one of several processes waits for another, such as the
+    main one while it asks the judge; NCCL's own limit is 600.
     """
 
     checkpoint_every: int = 50
@@ -61,6 +62,7 @@ class RunLimits:
     most_judge_failures: float = 0.05
     most_cycles: int = 40
     stop_unhealthy: bool = True
+    most_wait_s: int = 7_200
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def grpo_arguments(
     if problems:
         raise ConfigError(f"experiment '{run.experiment.name}': {'; '.join(problems)}")
     return (
-        _batches(run.experiment, claims, processes)
+        _batches(run, claims, processes)
         | _loss(run.experiment)
         | _optimizer(run)
         | _sampling(run.experiment)
@@ -56,9 +56,9 @@ def lora_arguments(lora: Lora) -> dict[str, Any]:
     }
 
 
-def _batches(experiment: Experiment, claims: int, processes: int) -> dict[str, Any]:
+def _batches(run: TrainingRun, claims: int, processes: int) -> dict[str, Any]:
     """One generation per optimizer step: ``steps_per_generation`` is the accumulation."""
-    grpo = experiment.grpo
+    experiment, grpo = run.experiment, run.experiment.grpo
     accumulation = grpo.global_batch // (grpo.per_device_batch * processes)
     return {
         "max_steps": steps_of(experiment, claims),
@@ -74,6 +74,7 @@ def _batches(experiment: Experiment, claims: int, processes: int) -> dict[str, A
         "remove_unused_columns": False,  # the rewards read claim, evidence and label
         "dataloader_num_workers": 0,
         "ddp_find_unused_parameters": False,  # every weight of the adapter is in every loss
+        "ddp_timeout": run.limits.most_wait_s,
         "eval_strategy": "no",  # held-out claims are sampled by our own callback
     }
 

@@ -9,6 +9,7 @@ embedder.
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,9 @@ def prepare(
     """
     from accelerate import PartialState
 
-    process = PartialState(cpu=run.device == "cpu")
+    # The group of processes is made here, too early for ``ddp_timeout`` of ``GRPOConfig``.
+    timeout = timedelta(seconds=run.limits.most_wait_s)
+    process = PartialState(cpu=run.device == "cpu", timeout=timeout)
     claims = len(policy.training.rows)
     arguments = grpo_arguments(run, run.folder / "checkpoints", claims, process.num_processes)
     order = _order(run.experiment.grpo, arguments, claims)

@@ -1,12 +1,13 @@
 """The claim verifier as a Dagster resource: lexical, MiniCheck in process, MiniCheck on vLLM.
 
-Opening imports no torch and starts no server: an engine loads its model with its first item.
+Opening imports no torch and starts no server: an engine loads its model with its first item. All
+that is opened in a run shares one server.
 """
 
 from functools import partial
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from decomposerl.errors import ConfigError
 from resources.chat.resource import ChatResource
@@ -18,6 +19,7 @@ from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.minicheck_local import LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
 from resources.vllm.server import ServerFields, VllmServer
+from resources.vllm.shared import SharedServer
 
 
 class VerifierResource(ServerFields, ChatResource):
@@ -77,6 +79,8 @@ class VerifierResource(ServerFields, ChatResource):
     )
     start_timeout_s: float = Field(default=900, gt=0, description="until the server answers")
 
+    _server: SharedServer = PrivateAttr(default_factory=SharedServer)
+
     def open(self) -> StoredVerifier | HostedMiniCheck:
         """A fresh port; its ``calls`` and ``hits`` start at zero.
 
@@ -106,16 +110,16 @@ class VerifierResource(ServerFields, ChatResource):
         return self._hosted()
 
     def _hosted(self) -> HostedMiniCheck:
-        server = self.server()
-        self._closers.append(server.stop)
+        server, shared = self.server(), self._server
+        self._closers.append(shared.stop)
         return HostedMiniCheck(
-            self.chat_client(self.model, self.revision, lambda: (server.base_url(),)),
+            self.chat_client(self.model, self.revision, lambda: (shared.url(server),)),
             claim_split=self.claim_split,
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
             tokens=ChunkTokens(self.tokenizer, self.model, self.revision),
             score=self.score,
             batch_size=self.batch_size,
-            server_death=server.death,
+            server_death=shared.death,
             settings={"prefix caching": int(self.prefix_caching)},
         )
 

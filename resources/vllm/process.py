@@ -70,6 +70,12 @@ class VllmProcess:
                 raise EngineError(self._failure("has died"))
             return f"{self._root}/v1"
 
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        watchdog = self._watchdog
+        return watchdog is not None and watchdog.poll() is None
+
     def death(self) -> str:
         """The message if the server ended by itself, with the end of its log; else empty."""
         if self._watchdog is None:

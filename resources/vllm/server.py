@@ -122,6 +122,11 @@ class VllmServer(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type
             dg.get_dagster_logger().info(f"starting a server of {self.model}; its log is {log}")
         return self._process.base_url()
 
+    @property
+    def running(self) -> bool:
+        """Whether a server was started here and lives, or one is attached to."""
+        return bool(self.attach_to) or (self._process is not None and self._process.running)
+
     def death(self) -> str:
         """The message if a server started here ended by itself, with its log; else empty."""
         return "" if self._process is None else self._process.death()

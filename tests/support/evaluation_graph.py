@@ -100,12 +100,13 @@ def materialize(
     *names: str,
     instance: dg.DagsterInstance | None = None,
     tags: Mapping[str, str] | None = None,
+    engines: Mapping[str, object] | None = None,
     **config: object,
 ) -> dg.ExecuteInProcessResult:
     """Predict and score a system on ``names``, or without one build the two tables.
 
     ``config`` is that of the predictions, or of the comparison; ``tags`` are for partitions that
-    Dagster takes from them.
+    Dagster takes from them, ``engines`` resources in place of the embedded profile's.
     """
     made = evaluation_assets(TEST_SETS, SYSTEMS, None)
     wanted = [f"{kind}/{name}" for kind in ("predictions", "scores") for name in names or NAMES]
@@ -120,7 +121,7 @@ def materialize(
         [*made, *evaluation_checks(NAMES, SYSTEMS)],
         selection=dg.AssetSelection.assets(*keys),
         partition_key=system,
-        resources=resources(data),
+        resources=resources(data) | dict(engines or {}),
         instance=instance,
         tags=tags,
         run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "ERROR"}}}},

@@ -1,12 +1,13 @@
 """One of several training processes, as a program that ``torch.distributed.run`` starts.
 
 ``python training_process.py <run.json>`` trains the run and prints its rank, the steps done, the
-steps that it reported and the batches that it judged.
+steps that it reported, the batches that it judged and the seconds that it waits for another.
 """
 
 import sys
 from pathlib import Path
 
+import torch
 from accelerate import PartialState
 
 from fakes import BagOfWordsEmbedder
@@ -15,13 +16,20 @@ from resources.training.train import train
 from training_parts import FailingJudge
 
 
+def longest_wait_s() -> int:
+    """The limit of the group's collectives, as torch has it."""
+    group = torch.distributed.distributed_c10d._get_default_group()
+    backend = group._get_backend(torch.device("cpu"))
+    return int(backend.options._timeout.total_seconds())
+
+
 def main(path: str) -> None:
     """Train with a judge that counts."""
     judge, reports = FailingJudge("coverage", 0), list[StepReport]()
     run = TrainingRun.from_json(Path(path).read_text("utf-8"))
     outcome = train(run, judge, BagOfWordsEmbedder(), reports.append)
-    rank = PartialState().process_index
-    print("rank", rank, outcome.steps, len(reports), len(judge.asked), flush=True)  # noqa: T201 - the parent reads it
+    rank, limit_s = PartialState().process_index, longest_wait_s()
+    print("rank", rank, outcome.steps, len(reports), len(judge.asked), limit_s, flush=True)  # noqa: T201 - the parent reads it
 
 
 if __name__ == "__main__":

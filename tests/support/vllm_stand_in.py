@@ -2,8 +2,13 @@
 
 ``--stand-in`` chooses what goes wrong: ``sick`` (never healthy), ``dies`` (a message, then
 status 3), ``other`` (serves another model), ``locked`` (wants a key), ``mortal`` (dies at its
-second question), ``stubborn`` (ignores SIGTERM). It and a worker it starts hold a shared lock on
-``--holds``, so a test sees when both are gone. It prints the names of its environment.
+second question), ``silent`` (answers no question), ``stubborn`` (ignores SIGTERM). It and a
+worker it starts hold a shared lock on ``--holds``, so a test sees when both are gone. It prints
+the names of its environment.
+
+Like vLLM it takes a share of each card's memory, and does not start where less is free. The cards
+are those of ``CUDA_VISIBLE_DEVICES``, or the first ones; what is taken is counted in a folder
+beside ``--holds``.
 """
 
 import argparse
@@ -14,7 +19,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO
 
 
 def arguments() -> argparse.Namespace:
@@ -79,6 +87,8 @@ class Answer(BaseHTTPRequestHandler):
             sys.stdout.flush()
             os.kill(os.getpid(), signal.SIGTERM)
             return
+        if ASKED.stand_in == "silent":
+            time.sleep(600)
         self._send(200, json.dumps(REPLY).encode())
 
     def _send(self, status: int, body: bytes) -> None:
@@ -89,6 +99,45 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
+def memory_taken() -> list[IO[str]]:
+    """This server's share of each of its cards, held until the files are closed.
+
+    A share is a locked file named by card and amount: it is free again when its server is gone,
+    however it ended.
+    """
+    folder = Path(f"{ASKED.holds}.cards")
+    folder.mkdir(exist_ok=True)
+    count, share = ASKED.tensor_parallel_size, ASKED.gpu_memory_utilization
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    cards = named.split(",") if named else [str(number) for number in range(count)]
+    if len(cards) < count:
+        sys.exit(f"tensor parallel size ({count}) is larger than the number of GPUs ({len(cards)})")
+    taken = []
+    with (folder / "gate").open("w") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        for card in cards[:count]:
+            free = 1 - sum(held_share(path) for path in folder.glob(f"{card}-*"))
+            if free < share - 1e-9:
+                sys.exit(
+                    f"ValueError: Free memory on device cuda:{card} ({free:.2f} of it) on startup "
+                    f"is less than desired GPU memory utilization ({share})."
+                )
+            mine = (folder / f"{card}-{share}-{os.getpid()}").open("w")
+            fcntl.flock(mine, fcntl.LOCK_EX)
+            taken.append(mine)
+    return taken
+
+
+def held_share(path: Path) -> float:
+    """The share that a file stands for; 0 where its server is gone."""
+    with path.open() as other:
+        try:
+            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return float(path.name.split("-")[1])
+    return 0.0
+
+
 if __name__ == "__main__":
     sys.stdout.write(f"stand-in starts with {' '.join(sys.argv[1:])}\n")
     sys.stdout.write(f"environment: {' '.join(sorted(os.environ))}\n")
@@ -96,6 +145,7 @@ if __name__ == "__main__":
     if "VLLM_API_KEY" in os.environ:
         sys.stdout.write("like vLLM, the stand-in would now reject requests without a key\n")
         sys.exit(4)
+    memory = memory_taken()
     if ASKED.stand_in == "dies":
         sys.stdout.write("CUDA out of memory, says the stand-in\n")
         sys.exit(3)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -29,9 +30,12 @@ from resources.store.parquet import DataFolder
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.verifier.resource import VerifierResource
+from resources.vllm.shared import SharedServer
 from sample.policy_lessons import lessons
 
 SYSTEMS = systems(METHODS, ["tiny", "paper_7b"])
+UNUSED: dict[str, Any] = {"closers": [], "shared": SharedServer()}
+"""Of callers that are never asked."""
 
 
 def system(key: str) -> System:
@@ -151,7 +155,7 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
     adapter = ("tiny-7", str(trained / "policy" / "tiny" / "adapter"))
     names = {
         ServedModels(endpoints=["http://127.0.0.1:1/v1"], revision=revision)
-        .caller("org/m", MethodPrompts(), 42, results=trained, closers=[], adapter=adapter)[0]
+        .caller("org/m", MethodPrompts(), 42, results=trained, **UNUSED, adapter=adapter)[0]
         .engine
         for revision in ("", "abc", "def")
     }
@@ -165,7 +169,7 @@ def test_the_hash_is_over_what_is_sent(tmp_path: Path):
         served_models = ServedModels(
             **{"endpoints": ["http://127.0.0.1:1/v1"], "likeliest": 0, **changes}
         )
-        return served_models.caller("m", MethodPrompts(), 42, results=tmp_path, closers=[])[0]
+        return served_models.caller("m", MethodPrompts(), 42, results=tmp_path, **UNUSED)[0]
 
     plain, started = caller(), caller(endpoints=[], vllm=["vllm"])
     every = [plain, caller(thinking_style="qwen"), caller(thinking_style="openai")]

@@ -16,14 +16,17 @@ from training_parts import EXPERIMENT, PATIENT, run_of, tiny_policy
 
 
 def test_two_processes_score_whole_groups_once(tmp_path: Path):
-    """Half of each group is sampled here, half there; the first scores and logs for both."""
+    """Half of each group is sampled here, half there; the first scores and logs for both.
+
+    The second waits for the judge as long as the run's limits say, not as the backend does.
+    """
     run = run_of(
         tmp_path / "run",
         tiny_policy(tmp_path / "base"),
         grpo=Grpo(group_size=4, per_device_batch=2, global_batch=4),
         optimization=replace(EXPERIMENT.optimization, warmup_ratio=0.0),
         held_out_claims=HeldOut(claims=2),
-        limits=PATIENT,
+        limits=replace(PATIENT, most_wait_s=4_321),
     )
     run_file = tmp_path / "run.json"
     run_file.write_text(run.to_json(), "utf-8")
@@ -39,7 +42,10 @@ def test_two_processes_score_whole_groups_once(tmp_path: Path):
     )
     assert 0 == child.returncode, child.stderr
     ranks = sorted(line for line in child.stdout.splitlines() if line.startswith("rank"))
-    assert ["rank 0 2 2 6", "rank 1 2 0 0"] == ranks  # two steps, held-out claims before and after
+    assert [
+        "rank 0 2 2 6 4321",
+        "rank 1 2 0 0 4321",
+    ] == ranks  # two steps, held-out claims before and after
     state = run.folder / "checkpoints" / "step-000002"
     logs = json.loads((state / "trainer_state.json").read_text("utf-8"))["log_history"]
     rollouts = read_log(run.folder, "rollouts")

@@ -1,0 +1,189 @@
+"""A run's test sets share one server, which ends with the run, on a card that holds no second."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from decomposerl.errors import EngineError
+from decomposerl.schemas import BENCHMARK_CLAIMS
+from evaluation_graph import claim_row, materialize
+from project import PYTHONPATH, ROOT, SUPPORT
+from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.served_policy import ServedModels
+from resources.store.parquet import DataFolder, write_parquet
+from resources.verifier.resource import VerifierResource
+from resources.vllm.server import VllmServer
+from resources.vllm.shared import SharedServer
+
+OPEN, MINICHECK = "simple-qwen2.5-7b-faithful", "minicheck-7b"
+NAMES = ("fever", "wice")
+PATIENCE_S = 60.0
+CHILD = """
+import sys
+from pathlib import Path
+from evaluation_graph import materialize
+from test_shared_server import OPEN, engines
+folder = Path(sys.argv[1])
+materialize(folder, OPEN, engines=engines(folder, sys.argv[2]))
+"""
+
+
+def words(folder: Path, behaviour: str = "well") -> list[str]:
+    """What starts a server; all of a folder share one card."""
+    own = ["--holds", str(folder / "held"), "--stand-in", behaviour]
+    return [sys.executable, str(SUPPORT / "vllm_stand_in.py"), "serve", *own]
+
+
+def engines(folder: Path, behaviour: str = "well") -> dict[str, object]:
+    """Both engines of an evaluation that start servers."""
+    results, logs = str(folder / "engine_results"), str(folder / "logs")
+    return {
+        "evaluation_model": EvaluationModelResource(
+            results_dir=results,
+            open_models=ServedModels(vllm=words(folder, behaviour), log_dir=logs),
+        ),
+        "verifier": VerifierResource(
+            results_dir=results,
+            engine="minicheck_hosted",
+            vllm=words(folder),
+            vllm_arguments=[],
+            allow_own_prompt=True,
+            log_dir=logs,
+        ),
+    }
+
+
+def write_tests(data: Path) -> None:
+    """Two test sets without a claim in common, so that each needs replies of its own."""
+    for place, name in enumerate(NAMES):
+        rows = [claim_row(100 * place + number) for number in range(4)]
+        frame = pl.DataFrame(rows, schema=BENCHMARK_CLAIMS.schema)
+        write_parquet(BENCHMARK_CLAIMS.conform(frame), data / f"benchmark/{name}.parquet")
+
+
+def starts(folder: Path) -> int:
+    """Servers that ever took memory of a card."""
+    return len(list((folder / "held.cards").glob("[0-9]*")))
+
+
+def runs(folder: Path) -> bool:
+    """Whether a server or its worker still holds its file."""
+    with (folder / "held").open("a") as mine:
+        try:
+            fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def server(folder: Path, model: str = "org/tiny", **settings: object) -> VllmServer:
+    logs = str(folder / "logs")
+    return VllmServer(**{"model": model, "executable": words(folder), "log_dir": logs, **settings})
+
+
+def test_a_card_has_no_room_for_two(tmp_path: Path):
+    """As with vLLM, a second server at 0.9 of a card does not start; on another card it does."""
+    first, second = server(tmp_path), server(tmp_path, "org/other")
+    elsewhere = ["env", "CUDA_VISIBLE_DEVICES=1", *words(tmp_path)]
+    third = server(tmp_path, "org/third", executable=elsewhere)
+    try:
+        first.base_url()
+        with pytest.raises(EngineError, match=r"Free memory .* is less than desired GPU memory"):
+            second.base_url()
+        third.base_url()
+        first.stop()
+        assert second.base_url()
+    finally:
+        for one in (first, second, third):
+            one.stop()
+    assert not runs(tmp_path)
+
+
+@pytest.mark.parametrize("system", [OPEN, MINICHECK])
+def test_the_test_sets_of_a_run_share_a_server(tmp_path: Path, system: str):
+    """Every test set is predicted by the server that the first one started; none is left."""
+    write_tests(tmp_path)
+    assert materialize(tmp_path, system, engines=engines(tmp_path)).success
+    folder = DataFolder(base_dir=str(tmp_path))
+    assert [4, 4] == [folder.run(f"predictions/{name}/{system}")["engine_calls"] for name in NAMES]
+    assert 1 == starts(tmp_path)
+    assert not runs(tmp_path)
+
+
+def test_a_run_that_fails_stops_its_server(tmp_path: Path):
+    """A test set that cannot be read fails the run; the server of the other is gone."""
+    write_tests(tmp_path)
+    (tmp_path / "benchmark/wice.parquet").write_bytes(b"no Parquet")
+    assert not materialize(tmp_path, OPEN, engines=engines(tmp_path)).success
+    assert 1 == starts(tmp_path)
+    assert not runs(tmp_path)
+
+
+def test_a_server_that_cannot_start_is_tried_once_a_test_set(tmp_path: Path):
+    """The claims that wait for it get its error; they do not start it again one by one."""
+    write_tests(tmp_path)
+    assert not materialize(tmp_path, OPEN, engines=engines(tmp_path, "dies")).success
+    assert len(NAMES) == starts(tmp_path)
+
+
+@pytest.mark.parametrize("behaviour", ["sick", "silent"])
+def test_an_interrupted_run_stops_its_server(tmp_path: Path, behaviour: str):
+    """Ctrl-C while the server starts, or while a question waits: the run ends after its server."""
+    write_tests(tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(tmp_path), behaviour],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{PYTHONPATH}{os.pathsep}{Path(__file__).parent}"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while not runs(tmp_path) and time.monotonic() < deadline:
+        assert child.poll() is None, "it ended before its server started"
+        time.sleep(0.05)
+    time.sleep(1)  # for the question that waits
+    child.send_signal(signal.SIGINT)
+    try:
+        child.wait(PATIENCE_S)
+        assert not runs(tmp_path)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_another_model_takes_the_place_of_the_first(tmp_path: Path):
+    """The first server ends before the second starts; the same model again starts none."""
+    shared = SharedServer()
+    try:
+        first = shared.url(server(tmp_path))
+        assert first == shared.url(server(tmp_path))
+        assert first != shared.url(server(tmp_path, "org/other"))
+    finally:
+        shared.stop()
+    assert 2 == starts(tmp_path)
+    assert not runs(tmp_path)
+    assert not shared.death()
+
+
+def test_a_server_that_died_is_replaced_for_the_next_test_set(tmp_path: Path):
+    """Within a test set its death is reported; the next one starts a server of its own."""
+    shared = SharedServer()
+    one = server(tmp_path)
+    try:
+        shared.url(one)
+        assert one._process is not None
+        assert one._process._watchdog is not None
+        one._process._watchdog.terminate()
+        assert "has died" in shared.death()
+        assert shared.url(server(tmp_path))
+        assert not shared.death()
+    finally:
+        shared.stop()
+    assert 2 == starts(tmp_path)
