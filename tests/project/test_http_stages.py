@@ -146,16 +146,21 @@ def test_a_poisoned_cache_poisons_no_run(tmp_path: Path):
     write_claims(tmp_path, DECONTAMINATED, 40)
     with QuestionServer() as server:
         run_stage("silver_decomposed", tmp_path, server.url, MODEL)
-        expected = file_sha256(tmp_path / "silver_decomposed.parquet")
+        before = read(tmp_path, "silver_decomposed")
         assert not (tmp_path / "engine_results" / "decomposer").exists()  # one memory
         bad = json.dumps({"questions": ["Is it \ud800?", "Who?"]})
         with closing(sqlite3.connect(tmp_path / "engine_results" / REPLIES_FILE)) as file, file:
             file.execute("UPDATE replies SET text = ? WHERE rowid = 3", [bad])
         server.asked.clear()
+        digests = set()
         for _ in range(2):
             run_stage("silver_decomposed", tmp_path, server.url, MODEL)
-        assert 1 == len(server.asked)
-    assert expected == file_sha256(tmp_path / "silver_decomposed.parquet")
+            digests.add(file_sha256(tmp_path / "silver_decomposed.parquet"))
+        assert (1, 1) == (len(server.asked), len(digests))
+    after = read(tmp_path, "silver_decomposed")
+    # The stored reply was the first attempt; the second names the form, so its answer may differ.
+    both = before.join(after, on=["claim_id", "questions"], how="inner", nulls_equal=True)
+    assert both.height >= max(before.height, after.height) - 1
 
 
 def test_nonsense_usage_is_shown_with_the_stage(tmp_path: Path):
