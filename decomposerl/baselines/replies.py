@@ -60,6 +60,14 @@ _ANSWER_LABEL = re.compile(
 )
 _REASON_LABEL = re.compile(r"\A(?:reason(?:ing)?|explanation|because|why)\s?:\s*", re.IGNORECASE)
 
+_SO_FALSE = re.compile(
+    r"(?:[,;.]\s(?:and\s)?|\s(?:and\s)?)(?:so|therefore|thus|hence)\b,?\s"
+    r"(?:(?:the|this)\s(?:statement|claim|answer)\s|it\s)"
+    r"(?:is|must\sbe|has\sto\sbe|counts\sas)\s(?:judged\s|considered\s)?"
+    r"(?:false|no|not\strue|not\ssupported|unsupported|refuted)\W*\Z",
+    re.IGNORECASE,
+)
+
 
 def whole_text(reply: ModelReply) -> str:
     """A reply's text without the half line that a token limit leaves at its end."""
@@ -88,7 +96,8 @@ def ask_verdict(
 def read_truth(reply: ModelReply) -> Truth | None:
     """The truth that a reply to a check states; supported, yes and true mean the same.
 
-    "No, the evidence does not say" is unknown, and so is a reply that says only this.
+    "No, the evidence does not say" is unknown, and so is a reply that says only this, also with
+    "so the statement is false" behind it.
     """
     truth, reason = verdicts.read_step(reply.text, truncated=reply.truncated)
     text = whole_text(reply)
@@ -97,7 +106,11 @@ def read_truth(reply: ModelReply) -> Truth | None:
         return "unknown" if said and says_unknown(said) else None
     if truth != "false":
         return truth
-    said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines_of(text)[1:])
+    lines = lines_of(text)
+    said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines[1:])
+    so_false = _SO_FALSE.search(lines[0][-_TAIL:]) if len(lines) == 1 and not reason else None
+    if so_false:
+        said = lines[0][: so_false.start() - len(lines[0][-_TAIL:])]
     return "unknown" if said and says_unknown(said) else "false"
 
 
