@@ -29,8 +29,8 @@ _NUMBERED = re.compile(rf"{_NUMBER}\s*(\S.*)", re.IGNORECASE)
 _OPEN_NUMBER = re.compile(_NUMBER, re.IGNORECASE)
 _BULLET = re.compile(r"(?:[-*–]\s+|•\s*|\(?[a-h]\)\s+)(\S.*)")
 _BEFORE_QUESTION = re.compile(
-    rf"\A(?:[-*•]\s+)?(?:{_NUMBER}|[-*•]\s+|[^:?]{{0,60}}\b(?:questions?|ask|follow[-\s]?ups?)\b[^:?]{{0,30}}:"
-    r"|(?:q|next|sure|yes|no)\s?\d{0,2}\s?:|(?:yes|no|sure|okay)\s?[.,!]\s)\s*",
+    rf"\A(?:[-*•]\s+)?(?:{_NUMBER}|[-*•]\s+|[^:?]{{0,60}}\b(?:questions?|ask|follow[-‐‑\s]?ups?)\b[^:：?]{{0,30}}[:：]"
+    r"|(?:q|next|reply|sure|yes|no)\s?\d{0,2}\s?:|(?:yes|no|sure|okay)\s?[.,!]\s)\s*",
     re.IGNORECASE,
 )
 _REMARK = re.compile(r"(?<=\?)[\"'”]?\s*\([^()]*\)\s*\Z")
@@ -54,7 +54,7 @@ _NO_MORE = re.compile(
     re.IGNORECASE,
 )
 _ANSWER_LABEL = re.compile(
-    r"\A(?:(?:the\s)?(?:final\s|intermediate\s)?answer|a\d{0,2}|#\d{1,2}|result|response)"
+    r"\A(?:(?:the\s)?(?:final\s|intermediate\s)?answer|a\d{0,2}|#\d{1,2}|result|response|reply)"
     r"\s?(?::|\sis:)\s*(?=\S)",
     re.IGNORECASE,
 )
