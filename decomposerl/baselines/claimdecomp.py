@@ -56,7 +56,9 @@ _ORIENTED = re.compile(
     r"(yes|no)(?:[)\].\s|]*|\s?(?:\(|[-–—,.:;]\s|supports\b|would\b)[^|]*)",
     re.IGNORECASE,
 )
-_ROW = re.compile(r"^\s*\|[^\S\n]*(?:#?(\d{1,2})[.)]?[^\S\n]*\|)?[^\S\n]*(?=\S)", re.MULTILINE)
+_ROW = re.compile(
+    r"^[^\S\n]*+\|[^\S\n]*+(?:#?(\d{1,2})[.)]?[^\S\n]*+\|[^\S\n]*+)?(?=\S)", re.MULTILINE
+)
 _OTHER_FIELDS = re.compile(
     r"(?<=\?)([\"'”*_]{0,3}[^\S\n]*)[|｜]([^|｜\n]*)(?:[|｜].*)?$", re.MULTILINE
 )

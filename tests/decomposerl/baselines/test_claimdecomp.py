@@ -81,6 +81,12 @@ def test_a_field_without_yes_or_no_is_asked_for_again(field: str):
     assert (2, 1) == (ended.notes["agreeing"], ended.notes["asked_again"])
 
 
+def test_an_empty_row_is_read_at_once():
+    """A row of a hundred thousand blanks holds no question; the reading is linear."""
+    ended = said("|" + " " * 100_000 + "\n1. Is it old? | yes", "Yes").ended
+    assert ["Is it old?"] == [cycle.question for cycle in ended.cycles]
+
+
 def test_the_rows_of_a_table_are_questions():
     """The first field behind the question orients it; number and rules are dropped."""
     rows = "| # | Question | Answer |\n|---|---|---|\n| 1 | Is it old? | yes |\n"
