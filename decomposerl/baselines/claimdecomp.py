@@ -8,7 +8,8 @@ Calls per claim: 1 + k for k questions; 1 where no question could be read; and t
 The k answers run concurrently, and the verdict needs no call.
 
 Replies. Questions: one a line, ``1. question? | yes`` or ``… | no``, the answer that supports the
-claim, which may stand on the next line; without one it is yes (noted as ``unoriented``). Answers:
+claim, which may stand on the next line; without one it is yes (noted as ``unoriented``), and a
+field with another word is not read. Answers:
 ``Yes``, ``No`` or ``Unknown``, alone or before a reason; a No whose reason is only that the
 evidence does not tell is Unknown.
 
@@ -53,6 +54,17 @@ Rule = Literal["half", "all"]
 _ORIENTED = re.compile(
     r"(.+?)\s*(?:[|(\[]|(?<=\?)[\"'”]?\s*[-–—:→;/]*)\s*(?:[a-z\s-]{0,40}[:=]\s*)?"
     r"(yes|no)(?:[)\].\s|]*|\s?(?:\(|[-–—,.:;]\s|supports\b|would\b)[^|]*)",
+    re.IGNORECASE,
+)
+_ROW = re.compile(
+    r"^[^\S\n]*+\|[^\S\n]*+(?:#?(\d{1,2})[.)]?[^\S\n]*+\|[^\S\n]*+)?(?=\S)", re.MULTILINE
+)
+_OTHER_FIELDS = re.compile(
+    r"(?<=\?)([\"'”*_]{0,3}[^\S\n]*)[|｜]([^|｜\n]*)(?:[|｜].*)?$", re.MULTILINE
+)
+_FIELD = re.compile(r"(?P<question>[^|]*\?[\"'”*_]{0,3})\s*\|\s*(?P<field>[^|]*)")
+_FIELD_TRUTH = re.compile(
+    r"(?:[a-z\s-]{0,40}[:=]\s*)?\W*(?:(?P<yes>yes|y|true)|no|n|false)\b(?!\s?[/|]|\sor\b)(?:\W.*)?",
     re.IGNORECASE,
 )
 _LONGEST = 400  # of a question with its answer; the pattern stays fast below it
@@ -121,11 +133,26 @@ def claimdecomp(rule: Rule = "half") -> Procedure:
 
 def _read_questions(reply: ModelReply) -> tuple[str, ...] | None:
     """The questions, each with its supporting answer behind it, where that is on the next line."""
-    text = _NEXT_LINE.sub(r"? | \1", reply.text.replace("**", ""))
-    return read_items(replace(reply, text=text)) or None
+    text = _ROW.sub(lambda row: f"{row[1]}. " if row[1] else "", reply.text.replace("**", ""))
+    text = _OTHER_FIELDS.sub(lambda row: f"{row[1]}| {row[2]}" if row[2].strip() else "", text)
+    text = _NEXT_LINE.sub(r"? | \1", text)
+    items = read_items(replace(reply, text=text))
+    return None if any(map(_is_unclear, items)) else items or None
+
+
+def _is_unclear(item: str) -> bool:
+    """Whether a field stands behind a question that is neither yes nor no."""
+    field = _FIELD.fullmatch(item) if len(item) <= _LONGEST else None
+    return bool(
+        field and field["field"].strip() and not _FIELD_TRUTH.fullmatch(field["field"].strip())
+    )
 
 
 def _yes_no(item: str) -> _YesNo:
+    field = _FIELD.fullmatch(item) if len(item) <= _LONGEST else None
+    truth = _FIELD_TRUTH.fullmatch(field["field"].strip()) if field else None
+    if field and truth:
+        return _YesNo(without_marks(field["question"]), "true" if truth["yes"] else "false")
     oriented = _ORIENTED.fullmatch(item) if len(item) <= _LONGEST else None
     if oriented is None:
         return _YesNo(item, None)

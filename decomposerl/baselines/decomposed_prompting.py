@@ -12,10 +12,11 @@ the closing check; and the repeated calls. e is 1 for the call that brought the 
 that repeats another, or one that cannot be read, also when repeated) and 0 at the cap of 9 steps.
 
 Replies: of the decomposer, ``[handler] text`` on one line, also without brackets
-(``check: text``), or NONE; an unknown handler counts as lookup, and so does a question without
-a handler. A reply may open with other lines, and what follows its first step is not read. Of lookup
-and compare, plain text, or unknown. Of a check, Yes, No or Unknown; another answer, also when
-repeated, is kept as it is. Of the closing check, Supported or Refuted.
+(``check: text``), or NONE; verify counts as check and calculate as compare. Under another handler
+a question is looked up and a statement checked; a question without a handler is looked up. A reply
+may open with other lines, and what follows its first step is not read. Of lookup and compare,
+plain text, or unknown. Of a check, Yes, No or Unknown; another answer, also when repeated, is kept
+as it is. Of the closing check, Supported or Refuted.
 
 Not implemented: operators that map a handler over a list (a list of answers is one answer), and a
 decomposer for each kind of step.
@@ -53,7 +54,8 @@ OPENING = "The claim is settled step by step, each step by the handler that suit
 _HANDLERS = ("lookup", "check", "compare")
 _KNOWN = "|".join(_HANDLERS)
 _LABEL = re.compile(
-    r"(?:[-*•]\s+)?(?:(?:the\s)?next\sstep(?:\sis)?|step)\s?#?(?P<number>\d{0,2})\s?(?:[.:)–-]|(?=\[))\s*"
+    r"(?:(?:sure|okay|certainly)[,.!]\s)?(?:[-*•]\s+)?(?:(?:the\s)?next\sstep(?:\sis)?\s?:\s*(?=step\s?\d))?"
+    r"(?:(?:the\s)?next\sstep(?:\sis)?|step)\s?#?(?P<number>\d{0,2})\s?(?:[.:：)–-]|(?=[\[<*]))\s*"
     r"|\(?\d{1,2}[.)]\s+|[-*•]\s+",
     re.IGNORECASE,
 )
@@ -65,6 +67,15 @@ _STEP = re.compile(
     rf"|(?P<called>{_KNOWN})\(\s*(?P<given>\S.*?)\s*\)",
     re.IGNORECASE,
 )
+_SYNONYMS = {
+    **dict.fromkeys(("verify", "confirm", "validate", "fact check", "fact_check"), "check"),
+    **dict.fromkeys(("calculate", "compute", "count", "order", "sort"), "compare"),
+}
+_NAMES = "|".join((*_HANDLERS, *_SYNONYMS))
+_MARKED = re.compile(
+    rf"(?:<({_NAMES})>|\*{{1,2}}({_NAMES})\s?:?\*{{1,2}})(?=\s*:?\s*\S)", re.IGNORECASE
+)
+_CLOSING = re.compile(rf"</(?:{_NAMES})>", re.IGNORECASE)
 _ENDS = {"none", "end", "done", "stop", "finish", "finished"}
 _REFERENCE = re.compile(r"#(\d{1,2})\b")
 _WORDS = {"true": "yes", "false": "no", "unknown": "unknown"}
@@ -167,7 +178,8 @@ def _read_step(reply: ModelReply, expected: int) -> tuple[str, str] | None:
     One step a call is the publication's rule: of several, the one with the ``expected`` number is
     taken, else the first.
     """
-    text = whole_text(reply)
+    marked = _CLOSING.sub("", whole_text(reply))
+    text = _MARKED.sub(lambda name: f"[{name[1] or name[2]}]", marked)
     steps: list[tuple[str, str, str]] = []
     for line in lines_of(text):
         step = _labelled_step(line)
@@ -197,10 +209,18 @@ def _labelled_step(line: str) -> tuple[str, str, str] | None:
         return None
     handler = step["bracketed"] or step["inner"] or step["plain"] or step["called"]
     text = step["after"] or step["inside"] or step["behind"] or step["given"]
-    if handler.strip().lower() in _ENDS:
-        return number, "end", ""
     known = handler.strip().lower()
-    return number, known if known in _HANDLERS else "lookup", without_marks(text)
+    if known in _ENDS or bare(text) in _ENDS:
+        return number, "end", ""
+    return number, _known_handler(known, text), without_marks(text)
+
+
+def _known_handler(name: str, text: str) -> str:
+    """The handler of that name or a synonym; else a question is looked up, a statement checked."""
+    handler = _SYNONYMS.get(name, name)
+    if handler in _HANDLERS:
+        return handler
+    return "lookup" if without_marks(text).rstrip("\"'”*_ ").endswith("?") else "check"
 
 
 def _stop(handler: str, step: str, pairs: list[Pair]) -> Stop:

@@ -10,13 +10,14 @@ and the claim is unparsed. The publication stops at each question that the model
 search the web; here every answer comes from the given evidence, and how often the model was sure is
 a note.
 
-Replies: of the split, a list, numbered or one sentence a line; NONE on any line, or one sentence
-alone, is a claim that stays whole. Of a sub-claim, lines ``Q1: …``, ``Sure: yes`` or ``Sure: no``,
-``A1: …`` and the other forms of ``written_pairs``; anything else is dropped. Of the classification,
-Supported or Refuted. Repeated sub-claims and those beyond ``MOST`` (counted in a
+Replies: of the split, a list, numbered, in JSON or one sentence a line; NONE on any line, or one
+sentence alone, is a claim that stays whole. Of a sub-claim, lines ``Q1: …``, ``Sure: yes`` or
+``Sure: no``, ``A1: …`` and the other forms of ``written_pairs``; anything else is dropped. Of the
+classification, Supported or Refuted. Repeated sub-claims and those beyond ``MOST`` (counted in a
 note) are dropped, and the publication's six grades are not used.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,6 +46,9 @@ _WHOLE = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_CLAIM = re.compile(r"\b(?:claims?|sub-?claims?|split)\b|[:?]\Z", re.IGNORECASE)
+
+_NUMBER = re.compile(r"\A(\d{1,2})[.)]\s")
+_NEXT_NUMBER = re.compile(r"(?<=[.!?])[^\S\n]+(?=[2-9][.)]\s+[A-Z\"“])")
 
 
 @dataclass(slots=True)
@@ -110,6 +114,11 @@ def hiss(given: ClaimInput) -> Steps:
 def _read_split(reply: ModelReply) -> tuple[str, ...] | None:
     """The sub-claims; none of them where the claim stays whole."""
     text = whole_text(reply)
+    listed = _json_list(text)
+    if listed is not None:
+        return listed
+    if [number for line in lines_of(text) for number in _NUMBER.findall(line)] == ["1"]:
+        text = _NEXT_NUMBER.sub("\n", text)
     items = read_list(text)
     if says_none(text) and len(items or ()) <= 1:
         return ()
@@ -120,6 +129,17 @@ def _read_split(reply: ModelReply) -> tuple[str, ...] | None:
         return ()
     sentences = [line for line in lines if line.endswith(".") and not _ABOUT_CLAIM.search(line)]
     return tuple(sentences) if lines and len(sentences) == len(lines) else None
+
+
+def _json_list(text: str) -> tuple[str, ...] | None:
+    """The strings of a JSON list that is the whole reply; None where it is something else."""
+    try:
+        items = json.loads(" ".join(lines_of(text)))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(items, list) or not all(isinstance(item, str) and item for item in items):
+        return None
+    return tuple(items)
 
 
 def _read_pairs(reply: ModelReply) -> tuple[Pair, ...] | None:

@@ -31,6 +31,17 @@ _LINE = re.compile(
     rf"(?P<lead>{_LEAD})\s?(?P<numbers>{_NUMBERS})(?P<tail>(?:\s?[:–—]|\s-|\.)?(?:\s[^\d]*)?|[.;,])",
     re.IGNORECASE,
 )
+_NONE_FIRST = re.compile(r"\W*NONE[,;.:]?\s(?:although|though|as|since|because|while)\b")
+_JSON = re.compile(r"\{\s*\"[a-z_ ]{1,30}\"\s*:\s*\[([\d,\s\"]*)\]\s*\}", re.IGNORECASE)
+_BLANKS = re.compile(r"\d{1,6}(?:\s\d{1,6})+")
+_OWN_NUMBER = re.compile(r"(\d{1,6})\.\s(?:it|this|because)\s[^\d]*", re.IGNORECASE)
+_REASONED = re.compile(
+    r"(?P<head>[^;:]*?\d[\])]?)"
+    r"(?:,\s(?=because|since|as|which)|\s(?=because|since)|\s?:\s(?=[a-z]))(?P<reason>.*)",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(r"\bpassages?\s#?(\d{1,6})", re.IGNORECASE)
+_NEXT_PASSAGE = re.compile(r";\s(?=passages?\b)", re.IGNORECASE)
 _RANGE = re.compile(r"(\d{1,6})\D{0,3}(?:[-–—]|\bto\b)\D{0,3}?(\d{1,6})|(\d{1,6})", re.IGNORECASE)
 _LIST_MARK = re.compile(r"(?:\[?\d{1,2}[.)]\s+|[-*•]\s+)(?=\W{0,2}passages?\b)", re.IGNORECASE)
 _OF_PASSAGES = re.compile(r"\bpassages?\b", re.IGNORECASE)
@@ -46,12 +57,17 @@ def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
     None where a number is out of range, denied or not clear. Lines without a number are passed
     over; where one line is the numbers alone, so are sentences about them.
     """
-    lines = [_ASIDE.sub("", line).strip() for line in lines_of(text) if len(line) <= _LONGEST]
+    lines = [_plain(line) for line in lines_of(text) if len(line) <= _LONGEST]
     with_numbers = [line for line in lines if re.search(r"\d", line)]
+    if lines and _NONE_FIRST.match(lines[0]):
+        return ()
     if not with_numbers:
         silent = says_none(text) or any(map(_NO_PASSAGE.match, lines))
         return () if silent else None
-    read = [_read_line(line) for line in with_numbers]
+    own = _OWN_NUMBER.fullmatch(lines[0]) if len(lines) == 1 else None
+    read = [
+        _read_line(own[1] if own and not _DENIED.search(lines[0]) else one) for one in with_numbers
+    ]
     alone = [numbers for numbers, plain in read if plain and numbers]
     if not alone and any(numbers is None for numbers, _ in read):
         return None
@@ -61,15 +77,40 @@ def read_numbers(text: str, most: int) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(found))
 
 
+def _plain(line: str) -> str:
+    """A line without asides and code marks; numbers in a JSON list or between blanks alone."""
+    plain = _ASIDE.sub("", line.replace("，", ",")).strip(" `\t")
+    listed = _JSON.fullmatch(line.strip())
+    if listed is not None:
+        return listed[1].replace('"', "").strip()
+    return ", ".join(plain.split()) if _BLANKS.fullmatch(plain) else plain
+
+
 def _read_line(line: str) -> tuple[tuple[int, ...] | None, bool]:
     """The numbers of a line, and whether it has nothing beside them but a label."""
     match = _LINE.fullmatch(_LIST_MARK.sub("", line))
-    if match is None or _DENIED.search(line):
+    if _DENIED.search(line):
         return None, False
+    if match is None:
+        return _with_reasons(line), False
     tail = match["tail"].strip(" .;,")
     if tail and not (_OF_PASSAGES.search(line) or _REMARK.match(tail)):
         return None, False
     return _expanded(match["numbers"]), not tail
+
+
+def _with_reasons(line: str) -> tuple[int, ...] | None:
+    """The numbers of passages before a reason that names no other passage."""
+    numbers: list[int] = []
+    for clause in _NEXT_PASSAGE.split(line):
+        reasoned = _REASONED.fullmatch(clause)
+        head, reason = (reasoned["head"], reasoned["reason"]) if reasoned else (clause, "")
+        match = _LINE.fullmatch(head)
+        found = _expanded(match["numbers"]) if match and _OF_PASSAGES.search(head) else None
+        if not found or not set(map(int, _NAMED.findall(reason))) <= set(found):
+            return None
+        numbers.extend(found)
+    return tuple(numbers)
 
 
 def _expanded(text: str) -> tuple[int, ...] | None:

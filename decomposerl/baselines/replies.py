@@ -29,8 +29,8 @@ _NUMBERED = re.compile(rf"{_NUMBER}\s*(\S.*)", re.IGNORECASE)
 _OPEN_NUMBER = re.compile(_NUMBER, re.IGNORECASE)
 _BULLET = re.compile(r"(?:[-*–]\s+|•\s*|\(?[a-h]\)\s+)(\S.*)")
 _BEFORE_QUESTION = re.compile(
-    rf"\A(?:[-*•]\s+)?(?:{_NUMBER}|[-*•]\s+|[^:?]{{0,60}}\b(?:questions?|ask|follow[-\s]?ups?)\b[^:?]{{0,30}}:"
-    r"|(?:q|next|sure|yes|no)\s?\d{0,2}\s?:|(?:yes|no|sure|okay)\s?[.,!]\s)\s*",
+    rf"\A(?:[-*•]\s+)?(?:{_NUMBER}|[-*•]\s+|[^:?]{{0,60}}\b(?:questions?|ask|follow[-‐‑\s]?ups?)\b[^:：?]{{0,30}}[:：]"
+    r"|(?:q|next|reply|sure|yes|no)\s?\d{0,2}\s?:|(?:yes|no|sure|okay)\s?[.,!]\s)\s*",
     re.IGNORECASE,
 )
 _QUESTION_TAG = re.compile(r"</?(?:(?:next|sub|follow_?up)_?)?question>", re.IGNORECASE)
@@ -59,11 +59,19 @@ _NO_MORE = re.compile(
     re.IGNORECASE,
 )
 _ANSWER_LABEL = re.compile(
-    r"\A(?:(?:the\s)?(?:final\s|intermediate\s)?answer|a\d{0,2}|#\d{1,2}|result|response)"
+    r"\A(?:(?:the\s)?(?:final\s|intermediate\s)?answer|a\d{0,2}|#\d{1,2}|result|response|reply)"
     r"\s?(?::|\sis:)\s*(?=\S)",
     re.IGNORECASE,
 )
 _REASON_LABEL = re.compile(r"\A(?:reason(?:ing)?|explanation|because|why)\s?:\s*", re.IGNORECASE)
+
+_SO_FALSE = re.compile(
+    r"(?:[,;.]\s(?:and\s)?|\s(?:and\s)?)(?:so|therefore|thus|hence)\b,?\s"
+    r"(?:(?:the|this)\s(?:statement|claim|answer)\s|it\s)"
+    r"(?:is|must\sbe|has\sto\sbe|counts\sas)\s(?:judged\s|considered\s)?"
+    r"(?:false|no|not\strue|not\ssupported|unsupported|refuted)\W*\Z",
+    re.IGNORECASE,
+)
 
 
 def whole_text(reply: ModelReply) -> str:
@@ -93,7 +101,8 @@ def ask_verdict(
 def read_truth(reply: ModelReply) -> Truth | None:
     """The truth that a reply to a check states; supported, yes and true mean the same.
 
-    "No, the evidence does not say" is unknown, and so is a reply that says only this.
+    "No, the evidence does not say" is unknown, and so is a reply that says only this, also with
+    "so the statement is false" behind it.
     """
     truth, reason = verdicts.read_step(reply.text, truncated=reply.truncated)
     text = whole_text(reply)
@@ -102,7 +111,11 @@ def read_truth(reply: ModelReply) -> Truth | None:
         return "unknown" if said and says_unknown(said) else None
     if truth != "false":
         return truth
-    said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines_of(text)[1:])
+    lines = lines_of(text)
+    said = reason or " ".join(_REASON_LABEL.sub("", line) for line in lines[1:])
+    so_false = _SO_FALSE.search(lines[0][-_TAIL:]) if len(lines) == 1 and not reason else None
+    if so_false:
+        said = lines[0][: so_false.start() - len(lines[0][-_TAIL:])]
     return "unknown" if said and says_unknown(said) else "false"
 
 

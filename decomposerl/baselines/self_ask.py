@@ -53,7 +53,7 @@ _FINAL = re.compile(
     re.IGNORECASE,
 )
 _SLOT = re.compile(r"\W*(?:intermediate\s)?answer\s?\d?\W{0,3}:.*", re.IGNORECASE)
-_FOLLOW_UP = re.compile(r"\W*follow[-\s]?up(?:\squestion)?\s?\d?\s?:.*\?\W*", re.IGNORECASE)
+_FOLLOW_UP = re.compile(r"\W*follow[-‐‑\s]?up(?:\squestion)?\s?\d?\s?[:：].*\?\W*", re.IGNORECASE)
 _NEEDED = re.compile(
     r".{0,20}\bare\s(?:any\s)?follow[-\s]?up\squestions\sneeded(?:\shere)?\W*", re.IGNORECASE
 )

@@ -8,7 +8,7 @@ import re
 
 from decomposerl.replies.lines import bare, without_marks
 from decomposerl.traces.abstention import abstains
-from decomposerl.traces.nothing_said import DOCUMENT
+from decomposerl.traces.reported_facts import DOCUMENT
 
 _UNKNOWN_FIRST = re.compile(
     r"(?:the\sanswer\sis\s)?(?:unknown|n/a|unanswerable)\s?(?:[.,;:(—–-]|\Z)"
@@ -21,6 +21,8 @@ _SILENT = re.compile(
     rf"|nothing\s(?:in|of)\s[^.,;:!?\d]{{0,20}}?{DOCUMENT}\s(?:says|states|mentions|indicates"
     r"|suggests|tells|shows|confirms)\b[^.,;:!?\d]*"
     rf"|[^.,;:!?\d]{{1,80}}?\s(?:do|does|did)(?:\snot|n't)\s(?:appear|occur)\sin\s{DOCUMENT}"
+    r"|(?!(?:he|she|it|they|i|we|you|no|none|nobody)\s)[^.,;:!?\d]{1,60}?\s(?:is|are)(?:\snot|n't)\snamed"
+    rf"(?:\s(?:in|by)\s{DOCUMENT})?"
     r"|(?:this|that|it)\s(?:cannot|can't|can\snot)\sbe\s(?:concluded|inferred|derived|judged|told"
     rf"|answered|decided)\s(?:from|by|with)\s{DOCUMENT}"
     r")\W*"

@@ -2,11 +2,12 @@
 
 Beside ``Q1: …`` and ``A1: …`` a model writes ``1. Q: …``, ``Question 1: …``, ``**Q1:** …``,
 ``Follow up: …`` with ``Intermediate answer: …``, a numbered question with an answer below it, the
-text on the line after its label, or both on one line.
+text on the line after its label, or both on one line. Where no pair is labelled: rows of a table,
+numbered questions with an answer as a bullet, or a list of questions before one of as many answers.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,6 +33,11 @@ _OTHER_LABEL = re.compile(
     re.IGNORECASE,
 )
 
+_ITEM = re.compile(r"\(?(?P<number>\d{1,2})[.)]\s+(?P<text>\S.*)")
+_REMARK = re.compile(r"(?<=\?)\s*\([^()]{1,60}\)\Z")
+_BULLET = re.compile(r"[-*•–→]\s+(?P<text>\S.*)")
+_ANSWERS = re.compile(r"(?:the\s)?answers\s?:?", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class _Line:
@@ -48,12 +54,63 @@ def read_pairs(text: str) -> tuple[tuple[str, str], ...]:
     Where both have a number, it must be the same. A question without an answer before the next
     question is no pair, nor is an answer without its question.
     """
-    return tuple(
+    labelled = tuple(
         (question.text, answer.text)
         for question, answer in pairwise(_pair_lines(text))
         if question.asks and not answer.asks
         if answer.number in {"", question.number}
     )
+    if labelled:
+        return labelled
+    lines = lines_of(text)
+    return _rows(lines) or _two_lists(lines) or _bulleted(lines)
+
+
+def _rows(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The question of each row of a table, with the cell behind it."""
+    tables = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[0] == "|"
+    ]
+    return tuple(
+        (question, answer)
+        for cells in tables
+        for question, answer in pairwise(cells)
+        if question.endswith("?") and answer and not answer.endswith("?")
+    )
+
+
+def _bulleted(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Each numbered question with the bullet on the line below it."""
+    pairs = []
+    for line, below in pairwise(lines):
+        question, answer = _question(line), _BULLET.fullmatch(below)
+        if question and answer and not (_OTHER_LABEL.match(below) or below.endswith("?")):
+            pairs.append((question, answer["text"]))
+    return tuple(pairs)
+
+
+def _two_lists(lines: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The questions before the heading of the answers with these, if the numbers are the same."""
+    heading = next((place for place, line in enumerate(lines) if _ANSWERS.fullmatch(line)), None)
+    if heading is None:
+        return ()
+    asked = [_ITEM.fullmatch(line) for line in lines[:heading] if _question(line)]
+    answers = [_ITEM.fullmatch(line) for line in lines[heading + 1 :] if not _question(line)]
+    questions = [item for item in asked if item]
+    given = [item for item in answers if item]
+    if [item["number"] for item in questions] != [item["number"] for item in given]:
+        return ()
+    return tuple(
+        (_REMARK.sub("", question["text"]), answer["text"])
+        for question, answer in zip(questions, given, strict=True)
+    )
+
+
+def _question(line: str) -> str:
+    """The text of a numbered question, without a remark behind it; empty for another line."""
+    item = _ITEM.fullmatch(line)
+    text = _REMARK.sub("", item["text"]) if item else ""
+    return text if text.endswith("?") else ""
 
 
 def _pair_lines(text: str) -> Iterator[_Line]:

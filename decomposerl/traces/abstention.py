@@ -13,13 +13,8 @@ from collections.abc import Iterator
 
 from decomposerl.normal_form import normalised
 from decomposerl.traces.beside_the_point import all_beside_the_point
-from decomposerl.traces.nothing_said import (
-    DOCUMENT,
-    TELL,
-    asserts_nothing,
-    reports_a_fact,
-    turns_into_fact,
-)
+from decomposerl.traces.nothing_said import TELL, asserts_nothing
+from decomposerl.traces.reported_facts import DOCUMENT, reports_a_fact, turns_into_fact
 
 MOST_WORDS = 80
 """An honest abstention is short; a longer text says something."""

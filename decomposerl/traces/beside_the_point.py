@@ -9,13 +9,13 @@ mentions Kenya" alone is an answer, and so is "the document was published in 199
 import re
 from collections.abc import Iterable
 
-from decomposerl.traces.nothing_said import DOCUMENT, GENERAL, NAMED, asserts_nothing, without_lead
+from decomposerl.traces.nothing_said import GENERAL, KINDS, NAMED, asserts_nothing
+from decomposerl.traces.reported_facts import DOCUMENT, without_lead
 
 _DATE = (
     r"(?:(?:early|late|mid|the|year|january|february|march|april|may|june|july|august|september"
     r"|october|november|december|spring|summer|autumn|winter)[\s-])*(?:\d{1,2},?\s)?\d{3,4}s?"
 )
-_KINDS = "review|abstract|summary|overview|study|survey|article|report|biography|description|paper"
 _BACKGROUND = re.compile(
     rf"""{DOCUMENT}\s(?:
         (?:is|was)\s(?:published|written|issued|printed|compiled|dated|from)(?:\s(?:in|on|from))?\s{_DATE}
@@ -23,7 +23,7 @@ _BACKGROUND = re.compile(
         |(?:only\s|just\s|merely\s)?(?:mentions|describes|discusses|covers|concerns|refers\sto
             |talks\sabout|speaks\sof|deals\swith|focuses\son|is\s(?:only\s)?about){NAMED}
         |(?:says|states|mentions|notes|explains)\sthat\s{GENERAL}
-        |is\s(?:only\s|just\s)?an?\s(?:[a-z-]+\s){{0,2}}(?:{_KINDS})(?:\s(?:of|on|about){NAMED})?
+        |is\s(?:only\s|just\s)?an?\s(?:[a-z-]+\s){{0,2}}{KINDS}(?:\s(?:of|on|about){NAMED})?
         )""",
     re.VERBOSE,
 )

@@ -8,25 +8,29 @@ what the document is about, or that the writer is sorry and goes on. A denial ab
 import re
 from functools import cache
 
-DOCUMENT = (
-    r"(?:(?:only|the|this|that|these|any|available|given|provided|supplied|cited|retrieved|evidence"
-    r"|source|reference|whole|entire)\s)*"
-    r"(?:documents?|texts?|evidence|passages?|articles?|sources?|contexts?|tables?|pages?"
-    r"|excerpts?|paragraphs?|abstracts?|snippets?)"
-    r"(?:\s(?:provided|given|supplied|above|here|itself|alone))?"
+from decomposerl.traces.reported_facts import (
+    DOCUMENT,
+    opens_a_fact,
+    turns_into_fact,
+    without_lead,
 )
-"""A verbose-safe pattern for the words that stand for the evidence document."""
 
 _IT = rf"(?:none\sof\s{DOCUMENT}|{DOCUMENT})"
 TELL = (
     r"(?:say|state|mention|specify|give|provide|include|contain|cover|discuss|describe|address"
     r"|indicate|list|name|report|show|tell|reveal|disclose|identify|clarify|confirm|explain"
-    r"|establish|note|detail|document|define|answer|refer|relate|talk|speak|have|offer|support|help|go|touch|link|connect"
+    r"|establish|note|record|reference|suggest|detail|document|define|answer|refer|relate|talk|speak|have|offer|support|help|go|touch|link|connect"
     r"|associate|compare|attribute|appear\sto\s(?:say|mention))"
 )
 """Verbs of what a document does."""
 # "It does not contain gold" is about the world: a pronoun takes only the verbs of texts.
 _SPEAK = r"(?:say|state|mention|specify|indicate|tell|clarify)"
+# Of "this" alone a pronoun takes more of them: "it does not cover this".
+_TREAT = (
+    r"(?:address|discuss|cover|describe|report|reveal|disclose|confirm|support|suggest|establish"
+    r"|show|explain|answer|identify|note|record|reference|detail|touch\son|refer\sto|allude\sto"
+    r"|go\sinto|speak\s(?:of|about))"
+)
 # Texts are what these are said of, so they need nothing beside them.
 _SAID = r"(?:said|stated|mentioned|specified|reported|documented)"
 # Said of information and of things: "he was not named" is a fact, "it is not given" is none.
@@ -38,7 +42,8 @@ _GIVEN = (
 # Said of things above all ("not found in Portugal"): these need the document beside them.
 _FOUND = (
     r"(?:found|included|contained|available|confirmed|identified|verified|established|supported"
-    r"|there|possible|enough|sufficient)"
+    r"|there|possible|enough|sufficient|offered|suggested|noted|recorded|referenced|alluded\sto"
+    r"|referred\sto|touched\s(?:up)?on|gone\sinto|spoken\sof)"
 )
 _TOLD = rf"(?:{_SAID}|{_GIVEN}|{_FOUND})"
 _NOT = r"(?:n't|\snot|\snever|\snowhere)"
@@ -82,11 +87,27 @@ GENERAL = (
 )
 """What a whole kind can do ("lamps can burn oil"): no name, value, place, time or denial."""
 
+_YEAR = r"(?:the\s)?(?:years?\s)?\d{3,4}"
+_ASKED = rf"(?:{_YEAR}|[^,\d\"]{{1,60}}?)"
+"""What a question is about: words without a value, or a year alone."""
+_PUBLISHED = (
+    r"(?:(?:is|was)\s)?(?:published|issued|printed|written|appeared|released|is|was)"
+    rf"\s(?:in|on|from)\s(?:[a-z]+\s)?{_YEAR}"
+)
+KINDS = (
+    r"(?:review|abstract|summary|overview|study|survey|article|report|biography|description"
+    r"|paper)s?"
+)
+
 _FORMS = (
     # the document does not say who …
     rf"{_IT}\s(?:do|does|did|ca|can|could){_NOT}{_HOW}\s{TELL}\b.*",
     rf"{_IT}\s(?:cannot|never){_HOW}\s{TELL}(?:s|es)?\b.*",
     rf"(?:it|they)\s(?:do(?:es)?{_NOT}|never){_HOW}\s{_SPEAK}s?\b.*",
+    (
+        rf"(?:it|they)\sdo(?:es)?{_NOT}{_HOW}\s{_TREAT}\sthis"
+        r"(?:\s(?:question|point|matter|issue|topic|claim|statement))?"
+    ),
     rf"(?:it|they)\sdo(?:es)?{_NOT}{_HOW}\s{TELL}\s(?:an?\s|enough\s)?{_INFORMATION}",
     (
         rf"{_IT}\s(?:is|are){_NOT}{_HOW}\s(?:clear|explicit|sufficient|enough|conclusive|specific)"
@@ -96,10 +117,22 @@ _FORMS = (
     rf"(?:[^,]{{1,150}}?\s)?{_BE}{_NOT}{_HOW}\s(?:{_SAID}{_HOW}|{_TOLD}{_HOW}{_IN_DOCUMENT})",
     rf"(?:it|this|that)(?:'s|\sis)\snot{_HOW}\s(?:(?:{_SAID}|{_GIVEN}){_HOW}|{_TOLD}{_IN_DOCUMENT})",
     (
-        r"(?:it|this|that)(?:'s\snot|\sis\snot|\sisn't)\sclear\s(?:who|what|which|when|where|why|how|if"
+        r"(?:it|this|that)(?:'s\snot|\sis\snot|\sisn't)\s(?:clear|known)\s(?:who|what|which|when|where|why|how|if"
         r"|whether)\b[^\d\"]*"
     ),
     rf"{_INFORMATION}\s(?:is|are)(?:n't|\snot){_HOW}\s{_TOLD}{_HOW}{_IN_DOCUMENT}?",
+    rf"{_INFORMATION}\s(?:was|were)(?:n't|\snot){_HOW}\s{_STATED}{_HOW}{_IN_DOCUMENT}?",
+    rf"(?:{_WHICH}(?:relevant\s)?{_LACK}|{_FACT})\snot{_HOW}\s(?:available|{_STATED}){_IN_DOCUMENT}?",
+    # Of a matter alone: "Smith is not named" and "the bridge is not covered" are facts.
+    (
+        r"(?!(?:he|she|they|i|we|you)\s)(?!no\s|none\s|nobody\s)[^,\d\"]{1,80}?\s(?:is|are)(?:n't|\snot)"
+        rf"{_HOW}\s(?:discussed|described|explained){_HOW}"
+    ),
+    (
+        r"no\s(?:single\s|specific\s)?(?:one|person|people|name|individual|author|inventor)\s(?:is|are)"
+        r"\s(?:named|mentioned|credited|identified|cited)(?:\s(?:as|for|with)\s(?:the|this|that|its|it|them)"
+        rf"\b[^,\d\"]{{0,60}}?)?{_IN_DOCUMENT}?"
+    ),
     (
         r"(?:[^,]{1,150}?\s)?(?:cannot|can't|can\snot|could\snot|couldn't)\sbe\s"
         rf"{_TOLD}{_HOW}{_IN_DOCUMENT}"
@@ -115,7 +148,7 @@ _FORMS = (
     ),
     (rf"no\s(?:[\w'-]+\s){{1,4}}(?:is|are)\s(?:mentioned|stated|specified){_HOW}{_IN_DOCUMENT}?"),
     (
-        rf"neither\s[^,\d\"]{{1,60}}\snor\s[^,\d\"]{{1,60}}\s(?:is|are)\s(?:{_SAID}{_HOW}{_IN_DOCUMENT}?"
+        rf"neither(?:\s{_ASKED}\snor\s{_ASKED}|(?:\sof\s[^,\d\"]{{1,30}}?)?)\s(?:is|are)\s(?:{_SAID}{_HOW}{_IN_DOCUMENT}?"
         rf"|{_TOLD}{_HOW}{_IN_DOCUMENT})"
     ),
     (rf"neither\s{_WHICH}{_FACT}\snor\s{_WHICH}{_FACT}\s(?:is|are)\s{_STATED}{_HOW}"),
@@ -147,7 +180,14 @@ _FORMS = (
         rf"(?:it|{_IT})\s(?:gives?|states?|lists?|mentions?|provides?|reports?|shows?)\s(?:no|neither)"
         rf"\s{_WHICH}{_FACT}(?:\s(?:{_ABOUT}|when|nor|or|in|at)\b.*)?"
     ),
-    rf"nothing\s(?:is\s|was\s)?(?:{_SAID}|{_GIVEN}){_HOW}(?:\s{_ABOUT}\b[^\d\"]*|{_IN_DOCUMENT})?",
+    (
+        rf"nothing\s(?:is\s|was\s)?(?:{_SAID}|{_GIVEN}){_HOW}"
+        rf"(?:\s{_ABOUT}(?:\b[^\d\"]*|\s{_YEAR})|{_IN_DOCUMENT})?"
+    ),
+    (
+        rf"nothing\s{_ABOUT}\s{_ASKED}\s(?:is|was)\s(?:{_SAID}|{_GIVEN}|recorded|found){_HOW}"
+        rf"{_IN_DOCUMENT}?"
+    ),
     rf"nothing\s(?:is\s|was\s)?(?:found\s)?in\s{DOCUMENT}(?:\s{TELL}(?:s|es)?\b.*)?",
     rf"(?:there(?:'s|\sis)|i\s(?:see|saw|find|found))\snothing\s(?:(?:{_ABOUT}\s[^,\d\"]+\s)?in\s{DOCUMENT}.*|about\s[^,\d\"]+)",
     (
@@ -164,6 +204,8 @@ _FORMS = (
         rf"{_IT}\s(?:only\s|just\s|merely\s)?(?:covers|discusses|concerns|addresses|deals\swith"
         rf"|is\s(?:only\s)?about|talks\sabout|focuses\s(?:only\s)?on|is\slimited\sto)(?:\sonly)?{NAMED}"
     ),
+    rf"{_IT}\s(?:only\s|just\s|merely\s)?is\sabout{NAMED}\sin\s{_YEAR}",
+    rf"{_IT}\sis\s(?:only\s|just\s|merely\s)?an?\s(?:[a-z]+\s)?{KINDS}(?:\s(?:of|on|about){NAMED})?",
     (
         rf"(?:it|{_IT})\s(?:only|just|merely)\s(?:mentions|describes|discusses|speaks\sof"
         rf"|talks\sabout|refers\sto){NAMED}"
@@ -204,12 +246,14 @@ _FORMS = (
 _ONLY_GENERAL = re.compile(
     rf"(?:it|{DOCUMENT})\s(?:(?:only|just|merely)\s(?:says|states|mentions|notes|explains|describes|reports)"
     rf"|(?:says|states|mentions|notes)\sonly)\s(?:that|how)\s{GENERAL}"
+    rf"|{DOCUMENT}\s(?:only|just|merely)\s(?:says|states|mentions|notes)\sthat\s(?:it|the\s{KINDS}"
+    rf"|{DOCUMENT})\s{_PUBLISHED}"
     rf"|{DOCUMENT}\sneither\s(?:says|states|supports|confirms)\snor\s(?:denies|refutes|contradicts)"
     r"\s(?:it|this|that|the\s(?:claim|statement))"
     rf"|(?:it|this|that)\s(?:is|goes|lies)\sbeyond\s(?:the\sscope\sof\s|what\s)?{DOCUMENT}"
     r"(?:\s(?:covers|says|discusses|describes))?"
 )
-"""The last two would otherwise count as a denial that turns into a fact."""
+"""All but the first would otherwise count as a denial that turns into a fact."""
 
 
 @cache
@@ -218,54 +262,14 @@ def _nothing_said() -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{form})" for form in _FORMS))
 
 
-_LEAD = re.compile(
-    r"(?:(?:and|or|so|but|yet|also|therefore|thus|hence|as|because|since|while|which|given\sthat"
-    r"|however|although|though|unfortunately|sorry|in\sfact|moreover)\b|[\s,.\"'\[\]?!-])*+"
-)
-_TELLS = re.compile(
-    rf"""\b(?P<asked>(?:what|whether|where|how|if|which|nothing(?:\sin)?|none\sof|neither|no)\s)?{DOCUMENT}
-        \s(?:(?P<only>only|just|merely)\s|clearly\s|explicitly\s)?
-        (?:says|states|gives(?!\sthe\s)|(?P<lists>lists|shows|gives(?=\sthe\s))|reports|indicates|notes|tells|confirms)\b
-        (?P<none>\s(?:nothing|no|neither|little)\b)?""",
-    re.VERBOSE,
-)
-# "None other than Smith", "nothing that contradicts it": the denial turns into a fact.
-_TURNS = re.compile(
-    r"""\b(?:(?P<asked>(?:whether|if)\s(?:(?!than\b)[^,.;:]){0,80}?\bmore\sthan)
-        |other\s(?:[\w-]+\s){0,4}than|(?:more|else|rather)\sthan|besides|except|excepting|excluding
-        |otherwise|apart\sfrom|aside\sfrom|beyond|save\sfor|contradict(?:s|ing)?|refut(?:e|es|ing)
-        |disprov(?:e|es|ing)|disput(?:e|es|ing)|den(?:y|ies|ying)|doubts?
-        |(?:evidence|information|indication)\s(?:against|(?:to\sthe\s)?contrary))\b""",
-    re.VERBOSE,
-)
-
-
-def without_lead(clause: str) -> str:
-    """``clause`` without connecting words before it and marks around it."""
-    return clause[_LEAD.match(clause).end() :].rstrip(" ,.\"'[]-")  # type: ignore[union-attr]
-
-
 def asserts_nothing(clause: str) -> bool:
     """Whether ``clause`` (lower case, single spaces) is known to assert nothing.
 
     Connecting words before it are passed over; an empty clause asserts nothing.
     """
-    start = _LEAD.match(clause).end()  # type: ignore[union-attr]
-    said = clause[start:].rstrip(" ,.\"'[]-")
+    said = without_lead(clause)
     if _ONLY_GENERAL.fullmatch(said):
         return True
-    for found in _TELLS.finditer(clause, start):
-        silent = found["none"] or (found["only"] and found["lists"])
-        if found["asked"] is None and not (silent and found.start() == start):
-            return False  # "the document says" opens a fact, with or without a stop before it
-    return not turns_into_fact(said) and _nothing_said().fullmatch(said) is not None
-
-
-def reports_a_fact(clause: str) -> bool:
-    """Whether ``clause`` has "the document says", other than in "what the document says"."""
-    return any(found["asked"] is None for found in _TELLS.finditer(clause))
-
-
-def turns_into_fact(clause: str) -> bool:
-    """Whether ``clause`` turns a denial into a fact ("no founder other than Smith")."""
-    return any(found["asked"] is None for found in _TURNS.finditer(clause))
+    if opens_a_fact(clause) or turns_into_fact(said):
+        return False
+    return _nothing_said().fullmatch(said) is not None

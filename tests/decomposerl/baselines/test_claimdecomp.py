@@ -56,7 +56,10 @@ def test_questions_are_oriented():
         ("Is it new? - No", "Is it new?", 0),
         ("Is it new?", "Is it new?", 1),
         ("Did they say no", "Did they say no", 1),
-        ("Is it new? | perhaps", "Is it new? | perhaps", 1),
+        ("Is it new? | N", "Is it new?", 0),
+        ("Is it new? | no | implied", "Is it new?", 0),
+        ("Is it new? ｜ no", "Is it new?", 0),
+        ("Is it new? |", "Is it new?", 1),
     ],
 )
 def test_how_the_supporting_answer_is_written(line: str, text: str, unoriented: int):
@@ -65,6 +68,32 @@ def test_how_the_supporting_answer_is_written(line: str, text: str, unoriented: 
     assert text == driven.calls[1].variables["question"]
     assert unoriented == driven.ended.notes["unoriented"]
     assert ("Refuted" if unoriented else "Supported", "parsed") == outcome(driven.ended)
+
+
+@pytest.mark.parametrize("field", ["perhaps", "yes/no", "yes or no", "1871", "depends | no"])
+def test_a_field_without_yes_or_no_is_asked_for_again(field: str):
+    """A supporting answer that is there but cannot be read never counts as yes."""
+    listed = f"1. Is it old? | yes\n2. Is it new? | {field}"
+    assert said(listed, "No").ended.notes["questions"] == 0
+    again = ["1. Is it old? | yes\n2. Is it new? | no"]
+    model = saying(listed, "Yes", "No", again=again)
+    ended = drive(faithful(METHOD), model).ended
+    assert (2, 1) == (ended.notes["agreeing"], ended.notes["asked_again"])
+
+
+def test_an_empty_row_is_read_at_once():
+    """A row of a hundred thousand blanks holds no question; the reading is linear."""
+    ended = said("|" + " " * 100_000 + "\n1. Is it old? | yes", "Yes").ended
+    assert ["Is it old?"] == [cycle.question for cycle in ended.cycles]
+
+
+def test_the_rows_of_a_table_are_questions():
+    """The first field behind the question orients it; number and rules are dropped."""
+    rows = "| # | Question | Answer |\n|---|---|---|\n| 1 | Is it old? | yes |\n"
+    rows += "| 2 | Is it new? | no | implied |"
+    ended = said(rows, "Yes", "No").ended
+    assert ["Is it old?", "Is it new?"] == [cycle.question for cycle in ended.cycles]
+    assert (2, 0) == (ended.notes["agreeing"], ended.notes["unoriented"])
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,16 @@ def test_the_supporting_answer_stands_by_its_question(text: str):
         ("NONE (no passage speaks of the mill)", ()),
         ("None.", ()),
         ("Answer: NONE", ()),
+        ("Passage 2: it names the 55 mills", (2,)),
+        ("The relevant passages are 2 and 6, because passage 2 gives 1902.", (2, 6)),
+        ('The answer is in passage 5, which says "76 mills".', (5,)),
+        ("6. It names the mill.", (6,)),
+        ("`2, 6`", (2, 6)),
+        ("2 6", (2, 6)),
+        ("2，6", (2, 6)),
+        ('{"passages": [2, 6]}', (2, 6)),
+        ("Passage 6 is the most relevant; passage 3 also helps.", (6, 3)),
+        ("NONE, although passage 3 mentions the mill.", ()),
     ],
 )
 def test_passages_are_selected_in_a_sentence(text: str, numbers: tuple[int, ...]):
@@ -104,6 +114,15 @@ def test_passages_are_selected_in_a_sentence(text: str, numbers: tuple[int, ...]
         "None of them except 3",
         "Passage 2 mentions 1902.",
         "7-3",
+        "2, because passage 3 says so",
+        "The passages are 2 and 6, because passage 3 says so.",
+        "Passage 2: it does not name the 55 mills.",
+        "Passage 6 is relevant; passage 3 is not.",
+        "1. It is.\n2. This is.",
+        "6. It does not name the mill.",
+        "2 1902",
+        "NONE, but passage 3 mentions the mill.",
+        '{"passages": [2, 9]}',
         "Passages 6 and 9",
         "2 arches are mentioned.",
         "Its arches: two",
@@ -156,6 +175,10 @@ def test_a_question_behind_a_label(text: str):
         "### Question 1\nWho?\n### Answer 1\nBob",
         "Q1 - Who?\nA1 - Bob",
         "Step 1: Who?\nResult: Bob",
+        "| # | Question | Answer |\n|---|---|---|\n| 1 | Who? | Bob |",
+        "| Who? | Bob |\n\nVerdict: Supported",
+        "1. Who?\n   - Bob\n\nVerdict: Supported",
+        "Questions:\n1. Who? (supporting: yes)\n\nAnswers:\n1. Bob\n\nVerdict: Supported",
         "<think>\nQ1: What?\nA1: this\n</think>\n\nQ1: Who?\nA1: Bob",
     ],
 )
@@ -166,7 +189,18 @@ def test_pairs_in_other_forms(text: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["Q1: Who?\nA2: Bob", "Q1: Who?\nSure: no", "A1: Bob", "Q1: Who?\nA1:", "Who?\nBob", "A: Q: x"],
+    [
+        *("Q1: Who?\nA2: Bob", "Q1: Who?\nSure: no", "A1: Bob", "Q1: Who?\nA1:", "Who?\nBob"),
+        "A: Q: x",
+        "1. Who?\n- When?",
+        "1. Who?\n- Sure: no",
+        "| 1 | Who? | |",
+        "| Who? | When? |",
+        "- Bob\n1. Who?",
+        "1. Who?\n2. When?\nAnswers:\n1. Bob",
+        "1. Who?\nAnswers:\n2. Bob",
+        "Answers:\n1. Bob",
+    ],
 )
 def test_half_a_pair_is_none(text: str):
     """No answer is made of another question's, of a label or of plain text."""
@@ -186,6 +220,10 @@ def test_half_a_pair_is_none(text: str):
         ("The mill is old.\nThe bridge is new.", ("The mill is old.", "The bridge is new.")),
         ("Sub-claims:\n\nA is.\nB is.", ("A is.", "B is.")),
         ("**Sub-claim 1:**\nA is.\n**Sub-claim 2:**\nB is.", ("A is.", "B is.")),
+        ('```json\n["A is.", "B is."]\n```', ("A is.", "B is.")),
+        ("1. A is. 2. B is.", ("A is.", "B is.")),
+        ("Sub-claims: \n1) A is. 2) B is. 3) C is.", ("A is.", "B is.", "C is.")),
+        ("1. A won stage 1. 2. B is.\n2. C is.", ("A won stage 1. 2. B is.", "C is.")),
         ("(a) A is.\n(b) B is.", ("A is.", "B is.")),
     ],
 )
