@@ -114,8 +114,8 @@ def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessC
     if _starts_a_server(engines):
         yield probes.program(
             program_of(engines.vllm),
-            "pip install vllm, name it in DECOMPOSERL_VLLM, or name a running server in "
-            "DECOMPOSERL_VERIFIER_URL",
+            "pip install 'decomposerl[gpu]', name it in DECOMPOSERL_VLLM, or name a running server "
+            "in DECOMPOSERL_VERIFIER_URL",
         )
 
 

@@ -8,9 +8,11 @@ nothing is written.
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from uuid import uuid4
 
 import polars as pl
+from packaging.specifiers import SpecifierSet
 
 from decomposerl.chat import Price
 from decomposerl.errors import EngineError
@@ -34,6 +36,8 @@ from resources.training.data import training_prompts
 from resources.training.process import TrainingRun
 
 _GIB = 2**30
+VLLM_RANGE = SpecifierSet(">=0.22,<=0.31")
+"""From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,7 @@ def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) ->
         _judge(run, judge, claims),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
         *_gpu(run, memory),
+        *_vllm(run),
     )
     return DryRun(
         experiment=run.experiment.name,
@@ -205,3 +210,24 @@ def _gpu(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[ReadinessC
         yield ReadinessCheck("GPU", run.device, "missing", detail, fix)
     else:
         yield ReadinessCheck("GPU", run.device, "ok", detail)
+
+
+def _vllm(run: TrainingRun) -> Iterator[ReadinessCheck]:
+    """The trainer imports vLLM for both of its engines: beside it, and as a server."""
+    if run.generation.engine == "transformers":
+        return
+    try:
+        yield vllm_check(version("vllm"))
+    except PackageNotFoundError:
+        yield vllm_check(None)
+
+
+def vllm_check(installed: str | None) -> ReadinessCheck:
+    """Whether this version of vLLM, None for none, may sample a policy."""
+    fix = "pip install -c constraints-gpu.txt 'decomposerl[gpu]' (docs/running-on-gpus.md)"
+    if installed is None:
+        return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
+    if installed in VLLM_RANGE:
+        return ReadinessCheck("package", "vllm", "ok", installed)
+    why = "CVE-2026-27893 and CVE-2026-22807 below 0.22, TRL accepts none above 0.31"
+    return ReadinessCheck("package", "vllm", "missing", f"{installed} is refused: {why}", fix)

@@ -109,8 +109,8 @@ class VllmProcess:
         program = self._command.program
         if shutil.which(program) is None:
             raise EngineMissing(
-                f"'{program}' is not installed: pip install vllm (in a separate environment "
-                "if need be, then name its vllm as the executable), or give a running server's URL"
+                f"'{program}' is not installed: pip install 'decomposerl[gpu]' (or name another "
+                "environment's vllm as the executable), or give a running server's URL"
             )
         port = self._port()
         self._root = f"http://{HOST}:{port}"

@@ -1,12 +1,15 @@
 """The dry run before the first step: its findings, its estimates, its refusals."""
 
 import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import polars as pl
 import pytest
+from packaging.requirements import Requirement
 
 from decomposerl.chat import Price
 from decomposerl.errors import EngineError
@@ -21,10 +24,11 @@ from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, RolloutSampling
 from decomposerl.training.experiments import PAPER_7B
+from project import ROOT
 from resources.judge.rule_judge import RuleJudge
 from resources.store.parquet import write_parquet
-from resources.training.preflight import DryRunFacts, dry_run
-from resources.training.process import TrainingRun
+from resources.training.preflight import VLLM_RANGE, DryRunFacts, dry_run, vllm_check
+from resources.training.process import Generation, GenerationEngine, TrainingRun
 from strategies import example_row, frame_of
 from tiny_models import tiny_chat
 
@@ -162,6 +166,42 @@ def test_a_gpu_that_is_not_there_is_a_problem(run: TrainingRun):
     assert ["GPU"] == [problem.part for problem in result.problems]
     assert result.memory is not None
     assert result.memory.total > result.memory.weights > 0
+
+
+@pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
+@pytest.mark.parametrize("engine", ["vllm_colocate", "vllm_server"])
+def test_a_sampler_that_is_not_installed_is_a_problem(run: TrainingRun, engine: GenerationEngine):
+    """Where vLLM samples, the trainer imports it; the fix names the extra."""
+    sampled = replace(run, generation=Generation(engine=engine, url="http://127.0.0.1:1"))
+    (problem,) = dry_run(sampled, RuleJudge()).problems
+    assert ("vllm", "not installed") == (problem.what, problem.said)
+    assert "decomposerl[gpu]" in problem.mend
+
+
+@pytest.mark.parametrize(
+    ("installed", "state"),
+    [
+        ("0.21.0", "missing"),
+        ("0.22.0rc1", "missing"),
+        ("0.22.0", "ok"),
+        ("0.31.0+cpu", "ok"),
+        ("0.32.0", "missing"),
+    ],
+)
+def test_a_vllm_out_of_range_is_refused(installed: str, state: str):
+    """Below are two known vulnerabilities, above what TRL accepts."""
+    assert state == vllm_check(installed).state
+
+
+def test_the_extra_installs_the_vllm_that_the_dry_run_accepts():
+    """The range of ``gpu`` is the dry run's."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (wanted,) = [
+        one
+        for one in map(Requirement, extras["optional-dependencies"]["gpu"])
+        if one.name == "vllm"
+    ]
+    assert wanted.specifier == VLLM_RANGE
 
 
 def test_money_and_hours_are_given_where_they_are_known(run: TrainingRun):
