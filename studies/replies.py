@@ -120,8 +120,8 @@ def report(replies: Sequence[ReadReply]) -> str:
     missed = "\n".join(reply.line for reply in replies if reply.outcome != "as expected")
     parts += [missed] if missed else []
     sums = Counter(reply.outcome for reply in replies)
-    told = ", ".join(f"{sums[outcome]} {outcome}" for outcome in _OUTCOMES)
-    return "\n\n".join([*parts, f"{len(replies)} replies: {told}"])
+    outcomes = ", ".join(f"{sums[outcome]} {outcome}" for outcome in _OUTCOMES)
+    return "\n\n".join([*parts, f"{len(replies)} replies: {outcomes}"])
 
 
 def _read(row: Row) -> ReadReply:
