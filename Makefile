@@ -20,7 +20,7 @@ PIP_ARGS ?=
 PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder
 # A minute of processor time that notices most mistakes: structure, contracts, documents, methods.
 FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts.py) \
-	$(addprefix tests/decomposerl/,baselines evaluation judge reports training)
+	$(addprefix tests/decomposerl/,baselines judge reports)
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin

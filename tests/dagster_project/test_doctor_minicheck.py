@@ -37,7 +37,7 @@ def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
 def test_the_doctor_reads_the_form_as_the_stage_does(tmp_path: Path, profile: ProfileName):
     """The user's file counts where it has the model's sections; embedded has no such line."""
 
-    def told(name: ProfileName, **env: str) -> list[str]:
+    def findings(name: ProfileName, **env: str) -> list[str]:
         named = {f"DECOMPOSERL_{variable}_URL": NOBODY for variable in ENDPOINTS}
         chosen = engine_choices(name, {**named, **env})
         found = check_profile(Profile(name, None, tmp_path, chosen), lambda _: SecretStr(""))
@@ -47,9 +47,9 @@ def test_the_doctor_reads_the_form_as_the_stage_does(tmp_path: Path, profile: Pr
     chat = "<!-- section: system -->\nWeigh.\n<!-- section: user -->\n{document} {claim}\n"
     texts = {"local": pair, "paper": chat}
     (tmp_path / "minicheck.md").write_text(texts.pop(profile), "utf-8")
-    (said,) = told(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
     assert said.startswith("prompt=file@")
     (tmp_path / "minicheck.md").write_text(texts.popitem()[1], "utf-8")
-    (said,) = told(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
+    (said,) = findings(profile, DECOMPOSERL_PROMPTS=str(tmp_path))
     assert "has no section" in said
-    assert [] == told("embedded")
+    assert [] == findings("embedded")

@@ -28,8 +28,8 @@ def file_of(folder: Path, *lines: str) -> Path:
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str], list[str]]:
     """Exit code, lines of standard output and of standard error."""
     code = replies.main(list(map(str, arguments)))
-    told = capsys.readouterr()
-    return code, told.out.splitlines(), told.err.splitlines()
+    printed = capsys.readouterr()
+    return code, printed.out.splitlines(), printed.err.splitlines()
 
 
 def test_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -77,9 +77,9 @@ BAD_LINES: Sequence[tuple[str | bytes, str]] = (
 )
 
 
-@pytest.mark.parametrize(("bad", "told"), BAD_LINES, ids=lambda value: str(value)[:50])
+@pytest.mark.parametrize(("bad", "printed"), BAD_LINES, ids=lambda value: str(value)[:50])
 def test_a_bad_line_is_named_and_the_others_are_counted(
-    bad: str | bytes, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bad: str | bytes, printed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """The error has file, line and field; the exit code is 2; nothing is lost."""
     good = line(reply="Refuted", expected="Refuted").encode()
@@ -89,7 +89,7 @@ def test_a_bad_line_is_named_and_the_others_are_counted(
     assert 2 == code
     assert "2 replies: 2 as expected, 0 unread, 0 silently wrong" == out[-1]
     (error,) = err
-    assert error.startswith(f"{file}: {told}")
+    assert error.startswith(f"{file}: {printed}")
 
 
 def test_a_near_name_is_offered(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -157,12 +157,12 @@ def test_the_help_lists_every_operation(capsys: pytest.CaptureFixture[str]):
     """With the form of its readings."""
     with pytest.raises(SystemExit) as ended:
         replies.main(["--help"])
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert 0 == ended.value.code
     for name, operation in OPERATIONS.items():
         assert any(
             one.split()[:1] == [name] and one.endswith(operation.shape.form)
-            for one in told.splitlines()
+            for one in printed.splitlines()
         )
 
 

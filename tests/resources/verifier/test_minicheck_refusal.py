@@ -38,7 +38,7 @@ if profile == "paper":
 """
 
 
-def told(words: list[str], path: str, *changed: str) -> str:
+def note_of(words: list[str], path: str, *changed: str) -> str:
     """What the program prints with ``path`` on the Python path."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
     done = subprocess.run(
@@ -71,14 +71,14 @@ def test_minicheck_runs_in_the_form_it_was_trained_on_or_is_refused(profile: str
     (prompts / "minicheck.md").write_text(FILE, "utf-8")
     published = write_package(tmp_path / "published")
     words = [profile, str(tmp_path), str(model), f"DECOMPOSERL_VLLM={start}"]
-    refused = told(words, str(other))
+    refused = note_of(words, str(other))
     assert refused.startswith("refused: the input form that MiniCheck was trained on is missing")
     assert not started.exists()
     assert ["EngineMissing"] * (profile == "paper") == refused.splitlines()[1:]
     found = {
-        "own": told(words, str(other), "DECOMPOSERL_ALLOW_OWN_PROMPT=yes"),
-        "file": told(words, str(other), f"DECOMPOSERL_PROMPTS={prompts}"),
-        "published": told(words, published),
+        "own": note_of(words, str(other), "DECOMPOSERL_ALLOW_OWN_PROMPT=yes"),
+        "file": note_of(words, str(other), f"DECOMPOSERL_PROMPTS={prompts}"),
+        "published": note_of(words, published),
     }
     for origin, engine in found.items():
         assert f"prompt={origin}@" in engine.splitlines()[0]
