@@ -1,4 +1,4 @@
-"""Policies trained with GRPO (paper, section 4): one asset, one partition per recipe.
+"""Policies trained with GRPO (paper, section 4): one asset, one partition per recipe and seed.
 
 Reads the claims and base weights that a recipe names, runs training in its own process, and writes
 an adapter with its learning curves to ``policy/<experiment>/``. A dry run comes before the first
@@ -15,6 +15,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.reports.training_report import measures_markdown
 from decomposerl.training.curves import ends, history
 from decomposerl.training.experiment import Experiment
+from decomposerl.training.experiments import run_name
 from decomposerl.training.health import HealthSettings, health_findings
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
@@ -37,7 +38,7 @@ class PolicyConfig(dg.Config):
     # Not run configuration of the trainer resource: Dagster would discard the profile's fields.
     steps: int | None = Field(default=None, ge=1, description="optimizer steps; null: the recipe's")
     seed: int | None = Field(
-        default=None, ge=0, description="of sampling and order; null: the recipe's"
+        default=None, ge=0, description="part of the partition's name; another one is refused"
     )
     held_out_claims: int | None = Field(
         default=None,
@@ -72,14 +73,23 @@ class PolicyConfig(dg.Config):
     )
 
     def applied(self, experiment: Experiment) -> Experiment:
-        """The recipe with this run's changes."""
+        """The recipe with this run's changes.
+
+        Raises:
+            ConfigError: ``seed`` is not the partition's.
+        """
+        if self.seed not in {None, experiment.seed}:
+            raise ConfigError(
+                f"seed {self.seed} would replace the run of '{experiment.name}', whose seed is "
+                f"{experiment.seed}: train --partition {run_name(experiment.name, self.seed)} "
+                "instead; SEEDS in decomposerl/training/experiments.py lists the seeds"
+            )
         optimization, held_out = experiment.optimization, experiment.held_out
         if self.steps is not None:
             optimization = replace(optimization, steps=self.steps)
         if self.held_out_claims is not None:
             held_out = replace(held_out, claims=self.held_out_claims)
-        seed = experiment.seed if self.seed is None else self.seed
-        return replace(experiment, optimization=optimization, held_out=held_out, seed=seed)
+        return replace(experiment, optimization=optimization, held_out=held_out)
 
     def applied_to_trainer(self, trainer: PolicyTrainerResource) -> PolicyTrainerResource:
         """The profile's trainer with this run's changes."""

@@ -26,8 +26,9 @@ _TITLES = {
 }
 _COLOURS = {"tiny": PALETTE[-1], "tiny_s10": PALETTE[2], "tiny_shuffled": REST}
 _PAID = tuple(reward.name for reward in REWARDS if reward.weight)
+_VERDICTS = ("balanced_accuracy", "verdict_given", "right_among_given")
 _REPORTED = (
-    *(f"held_out_sampled/{name}" for name in (*_PAID, "total", "balanced_accuracy", "questions")),
+    *(f"held_out_sampled/{name}" for name in (*_PAID, "total", *_VERDICTS, "questions")),
     "held_out_greedy/balanced_accuracy",
 )
 _PHASES = ("generation", "judging", "update")

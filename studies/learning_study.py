@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from decomposerl.training.experiment import Experiment, Optimization
-from decomposerl.training.experiments import experiment
+from decomposerl.training.experiments import experiment, with_seed
 from perf.pages import write_between_markers
 from resources.embedder.minilm import MiniLM
 from resources.embedder.stored import StoredEmbedder
@@ -96,7 +96,7 @@ def _train_one(options: argparse.Namespace, name: str, seed: str) -> None:
 def _recipe(name: str, seed: int, control: Path | None) -> Experiment:
     """The recipe of a variant; the control is one step with no effect, from its own base."""
     if name != CONTROL:
-        return dataclasses.replace(experiment(name), seed=seed)
+        return with_seed(experiment(name), seed)
     tiny, base = experiment(VARIANTS[0]), str(control and control.resolve())
     still = Optimization(learning_rate=1e-12, least_learning_rate=0.0, steps=1)
     return dataclasses.replace(tiny, name=CONTROL, model=base, seed=seed, optimization=still)

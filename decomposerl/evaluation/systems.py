@@ -6,6 +6,7 @@ overwrites another's::
     self_ask-qwen2.5-7b-faithful    a prompted baseline
     minicheck-7b                    a verifier
     decomposerl-paper_7b            a trained policy, by its recipe
+    decomposerl-paper_7b-seed_1     the same recipe, trained with another seed
 
 The profile decides which engine serves a model.
 """
@@ -19,6 +20,8 @@ from decomposerl.errors import ConfigError
 
 POLICY_METHOD = "decomposerl"
 POLICY_PROTOCOL = "trace"
+SEED_MARK = "-seed_"
+"""Between recipe and seed in the name of a policy; without it the seed is the recipe's own."""
 SystemPort = Literal[
     "rules",  # the project's own rules, no model
     "open",  # an open model, at an endpoint or on a server that the run starts
@@ -34,13 +37,24 @@ class Model:
     """A model that answers.
 
     ``requested`` is its name in requests, empty where it has none; for a verifier the name of its
-    engine.
+    engine. ``key`` of a policy is the name of its run.
     """
 
     key: str
     title: str
     port: SystemPort
     requested: str = ""
+
+    @property
+    def recipe(self) -> str:
+        """Of a policy: what its runs of all seeds have in common; else the key."""
+        return self.key.partition(SEED_MARK)[0]
+
+    @property
+    def seed(self) -> str:
+        """The seed in a policy's name, ``seed 1``; empty for the recipe's own."""
+        number = self.key.partition(SEED_MARK)[2]
+        return f"seed {number}" if number else ""
 
 
 CHAT_MODELS: tuple[Model, ...] = (
@@ -84,7 +98,7 @@ class System:
 def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System, ...]:
     """Each method with each model that can serve it, then the policies, in the order given.
 
-    ``policies`` are names of recipes. Keys are distinct.
+    ``policies`` are names of training runs: recipe, or recipe and seed. Keys are distinct.
 
     Raises:
         ConfigError: two systems have the same key.
@@ -96,14 +110,17 @@ def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System,
         for protocol in _protocols(method)
     ]
     every += [
-        System(POLICY_METHOD, "DecomposeRL", Model(name, name, "policy"), POLICY_PROTOCOL)
-        for name in policies
+        System(POLICY_METHOD, "DecomposeRL", _policy(name), POLICY_PROTOCOL) for name in policies
     ]
     keys = [one.key for one in every]
     twice = sorted({key for key in keys if keys.count(key) > 1})
     if twice:
         raise ConfigError(f"two systems are named {twice[0]}")
     return tuple(every)
+
+
+def _policy(name: str) -> Model:
+    return Model(name, name.replace(SEED_MARK, ", seed "), "policy")
 
 
 def _protocols(method: Method) -> list[Protocol]:
@@ -126,6 +143,8 @@ def system_named(key: str, known: Sequence[System]) -> System:
         if one.key == key:
             return one
     method = key.partition("-")[0]
-    near = [one.key for one in known if one.method == method]
+    near = [one.key for one in known if one.method == method and not one.model.seed]
     names = near or sorted({one.method for one in known})
-    raise ConfigError(f"there is no system '{key}'; there are {', '.join(names)}")
+    more = ", and each with a further seed" if any(one.model.seed for one in known) else ""
+    more *= method == POLICY_METHOD
+    raise ConfigError(f"there is no system '{key}'; there are {', '.join(names)}{more}")

@@ -87,6 +87,7 @@ def amount_rows(plan: DryRun) -> list[tuple[str, str]]:
             ("optimizer steps", f"{amounts.steps:,}"),
             ("prompts", f"{amounts.prompts:,}"),
             ("completions", f"{amounts.completions:,}"),
+            ("completions of held-out claims", f"{amounts.held_out:,}"),
             ("judge calls, at most", f"{amounts.judge_calls:,}"),
         ]
     if plan.judging is not None:

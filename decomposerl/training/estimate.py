@@ -51,11 +51,17 @@ class JudgeTokens:
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """What a run takes. ``hours`` is None where a step's seconds are unknown."""
+    """What a run takes. ``hours`` is None where a step's seconds are unknown.
+
+    ``prompts`` and ``completions`` are those that train, ``held_out`` the completions of held-out
+    claims, ``adapters`` those that the run writes. Questions, calls and hours are of both.
+    """
 
     steps: int
     prompts: int
     completions: int
+    held_out: int
+    adapters: int
     questions: int
     judge_calls: int
     judge_prompt_tokens: int
@@ -102,24 +108,28 @@ def estimate_run(
     tokens: JudgeTokens | None = None,
     seconds_per_step: float | None = None,
 ) -> RunEstimate:
-    """The estimate of a run, without its few held-out claims."""
-    steps = steps_of(experiment, facts.claims)
-    batches = -(-steps // experiment.grpo.iterations)
-    completions = batches * experiment.grpo.global_batch
+    """The estimate of a run. A held-out completion takes the time of one that trains, at most."""
+    grpo, steps = experiment.grpo, steps_of(experiment, facts.claims)
+    measured = experiment.held_out.measured(steps)
+    held_out = measured * experiment.held_out.claims * (experiment.held_out.samples + 1)
+    completions = -(-steps // grpo.iterations) * grpo.global_batch
+    sampled = completions + held_out
     calls = calls_per_rollout(experiment, facts.questions)
     lengths = tokens or JudgeTokens()
     prompt = sum(n * _prompt(task, facts, lengths) for task, n in calls.items())
-    judge_calls = round(completions * sum(calls.values()))
-    hours = None if seconds_per_step is None else steps * seconds_per_step / SECONDS_AN_HOUR
+    judge_calls = round(sampled * sum(calls.values()))
+    seconds = (steps + held_out / grpo.global_batch) * (seconds_per_step or 0.0)
     return RunEstimate(
         steps=steps,
-        prompts=completions // experiment.grpo.group_size,
+        prompts=completions // grpo.group_size,
         completions=completions,
-        questions=round(completions * facts.questions),
+        held_out=held_out,
+        adapters=max(measured, 2),  # of step 0 and of the end in any case
+        questions=round(sampled * facts.questions),
         judge_calls=judge_calls,
-        judge_prompt_tokens=round(completions * prompt),
+        judge_prompt_tokens=round(sampled * prompt),
         judge_completion_tokens=round(judge_calls * lengths.reply),
-        hours=hours,
+        hours=None if seconds_per_step is None else seconds / SECONDS_AN_HOUR,
     )
 
 
@@ -128,11 +138,12 @@ def disk_bytes(
 ) -> Mapping[str, int]:
     """Bytes by use. ``completion_tokens`` is a mean, ``checkpoints`` the number that is kept."""
     adapter = adapter_parameters * _ADAPTER_BYTES
+    sampled = estimate.completions + estimate.held_out
     return {
         # One more than is kept: the newest is written before the oldest is removed.
         "checkpoints": (checkpoints + 1) * adapter * _STATE_COPIES,
-        "adapter": adapter,
-        "rollouts": round(estimate.completions * completion_tokens * _STORED_A_TOKEN),
+        "adapters": estimate.adapters * adapter,
+        "rollouts": round(sampled * completion_tokens * _STORED_A_TOKEN),
         "judge calls": estimate.judge_calls * _STORED_A_CALL,
     }
 

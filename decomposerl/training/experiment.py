@@ -18,6 +18,7 @@ from decomposerl.rewards.settings import RewardSettings
 ClaimsTable = Literal["training_claims", "training_claims_random"]
 JudgeChoice = Literal["profile", "tiny"]
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+DEFAULT_SEED = 42
 BASE_POLICY = "base_policy"
 """``Experiment.model`` of the tiny model that the project warm-starts itself."""
 
@@ -95,19 +96,26 @@ class HeldOut:
     """Claims of the silver pool that no training set holds, sampled before and after training.
 
     ``claims`` is their number, 0 for none. ``every`` samples them again after this many steps
-    (0: only at both ends). ``samples`` completions per claim at the training temperature, and
-    one greedy.
+    (0: only at both ends) and keeps the adapter of that step. ``samples`` completions per claim
+    at the training temperature, and one greedy; all are judged.
     """
 
     claims: int = 0
     every: int = 0
     samples: int = 1
 
+    def measured(self, steps: int) -> int:
+        """How often they are sampled in a run of ``steps`` steps, both ends included."""
+        if not self.claims:
+            return 0
+        return 2 + (len(range(self.every, steps, self.every)) if self.every else 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """The recipe of one training run. ``name`` is its partition.
+    """The recipe of one training run.
 
+    ``name`` is its partition; a further seed has its own, ``paper_7b-seed_1``.
     ``model`` is a hub name, a folder, or ``BASE_POLICY``. ``supervision`` is the share s of
     claims that keep their label (section 3.3). ``paper`` names the row of the paper that it
     reproduces. ``shuffle_rewards`` permutes reward vectors within each group: a control that must
@@ -124,7 +132,7 @@ class Experiment:
     judge_thinking: bool | None = None
     verdict_rule: VerdictRule = "evidence"
     supervision: float = 1.0
-    seed: int = 42
+    seed: int = DEFAULT_SEED
     lora: Lora = field(default_factory=Lora)
     optimization: Optimization = field(default_factory=Optimization)
     grpo: Grpo = field(default_factory=Grpo)

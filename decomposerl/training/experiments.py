@@ -1,15 +1,17 @@
 """The named recipes: the paper's run, one per row of its ablations, and the tiny ones.
 
-Every ablation is the paper's run with one part replaced. To add one: a line in ``EXPERIMENTS``,
-whose property tests cover it.
+Every ablation is the paper's run with one part replaced. To add one: a line in ``RECIPES``, whose
+property tests cover it. ``EXPERIMENTS`` has each of them once more with every seed of ``SEEDS``.
 """
 
 from dataclasses import replace
 
 from decomposerl.errors import ConfigError
+from decomposerl.evaluation.systems import SEED_MARK
 from decomposerl.rewards.settings import STRICT
 from decomposerl.training.experiment import (
     BASE_POLICY,
+    DEFAULT_SEED,
     EvidenceView,
     Experiment,
     Grpo,
@@ -23,6 +25,7 @@ PAPER_7B = Experiment(
     name="paper_7b",
     title="The paper's policy",
     paper="main results, 7B at s = 1.0",
+    held_out=HeldOut(claims=128, every=1_000),  # our reading: the paper describes none
 )
 PAPER_3B = replace(
     PAPER_7B,
@@ -71,7 +74,7 @@ def _supervised(percent: int) -> Experiment:
     )
 
 
-EXPERIMENTS: tuple[Experiment, ...] = (
+RECIPES: tuple[Experiment, ...] = (
     PAPER_7B,
     PAPER_3B,
     _without("necessity", "necessity"),
@@ -111,16 +114,39 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     ),
     replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
 )
-"""Every recipe, in the order of the partitions."""
+"""Every recipe once, with the default seed."""
+SEEDS = (1, 2, 3, 4)
+"""Further seeds of every recipe: five runs in all. Another one is a number more."""
+
+
+def run_name(recipe: str, seed: int) -> str:
+    """The name of a recipe's run with this seed; ``recipe`` may be the name of another seed's."""
+    name = recipe.partition(SEED_MARK)[0]
+    return name if seed == DEFAULT_SEED else f"{name}{SEED_MARK}{seed}"
+
+
+def with_seed(recipe: Experiment, seed: int) -> Experiment:
+    """A recipe of ``RECIPES`` with another seed, under a name of its own."""
+    name = run_name(recipe.name, seed)
+    return recipe if name == recipe.name else replace(recipe, name=name, seed=seed)
+
+
+EXPERIMENTS = (*RECIPES, *(with_seed(recipe, seed) for recipe in RECIPES for seed in SEEDS))
+"""Every run that can be trained, in the order of the partitions: the default seed's first."""
 
 
 def experiment(name: str) -> Experiment:
-    """The recipe with this name.
+    """The recipe with this name, and with the seed in it.
 
     Raises:
         ConfigError: there is none; the message lists the names.
     """
     by_name = {recipe.name: recipe for recipe in EXPERIMENTS}
     if name not in by_name:
-        raise ConfigError(f"there is no experiment '{name}'; the names are {', '.join(by_name)}")
+        names = ", ".join(recipe.name for recipe in RECIPES)
+        seeds = ", ".join(map(str, SEEDS))
+        raise ConfigError(
+            f"there is no experiment '{name}'; the names are {names}, "
+            f"each also with {SEED_MARK}N for N = {seeds}"
+        )
     return by_name[name]

@@ -67,6 +67,7 @@ def chosen_policy(
         )
     outcome = read_outcome(run)
     saved = {one.step: one.path for one in run.checkpoints(_EVERY_CHECKPOINT).all()}
+    saved |= run.measured_adapters()
     selected = select_checkpoint(pl.read_parquet(run.curves), saved, outcome.steps, rule)
     final = selected.step == outcome.steps
     return ChosenPolicy(run.path, outcome.adapter if final else saved[selected.step], selected)

@@ -119,6 +119,8 @@ def batch_points(batch: StepBatch, settings: RewardSettings) -> dict[str, CurveP
         "questions": curve_point([float(len(one.trace.cycles)) for one in rewards.rollouts]),
         "n_star": curve_point([float(one.n_star) for one in completions]),
         "balanced_accuracy": _balanced_accuracy(rewards, completions),
+        "verdict_given": curve_point([float(one is not None) for one in _right(batch)]),
+        "right_among_given": curve_point(_right(batch)),
     }
 
 
@@ -176,6 +178,15 @@ def _balanced_accuracy(rewards: RewardedBatch, completions: Sequence[Completion]
         right[one.label].append(float(rollout.trace.verdict == one.label))
     shares = [sum(each) / len(each) for each in right.values() if each]
     return CurvePoint(sum(shares) / len(shares) if shares else None, None, len(completions))
+
+
+def _right(batch: StepBatch) -> list[float | None]:
+    """For each completion whether its verdict is right, 0 or 1; None without a verdict."""
+    rollouts = batch.judged.rewards.rollouts
+    return [
+        None if rollout.trace.verdict is None else float(rollout.trace.verdict == one.label)
+        for one, rollout in zip(batch.completions, rollouts, strict=True)
+    ]
 
 
 def seconds_spent(folder: Path) -> dict[str, float]:

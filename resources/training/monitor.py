@@ -33,7 +33,7 @@ from resources.training.process import Report, StepReport, TrainingRun
 from resources.training.reward_scoring import RewardScorer
 from resources.training.run_store import Attempt
 from resources.training.safe_point import Interrupted, SafePoint
-from resources.training.trl_hooks import PhaseTimer, sample_completions
+from resources.training.trl_hooks import PhaseTimer, sample_completions, write_adapter
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainerControl, TrainerState
@@ -117,11 +117,17 @@ class TrainingMonitor:
             self._sample_held_out(state)
 
     def _sample_held_out(self, state: "TrainerState") -> None:
-        """Sample, reward and log held-out claims where they are due and not logged yet."""
+        """Sample, reward and log held-out claims where they are due and not logged yet.
+
+        Between both ends the step's adapter is written first: it can then be chosen by them.
+        """
         step, every = state.global_step, self.run.experiment.held_out.every
-        due = step in {0, state.max_steps} or (every and step % every == 0)
+        ends = {0, state.max_steps}
+        due = step in ends or (every and step % every == 0)
         if not (due and self.held_out) or self.metrics.held_out_at(step):
             return
+        if step not in ends:
+            write_adapter(self.trainer, self.attempt.folder.adapter_at(step))
         for split in HELD_OUT:
             self.metrics.add(step, split, self._held_out_points(step, split))
 

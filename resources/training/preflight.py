@@ -69,6 +69,7 @@ def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) ->
     findings = (
         *_batches(run, claims, facts.processes),
         *_prompts(run, lengths),
+        *_held_out(run),
         *([shape] if isinstance(shape, ReadinessCheck) else []),
         _judge(run, judge, claims),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
@@ -132,6 +133,20 @@ def _prompts(run: TrainingRun, lengths: TokenReport | ReadinessCheck) -> Iterato
         return
     fix = "the others are left out; raise max_prompt_tokens to train on them"
     yield ReadinessCheck("prompts", run.claims.name, "note" if short else "missing", detail, fix)
+
+
+def _held_out(run: TrainingRun) -> Iterator[ReadinessCheck]:
+    """Whether the pool had as many claims to hold out as the recipe wants."""
+    wanted = run.experiment.held_out.claims
+    if not wanted:
+        return
+    rows = pl.read_parquet(run.held_out, columns=["claim_id"]).height if run.held_out else 0
+    detail = f"{rows:,} of {wanted:,} claims"
+    if rows >= wanted:
+        yield ReadinessCheck("held-out claims", "silver_decomposed", "ok", detail)
+        return
+    fix = "the pool has too few that no training set holds; with none best_on_dev cannot choose"
+    yield ReadinessCheck("held-out claims", "silver_decomposed", "note", detail, fix)
 
 
 def _shape(run: TrainingRun) -> ModelShape | ReadinessCheck:

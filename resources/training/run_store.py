@@ -4,7 +4,8 @@
 
     run.json           the key, and each attempt with the step it resumed from
     config.json        recipe, trainer's arguments, versions, engines
-    adapter_step_0/    the adapter before the first step
+    adapter_step_0/    the adapter before the first step, and of each step between that measured
+                       held-out claims
     checkpoints/       step-000050/ and so on, each complete
     rollouts/ rewards/ judge_calls/ curves/      one file per step and attempt
     held_out_sampled/ held_out_greedy/           the same four of held-out claims
@@ -29,6 +30,7 @@ from resources.store.temporary import publish_folder, replace_file
 from resources.training.process import TrainingOutcome, TrainingRun
 
 _RECORD, _SUPERSEDED, _INPUTS = "run.json", "superseded", "inputs"
+_ADAPTER = "adapter_step_"
 _CHECKPOINT = re.compile(r"step-(\d{6,})")
 
 
@@ -111,10 +113,14 @@ class RunFolder:
         """The trained adapter."""
         return self.path / "adapter"
 
-    @property
-    def first_adapter(self) -> Path:
-        """The adapter before the first step."""
-        return self.path / "adapter_step_0"
+    def adapter_at(self, step: int) -> Path:
+        """The adapter of step 0, or of a step between that measured held-out claims."""
+        return self.path / f"{_ADAPTER}{step}"
+
+    def measured_adapters(self) -> dict[int, Path]:
+        """The adapters of ``adapter_at`` by step, without the one of step 0."""
+        paths = {path.name.removeprefix(_ADAPTER): path for path in self.path.glob(f"{_ADAPTER}*")}
+        return {int(step): path for step, path in paths.items() if step.isdigit() and int(step)}
 
     @property
     def outcome(self) -> Path:

@@ -208,7 +208,7 @@ def _loop(monitor: TrainingMonitor) -> None:
     """Train until the last step, or until a rule ends the run."""
     checkpoint = monitor.attempt.checkpoint
     if checkpoint is None:
-        write_adapter(monitor.trainer, monitor.attempt.folder.first_adapter)
+        write_adapter(monitor.trainer, monitor.attempt.folder.adapter_at(0))
     monitor.trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint.path))
 
 

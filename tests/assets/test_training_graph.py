@@ -72,9 +72,9 @@ def test_a_run_shows_its_steps_and_gives_a_policy(data: Path, instance: dg.Dagst
 
 def test_the_process_gets_the_run_that_the_key_names(data: Path):
     """Recipe with its overrides, claims, held-out claims that no training set holds, and key."""
-    assert materialize("good", data, steps=7, seed=3, stop_unhealthy=False).success
+    assert materialize("good", data, steps=7, seed=42, stop_unhealthy=False).success
     run = TrainingRun.from_json((data / "policy_runs/good/run.json").read_text("utf-8"))
-    assert (7, 3) == (run.experiment.optimization.steps, run.experiment.seed)
+    assert (7, 42) == (run.experiment.optimization.steps, run.experiment.seed)
     assert not run.limits.stop_unhealthy
     assert run.claims == data / f"policy/good/inputs/{run.key}/claims.parquet"
     assert pl.read_parquet(run.claims).equals(pl.read_parquet(data / "training_claims.parquet"))
@@ -97,7 +97,35 @@ def test_data_version_follows_adapter_and_curves(data: Path, instance: dg.Dagste
 
     first = version()
     assert first == version()
-    assert first != version(seed=9)
+    assert first != version(steps=9)
+
+
+def test_another_seed_is_refused_with_the_partition_to_train(
+    data: Path, instance: dg.DagsterInstance
+):
+    """Under the same name it would replace the run of the recipe's own seed."""
+    assert materialize("good", data, instance).success
+    before = (data / "policy_runs/good/run.json").read_text("utf-8")
+    result = materialize("good", data, instance, seed=3)
+    assert not result.success
+    log = messages(instance, result)
+    assert "whose seed is 42: train --partition good-seed_3 instead" in log
+    assert before == (data / "policy_runs/good/run.json").read_text("utf-8")
+
+
+def test_runs_of_two_seeds_lie_side_by_side(data: Path):
+    """Each has its folder and its key, and both are measured on the same held-out claims."""
+    runs = []
+    for part in ("good", "good-seed_1"):
+        assert materialize(part, data).success
+        run = TrainingRun.from_json((data / f"policy_runs/{part}/run.json").read_text("utf-8"))
+        assert run.folder == data / "policy" / part
+        runs.append(run)
+    assert [42, 1] == [run.experiment.seed for run in runs]
+    assert runs[0].key != runs[1].key
+    first, second = (pl.read_parquet(str(run.held_out)) for run in runs)
+    assert first.equals(second)
+    assert not (data / "policy/good/superseded").exists()
 
 
 def test_an_unhealthy_run_is_shown_and_fails_its_check(data: Path, instance: dg.DagsterInstance):
@@ -182,8 +210,8 @@ def test_ending_the_run_ends_its_process_with_a_checkpoint(data: Path, number: s
 def test_overrides_leave_the_recipe_alone_where_unset():
     """Without a setting the recipe is the recipe, digest and all."""
     assert RECIPES[0] == PolicyConfig().applied(RECIPES[0])
-    changed = PolicyConfig(steps=5, seed=0, held_out_claims=3).applied(RECIPES[0])
-    assert (5, 0, 3) == (changed.optimization.steps, changed.seed, changed.held_out.claims)
+    changed = PolicyConfig(steps=5, held_out_claims=3).applied(RECIPES[0])
+    assert (5, 3) == (changed.optimization.steps, changed.held_out.claims)
     assert changed.digest != RECIPES[0].digest
 
 

@@ -69,22 +69,23 @@ def test_the_embedded_profile_trains_the_tiny_policy_for_nothing(tmp_path: Path)
 
 
 def test_training_is_estimated_for_the_experiment_that_is_named(tmp_path: Path):
-    """Half the epochs, half the calls; money follows from the price of the variable."""
+    """Half the epochs, half the rollouts; money follows from the price of the variable."""
     judge, embedder = training(tmp_path, "--experiment", "one_epoch", **LOCAL)["lines"]
-    assert 1_007_124 // 2 == judge["calls"]
+    assert round((87_424 // 2 + 4 * 256) * 11.52) == judge["calls"]
     expected = (judge["prompt_tokens"] + 10 * judge["completion_tokens"]) / 1e6
     assert pytest.approx(expected) == judge["dollars"]
     assert embedder["dollars"] is None
 
 
 def test_training_is_estimated_over_the_claims_that_are_here(tmp_path: Path):
-    """Their number, their n* and their lengths are counted."""
+    """Their number, their n* and their lengths are counted, and held-out claims at both ends."""
     claims = {"claim": "one two", "evidence": "a b c d e f g h i j", "n_star": 3}
     pl.DataFrame([claims] * 8).write_parquet(tmp_path / "training_claims.parquet")
     estimate = training(tmp_path, **LOCAL)
     assert "8 training_claims in the data folder" in estimate["basis"]
-    assert 8 * 16 * (4 * 3 + 1) == estimate["lines"][0]["calls"]
-    assert 8 * 16 * 3 == estimate["lines"][1]["calls"]
+    sampled = 8 * 16 + 2 * 256
+    assert sampled * (4 * 3 + 1) == estimate["lines"][0]["calls"]
+    assert sampled * 3 == estimate["lines"][1]["calls"]
 
 
 def test_an_unknown_experiment_is_one_red_line(tmp_path: Path):

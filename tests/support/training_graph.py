@@ -14,6 +14,7 @@ from assets.training import policy_asset, training_health_check
 from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
 from decomposerl.table import Table
 from decomposerl.training.experiment import Experiment, HeldOut
+from decomposerl.training.experiments import with_seed
 from project import PYTHONPATH
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
@@ -26,6 +27,7 @@ RECIPES = tuple(
     Experiment(name=part, title=f"plays {part}", model="hub/name", held_out=HeldOut(claims=2))
     for part in PARTS
 )
+RECIPES += (with_seed(RECIPES[0], 1),)
 
 
 def write_claims(data: Path) -> None:

@@ -144,7 +144,7 @@ def trained(run: TrainingRun, judge: Any = None) -> list[StepReport]:  # noqa: A
     return reports
 
 
-SOME_HELD_OUT = HeldOut(claims=2, every=2, samples=2)
+SOME_HELD_OUT = HeldOut(claims=2, every=1, samples=2)
 PATIENT = RunLimits(most_judge_failures=1.0, stop_unhealthy=False)
 
 

@@ -15,7 +15,7 @@ from decomposerl.rewards.reward import RewardCase
 from decomposerl.rewards.settings import STRICT, RewardSettings
 from decomposerl.rewards.votes import pseudo_label
 from decomposerl.traces.trace import Cycle
-from decomposerl.training.experiments import EXPERIMENTS
+from decomposerl.training.experiments import RECIPES
 from reward_parts import NEI, PLAIN, R, S, groups, numbered, rollout, signals, states, values
 from strategies import LAW
 
@@ -159,6 +159,6 @@ def test_strict_values_stay_in_range_and_wrong_verdicts_earn_no_more(cases: list
 
 def test_the_papers_recipes_keep_the_papers_readings():
     """Every recipe with a row in the paper; only ``tiny_strict`` reads strictly."""
-    for recipe in EXPERIMENTS:
+    for recipe in RECIPES:
         readings = replace(recipe.rewards, weights={})
         assert (STRICT if recipe.name == "tiny_strict" else PLAIN) == readings

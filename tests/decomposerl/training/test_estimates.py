@@ -22,6 +22,7 @@ from decomposerl.training.estimate import (
     disk_bytes,
     estimate_run,
 )
+from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import PAPER_7B, experiment
 from decomposerl.training.memory import ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import BY_SOURCE, LENGTHS, token_report
@@ -51,12 +52,43 @@ GIB = 2**30
 
 
 def test_the_papers_run_asks_about_a_million_times():
-    """5,464 steps of 16 completions, each 4 x 2.63 + 1 calls."""
+    """5,464 steps of 16 completions, each 4 x 2.63 + 1 calls; held-out claims add 2 %."""
     estimate = estimate_run(PAPER_7B, PAPER_CLAIMS)
     assert (5_464, 87_424, 10_928) == (estimate.steps, estimate.completions, estimate.prompts)
-    assert (1_007_124, 229_925) == (estimate.judge_calls, estimate.questions)
+    assert (1_027_768, 234_638) == (estimate.judge_calls, estimate.questions)
     assert estimate.hours is None
-    assert 6.07 == pytest.approx(estimate_run(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
+    assert 6.20 == pytest.approx(estimate_run(PAPER_7B, PAPER_CLAIMS, None, 4.0).hours, abs=0.01)
+    training = estimate_run(replace(PAPER_7B, held_out=HeldOut()), PAPER_CLAIMS, None, 4.0)
+    assert (1_007_124, 229_925, 0) == (training.judge_calls, training.questions, training.held_out)
+    assert 6.07 == pytest.approx(training.hours, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("held_out", "steps", "measured"),
+    [
+        (HeldOut(), 5_464, 0),
+        (HeldOut(every=10), 5_464, 0),
+        (HeldOut(claims=128), 5_464, 2),
+        (HeldOut(claims=128, every=1_000), 5_464, 7),
+        (HeldOut(claims=128, every=1_000), 5_000, 6),
+        (HeldOut(claims=128, every=1_000), 30, 2),
+    ],
+)
+def test_held_out_claims_are_counted_as_often_as_they_are_sampled(
+    held_out: HeldOut, steps: int, measured: int
+):
+    """Both ends, and each multiple of ``every`` between them, as the monitor does."""
+    assert measured == held_out.measured(steps)
+    due = {
+        0,
+        steps,
+        *(step for step in range(steps) if held_out.every and not step % held_out.every),
+    }
+    assert measured == len(due) * bool(held_out.claims)
+    chosen = replace(PAPER_7B.optimization, steps=steps)
+    estimate = estimate_run(replace(PAPER_7B, optimization=chosen, held_out=held_out), PAPER_CLAIMS)
+    assert measured * 2 * held_out.claims == estimate.held_out
+    assert max(measured, 2) == estimate.adapters
 
 
 CYCLE = "<question>Q{n}?</question><answer>a{n} is.</answer><think>t</think>"
@@ -98,16 +130,18 @@ def test_amounts_add_up(claims: int, questions: float, evidence: float, claim: f
     lengths = JudgeTokens(question=1.0, answer=1.0, around=0.0, reply=2.0)
     estimate = estimate_run(PAPER_7B, facts, lengths, 1.0)
     assert estimate.completions == 16 * estimate.steps == 8 * estimate.prompts
+    sampled = estimate.completions + estimate.held_out
     assert 2 * estimate.judge_calls == estimate.judge_completion_tokens
     one = (questions + 1) * (claim + questions) + questions * (claim + 1)
     one += questions * (2 * evidence + 3)
-    assert estimate.judge_prompt_tokens == pytest.approx(estimate.completions * one, abs=1)
+    assert estimate.judge_prompt_tokens == pytest.approx(sampled * one, abs=1)
 
 
 def test_a_batch_used_twice_is_sampled_once():
     """With two iterations half of the steps sample nothing new: as many rollouts, more steps."""
-    once = estimate_run(PAPER_7B, PAPER_CLAIMS)
-    twice = replace(PAPER_7B, grpo=replace(PAPER_7B.grpo, iterations=2))
+    paper = replace(PAPER_7B, held_out=HeldOut())
+    once = estimate_run(paper, PAPER_CLAIMS)
+    twice = replace(paper, grpo=replace(PAPER_7B.grpo, iterations=2))
     estimate = estimate_run(twice, PAPER_CLAIMS)
     assert (10_928, 87_424) == (estimate.steps, estimate.completions)
     assert replace(once, steps=10_928) == estimate
@@ -177,8 +211,9 @@ def test_disk_holds_checkpoints_rollouts_and_calls():
     """One checkpoint more than is kept, each with both moments; nothing of a run of no step."""
     estimate = disk_bytes(estimate_run(PAPER_7B, PAPER_CLAIMS), 161_480_704, 700.0, 2)
     assert 3 * 3 * 4 * 161_480_704 == estimate["checkpoints"]
-    assert 87_424 * 700 * 2 == estimate["rollouts"]
-    nothing = disk_bytes(RunEstimate(0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
+    assert (87_424 + 1_792) * 700 * 2 == estimate["rollouts"]
+    assert 7 * 4 * 161_480_704 == estimate["adapters"]
+    nothing = disk_bytes(RunEstimate(0, 0, 0, 0, 0, 0, 0, 0, 0, None), 0, 700.0, 2)
     assert {0} == set(nothing.values())
 
 
@@ -186,8 +221,9 @@ def test_an_ablation_without_the_judge_costs_less():
     """Removing necessity saves n calls a rollout, halving the epochs half of all."""
     whole = estimate_run(PAPER_7B, PAPER_CLAIMS).judge_calls
     without = estimate_run(experiment("no_necessity"), PAPER_CLAIMS).judge_calls
-    assert round(87_424 * 2.63) == whole - without
-    assert whole == 2 * estimate_run(experiment("one_epoch"), PAPER_CLAIMS).judge_calls
+    assert round((87_424 + 1_792) * 2.63) == whole - without
+    half = estimate_run(experiment("one_epoch"), PAPER_CLAIMS)
+    assert (87_424 // 2, 4 * 256) == (half.completions, half.held_out)
 
 
 def lengths_of(*rows: tuple[str, str, int]) -> pl.DataFrame:

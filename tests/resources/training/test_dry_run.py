@@ -22,7 +22,13 @@ from decomposerl.reports.training_plan import (
 )
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.schemas import TRAINING_CLAIMS
-from decomposerl.training.experiment import EvidenceView, Experiment, Grpo, RolloutSampling
+from decomposerl.training.experiment import (
+    EvidenceView,
+    Experiment,
+    Grpo,
+    HeldOut,
+    RolloutSampling,
+)
 from decomposerl.training.experiments import PAPER_7B
 from project import ROOT
 from resources.judge.rule_judge import RuleJudge
@@ -31,6 +37,7 @@ from resources.training.preflight import VLLM_RANGE, DryRunFacts, dry_run, vllm_
 from resources.training.process import Generation, GenerationEngine, TrainingRun
 from strategies import example_row, frame_of
 from tiny_models import tiny_chat
+from training_parts import held_out_file
 
 UNJUDGED = RewardSettings(weights=dict.fromkeys(("coverage", "necessity", "joint"), 0.0))
 
@@ -61,9 +68,9 @@ def run(tmp_path: Path, base: Path) -> TrainingRun:
     rows = [example_row(source=source) for source in ("hover", "hover", "wice")]
     rows.append(example_row(evidence="A long one. " * 400, source="wice", n_star=5))
     write_parquet(frame_of(TRAINING_CLAIMS, rows), tmp_path / "training_claims.parquet")
-    return TrainingRun(
-        PAPER_7B, "0" * 16, tmp_path / "training_claims.parquet", str(base), tmp_path / "run"
-    )
+    held_out = held_out_file(tmp_path / "held_out.parquet", PAPER_7B.held_out.claims)
+    claims, folder = tmp_path / "training_claims.parquet", tmp_path / "run"
+    return TrainingRun(PAPER_7B, "0" * 16, claims, str(base), folder, held_out)
 
 
 def of(run: TrainingRun, recipe: Experiment) -> TrainingRun:
@@ -79,11 +86,26 @@ def test_a_run_that_can_go_well_has_no_problem(run: TrainingRun):
     result = dry_run(run, RuleJudge())
     assert () == result.problems
     assert {"ok"} == set(findings(result).values())
-    assert {"batches", "model", "prompts", "judge", "disk"} == set(findings(result))
+    parts = {"batches", "model", "prompts", "held-out claims", "judge", "disk"}
+    assert parts == set(findings(result))
     assert not run.folder.exists()
     assert result.amounts is not None
     assert (4, 64) == (result.amounts.steps, result.amounts.completions)
-    assert round(64 * (4 * (2 + 2 + 2 + 5) / 4 + 1)) == result.amounts.judge_calls
+    assert 2 * 2 * 128 == result.amounts.held_out
+    calls = (64 + 512) * (4 * (2 + 2 + 2 + 5) / 4 + 1)
+    assert round(calls) == result.amounts.judge_calls
+
+
+def test_too_few_claims_to_hold_out_are_said_before_the_run(run: TrainingRun, tmp_path: Path):
+    """A note, since the run is possible; without any no checkpoint can be chosen by them."""
+    few = held_out_file(tmp_path / "few.parquet", 3)
+    for held_out, detail in ((few, "3 of 128 claims"), (None, "0 of 128 claims")):
+        result = dry_run(replace(run, held_out=held_out), RuleJudge())
+        assert () == result.problems
+        (note,) = [one for one in result.findings if one.state == "note"]
+        assert ("held-out claims", detail) == (note.part, note.said)
+    none = of(run, replace(PAPER_7B, held_out=HeldOut()))
+    assert "held-out claims" not in findings(dry_run(none, RuleJudge()))
 
 
 def test_the_limits_of_the_prompts_are_the_experiments(run: TrainingRun):
@@ -216,7 +238,7 @@ def test_money_and_hours_are_given_where_they_are_known(run: TrainingRun):
     assert line is not None
     assert (line.prompt_tokens + 2 * line.completion_tokens) / 1e6 == line.dollars
     assert (line.prompt_tokens + line.completion_tokens) / 100 / 3_600 == line.gpu_hours
-    assert ("hours", "4.0") in [
+    assert ("hours", "36.0") in [  # 4 steps, and 512 held-out completions of 16 a step
         tuple(cell.strip() for cell in row.strip("|").split("|"))
         for row in dry_run_markdown(result).splitlines()
     ]

@@ -64,8 +64,9 @@ def trainer_logs(run: TrainingRun) -> list[dict[str, Any]]:
 def test_two_steps_move_the_adapter_and_nothing_needs_a_gpu(run: TrainingRun):
     """The run is whole: adapters, config, curves, outcome; no GPU package was imported."""
     folder = RunFolder(run.folder)
-    assert not alike(folder.first_adapter, folder.adapter)
-    assert set(weights(folder.adapter)) == set(weights(folder.first_adapter))
+    first = folder.adapter_at(0)
+    assert not alike(first, folder.adapter)
+    assert set(weights(folder.adapter)) == set(weights(first))
     assert (folder.adapter / "tokenizer.json").is_file()
     assert not (folder.adapter / "training_args.bin").exists()
     config = json.loads(folder.config.read_text("utf-8"))
@@ -179,9 +180,38 @@ def test_held_out_claims_leave_the_training_as_it_is(run: TrainingRun, base: Pat
     first, second = logged(run.folder)[0], logged(without.folder)[0]
     assert first.equals(second)
     greedy, sampled = (logged(run.folder, s)[0] for s in ("held_out_greedy", "held_out_sampled"))
-    assert [0, 2] == greedy["step"].unique(maintain_order=True).to_list()
-    assert (4, 8) == (greedy.height, sampled.height)
+    assert [0, 1, 2] == greedy["step"].unique(maintain_order=True).to_list()
+    assert (6, 12) == (greedy.height, sampled.height)
     assert set(greedy["group"]).isdisjoint(first["group"])
+
+
+def test_the_adapter_of_a_measured_step_is_kept(run: TrainingRun):
+    """Between both ends, so that held-out claims can choose it; it is that step's."""
+    folder = RunFolder(run.folder)
+    between = {1: run.folder / "adapter_step_1"}
+    assert between == folder.measured_adapters()
+    assert set(weights(between[1])) == set(weights(folder.adapter))
+    for other in (folder.adapter_at(0), folder.adapter):
+        assert not alike(between[1], other)
+    steps = read_log(run.folder, "curves", "held_out_greedy")["step"]
+    assert {0, 1, 2} == set(steps)
+
+
+def test_a_verdict_that_is_given_is_told_from_one_that_is_right(run: TrainingRun):
+    """Both shares, over all completions and over those with a verdict, as the rollouts say."""
+    for split in ("train", "held_out_sampled"):
+        rollouts, curves = logged(run.folder, split)
+        measured = {
+            (step, name): (mean, rows)
+            for step, name, mean, rows in curves.select("step", "measure", "mean", "rows").rows()
+        }
+        for (step,), each in rollouts.group_by("step"):
+            given = each.filter(pl.col("verdict").is_not_null())
+            share = given.height / each.height
+            assert (share, each.height) == measured[step, "verdict_given"]
+            mean, count = measured[step, "right_among_given"]
+            assert count == given.height
+            assert mean == (given["verdict"] == given["label"]).mean()
 
 
 def test_shuffled_rewards_teach_something_else(run: TrainingRun, base: Path, tmp_path: Path):

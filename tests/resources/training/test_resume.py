@@ -56,7 +56,8 @@ def assert_the_same_run(folder: Path, whole: Path) -> None:
         (rollouts, curves), (rollouts_, curves_) = logged(folder, split), logged(whole, split)
         assert rollouts.equals(rollouts_)
         assert curves.equals(curves_)
-    assert alike(folder / "adapter", whole / "adapter")
+    for name in ("adapter", "adapter_step_0", "adapter_step_3"):
+        assert alike(folder / name, whole / name)
 
 
 @pytest.mark.parametrize("killed", [("report", 3, 2), ("judge", 9, 4)])
