@@ -1,12 +1,14 @@
 """The leaderboard: scores in the layout of the paper's Tables 1 and 2.
 
 Published scores are in separate columns and never replace ours; each row names the engine that
-answered.
+answered. A recipe that was trained with several seeds has a row for each seed that was evaluated,
+and behind them the mean over them.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 import polars as pl
 
@@ -22,9 +24,11 @@ from decomposerl.schemas import LEADERBOARD
 METRIC = "balanced_accuracy"
 PARTS = ("score", "low", "high", "paper")
 OTHERS, FURTHER = 0, "Further systems"
+_MEAN = "-mean"
 _SCORED, _LIMITED, _NOT_AVAILABLE, _NOT_RUN = "scored", "limited", "not_available", "not_run"
 _OURS = ("engine", "score", "low", "high", "rows")
 _Cell = tuple[str, str]
+_Scores = Mapping[_Cell, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +45,14 @@ class RunCoverage:
 
 @dataclass(frozen=True, slots=True)
 class _TableRow:
-    """A row of a table before its cells."""
+    """A row of a table before its cells; ``runs`` are the systems that it is the mean of."""
 
     table: int
     family: str
     title: str
     system: System
     paper: Mapping[str, float]
+    runs: tuple[System, ...]
 
 
 def leaderboard(
@@ -59,6 +64,10 @@ def leaderboard(
     paper's tables appears for each protocol of its method, run or not. A cell that was not run is
     empty, and a mean with an empty part is empty. Systems that are no row of the paper follow as
     table 0.
+
+    Runs of one recipe with several seeds are rows one after the other. Where two or more have a
+    score, their mean follows as ``<system>-mean``, with the least and the greatest of their scores
+    as its bounds; a cell that one of them lacks is empty.
     """
     scored = {
         (row["system"], row["benchmark"]): row
@@ -72,20 +81,48 @@ def leaderboard(
     return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
 
 
-def _rows(systems: Sequence[System], scored: Collection[_Cell]) -> list[_TableRow]:
-    """The paper's rows, then the other systems with a score."""
-    rows = [
-        _TableRow(published.table, published.family, published.title, system, published.scores)
-        for published in PUBLISHED
-        for system in systems_of(published, systems)
-    ]
-    listed = {row.system.key for row in rows}
+def _rows(systems: Sequence[System], scored: _Scores) -> list[_TableRow]:
+    """The paper's rows, then the other systems with a score; each with its recipe's other seeds."""
     ran = {system for system, _ in scored}
-    return rows + [
-        _TableRow(OTHERS, FURTHER, system.reader_title, system, {})
-        for system in systems
-        if system.key in ran - listed
+    first = [
+        _TableRow(paper.table, paper.family, paper.title, system, paper.scores, (system,))
+        for paper in PUBLISHED
+        for system in systems_of(paper, systems)
     ]
+    listed = {row.system.key for row in first}
+    first += [
+        _TableRow(OTHERS, FURTHER, system.reader_title, system, {}, (system,))
+        for system in systems
+        if not (system.model.seed or system.key in listed)
+    ]
+    rows = [row for each in first for row in _with_seeds(each, systems, ran)]
+    return [row for row in rows if row.table != OTHERS or row.runs[0].key in ran]
+
+
+def _runs_of(system: System, systems: Iterable[System]) -> list[System]:
+    """The system, and where it is a policy the same recipe's with other seeds."""
+    if system.model.port != "policy":
+        return [system]
+    recipe = system.model.recipe
+    return [one for one in systems if one.model.port == "policy" and one.model.recipe == recipe]
+
+
+def _with_seeds(
+    first: _TableRow, systems: Iterable[System], ran: Collection[str]
+) -> list[_TableRow]:
+    """The row, those of its recipe's other seeds that ran, and the mean of two or more."""
+    runs = tuple(one for one in _runs_of(first.system, systems) if one.key in ran)
+    rows = [first] + [
+        replace(first, title=f"{first.title}, {one.model.seed}", system=one, runs=(one,))
+        for one in runs
+        if one.key != first.system.key
+    ]
+    if len(runs) > 1:
+        title = f"{first.title}, mean of {len(runs)} seeds"
+        model = first.system.model
+        mean = replace(first.system, model=replace(model, key=f"{model.recipe}{_MEAN}"))
+        rows.append(replace(first, title=title, system=mean, runs=runs))
+    return rows
 
 
 def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[System]:
@@ -98,7 +135,7 @@ def _cells(
     row: _TableRow,
     position: int,
     columns: Sequence[str],
-    scored: Mapping[_Cell, Mapping[str, object]],
+    scored: _Scores,
     runs: RunCoverage,
 ) -> list[dict[str, object]]:
     system = row.system
@@ -111,32 +148,46 @@ def _cells(
         "method": system.method,
         "model": system.model.key,
         "protocol": system.protocol,
+        "seeds": len(row.runs),
     }
     return [
         {
             **head,
             "benchmark": column,
-            **_score(scored.get((system.key, column)), _status(system.key, column, runs)),
+            **_score(
+                [scored.get((one.key, column)) for one in row.runs],
+                _status([one.key for one in row.runs], column, runs),
+            ),
             "paper": row.paper.get(column),
         }
         for column in columns
     ]
 
 
-def _score(score: Mapping[str, object] | None, status: str) -> dict[str, object]:
-    if score is None or score["score"] is None:
+def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, object]:
+    """Our part of a cell, from the one run of its row or from those it is the mean of."""
+    present = [cell for cell in cells if cell is not None and cell["score"] is not None]
+    if len(present) < len(cells):
         empty = status if status == _NOT_AVAILABLE else _NOT_RUN
         return dict.fromkeys(_OURS) | {"rows": 0, "status": empty}
-    return {name: score[name] for name in _OURS} | {"status": status}
+    if len(present) == 1:
+        return {name: present[0][name] for name in _OURS} | {"status": status}
+    scores = [float(cell["score"]) for cell in present]
+    return {
+        "engine": " / ".join(dict.fromkeys(str(cell["engine"]) for cell in present)),
+        "score": sum(scores) / len(scores),
+        "low": min(scores),
+        "high": max(scores),
+        "rows": min(cell["rows"] for cell in present),
+        "status": status,
+    }
 
 
-def _status(system: str, column: str, runs: RunCoverage) -> str:
-    parts = MEANS.get(column, (column,))
-    if any((system, part) in runs.limited for part in parts):
+def _status(systems: Sequence[str], column: str, runs: RunCoverage) -> str:
+    cells = {(system, part) for system in systems for part in MEANS.get(column, (column,))}
+    if cells & set(runs.limited):
         return _LIMITED
-    if any((system, part) in runs.not_available for part in parts):
-        return _NOT_AVAILABLE
-    return _SCORED
+    return _NOT_AVAILABLE if cells & set(runs.not_available) else _SCORED
 
 
 def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
@@ -146,7 +197,7 @@ def wide_leaderboard(board: pl.DataFrame) -> pl.DataFrame:
     a limited run), then for each test set and mean ``<name>``, ``<name>_low``, ``<name>_high``
     (ours) and ``<name>_paper`` (the paper's).
     """
-    head = ["table", "place", "family", "title", "system", "method", "model", "protocol"]
+    head = ["table", "place", "family", "title", "system", "method", "model", "protocol", "seeds"]
     columns = columns_of(board)
     cells = [
         pl.col(part).filter(pl.col("benchmark") == name).first().alias(column_name(name, part))

@@ -66,9 +66,12 @@ class Departure:
 def acceptable_scores(leaderboard: pl.DataFrame) -> list[AcceptedScore]:
     """The scores of a leaderboard that can be accepted: of full runs, with an interval.
 
-    A system in several tables counts once.
+    A system in several tables counts once. Means over seeds are left out: they have no interval,
+    and their runs are accepted one by one.
     """
-    scored = leaderboard.filter(pl.col("status") == "scored", pl.col("low").is_not_null())
+    scored = leaderboard.filter(
+        pl.col("status") == "scored", pl.col("low").is_not_null(), pl.col("seeds") == 1
+    )
     names = list(AcceptedScore.model_fields)
     rows = scored.select(names).unique(["system", "benchmark"], keep="first", maintain_order=True)
     return [AcceptedScore(**row) for row in rows.sort("system", "benchmark").iter_rows(named=True)]

@@ -28,9 +28,14 @@ NOTE = (
     "they are not equally far. 'paper' is the paper's own figure, measured by its authors. * a "
     "short run over some of the claims. – not run."
 )
+SEEDS_NOTE = (
+    "A mean over seeds has in parentheses the least and the greatest score of its runs: the spread "
+    "of training, not of the claims."
+)
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
+_Shown = tuple[int, list[dict[str, Any]]]
 
 
 def leaderboard_text(
@@ -58,7 +63,11 @@ def leaderboard_text(
         parts.append("\n\n".join([_table_title(table), *_blocks(cells, width)]))
     marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
     return "\n\n".join(
-        [*parts, *(["\n".join(["engines", *marks])] if marks else []), fill(_note(engines), width)]
+        [
+            *parts,
+            *(["\n".join(["engines", *marks])] if marks else []),
+            fill(_note(engines, shown), width),
+        ]
     )
 
 
@@ -79,7 +88,7 @@ def leaderboard_markdown(
         lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
         parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
     legend = [[mark, name] for name, mark in engines.items()]
-    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), _note(engines)])
+    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), _note(engines, shown)])
 
 
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
@@ -137,9 +146,11 @@ def _numbered(names: Iterable[str | None]) -> dict[str, str]:
     return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
 
 
-def _note(engines: Iterable[str]) -> str:
+def _note(engines: Iterable[str], shown: Iterable[_Shown]) -> str:
     """What the reader of the tables must know, the engines' prompts included."""
-    return " ".join(filter(None, [NOTE, own_prompt_note(" ".join(engines))]))
+    means = any(row["seeds"] > 1 for _, rows in shown for row in rows)
+    notes = [NOTE, SEEDS_NOTE * means, own_prompt_note(" ".join(engines))]
+    return " ".join(filter(None, notes))
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:
@@ -164,7 +175,7 @@ def _block(cells: Sequence[Sequence[str]], columns: Sequence[int]) -> str:
     return frame_text(pl.DataFrame(lines, schema=header, orient="row"))
 
 
-def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _tables(board: pl.DataFrame, *, everything: bool) -> Iterator[_Shown]:
     rows = wide_leaderboard(board)
     shown = rows if everything else rows.filter(pl.col("engine").is_not_null())
     for (table,), part in shown.group_by("table", maintain_order=True):
@@ -205,6 +216,8 @@ def _ours(row: _Row, name: str) -> str:
         return "–"
     if not isinstance(low, float) or not isinstance(high, float):
         return f"{score:.1f}"
+    if row["seeds"] != 1:
+        return f"{score:.1f} ({low:.1f} to {high:.1f})"
     if abs((high - score) - (score - low)) > _EVEN:
         return f"{score:.1f} [{low:.1f}, {high:.1f}]"
     return f"{score:.1f}±{(high - low) / 2:.1f}"

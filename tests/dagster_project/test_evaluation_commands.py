@@ -96,6 +96,42 @@ def test_markdown_has_the_papers_figures_in_columns_of_their_own():
     assert "paper\\)" not in last
 
 
+SEEDS = tuple(
+    score(f"decomposerl-paper_7b{end}", "fever", value, engine=f"policy{end}")
+    for end, value in (("", 70.0), ("-seed_1", 73.5))
+)
+
+
+def test_means_over_seeds_are_shown_with_their_spread(data: Path):
+    """In text and Markdown, with a note on what the spread is; without seeds there is no note."""
+    for page in (leaderboard_text, leaderboard_markdown):
+        shown = page(board(*SEEDS), {"fever": "FEVER"})
+        said = shown.replace("\\", "")
+        for title in ("DecomposeRL (s = 1.0)", "DecomposeRL @ 7B"):
+            assert f"{title}, seed 1 " in said
+            assert f"{title}, mean of 2 seeds " in said
+        assert 2 == said.count("71.8 (70.0 to 73.5)")
+        assert 2 == said.count("73.5±2.0")
+        assert "the spread of training" in " ".join(shown.split())
+        assert "the spread of training" not in " ".join(page(board(), {}).split())
+    write_parquet(board(*SEEDS), data / "leaderboard.parquet")
+    rows = json.loads(output(data, "leaderboard", "--format", "json"))
+    assert [1, 1, 2] == [row["seeds"] for row in rows][:3]
+    assert "mean of 2 seeds" in output(data, "leaderboard")
+
+
+def test_a_mean_over_seeds_is_not_accepted(data: Path):
+    """It has no interval to hold later scores against; its runs are accepted one by one."""
+    write_parquet(board(*SEEDS), data / "leaderboard.parquet")
+    assert "accepted 2 scores of 2 systems" in output(data, "accept")
+    kept = [cell.system for cell in read_accepted(data) or []]
+    assert [str(row["system"]) for row in SEEDS] == kept
+    assert "no whole run of decomposerl-paper_7b-mean" in output(
+        data, "accept", "--system", "decomposerl-paper_7b-mean", code=2
+    )
+    assert "every accepted score holds" in output(data, "leaderboard")
+
+
 def test_a_short_run_carries_a_star():
     """Nobody takes it for a measure."""
     shown = leaderboard_text(board(runs=RunCoverage(limited={(TINY, "fever")})), {})

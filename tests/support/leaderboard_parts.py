@@ -45,7 +45,7 @@ SYSTEMS: tuple[System, ...] = systems(
         method("self_ask", TWO),
         method("minicheck", {}),
     ),
-    ("paper_7b", "tiny"),
+    ("paper_7b", "tiny", *(f"{r}-seed_{n}" for r in ("paper_7b", "tiny") for n in (1, 2))),
 )
 
 

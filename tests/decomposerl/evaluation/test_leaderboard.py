@@ -2,6 +2,8 @@
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.leaderboard import RunCoverage, leaderboard, wide_leaderboard
@@ -9,6 +11,7 @@ from decomposerl.evaluation.published import COLUMNS, IN_DOMAIN, MEANS, PUBLISHE
 from decomposerl.evaluation.scores import mean_scores
 from decomposerl.evaluation.systems import system_named, systems
 from leaderboard_parts import ONE, SYSTEMS, method, score, scores
+from strategies import LAW
 
 OURS = "simple-qwen2.5-7b-faithful"
 
@@ -98,7 +101,8 @@ def test_the_wide_form_has_the_tables_columns_in_order():
     cells = [
         f"{name}{part}" for name in (*COLUMNS, "toy") for part in ("", "_low", "_high", "_paper")
     ]
-    assert cells == shown.columns[10:]
+    assert cells == shown.columns[11:]
+    assert "seeds" == shown.columns[8]
     last = shown.row(-1, named=True)
     assert (0, "a; b", 55.0, 53.0, None) == tuple(
         last[name] for name in ("table", "engine", "toy", "toy_low", "toy_paper")
@@ -116,6 +120,91 @@ def test_an_engine_is_named_once_also_where_a_mean_is_over_two():
     mean = mean_scores(scores(rows), MEANS).to_dicts()
     assert ["a / b"] == [row["engine"] for row in mean]
     assert "a; b" == wide_leaderboard(board(*rows, *mean)).row(-1, named=True)["engine"]
+
+
+MAIN, FIRST, MEAN = (f"decomposerl-paper_7b{end}" for end in ("", "-seed_1", "-mean"))
+
+
+def seeds_of(shown: pl.DataFrame, table: int, recipe: str) -> list[tuple[object, ...]]:
+    """System, title and seeds of a recipe's rows in a table, in their places."""
+    rows = shown.filter(pl.col("system").str.starts_with(f"decomposerl-{recipe}"), table=table)
+    return rows.filter(benchmark="fever").sort("place").select("system", "title", "seeds").rows()
+
+
+def test_seeds_are_rows_with_their_mean_behind_them():
+    """In both tables of the paper, beside its figure; the spread is from least to greatest."""
+    shown = board(
+        score(MAIN, "fever", 70.0, engine="a", rows=90),
+        score(FIRST, "fever", 73.0, engine="b"),
+        score("decomposerl-paper_7b-seed_2", "fever", 76.0, engine="a"),
+        score("decomposerl-paper_7b-seed_2", "hover", 50.0),
+    )
+    for table, title in ((1, "DecomposeRL (s = 1.0)"), (2, "DecomposeRL @ 7B")):
+        assert [
+            (MAIN, title, 1),
+            (FIRST, f"{title}, seed 1", 1),
+            ("decomposerl-paper_7b-seed_2", f"{title}, seed 2", 1),
+            (MEAN, f"{title}, mean of 3 seeds", 3),
+        ] == seeds_of(shown, table, "paper_7b")
+        mean = cell(shown, MEAN, "fever", table)
+        assert (73.0, 70.0, 76.0, 90, "a / b", "scored", 74.1) == tuple(
+            mean[n] for n in ("score", "low", "high", "rows", "engine", "status", "paper")
+        )
+        assert (73.0, 71.0, 75.0) == tuple(
+            cell(shown, FIRST, "fever", table)[n] for n in ("score", "low", "high")
+        )
+        # A mean over fewer seeds than its neighbours would be compared with them.
+        assert ("not_run", None) == tuple(
+            cell(shown, MEAN, "hover", table)[n] for n in ("status", "score")
+        )
+
+
+def test_one_seed_alone_is_as_without_seeds():
+    """No mean of one run; where only a further seed ran, the recipe's own row stays empty."""
+    one = board(score(MAIN, "fever", 70.0))
+    assert [(MAIN, "DecomposeRL @ 7B", 1)] == seeds_of(one, 2, "paper_7b")
+    assert {1} == set(one["seeds"])
+    further = board(score(FIRST, "fever", 70.0))
+    assert [MAIN, FIRST] == [row[0] for row in seeds_of(further, 1, "paper_7b")]
+    assert cell(further, MAIN, "fever", 1)["score"] is None
+
+
+def test_seeds_of_a_policy_that_is_no_row_of_the_paper():
+    """They follow each other among the further systems; none of a recipe that did not run."""
+    names = [f"decomposerl-tiny{end}" for end in ("", "-seed_1", "-seed_2")]
+    shown = board(*(score(name, "fever", 50.0 + i) for i, name in enumerate(names[1:])))
+    assert [
+        (names[1], "DecomposeRL @ tiny, seed 1", 1),
+        (names[2], "DecomposeRL @ tiny, seed 2", 1),
+        ("decomposerl-tiny-mean", "DecomposeRL @ tiny, mean of 2 seeds", 2),
+    ] == seeds_of(shown, 0, "tiny")
+    assert shown.filter(table=0)["paper"].null_count() == shown.filter(table=0).height
+    all_three = board(*(score(name, "fever", 50.0) for name in names))
+    assert names == [row[0] for row in seeds_of(all_three, 0, "tiny")][:3]
+
+
+def test_a_short_run_of_one_seed_shows_in_the_mean():
+    """Its status is limited, as that of every mean over a limited cell."""
+    rows = (score(MAIN, "fever", 70.0), score(FIRST, "fever", 72.0))
+    shown = board(*rows, runs=RunCoverage(limited={(FIRST, "fever")}))
+    found = {system: cell(shown, system, "fever", 1)["status"] for system in (MAIN, FIRST, MEAN)}
+    assert {MAIN: "scored", FIRST: "limited", MEAN: "limited"} == found
+    lacking = board(
+        rows[0], score(FIRST, "hover", 1.0), runs=RunCoverage(not_available={(FIRST, "fever")})
+    )
+    assert "not_available" == cell(lacking, MEAN, "fever", 1)["status"]
+
+
+@LAW
+@given(st.lists(st.floats(0, 100), min_size=2, max_size=3))
+def test_the_mean_lies_between_least_and_greatest(values: list[float]):
+    """Whatever the scores, and in whatever order the runs were scored."""
+    keys = [f"decomposerl-tiny{end}" for end in ("", "-seed_1", "-seed_2")]
+    rows = [score(key, "fever", value) for key, value in zip(keys, values, strict=False)]
+    mean = cell(board(*rows), "decomposerl-tiny-mean", "fever", 0)
+    assert (min(values), max(values)) == (mean["low"], mean["high"])
+    assert sum(values) / len(values) == pytest.approx(mean["score"])
+    assert mean == cell(board(*reversed(rows)), "decomposerl-tiny-mean", "fever", 0)
 
 
 def test_keys_keep_models_and_protocols_apart():
@@ -136,7 +225,9 @@ def test_protocols_that_are_one_procedure_are_one_system():
 def test_a_system_is_found_by_its_key_or_refused_with_those_near_it():
     """The message names the systems of the same method."""
     assert "tiny" == system_named("decomposerl-tiny", SYSTEMS).model.key
-    with pytest.raises(ConfigError, match="there are decomposerl-paper_7b, decomposerl-tiny"):
+    assert "tiny" == system_named("decomposerl-tiny-seed_1", SYSTEMS).model.recipe
+    known = "there are decomposerl-paper_7b, decomposerl-tiny, and each with a further seed$"
+    with pytest.raises(ConfigError, match=known):
         system_named("decomposerl-huge", SYSTEMS)
     with pytest.raises(ConfigError, match="there are decomposerl, minicheck, self_ask, simple"):
         system_named("simpel", SYSTEMS)
