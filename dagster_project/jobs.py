@@ -18,7 +18,7 @@ _SELECTIONS = {
     ),
     "train": (
         _SELECT.assets("policy"),
-        "One policy; one partition per recipe and seed. Its claims and base policy must be on disk.",
+        "A policy; one partition per recipe and seed. Its claims and base policy must be on disk.",
     ),
     "calibrate": (
         _SELECT.assets("calibrations"),
