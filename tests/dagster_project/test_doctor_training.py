@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from dagster_project.engine_choices import engine_choices
+from dagster_project.engine_resources import engine_resources
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.prompts.judge import (
     JudgeSettings,
@@ -21,7 +22,7 @@ from decomposerl.prompts.judge import (
     coverage_request,
 )
 from decomposerl.reports.readiness import estimate_text
-from decomposerl.training.estimate import JudgeTokens
+from decomposerl.training.estimate import JudgeTokens, longest_judge_calls
 from project import ROOT
 from resources.judge.chat_judge import load_judge_prompts
 from resources.tokens.word_tokens import WordTokens
@@ -115,7 +116,11 @@ def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
     guide = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
     assert ["off", "512", "on"] == list(hours)
     for word, n in hours.items():
-        assert re.search(rf"^\| `{word}` .*\| {n:,.1f} \|", guide, re.MULTILINE)
+        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
+        judge = engine_resources(chosen, str(tmp_path))["judge"]
+        (most,) = longest_judge_calls([9_813], 4_500, judge.most_tokens)
+        cells = rf"^\| `{word}` .*\b{judge.most_tokens:,}\b.* \| {most:,} \| {n:,.1f} \|$"
+        assert re.search(cells, guide, re.MULTILINE), cells
 
 
 def test_the_judges_prompts_are_as_long_as_assumed():
