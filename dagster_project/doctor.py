@@ -11,7 +11,7 @@ from dagster_project import public_figures as figures
 from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.engine_resources import served_models
 from dagster_project.profiles import Profile
-from dagster_project.training_estimate import training_estimate
+from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
@@ -200,6 +200,11 @@ def _chat_cost(server: Server) -> EngineCost:
     )
 
 
+def _thinking_of(engines: EngineChoices) -> str:
+    bound = engines.judge_thinking_tokens
+    return str(bound) if bound else engines.judge_thinking
+
+
 def _sources(engines: EngineChoices) -> Iterator[str]:
     if any(server.price for server in engines.servers):
         yield f"prices: {figures.PRICES_SOURCE}; DECOMPOSERL_*_PRICE overrides them"
@@ -214,6 +219,11 @@ def _sources(engines: EngineChoices) -> Iterator[str]:
             yield f"{port}, {speed.amount:,.0f} tokens/s: {speed.source}; not measured here"
     if judge is not None:
         yield f"judge, tokens: {figures.JUDGE_TOKENS_SOURCE}"
+        by_reading = "; ".join(f"{word} {n:,.1f}" for word, n in judge_hours().items())
+        yield (
+            f"judge, GPU-hours of paper_7b with Qwen3-32B by DECOMPOSERL_JUDGE_THINKING: "
+            f"{by_reading}; here it is {_thinking_of(engines)}"
+        )
         yield f"training itself: {figures.TRAINING_HOURS_SOURCE}"
     if chat is not None and chat.reasons:
         yield f"{figures.REASONING_TOKENS:,.0f} tokens of reasoning per reply are assumed"

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from dagster_project.engine_variables import (
     EXAMPLE_URL,
+    Thinking,
     cards,
     command,
     device,
@@ -21,10 +22,12 @@ from dagster_project.engine_variables import (
     names_of_keys,
     one_of,
     price,
+    thinking,
 )
 from dagster_project.public_figures import PRICES
 from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
+from resources.chat.settings import ThinkingStyle
 from resources.store.paths import local
 from resources.verifier.minicheck_form import VARIABLE as OWN_PROMPT
 
@@ -70,12 +73,20 @@ class Server:
         """Whether the model is an OpenAI reasoning model, by its name."""
         return re.match(r"(gpt-5|o\d)", self.model) is not None
 
+    @property
+    def thinking_style(self) -> ThinkingStyle:
+        """How the model's thinking is switched, by its name."""
+        if self.reasons:
+            return "openai"
+        return "qwen" if "qwen3" in self.model.lower() else "none"
+
 
 @dataclass(frozen=True, slots=True)
 class EngineChoices:
     """The choices of a profile; empty and None mean the embedded engine.
 
-    Models: ``judge_server`` judges traces, ``question_server`` embeds their questions, and
+    Models: ``judge_server`` judges traces, with ``judge_thinking`` of at most
+    ``judge_thinking_tokens`` (0: any number), ``question_server`` embeds their questions, and
     ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
     Baselines run at ``evaluation_server`` where the system names an open model (no URL: a server is
     started), at ``openai_server``, or at the user's ``endpoint_server``; trained ``policies`` run
@@ -98,6 +109,8 @@ class EngineChoices:
     embedder_server: Server | None = None
     chat_server: Server | None = None
     judge_server: Server | None = None
+    judge_thinking: Thinking = "default"
+    judge_thinking_tokens: int = 0
     question_server: Server | None = None
     prompts: str = ""
     allow_own_prompt: bool = False
@@ -168,11 +181,11 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         sentence_model=env.get("DECOMPOSERL_EMBEDDER_MODEL")
         or "sentence-transformers/all-MiniLM-L6-v2",
         chat_server=_server(env, "CHAT", JUDGE, EXAMPLE_URL),
-        judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
         prompts=local(env.get("DECOMPOSERL_PROMPTS") or "", "DECOMPOSERL_PROMPTS"),
         allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
+        **_judging(env),
         **_generation(env),
         **_evaluation(env, EVALUATION_URL),
     )
@@ -187,7 +200,6 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         verifier_tokenizer=env.get("DECOMPOSERL_VERIFIER_TOKENIZER") or "",
         embedder_server=_server(env, "EMBEDDER", "text-embedding-3-large", OPENAI, most=1),
         chat_server=_server(env, "CHAT", "gpt-5-mini", OPENAI),
-        judge_server=_server(env, "JUDGE", JUDGE, EXAMPLE_URL),
         question_server=_server(env, "QUESTIONS", QUESTIONS, QUESTIONS_URL, most=1),
         prompts=local(env.get("DECOMPOSERL_PROMPTS") or "", "DECOMPOSERL_PROMPTS"),
         allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
@@ -196,9 +208,28 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),
         withheld=names_of_keys(env),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
+        **_judging(env),
         **_generation(env),
         **_evaluation(env, ""),
     )
+
+
+def _judging(env: Mapping[str, str]) -> dict[str, Any]:
+    """The judge and its thinking, which is off by default for a Qwen3 model."""
+    server, variable = _server(env, "JUDGE", JUDGE, EXAMPLE_URL), "DECOMPOSERL_JUDGE_THINKING"
+    word, tokens = thinking(env, variable)
+    style = server.thinking_style
+    if (style == "none" and word in {"off", "on"}) or (tokens and style != "qwen"):
+        raise ConfigError(
+            f"{variable} is '{env[variable]}', but how to do that with '{server.model}' is not "
+            "known (thinking is switched for Qwen3 and OpenAI's reasoning models, and bounded for "
+            "Qwen3); leave it at 'default'"
+        )
+    return {
+        "judge_server": server,
+        "judge_thinking": word or ("off" if style == "qwen" else "default"),
+        "judge_thinking_tokens": tokens,
+    }
 
 
 def _generation(env: Mapping[str, str]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from typing import Any
 import dagster as dg
 
 from dagster_project.engine_choices import EngineChoices, Server
-from resources.chat.settings import ThinkingStyle
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
@@ -121,7 +120,7 @@ def _decomposer(choices: EngineChoices, results: str) -> DecomposerResource:
         results_dir=results,
         engine="chat",
         batch_size=_HOSTED_BATCH,
-        thinking="off" if _thinking_style(server) == "qwen" else "default",
+        thinking="off" if server.thinking_style == "qwen" else "default",
         reply_tokens=_REASONED_REPLY if server.reasons else _PLAIN_REPLY,
         dollar_ceiling=choices.dollars,
         **_prompted(choices, server),
@@ -136,9 +135,20 @@ def _judge(choices: EngineChoices, results: str) -> JudgeResource:
         results_dir=results,
         engine="chat",
         batch_size=_HOSTED_BATCH,
-        reply_tokens=_REASONED_REPLY,  # paper: 4k to 8k
+        **judge_limits(choices),
         **_prompted(choices, server),
     )
+
+
+def judge_limits(choices: EngineChoices) -> dict[str, Any]:
+    """The judge's thinking and its token limits (paper: 4k to 8k)."""
+    bound = choices.judge_thinking_tokens
+    return {
+        "thinking": choices.judge_thinking,
+        "reply_tokens": _PLAIN_REPLY,
+        "thinking_tokens": bound or _REASONED_REPLY - _PLAIN_REPLY,
+        "bound_thinking": bool(bound),
+    }
 
 
 def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
@@ -177,7 +187,7 @@ def served_models(server: Server | None, **started: Any) -> ServedModels:  # noq
     return ServedModels(
         endpoints=list(server.urls),
         model=server.model,
-        thinking_style=_thinking_style(server),
+        thinking_style=server.thinking_style,
         continues=server.continues,
         **_prices(server),
         **_key(server),
@@ -200,16 +210,10 @@ def _prompted(choices: EngineChoices, server: Server) -> dict[str, Any]:
         "endpoints": list(server.urls),
         "prompts_dir": choices.prompts,
         "structured": server.needs_key,  # OpenAI's own; other servers may only know the tags
-        "thinking_style": _thinking_style(server),
+        "thinking_style": server.thinking_style,
         **_prices(server),
         **_key(server),
     }
-
-
-def _thinking_style(server: Server) -> ThinkingStyle:
-    if server.reasons:
-        return "openai"
-    return "qwen" if "qwen3" in server.model.lower() else "none"
 
 
 def _key(server: Server) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 from decomposerl.chat import Price
@@ -16,6 +16,7 @@ from decomposerl.errors import ConfigError
 from resources.vllm.command import program_of
 
 Env = Mapping[str, str]
+Thinking = Literal["default", "off", "on"]
 EXAMPLE_URL = "http://127.0.0.1:8000/v1"
 _KEY = re.compile(r"(\w*_)?KEY", re.IGNORECASE)
 _DEVICE = re.compile(r"cpu|mps|cuda(:\d+)?")
@@ -175,6 +176,22 @@ def one_of(env: Env, variable: str, words: Sequence[str]) -> str:
     if value not in words:
         raise ConfigError(f"{variable} is '{value}'; it must be one of {', '.join(words)}")
     return value
+
+
+def thinking(env: Env, variable: str) -> tuple[Thinking | None, int]:
+    """Whether a model thinks, and the most tokens of a thought; (None, 0) where unset, 0: any.
+
+    Raises:
+        ConfigError: it is neither one of the words nor a whole number of 1 or more.
+    """
+    value = env.get(variable)
+    for word in get_args(Thinking):
+        if value == word:
+            return word, 0
+    if value and not (value.isdecimal() and int(value)):
+        words = ", ".join(get_args(Thinking))
+        raise ConfigError(f"{variable} is '{value}'; it must be {words}, or a number of tokens")
+    return ("on", int(value)) if value else (None, 0)
 
 
 def command(env: Env, variable: str, default: str) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ Judge calls and questions to embed are counted over the training claims in the d
 paper's where there are none.
 """
 
-from dataclasses import replace
 from pathlib import Path
 
 from dagster_project.engine_choices import EngineChoices, Server
@@ -23,7 +22,8 @@ from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import PAPER_7B, TINY, experiment
 from resources.preflight.workload import claim_facts
 
-_REPLY_TOKENS = 20.0  # of a model that does not think: the tags and the ruling
+BOUND = 512
+"""Tokens of a bounded thought in the doctor's comparison of readings."""
 
 
 def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> CostEstimate:
@@ -35,7 +35,7 @@ def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Cos
     recipe = experiment(name) if name else (PAPER_7B if engines.judge_server else TINY)
     facts = claim_facts(data / f"{recipe.claims}.parquet")
     basis = _basis(recipe, facts)
-    estimate = estimate_run(recipe, facts or PAPER_CLAIMS, _judge_tokens(recipe))
+    estimate = estimate_run(recipe, facts or PAPER_CLAIMS, judge_tokens(engines, recipe))
     lines = (_judge(engines, recipe, estimate), _embedder(engines, estimate))
     return CostEstimate(basis, None, lines, f"Training {recipe.name}")
 
@@ -49,10 +49,22 @@ def _basis(recipe: Experiment, facts: ClaimFacts | None) -> str:
     return f"the {facts.claims:,} {recipe.claims} in the data folder (n* and lengths measured)"
 
 
-def _judge_tokens(recipe: Experiment) -> JudgeTokens:
-    """A model thinks unless the recipe switches it off."""
-    tokens = JudgeTokens()
-    return replace(tokens, reply=_REPLY_TOKENS) if recipe.judge_thinking is False else tokens
+def judge_tokens(engines: EngineChoices, recipe: Experiment) -> JudgeTokens:
+    """Lengths of the judge's calls; a recipe's thinking takes the place of the profile's."""
+    switched = {"off": False, "on": True, "default": True}[engines.judge_thinking]
+    thinks = switched if recipe.judge_thinking is None else recipe.judge_thinking
+    return JudgeTokens().thinking(engines.judge_thinking_tokens) if thinks else JudgeTokens()
+
+
+def judge_hours() -> dict[str, float]:
+    """GPU-hours of ``paper_7b`` with Qwen3-32B, by ``DECOMPOSERL_JUDGE_THINKING``."""
+    plain = JudgeTokens()
+    readings = {"off": plain, str(BOUND): plain.thinking(BOUND), "on": plain.thinking()}
+    speed, hours = QWEN3_32B_TOKENS_A_SECOND.amount, {}
+    for word, tokens in readings.items():
+        line = judging_cost(estimate_run(PAPER_7B, PAPER_CLAIMS, tokens), word, None, speed)
+        hours[word] = line.gpu_hours or 0.0
+    return hours
 
 
 def _judge(engines: EngineChoices, recipe: Experiment, estimate: RunEstimate) -> CostLine:

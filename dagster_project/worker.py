@@ -15,23 +15,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dagster_project.profiles import (
     Profile,
     load_env_file,
     process_rank,
     profile_from_environment,
+    read_key,
     resources_for,
 )
+from dagster_project.training_estimate import judge_tokens
 from dagster_project.worker_output import Output, opened_output
 from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
+from resources.preflight.probes import served_context
 from resources.store.run_lock import file_lock
 from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
 from resources.training.run_inputs import judge_for, run_key
 from resources.training.safe_point import Interrupted
+
+if TYPE_CHECKING:
+    from resources.training.preflight import DryRunFacts
 
 _SIGNALLED, _PATIENCE_S = 128, 30.0
 
@@ -112,17 +119,34 @@ def _dry_run(
     Raises:
         TrainingError: there is a problem, and ``--start-anyway`` is not set.
     """
-    from resources.training.preflight import DryRunFacts, dry_run
+    from resources.training.preflight import dry_run
 
-    server = profile.engines.judge_server
-    price = None if server is None else server.price
-    result = dry_run(run, judge, DryRunFacts(price=price, processes=process_rank()[1]))
+    result = dry_run(run, judge, judge_facts(run, profile))
     output.dry_run(dry_run_plain(result))
     problems = problem_lines(result)
     if problems and not options.start_anyway:
         raise TrainingError("before the first step: " + "; ".join(problems))
     for problem in problems:
         output.note(problem, logging.WARNING)
+
+
+def judge_facts(run: TrainingRun, profile: Profile) -> "DryRunFacts":
+    """What a dry run takes from the profile: the judge's price, lengths and limits."""
+    from resources.training.preflight import DryRunFacts
+
+    server, recipe = profile.engines.judge_server, run.experiment
+    lengths, processes = judge_tokens(profile.engines, recipe), process_rank()[1]
+    if server is None:
+        return DryRunFacts(judge_tokens=lengths, processes=processes)
+    key = read_key(server.key_variable)
+    contexts = [served_context(url, server.model, key) for url in server.urls]
+    return DryRunFacts(
+        price=server.price,
+        judge_tokens=lengths,
+        judge_context=min((one for one in contexts if one is not None), default=None),
+        judge_reply=judge_for(resources_for(profile)["judge"], recipe).most_tokens,
+        processes=processes,
+    )
 
 
 def _set_threads(threads: int) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 _MILLION = 1_000_000
 REPEATED = 1_000
 """Added to the seed of a repeated request; nobody draws so many samples of one."""
+RESAMPLED = 0.3
+"""Least temperature of a repeated request with ``resample``: at 0 a seed changes nothing."""
 Value = TypeVar("Value")
 Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "content_filter", "other"]
@@ -65,8 +67,11 @@ class ChatRequest:
 
     ``thinking`` switches a reasoning model's thinking (None: the model's default).
     ``schema`` is a JSON schema the reply must follow, as canonical JSON text (None: free
-    text); an endpoint that cannot enforce it is asked without it. ``again`` is a line that names
-    the form, for ``repeated``; it is no part of the key.
+    text); an endpoint that cannot enforce it is asked without it. ``thinking_tokens`` ends the
+    thought after so many tokens (None: no limit).
+
+    ``again`` and ``resample`` are for ``repeated``, and no part of the key: a line that names the
+    form, and whether a second request is sampled, and sent for a reply that was cut off too.
     """
 
     messages: tuple[Message, ...]
@@ -75,11 +80,16 @@ class ChatRequest:
     thinking: bool | None = None
     schema: str | None = None
     again: str = ""
+    thinking_tokens: int | None = None
+    resample: bool = False
 
-    def repeated(self) -> "ChatRequest":
+    def repeated(self, *, cut: bool = False, switch: bool = False) -> "ChatRequest":
         """The request to send where the reply to this one could not be read.
 
-        Another seed, and ``again`` at the end of the last message of the user.
+        Another seed, and ``again`` at the end of the last message of the user. With ``resample``
+        also a temperature of at least ``RESAMPLED``; after a reply that was ``cut`` off by the
+        token limit, thinking is off (where the model has a ``switch`` for it, and it was not off
+        already), else the limit is twice as large.
         """
         seed, messages = self.sampling.seed, list(self.messages)
         places = [place for place, turn in enumerate(messages) if turn.role == "user"]
@@ -87,12 +97,21 @@ class ChatRequest:
             last = messages[places[-1]]
             messages[places[-1]] = Message("user", f"{last.content}\n\n{self.again}")
         sampling = replace(self.sampling, seed=None if seed is None else seed + REPEATED)
-        return replace(self, messages=tuple(messages), sampling=sampling, again="")
+        made = replace(self, messages=tuple(messages), sampling=sampling, again="")
+        if not self.resample:
+            return made
+        warm = replace(sampling, temperature=max(sampling.temperature, RESAMPLED))
+        if cut and switch and self.thinking is not False:
+            return replace(made, sampling=warm, thinking=False, thinking_tokens=None)
+        return replace(made, sampling=replace(warm, max_tokens=warm.max_tokens * (1 + cut)))
 
     def canonical(self, model: str, revision: str) -> str:
         """Canonical JSON of everything that decides the answer of one model revision."""
+        # Only where it is set, so that replies stored before it existed keep their keys.
+        bound = {} if self.thinking_tokens is None else {"thinking_tokens": self.thinking_tokens}
         return json.dumps(
-            {
+            bound
+            | {
                 "model": model,
                 "revision": revision,
                 "messages": [[turn.role, turn.content] for turn in self.messages],

@@ -38,7 +38,7 @@ from decomposerl.replies.rulings import (
 TASKS = ("answerability", "atomicity", "correctness", "coverage")
 """The names of the four prompt files."""
 SAMPLING = Sampling(temperature=0.0, seed=42, max_tokens=4_096)
-"""Greedy, with room for reasons (paper: seed 42, 4k to 8k tokens)."""
+"""Greedy, with room for reasons and a short thought (paper: seed 42, 4k to 8k tokens)."""
 AnswersVerdict = Literal["Supported", "Refuted", "NotEnoughInfo"]
 CRITERIA = ("is_question", "single_focus", "no_conjunctions", "verifiable", "grounded")
 """The atomicity checklist: the names in the prompt, in the order of a ruling's values."""
@@ -127,12 +127,14 @@ class JudgeSettings:
     """Sampling and form of the judge's requests.
 
     ``structured`` requests JSON by schema instead of tags; ``thinking`` switches a reasoning
-    model's thinking (None: the model's default).
+    model's thinking (None: the model's default), and a thought ends after ``thinking_tokens``
+    (None: no limit).
     """
 
     sampling: Sampling = SAMPLING
     structured: bool = False
     thinking: bool | None = None
+    thinking_tokens: int | None = None
 
 
 def answerability_request(
@@ -194,6 +196,8 @@ def _request(
         prompt.template,
         settings.thinking,
         schema if settings.structured else None,
+        thinking_tokens=settings.thinking_tokens,
+        resample=True,
     )
 
 

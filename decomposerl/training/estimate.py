@@ -4,8 +4,9 @@ Judge calls are an upper bound: every rollout is assumed to ask as many question
 decomposition has (paper, section 2.5), and no call to repeat another.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from decomposerl.rewards.composite import active_rewards
 from decomposerl.training.experiment import Experiment, Grpo, steps_of
@@ -14,6 +15,7 @@ SECONDS_AN_HOUR = 3_600
 _STORED_A_CALL = 600  # bytes of a judge call in the tables and the cache, compressed
 _STORED_A_TOKEN = 2  # bytes of a completion's token in the rollout log, compressed
 _ADAPTER_BYTES = 4
+_THOUGHT = 880.0  # of a judge that thinks: assumed, 1,000 with its ruling
 _STATE_COPIES = 3  # a checkpoint holds the adapter and AdamW's two moments
 
 
@@ -40,13 +42,19 @@ class JudgeTokens:
     """Lengths in tokens: of a question, an answer, the prompt around them, a reply.
 
     ``around`` is the longest of the four prompts (words times 1.3, up to the next ten; a test
-    counts them). The others are assumed; the reply is that of a thinking model.
+    counts them). The others are assumed; the reply is a ruling with reasons in a few sentences,
+    without a thought before it.
     """
 
     question: float = 20.0
     answer: float = 40.0
     around: float = 280.0
-    reply: float = 1_000.0
+    reply: float = 120.0
+
+    def thinking(self, most: int = 0) -> "JudgeTokens":
+        """Of a model that thinks, for at most ``most`` tokens (0: as long as it likes)."""
+        thought = min(_THOUGHT, most or _THOUGHT)
+        return replace(self, reply=self.reply + thought)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +139,30 @@ def estimate_run(
         judge_completion_tokens=round(judge_calls * lengths.reply),
         hours=None if seconds_per_step is None else seconds / SECONDS_AN_HOUR,
     )
+
+
+def longest_judge_calls(
+    evidence_tokens: Sequence[int],
+    completion_tokens: int,
+    reply_tokens: int,
+    lengths: JudgeTokens | None = None,
+) -> list[int]:
+    """The context in tokens that the longest judge call about each document may take.
+
+    A call holds the document, the prompt around it, at most a whole completion of the policy
+    (question and answer, or all answers), and ``reply_tokens`` of the judge.
+    """
+    rest = math.ceil((lengths or JudgeTokens()).around) + completion_tokens + reply_tokens
+    return [evidence + rest for evidence in evidence_tokens]
+
+
+def groups_without(reward_calls: float, failure_rate: float) -> float:
+    """The share of groups that lose a reward which reads ``reward_calls`` judge calls a group.
+
+    One failed call is enough (``failures = drop_group``); failures are taken as independent.
+    """
+    kept: float = (1.0 - failure_rate) ** reward_calls
+    return 1.0 - kept
 
 
 def disk_bytes(

@@ -119,7 +119,7 @@ class Experiment:
     ``model`` is a hub name, a folder, or ``BASE_POLICY``. ``supervision`` is the share s of
     claims that keep their label (section 3.3). ``paper`` names the row of the paper that it
     reproduces. ``shuffle_rewards`` permutes reward vectors within each group: a control that must
-    not learn. ``judge_thinking`` None keeps the judge model's default. ``verdict_rule`` is what the
+    not learn. ``judge_thinking`` None keeps the profile's. ``verdict_rule`` is what the
     policy's prompt calls Refuted.
     """
 

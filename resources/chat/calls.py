@@ -1,10 +1,15 @@
 """One request to the endpoints: paced, budgeted, sent and retried within its deadline.
 
+A server with more calls than it runs at once queues the rest, in the order of their arrival. That
+is no failure: while calls that were sent to the endpoint before this one are answered, its deadline
+moves, up to ``queue_deadline_s``. A hung endpoint answers none, and a lost call is not held up by
+those behind it.
+
 Stored replies, parsing and equal requests are handled in ``resources.chat.client``.
 """
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +23,7 @@ from resources.chat.endpoints import (
     Endpoints,
     Pace,
     Timing,
+    Turn,
     pause_before_retry,
     retry_after_s,
 )
@@ -62,6 +68,8 @@ class _Pending:
     attempt: int = 0
     endpoint: Endpoint | None = None
     waiting: ChatFailure | None = None
+    turn: Turn = field(default_factory=Turn)
+    timer: asyncio.TimerHandle | None = None
 
 
 class Caller:
@@ -90,6 +98,9 @@ class Caller:
                 return await self._until_answered(call, deadline)
         except TimeoutError:
             return self._overdue(call)
+        finally:
+            if call.timer is not None:
+                call.timer.cancel()
 
     async def close(self) -> None:
         """Close all connections."""
@@ -137,7 +148,7 @@ class Caller:
 
     async def _send(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> "_Sent":
         MOST_BYTES.set(self._settings.reply_bytes(call.request))
-        with endpoint.client() as client:
+        with endpoint.client(call.turn) as client:
             started = self._begin(call, endpoint, deadline)
             try:
                 raw = await client.chat.completions.with_raw_response.create(**call.arguments)
@@ -146,6 +157,7 @@ class Caller:
                 reply, reasoning, used = read_reply(
                     raw.content, latency_s, call.request, needs_logprobs=needs
                 )
+                endpoint.answered(call.turn, asyncio.get_running_loop().time())
             except Exception as error:  # noqa: BLE001 - no request raises; the fault is typed
                 fault = self._note(fault_from(error, call.attempt), endpoint, started)
                 return _Sent(fault, None if fault.charged else Usage(0, 0))
@@ -158,14 +170,24 @@ class Caller:
         return _Sent(self._note(fault, endpoint, started), used)
 
     def _begin(self, call: _Pending, endpoint: Endpoint, deadline: asyncio.Timeout) -> float:
-        """Record that the call is sent, return the clock's time. The deadline starts once."""
+        """Record that the call is sent, return the clock's time. Its deadline starts once."""
         if not call.attempt:
-            now = asyncio.get_running_loop().time()
-            deadline.reschedule(now + self._settings.call_deadline_s)
+            call.turn.since = call.turn.sent = asyncio.get_running_loop().time()
+            self._watch(call, deadline)
         call.attempt += 1
         call.endpoint, call.waiting = endpoint, None
         self._counts.add(retries=call.attempt > 1)
         return self._timing.clock()
+
+    def _watch(self, call: _Pending, deadline: asyncio.Timeout) -> None:
+        """End the call where its time is over, else look again when it would be."""
+        loop = asyncio.get_running_loop()
+        each, most = self._settings.call_deadline_s, self._settings.queue_deadline_s
+        due = min(call.turn.since + each, call.turn.sent + max(each, most))
+        if due <= loop.time():
+            deadline.reschedule(due)
+        else:
+            call.timer = loop.call_at(due, self._watch, call, deadline)
 
     def _note(self, fault: AttemptFault, endpoint: Endpoint, started: float) -> AttemptFault:
         """Update the endpoint's circuit and rest; return the fault without the key."""
@@ -182,7 +204,8 @@ class Caller:
         """The failure of a request whose deadline passed: its last fault, else a timeout."""
         if call.waiting is not None:
             return call.waiting
-        detail = f"no reply within {self._settings.call_deadline_s:g} s"
+        waited_s = asyncio.get_running_loop().time() - call.turn.sent
+        detail = f"no reply within {waited_s:,.1f} s"
         if call.endpoint is not None:
             call.endpoint.circuit.failed(detail)
         return ChatFailure("timeout", detail, call.attempt)

@@ -30,6 +30,7 @@ from resources.chat.wire import KeyedRequest, readable, request_key
 
 _LOG = logging.getLogger(__name__)
 _ATTEMPTS_TO_PARSE = 2  # a request whose reply does not parse is repeated once
+_CUT_OFF = ("truncated", "empty")  # by the token limit, or by a thought that used it up
 Access = tuple[tuple[str, ...], SecretStr | None]
 """Endpoints and their key."""
 
@@ -139,9 +140,10 @@ class ChatClient:
 
         ``parse`` gives each reply its ``value``, once per reply. Where it raises ``ValueError``
         the request is sent once more, with another seed and the line that names the form
-        (``ChatRequest.repeated``); a second failure is ``unparsable``. Whichever reply parses is
-        stored under the key of the request as it was given. Failures of a batch are logged in one
-        warning.
+        (``ChatRequest.repeated``); a second failure is ``unparsable``. With
+        ``ChatRequest.resample`` a reply that was cut off or empty is repeated too. Whichever reply
+        parses is stored under the key of the request as it was given. Failures of a batch are
+        logged in one warning.
 
         Raises:
             ConfigError: how to switch the model's thinking off is not known, or there is no
@@ -255,24 +257,27 @@ class ChatClient:
         return outcome
 
     async def _send(self, keyed: KeyedRequest, caller: Caller) -> Outcome:
-        """Send, and once more as a repeated request where the parser refuses; store the reply."""
+        """Send, and once more as a repeated request where no reply reads; store the reply."""
         # A stored reply counts as the first attempt: another thread or process may have stored
         # one since the batch began, or a new parser may refuse what an old one accepted.
         reply = self._store.get([keyed.key]).get(keyed.key) if self._store else None
         replaced = reply.text if reply is not None else None
         outcome: Outcome | None = reply
-        for request in (keyed.request, keyed.request.repeated()):
+        request, unread = keyed.request, {"unparsable", *_CUT_OFF * keyed.request.resample}
+        for attempt in range(1, _ATTEMPTS_TO_PARSE + 1):
             outcome = outcome or await caller.send(request)
             if isinstance(outcome, ChatReply):
                 usable, complaint = keyed.read(outcome)
                 if usable is not None:
                     return self._kept(keyed, usable, replaced)
-                failure = ChatFailure("unparsable", complaint, _ATTEMPTS_TO_PARSE, outcome.text)
-            elif outcome.reason == "unparsable":
-                failure = replace(outcome, attempts=_ATTEMPTS_TO_PARSE)
-            else:
+                outcome = ChatFailure("unparsable", complaint, attempt, outcome.text)
+            elif outcome.reason not in unread:
                 return outcome
-            outcome = None
+            failure = replace(outcome, attempts=attempt)
+            request, outcome = (
+                self._settings.repeated(request, cut=failure.reason in _CUT_OFF),
+                None,
+            )
         return failure
 
     def _kept(

@@ -147,6 +147,17 @@ class Circuit:
             self._trial_at = self._clock() + self._cooldown_s
 
 
+@dataclass(eq=False, slots=True)
+class Turn:
+    """A call's place among those that an endpoint has to answer; times of the event loop.
+
+    ``sent`` is its first attempt, ``since`` that, or the latest reply to a call ahead of it.
+    """
+
+    sent: float = 0.0
+    since: float = 0.0
+
+
 @dataclass(eq=False)
 class _Lane:
     """One client of the openai package with its own connection pool."""
@@ -169,6 +180,7 @@ class Endpoint:
     _trial_at: float = -math.inf
     _message: str = ""
     _lanes: list[_Lane] = field(default_factory=list, repr=False)
+    _turns: dict[Turn, None] = field(default_factory=dict, repr=False)
 
     def ready_at(self) -> float:
         """The clock's time from which it may be called, possibly as a trial."""
@@ -199,8 +211,15 @@ class Endpoint:
         left_s = self.resting_until - now
         return f"it asked to be left alone for {left_s:,.0f} s ({self._message})"
 
+    def answered(self, turn: Turn, now: float) -> None:
+        """A call was answered at ``now``: those sent after it have moved up."""
+        for behind in reversed(self._turns):
+            if behind is turn:
+                return
+            behind.since = now
+
     @contextmanager
-    def client(self) -> Iterator["AsyncOpenAI"]:
+    def client(self, turn: Turn) -> Iterator["AsyncOpenAI"]:
         """A client of the openai package for one call, counted as load meanwhile."""
         lane = min(self._lanes, key=lambda one: one.load, default=None)
         if lane is None or lane.load >= LANE_WIDTH:
@@ -210,9 +229,11 @@ class Endpoint:
             self._lanes.append(lane)
         lane.load += 1
         self.load += 1
+        self._turns[turn] = None
         try:
             yield lane.client
         finally:
+            del self._turns[turn]
             lane.load -= 1
             self.load -= 1
 

@@ -65,6 +65,11 @@ class FailurePolicy:
                 self._lasting = self._lasting or f"{one.reason}: {one.detail}"
                 self._given_up = self._given_up or one.reason == "circuit_open"
 
+    def forget(self, reasons: Sequence[str]) -> None:
+        """Take back requests that failed for these reasons, as they are sent once more."""
+        self._requests -= len(reasons)
+        self.failures -= Counter(reasons)
+
     def check(self, who: str) -> None:
         """Raise where the caller must stop; call it after each batch.
 

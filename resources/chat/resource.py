@@ -66,7 +66,12 @@ class ChatResource(KeyedResource):
     """An engine that may call a chat model, and what that may cost. 0 is no limit."""
 
     concurrency: int = Field(default=256, ge=1, description="most requests in flight")
-    call_deadline_s: float = Field(default=300, gt=0, description="seconds for one request")
+    call_deadline_s: float = Field(
+        default=300, gt=0, description="seconds for one request, without the endpoint's queue"
+    )
+    queue_deadline_s: float = Field(
+        default=1_800, gt=0, description="seconds for one request, with the endpoint's queue"
+    )
     most_reply_bytes: int = Field(
         default=MOST_REPLY_BYTES, ge=1, description="most of one reply, however many tokens it has"
     )
@@ -113,6 +118,7 @@ class ChatResource(KeyedResource):
         return {
             "concurrency": self.concurrency,
             "call_deadline_s": self.call_deadline_s,
+            "queue_deadline_s": self.queue_deadline_s,
             "most_reply_bytes": self.most_reply_bytes,
             "requests_per_minute": self.requests_per_minute or None,
             "tokens_per_minute": self.tokens_per_minute or None,

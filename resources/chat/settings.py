@@ -78,7 +78,15 @@ class ChatSettings(Settings):
         None, gt=0, description="most tokens a minute (estimated before), None for no limit"
     )
     call_deadline_s: float = Field(
-        300.0, gt=0, description="seconds for one request with its retries, from its first attempt"
+        300.0,
+        gt=0,
+        description="seconds for one request with its retries, from its first attempt, or from the "
+        "latest reply to a call that the endpoint got before it",
+    )
+    queue_deadline_s: float = Field(
+        1_800.0,
+        gt=0,
+        description="most seconds for one request where replies to earlier calls keep coming",
     )
     batch_deadline_s: float | None = Field(
         None, gt=0, description="seconds for one batch, None for no deadline"
@@ -161,9 +169,15 @@ class ChatSettings(Settings):
             request = replace(request, schema=None)
         if request.thinking is not None and self.thinking_style == "none":
             request = replace(request, thinking=None)
+        if self.thinking_style != "qwen" or request.thinking is False:
+            request = replace(request, thinking_tokens=None)
         if self.thinking_style == "openai":
             if request.thinking is not None:
                 effort_of(self.model, thinking=request.thinking)
             plain = replace(request.sampling, temperature=1.0, top_p=1.0, stop=())
             request = replace(request, sampling=plain)
         return request
+
+    def repeated(self, request: ChatRequest, *, cut: bool) -> ChatRequest:
+        """The second request, as it is sent; ``cut``: the first reply was cut off."""
+        return self.as_sent(request.repeated(cut=cut, switch=self.thinking_style == "qwen"))

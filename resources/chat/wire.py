@@ -72,6 +72,8 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
         arguments["reasoning_effort"] = effort_of(settings.model, thinking=request.thinking)
     elif request.thinking is not None:
         further["chat_template_kwargs"] = {"enable_thinking": request.thinking}
+    if request.thinking_tokens is not None:
+        further["thinking_token_budget"] = request.thinking_tokens  # vLLM's name
     return arguments | ({"extra_body": further} if further else {})
 
 

@@ -1,6 +1,8 @@
 """The judge as a chat model (paper, section 3.2: four prompts, temperature 0, seed 42).
 
-A failed call has no value: it is never read as a 0. Failures are counted by reason.
+A reply that cannot be read, or is cut off, is requested once more in another way (the chat client
+does so); a call that the endpoint failed is made once more at the end of the batch. A call that
+fails twice has no value: it is never read as a 0. Failures are counted by reason.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +28,8 @@ from resources.chat.engine import ChatEngine, StoringChat
 from resources.store.prompts import AGAIN, load_prompt
 
 _DIGEST_DIGITS = 12
+# Faults of the endpoint that may be over at the end of a batch.
+_PASSING = {"transport", "timeout", "rate_limited", "server_error", "circuit_open"}
 # Tasks about a document go out in one batch, so that a server's prefix cache serves both.
 _PARSERS: tuple[tuple[frozenset[Task], Callable[..., JudgeValue]], ...] = (
     (frozenset({"answerability", "correctness"}), read_digit),
@@ -85,6 +89,8 @@ class ChatJudge(ChatEngine[JudgeCall]):
         )
         form = "json" if settings.structured else "tags"
         thinking = {None: "default", True: "on", False: "off"}[settings.thinking]
+        if settings.thinking_tokens is not None:
+            thinking = f"{settings.thinking_tokens}"
         temperature = f"{sampling.temperature:g}" if self._sends_temperature else "default"
         return (
             f"{self._chat.engine} {digests} {form} "
@@ -96,12 +102,21 @@ class ChatJudge(ChatEngine[JudgeCall]):
     def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
         """One ruling per call, in order; equal calls cost one request.
 
-        A failed call is ``Ruling(None, reason)``, with a reason of ``ChatFailure``.
+        A failed call is ``Ruling(None, reason)``, with a reason of ``ChatFailure``; if the fault
+        was the endpoint's, it was made twice.
 
         Raises:
             EngineError: a ceiling was reached, or no endpoint answers; what was answered is
                 stored.
         """
+        rulings = self._round(calls)
+        failed = {call: why for call, one in rulings.items() if (why := one.failure) in _PASSING}
+        if failed:
+            self._policy.forget([*failed.values()])
+            rulings |= self._round([*failed])
+        return [rulings[call] for call in calls]
+
+    def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
         for tasks, read in _PARSERS:
             group = [call for call in calls if call.task in tasks]
@@ -111,7 +126,7 @@ class ChatJudge(ChatEngine[JudgeCall]):
                     rulings[call] = Ruling(None, answer.reason)
                 else:
                     rulings[call] = Ruling(answer)
-        return [rulings[call] for call in calls]
+        return rulings
 
     def _parser(self, read: Callable[..., JudgeValue]) -> Parse[JudgeValue]:
         def parse(reply: ChatReply[object]) -> JudgeValue:

@@ -3,11 +3,13 @@
 Opening imports neither openai nor torch and makes no calls.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 
+from decomposerl.chat import Sampling
 from decomposerl.judge.call import Judge
 from decomposerl.prompts.judge import JudgeSettings
 from resources.chat.resource import PromptedResource
@@ -25,7 +27,31 @@ class JudgeResource(PromptedResource):
         default="embedded", description="rules on words, a chat model, or recorded rulings"
     )
     folder: str = Field(default="", description="replay: folder of recorded rulings")
-    reply_tokens: int = Field(default=4096, ge=1, description="chat: most of one reply")
+    reply_tokens: int = Field(
+        default=1024, ge=1, description="chat: most of one reply, besides its thought"
+    )
+    thinking_tokens: int = Field(
+        default=7168, ge=0, description="chat: added for the thought, unless thinking is off"
+    )
+    bound_thinking: bool = Field(
+        default=False,
+        description="chat: end the thought after thinking_tokens, as vLLM can with a reasoning "
+        "parser, so that a ruling follows",
+    )
+
+    def sampling(self) -> Sampling:
+        """As every request is sampled; a thought has tokens of its own."""
+        thought = 0 if self.thinks is False else self.thinking_tokens
+        return replace(super().sampling(), max_tokens=self.reply_tokens + thought)
+
+    @property
+    def most_tokens(self) -> int:
+        """The largest token limit of a request: after a reply that was cut off it is doubled.
+
+        A thinking Qwen3 is asked without its thinking instead.
+        """
+        silenced = self.thinking_style == "qwen" and self.thinks is not False
+        return self.sampling().max_tokens * (1 if silenced else 2)
 
     def open(self) -> Judge:
         """A fresh port; its ``calls`` and ``hits`` start at zero, where it has them.
@@ -37,10 +63,11 @@ class JudgeResource(PromptedResource):
             return ReplayJudge(Path(self.folder))
         if self.engine == "embedded":
             return RuleJudge()
+        bound = self.thinking_tokens if self.bound_thinking and self.thinks is not False else None
         return ChatJudge(
             self.chat(),
             load_judge_prompts(self.prompts_dir),
-            JudgeSettings(self.sampling(), structured=self.structured, thinking=self.thinks),
+            JudgeSettings(self.sampling(), self.structured, self.thinks, bound),
             again=load_prompt(AGAIN, self.prompts_dir),
             sends_temperature=self.sends_temperature,
             batch_size=self.batch_size,

@@ -155,6 +155,19 @@ def endpoint(
     return ReadinessCheck("endpoint", what, absent, problem, fix)
 
 
+def served_context(url: str, model: str, value: SecretStr) -> int | None:
+    """``max_model_len`` in tokens, as vLLM lists it; None where the endpoint does not say."""
+    try:
+        answer = json.loads(fetched(f"{url}/models", value.get_secret_value(), _TIMEOUT_S))
+        lengths = [one.get("max_model_len") for one in answer["data"] if one["id"] == model]
+    except (Moved, OSError, HTTPException, ValueError):
+        return None
+    except (LookupError, TypeError, AttributeError, RecursionError):  # JSON of another kind
+        return None
+    known = [length for length in lengths if isinstance(length, int) and length > 0]
+    return min(known, default=None)
+
+
 def verdict_tokens(model: str, room: int) -> list[ReadinessCheck]:
     """Whether a thinking model has room for its thought before a verdict; empty for other models.
 

@@ -6,7 +6,7 @@ nothing is written.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from uuid import uuid4
@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from decomposerl.chat import Price
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import Judge, JudgeCall
-from decomposerl.reports.readiness import ReadinessCheck
+from decomposerl.reports.readiness import ReadinessCheck, State
 from decomposerl.reports.training_plan import DryRun, judging_cost
 from decomposerl.training.estimate import (
     ClaimFacts,
@@ -27,6 +27,7 @@ from decomposerl.training.estimate import (
     calls_per_rollout,
     disk_bytes,
     estimate_run,
+    longest_judge_calls,
 )
 from decomposerl.training.memory import MemoryEstimate, ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
@@ -36,20 +37,25 @@ from resources.training.data import training_prompts
 from resources.training.process import TrainingRun
 
 _GIB = 2**30
+_LISTED = 5
 VLLM_RANGE = SpecifierSet(">=0.22,<=0.31")
 """From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class DryRunFacts:
-    """Facts besides the run: the judge's price and speed, a step's seconds, processes.
+    """Facts besides the run: the judge's price, speed and limits, a step's seconds, processes.
 
     ``tokens_per_s`` is the judge's on one card of yours; None for a paid or foreign server.
+    ``judge_context`` is the context in tokens that its server reports (None: it reports none), and
+    ``judge_reply`` the most tokens that a reply may take of it.
     """
 
     price: Price | None = None
     tokens_per_s: float | None = None
     judge_tokens: JudgeTokens | None = None
+    judge_context: int | None = None
+    judge_reply: int = 0
     seconds_per_step: float | None = None
     processes: int = 1
 
@@ -72,6 +78,7 @@ def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) ->
         *_held_out(run),
         *([shape] if isinstance(shape, ReadinessCheck) else []),
         _judge(run, judge, claims),
+        *_context(run, facts, lengths),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
         *_gpu(run, memory),
         *_vllm(run),
@@ -191,6 +198,51 @@ def _judge(run: TrainingRun, judge: Judge, claims: ClaimFacts) -> ReadinessCheck
     if ruling.value is None:
         return ReadinessCheck("judge", engine, "missing", f"gave no ruling: {ruling.failure}", fix)
     return ReadinessCheck("judge", engine, "ok", "rules")
+
+
+def _context(
+    run: TrainingRun, facts: DryRunFacts, lengths: TokenReport | ReadinessCheck
+) -> Iterator[ReadinessCheck]:
+    """Whether the judge reads its longest calls about the claims of the run.
+
+    Counted in the policy's tokens. A call that is too long is refused, and one refused call costs
+    its group the reward.
+    """
+    if facts.judge_context is None or isinstance(lengths, ReadinessCheck):
+        return
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(run.base)
+    claims = pl.read_parquet(run.claims, columns=["claim_id", "evidence"])
+    used = claims.join(lengths.too_long, on="claim_id", how="anti")
+    ids, texts = used["claim_id"].to_list(), used["evidence"].to_list()
+    tokens = [len(one) for one in tokenizer(texts)["input_ids"]] if texts else []
+    what = f"context of {facts.judge_context:,} tokens"
+    states: dict[int, State] = {0: "missing", run.experiment.sampling.max_completion_tokens: "note"}
+    for trace, state in states.items():
+        needs = longest_judge_calls(tokens, trace, facts.judge_reply, facts.judge_tokens)
+        over = {i: need for i, need in zip(ids, needs, strict=True) if need > facts.judge_context}
+        if over:
+            detail, fix = _too_long(over, trace, facts.judge_reply)
+            yield ReadinessCheck("judge", what, state, detail, fix)
+            return
+    yield ReadinessCheck("judge", what, "ok", f"the longest call takes {max(needs, default=0):,}")
+
+
+def _too_long(over: Mapping[str, int], trace: int, reply: int) -> tuple[str, str]:
+    """What does not fit, longest first, and what to do about it."""
+    longest = sorted(over, key=lambda one: (-over[one], one))
+    named = ", ".join(f"{one} ({over[one]:,})" for one in longest[:_LISTED])
+    with_trace = f"with a trace of {trace:,} tokens, " if trace else ""
+    detail = (
+        f"{with_trace}calls do not fit about {len(over):,} of the claims, with {reply:,} tokens "
+        f"for the reply: {named}"
+    )
+    fix = (
+        f"start the judge with --max-model-len {over[longest[0]]} or more, or lower its token "
+        "limits (docs/running-on-gpus.md)"
+    )
+    return detail, fix
 
 
 def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstimate:

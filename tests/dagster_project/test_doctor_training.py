@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
 from dagster_project.engine_choices import engine_choices
-from dagster_project.training_estimate import training_estimate
+from dagster_project.engine_resources import engine_resources
+from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.prompts.judge import (
     JudgeSettings,
     answerability_request,
@@ -20,7 +22,7 @@ from decomposerl.prompts.judge import (
     coverage_request,
 )
 from decomposerl.reports.readiness import estimate_text
-from decomposerl.training.estimate import JudgeTokens
+from decomposerl.training.estimate import JudgeTokens, longest_judge_calls
 from project import ROOT
 from resources.judge.chat_judge import load_judge_prompts
 from resources.tokens.word_tokens import WordTokens
@@ -37,6 +39,7 @@ LOCAL = {
 
 def doctor(data: Path, *words: str, **env: str) -> Result:
     names = ("PROFILE", "DATA", "CORPORA", "CHAT_URL", "JUDGE_URL", "JUDGE_PRICE", "JUDGE_MODEL")
+    names += ("JUDGE_THINKING",)
     bare: dict[str, str | None] = {f"DECOMPOSERL_{name}": None for name in names}
     return CliRunner(env=bare | env).invoke(app, ["doctor", "--data", str(data), *words])
 
@@ -95,12 +98,30 @@ def test_an_unknown_experiment_is_one_red_line(tmp_path: Path):
 
 
 def test_a_judge_of_another_kind_costs_otherwise():
-    """A thinking model writes 1,000 tokens a reply; a classifier asks for no money at all."""
+    """A ruling takes 120 tokens, 1,000 with thinking; a classifier asks for no money at all."""
     engines = engine_choices("paper", {})
-    thinking = training_estimate(engines, NOWHERE).lines[0]
-    assert 1_000 * thinking.calls == thinking.completion_tokens
+    for word, reply in (("", 120), ("off", 120), ("512", 632), ("on", 1_000), ("default", 1_000)):
+        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
+        line = training_estimate(chosen, NOWHERE).lines[0]
+        assert reply * line.calls == line.completion_tokens
     tiny = training_estimate(engines, NOWHERE, "tiny_judge").lines[0]
     assert ("tiny judge", None, None) == (tiny.engine, tiny.dollars, tiny.gpu_hours)
+
+
+def test_the_doctor_prices_every_way_to_think(tmp_path: Path):
+    """GPU-hours by reading, the same in the doctor's figures and on the page; and the chosen."""
+    hours = judge_hours()
+    words = "; ".join(f"{word} {n:,.1f}" for word, n in hours.items())
+    page = doctor(tmp_path, **LOCAL, DECOMPOSERL_JUDGE_THINKING="512").stdout
+    assert f"{words}; here it is 512" in " ".join(page.split())
+    guide = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
+    assert ["off", "512", "on"] == list(hours)
+    for word, n in hours.items():
+        chosen = engine_choices("paper", {"DECOMPOSERL_JUDGE_THINKING": word})
+        judge = engine_resources(chosen, str(tmp_path))["judge"]
+        (most,) = longest_judge_calls([9_813], 4_500, judge.most_tokens)
+        cells = rf"^\| `{word}` .*\b{judge.most_tokens:,}\b.* \| {most:,} \| {n:,.1f} \|$"
+        assert re.search(cells, guide, re.MULTILINE), cells
 
 
 def test_the_judges_prompts_are_as_long_as_assumed():

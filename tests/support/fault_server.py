@@ -88,9 +88,16 @@ def well_text(prompt: str) -> str:
 class FaultServer:
     """A running server; ``asked`` holds the JSON body of every request, in order."""
 
-    def __init__(self, script: Sequence[Answer] = (), usual: Answer = WELL) -> None:
-        """``usual`` is the answer after the end of the script."""
+    def __init__(
+        self, script: Sequence[Answer] = (), usual: Answer = WELL, at_once: int = 10_000
+    ) -> None:
+        """``usual`` is the answer after the end of the script.
+
+        ``at_once`` requests are worked on at a time, in the order of their arrival; like a busy
+        vLLM, the server takes more and lets them wait.
+        """
         self._script, self._usual = list(script), usual
+        self._room = asyncio.Semaphore(at_once)
         self.asked: list[dict[str, Any]] = []
         self.authorizations: list[str] = []
         self.heads: list[str] = []
@@ -157,7 +164,8 @@ class FaultServer:
         self.in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self.in_flight)
         try:
-            await asyncio.sleep(answer.delay_s)
+            async with self._room:
+                await asyncio.sleep(answer.delay_s)
         finally:
             self.in_flight -= 1
         if answer.raw is not None:

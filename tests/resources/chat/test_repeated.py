@@ -9,7 +9,7 @@ from chat_parts import PLAIN, MadeUpTime, frame_of, request, settings
 from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling
 from decomposerl.judge.call import JudgeCall, Ruling
 from decomposerl.prompts.judge import JudgeSettings
-from fault_server import FaultServer, replying
+from fault_server import REASONING, TRUNCATED, Answer, FaultServer, replying
 from resources.chat.client import ChatClient
 from resources.chat.settings import Ceilings
 from resources.decomposer.chat_engine import ChatDecomposer
@@ -197,3 +197,72 @@ def test_a_request_is_made_once_for_all_of_its_repetitions():
     once: ChatRequest = ASKED.repeated()
     assert "" == once.again
     assert once.messages == once.repeated().messages
+
+
+CUT = {"truncated": TRUNCATED, "reasoning alone": REASONING}
+
+
+@pytest.mark.parametrize("fault", CUT.values(), ids=CUT)
+def test_a_reply_that_was_cut_off_is_asked_for_with_more_room(fault: Answer, tmp_path: Path):
+    """Greedy and without thinking it would loop again: it is sampled, with twice the tokens."""
+    asked = replace(ASKED, resample=True, thinking=False)
+    with FaultServer([fault, replying("good")]) as served:
+        for _ in range(2):
+            with client(served.url, tmp_path, thinking_style="qwen") as chat:
+                assert ["good"] == [one.value for one in chat.complete([asked], good)]
+        first, second = served.asked
+    assert (42, 0.0, 50) == tuple(first[name] for name in ("seed", "temperature", "max_tokens"))
+    assert (1_042, 0.3, 100) == tuple(
+        second[name] for name in ("seed", "temperature", "max_tokens")
+    )
+    assert ["q 1", f"q 1\n\n{LINE}"] == served.prompts
+
+
+@pytest.mark.parametrize("thinking", [None, True])
+def test_a_thought_that_used_up_the_tokens_is_left_out(*, thinking: bool | None):
+    """The same token limit, no thinking and no bound on it; other models get more room."""
+    asked = replace(ASKED, resample=True, thinking=thinking, thinking_tokens=9)
+    with FaultServer([REASONING, replying("good")] * 2) as served:
+        for style in ("qwen", "none"):
+            with client(served.url, None, thinking_style=style) as chat:
+                assert ["good"] == [one.value for one in chat.complete([asked], good)]
+        bound, silent, plain, longer = served.asked
+    assert 9 == bound["thinking_token_budget"]
+    assert {"enable_thinking": False} == silent["chat_template_kwargs"]
+    assert 50 == bound["max_tokens"] == silent["max_tokens"]
+    assert (50, 100) == (plain["max_tokens"], longer["max_tokens"])
+    unknown = {"thinking_token_budget", "chat_template_kwargs"}
+    assert not unknown & (set(plain) | set(longer) | (set(silent) - {"chat_template_kwargs"}))
+
+
+def test_a_reply_that_cannot_be_read_is_sampled_with_its_own_limits():
+    """At temperature 0 another seed alone would give the same reply; a warmer one stays so."""
+    warm = Sampling(temperature=0.8, max_tokens=50)
+    replies = [replying("bad"), replying("good")] * 2
+    with FaultServer(replies) as served, client(served.url, None) as chat:
+        for asked in (ASKED, replace(ASKED, sampling=warm)):
+            chat.complete([replace(asked, resample=True)], good)
+    assert [0.0, 0.3, 0.8, 0.8] == [body["temperature"] for body in served.asked]
+    assert {50} == {body["max_tokens"] for body in served.asked}
+
+
+def test_a_reply_that_is_cut_off_twice_is_a_failure(tmp_path: Path):
+    """Two requests, one failure with the reason, nothing stored."""
+    with (
+        FaultServer(usual=TRUNCATED) as served,
+        client(served.url, tmp_path) as chat,
+    ):
+        (found,) = chat.complete([replace(ASKED, resample=True)], good)
+        assert ("truncated", 2) == (found.reason, found.attempts)
+        assert 2 == len(served.asked)
+        assert chat.store is not None
+        assert 0 == frame_of(chat.store).height
+
+
+def test_the_bound_of_a_thought_is_part_of_the_key_where_there_is_one():
+    """Requests without one keep the keys of their stored replies."""
+    bound = replace(ASKED, thinking_tokens=9)
+    assert "thinking_tokens" not in ASKED.canonical("m", "r")
+    assert ASKED.canonical("m", "r") != bound.canonical("m", "r")
+    assert replace(bound, thinking_tokens=8).canonical("m", "r") != bound.canonical("m", "r")
+    assert ASKED.canonical("m", "r") == replace(ASKED, resample=True).canonical("m", "r")

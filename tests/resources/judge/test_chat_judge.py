@@ -151,6 +151,51 @@ def test_an_endpoint_that_never_answers_is_an_error(answer: Answer, said: str):
         session.judge.judge([COVERAGE])
 
 
+PASSING = {"500": server.BROKEN, "429": server.BUSY, "cut": server.CUT}
+
+
+@pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+def test_a_call_that_the_endpoint_failed_is_made_again_at_the_end(fault: Answer):
+    """Three attempts fail, the rest of the batch is ruled on, then the call is: nothing is lost."""
+    one, five = replying("<answer>1</answer>"), replying(f"<answer>{FIVE}</answer>")
+    expected = [Ruling(True), Ruling(True), Ruling((True, False, False, True, True))]
+    with Session(None, [one, fault, fault, fault, five, one], concurrency=1) as session:
+        assert expected == session.judge.judge([CORRECT, ANSWERABLE, ATOMIC])
+        assert 6 == len(session.served.asked)
+    assert {} == session.judge.failures
+
+
+def test_a_call_that_fails_in_both_rounds_is_one_failure():
+    """It is counted once, with the reason of the second."""
+    with Session(None, [replying("<answer>1</answer>")], usual=server.BROKEN) as session:
+        session.judge.judge([ANSWERABLE])
+        assert [Ruling(None, "server_error")] == session.judge.judge([COVERAGE])
+        assert 1 + 2 * 3 == len(session.served.asked)
+    assert {"server_error": 1} == session.judge.failures
+
+
+@pytest.mark.parametrize("answer", [server.REFUSED, replying("Perhaps.")], ids=["400", "no ruling"])
+def test_what_another_round_would_not_change_is_not_asked_again(answer: Answer):
+    """A request that is wrong stays wrong, and an unreadable reply was requested twice already."""
+    script = [replying("<answer>1</answer>")]
+    with Session(None, script, usual=answer) as session:
+        session.judge.judge([ANSWERABLE])
+        (failed,) = session.judge.judge([COVERAGE])
+        assert failed.value is None
+        assert len(session.served.asked) <= 3
+
+
+def test_a_reply_that_was_cut_off_is_requested_in_another_way():
+    """A greedy loop up to the token limit: the second request is sampled, with more room."""
+    script = [replying("so so so so", "length"), replying("<answer>1</answer>")]
+    with Session(None, script) as session:
+        assert [Ruling(True)] == session.judge.judge([ANSWERABLE])
+        first, second = session.served.asked
+    assert (0.0, 0.3) == (first["temperature"], second["temperature"])
+    assert 2 * first["max_tokens"] == second["max_tokens"]
+    assert first["messages"] != second["messages"]
+
+
 def test_a_text_that_cannot_be_sent_is_a_failure():
     """Half a character in a policy's answer costs its own call and no other."""
     broken = JudgeCall("correctness", DOCUMENT, question="When?", answers=("In \ud800.",))
@@ -193,7 +238,7 @@ def test_rulings_are_stored(tmp_path: Path):
 def test_a_ruling_is_asked_for_once_and_a_failure_again(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]
 ):
-    """Across passes and objects each call that succeeds is sent once; the counts add up."""
+    """Across passes and objects each call that succeeds is sent once, an empty reply's twice."""
     calls = [JudgeCall("answerability", f"{DOCUMENT} {n}", question="Who?") for n in range(5)]
     data = tmp_path_factory.mktemp("data")
     with SilentServer() as served:
@@ -205,11 +250,11 @@ def test_a_ruling_is_asked_for_once_and_a_failure_again(
             expected = [Ruling(None, "empty") if n == 2 else Ruling(True) for n in batch]
             assert [Ruling(True), *expected] == rulings
             assert 1 + len(batch) == judge.calls + judge.hits
-            assert judge.calls == len(served.asked) - before
+            assert judge.calls + (2 in batch) == len(served.asked) - before
         for n in range(5):
             passes = sum(n in batch for batch in batches)
             prompts = [one for one in served.prompts if f"{DOCUMENT} {n}" in one]
-            assert len(prompts) == (passes if n == 2 else min(passes, 1))
+            assert len(prompts) == (2 * passes if n == 2 else min(passes, 1))
 
 
 class SilentServer(SoundServer):

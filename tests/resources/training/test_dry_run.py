@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from decomposerl.chat import Price
 from decomposerl.errors import EngineError
 from decomposerl.judge.call import JudgeCall, Ruling
+from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.training_plan import (
     DryRun,
     dry_run_markdown,
@@ -145,6 +146,45 @@ def test_the_judge_itself_is_asked_every_time(run: TrainingRun):
     dry_run(run, judge)
     first, second = judge.calls
     assert first.key != second.key
+
+
+def context_of(run: TrainingRun, context: int | None, reply: int = 100) -> list[ReadinessCheck]:
+    facts = DryRunFacts(judge_context=context, judge_reply=reply)
+    found = dry_run(run, RuleJudge(), facts).findings
+    return [one for one in found if one.part == "judge" and "context" in one.what]
+
+
+def test_calls_that_the_judge_cannot_read_are_named_before_the_first_step(run: TrainingRun):
+    """The claims, longest first, with the context that they take and the one that there is."""
+    (found,) = context_of(run, 2_000)
+    claims = pl.read_parquet(run.claims).sort(pl.col("evidence").str.len_bytes())
+    longest = claims["claim_id"][-1]
+    assert ("missing", "context of 2,000 tokens") == (found.state, found.what)
+    assert "calls do not fit about 1 of the claims, with 100 tokens for the reply" in found.said
+    needed = int(found.mend.split("--max-model-len ")[1].split()[0])
+    assert f"{longest} ({needed:,})" in found.said
+    assert "ok" != context_of(run, needed - 1)[0].state
+    assert "missing" != context_of(run, needed)[0].state
+
+
+def test_a_context_that_only_a_long_trace_exceeds_is_a_note(run: TrainingRun):
+    """Few traces are as long as they may be: the run may start. With room for them all is well."""
+    (found,) = context_of(run, 6_000)
+    assert "note" == found.state
+    assert "with a trace of 4,500 tokens" in found.said
+    (found,) = context_of(run, 20_000)
+    assert "ok" == found.state
+
+
+def test_the_reply_takes_its_part_of_the_context(run: TrainingRun):
+    """What fits with a short reply need not fit with the longest that is allowed."""
+    states = [context_of(run, 16_384, reply)[0].state for reply in (2_048, 16_000)]
+    assert ["ok", "missing"] == states
+
+
+def test_an_unknown_context_is_not_checked(run: TrainingRun):
+    """Rules have none, and OpenAI reports none."""
+    assert [] == context_of(run, None)
 
 
 def test_a_run_without_judged_rewards_needs_no_judge(run: TrainingRun):

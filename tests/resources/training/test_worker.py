@@ -1,5 +1,6 @@
 """The process that trains, as a person starts it: ``python -m dagster_project.worker``."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,14 +12,19 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from pydantic import SecretStr
 
-from dagster_project.profiles import process_rank
+from dagster_project.engine_choices import JUDGE
+from dagster_project.profiles import process_rank, profile_from_environment
+from dagster_project.worker import judge_facts
 from decomposerl.errors import ConfigError
 from decomposerl.training.experiment import Optimization
+from fault_server import Answer, FaultServer
 from project import ROOT
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
+from resources.preflight.probes import served_context
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource
@@ -207,6 +213,44 @@ def test_the_recipe_decides_whether_the_judge_thinks(tmp_path: Path, base: Path)
     assert "m" == thinking.model
     with pytest.raises(ConfigError, match="tiny judge"):
         judge_for(judge, replace(experiment, judge="tiny"))
+
+
+def test_a_thinking_judge_has_tokens_for_its_thought(tmp_path: Path, base: Path):
+    """A recipe that switches it on gets the room with it; switched off, the room goes."""
+    experiment = run_of(tmp_path / "run", base).experiment
+    judge = JudgeResource(results_dir=str(tmp_path), engine="chat", model="m", thinking="off")
+    thinking = judge_for(judge, replace(experiment, judge_thinking=True))
+    assert (1_024, 8_192) == tuple(one.sampling().max_tokens for one in (judge, thinking))
+    assert "max_tokens=1024 thinking=off" in judge.open().engine
+    assert "max_tokens=8192 thinking=on" in thinking.open().engine
+
+
+@pytest.mark.parametrize(
+    ("word", "reply", "tokens"), [("off", 2_048, 120), ("on", 8_192, 1_000), ("512", 1_536, 632)]
+)
+def test_the_dry_run_gets_the_judges_limits(
+    tmp_path: Path, base: Path, word: str, reply: int, tokens: float
+):
+    """Its context as its server lists it, and the most that a reply may take of it."""
+    models = {"data": [{"id": "other", "max_model_len": 9}, {"id": JUDGE, "max_model_len": 4_096}]}
+    with FaultServer(usual=Answer(body=json.dumps(models).encode())) as served:
+        env = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_THINKING": word}
+        profile = profile_from_environment({"DECOMPOSERL_PROFILE": "paper"} | env)
+        facts = judge_facts(run_of(tmp_path / "run", base), profile)
+    assert (4_096, reply) == (facts.judge_context, facts.judge_reply)
+    assert facts.judge_tokens is not None
+    assert tokens == facts.judge_tokens.reply
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b"{}", b'{"data": [{"id": 1}]}', b"<html>", b'{"data": 1}']
+)
+def test_a_list_without_a_context_says_nothing(body: bytes):
+    """None, whatever the endpoint says; and where nobody listens."""
+    with FaultServer(usual=Answer(body=body)) as served:
+        url = served.url
+        assert served_context(url, JUDGE, SecretStr("")) is None
+    assert served_context(url, JUDGE, SecretStr("")) is None
 
 
 def test_of_several_processes_each_knows_its_place():
