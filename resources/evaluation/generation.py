@@ -106,26 +106,20 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     if calibration is not None:  # refuse a wrong one before any call is paid
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
     guarded = _guarded(_claims(claims), guard)
-    every = guarded.asked
-    questions = {one.claim_id: _digest(one.question) for one in every}
+    questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
     store = PredictionStore(
         shards / benchmark, caller.engine, task.store_name, prompt_hash, questions
     )
-    known = len(store.read([one.claim_id for one in every]))
+    known = len(store.read(list(questions)))
     answered = run_claims(
-        task.procedure, task.prompt, every, caller, store, limits=limits, progress=progress
+        task.procedure, task.prompt, guarded.asked, caller, store, limits=limits, progress=progress
     )
     finished = guarded.noted(answered, claims["claim_id"].to_list())
-    same = task.names | {
-        "benchmark": benchmark,
-        "engine": caller.engine,
-        "prompt_hash": prompt_hash,
-    }
-    rows = [same | _row(one, decomposes=task.decomposes) for one in finished]
-    predictions = PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
+    asked = {"benchmark": benchmark, "engine": caller.engine, "prompt_hash": prompt_hash}
+    predictions = _predictions(finished, task, asked)
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(finished), len(every) - known)
+    return Generated(predictions, _calls(finished), len(questions) - known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +162,15 @@ def _claims(claims: pl.DataFrame) -> list[ClaimToVerify]:
 def _digest(question: ClaimInput) -> str:
     """SHA-256 of everything that a method sees of a claim, evidence and its passages included."""
     return hashlib.sha256(json.dumps(asdict(question)).encode()).hexdigest()
+
+
+def _predictions(
+    finished: Sequence[Prediction], task: Task, same: Mapping[str, str]
+) -> pl.DataFrame:
+    """``PREDICTIONS``; ``same`` are the columns besides the task's that all rows share."""
+    head = {**task.names, **same}
+    rows = [head | _row(one, decomposes=task.decomposes) for one in finished]
+    return PREDICTIONS.conform(pl.DataFrame(rows, PREDICTIONS.schema))
 
 
 def _row(one: Prediction, *, decomposes: bool) -> dict[str, Any]:

@@ -96,16 +96,12 @@ class ServedModels(ServerFields):
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
         started = self.server(requested, adapter)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
-        chat_settings = self._settings(model, self._revision(requested, adapter))
-        if adapter:
-            chat_settings = chat_settings.model_copy(update={"sent_as": adapter.served_name})
+        sent_as = adapter.served_name if adapter else ""
+        chat_settings = self._settings(model, self._revision(requested, adapter), sent_as)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
-            urls = self._urls(started, shared, adapter, key)
-            for url in urls:
-                refuse_short_context(url, requested, self.context_of(requested), key)
-            return urls, key
+            return self._urls(started, shared, adapter, key), key
 
         chat = ChatClient(chat_settings, results, find_access=find_access)
         closers.append(chat.close)
@@ -138,6 +134,8 @@ class ServedModels(ServerFields):
     ) -> tuple[str, ...]:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
         urls = tuple(self.endpoints) or (shared.url(server),)
+        for url in urls:
+            refuse_short_context(url, server.model, self.context_of(server.model), key)
         if adapter:
             for url in urls:
                 serve_adapter(url, adapter, key, self.lora_rank)
@@ -174,10 +172,11 @@ class ServedModels(ServerFields):
             thinking_tokens=self.thinking_tokens,
         )
 
-    def _settings(self, model: str, revision: str) -> ChatSettings:
+    def _settings(self, model: str, revision: str, sent_as: str) -> ChatSettings:
         return ChatSettings(
             model=model,
             revision=revision,
+            sent_as=sent_as,
             concurrency=self.concurrency,
             call_deadline_s=self.call_deadline_s,
             most_reply_bytes=self.most_reply_bytes,
