@@ -18,6 +18,7 @@ from decomposerl.evaluation.published import (
     PUBLISHED,
     PublishedRow,
 )
+from decomposerl.evaluation.scores import BEYOND_RATE
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import LEADERBOARD
 
@@ -74,10 +75,12 @@ def leaderboard(
         for row in scores.filter(metric=METRIC, slice="all").iter_rows(named=True)
     }
     own = [name for name in benchmarks if name not in COLUMNS]
+    beyond = _beyond(scores)
     lines: list[dict[str, object]] = []
     for _, rows in groupby(_rows(systems, scored), key=lambda row: row.table):
         for position, row in enumerate(rows):
-            lines += _cells(row, position, [*COLUMNS, *own], scored, runs)
+            cells = _cells(row, position, [*COLUMNS, *own], scored, runs)
+            lines += [one | {"beyond_context": _most_beyond(row, one, beyond)} for one in cells]
     return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
 
 
@@ -129,6 +132,20 @@ def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[Syste
     """The systems that may be a row of the paper: one per protocol, as the paper names none."""
     key = published.method, published.model
     return [system for system in systems if (system.method, system.model.key) == key]
+
+
+def _beyond(scores: pl.DataFrame) -> dict[_Cell, int]:
+    """Claims beyond the context, by system and test set."""
+    rates = scores.filter(metric=BEYOND_RATE, slice="all").drop_nulls("score")
+    counts = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
+    return {(one, name): n for one, name, n in rates.select("system", "benchmark", counts).rows()}
+
+
+def _most_beyond(row: _TableRow, line: Mapping[str, object], beyond: Mapping[_Cell, int]) -> int:
+    """Claims beyond the context of a cell; of a mean over seeds, the most of one run."""
+    column = str(line["benchmark"])
+    parts = MEANS.get(column, (column,))
+    return max(sum(beyond.get((one.key, part), 0) for part in parts) for one in row.runs)
 
 
 def _cells(

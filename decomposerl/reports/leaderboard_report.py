@@ -17,7 +17,7 @@ from decomposerl.evaluation.leaderboard import (
     columns_of,
     wide_leaderboard,
 )
-from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
+from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
 from decomposerl.evaluation.regression import Departure
 from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
@@ -32,6 +32,7 @@ SEEDS_NOTE = (
     "A mean over seeds has in parentheses the least and the greatest score of its runs: the spread "
     "of training, not of the claims."
 )
+BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
@@ -66,7 +67,7 @@ def leaderboard_text(
         [
             *parts,
             *(["\n".join(["engines", *marks])] if marks else []),
-            fill(_note(engines, shown), width),
+            fill(_note(engines, shown, _beyond_note(board, titles)), width),
         ]
     )
 
@@ -88,7 +89,8 @@ def leaderboard_markdown(
         lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
         parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
     legend = [[mark, name] for name, mark in engines.items()]
-    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), _note(engines, shown)])
+    note = _note(engines, shown, _beyond_note(board, titles))
+    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), note])
 
 
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
@@ -146,11 +148,24 @@ def _numbered(names: Iterable[str | None]) -> dict[str, str]:
     return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
 
 
-def _note(engines: Iterable[str], shown: Iterable[_Shown]) -> str:
+def _note(engines: Iterable[str], shown: Iterable[_Shown], beyond: str) -> str:
     """What the reader of the tables must know, the engines' prompts included."""
     means = any(row["seeds"] > 1 for _, rows in shown for row in rows)
-    notes = [NOTE, SEEDS_NOTE * means, own_prompt_note(" ".join(engines))]
+    notes = [NOTE, SEEDS_NOTE * means, own_prompt_note(" ".join(engines)), beyond]
     return " ".join(filter(None, notes))
+
+
+def _beyond_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """The cells with claims beyond the model's context, and how many these are."""
+    beyond = board.filter(pl.col("beyond_context") > 0, ~pl.col("benchmark").is_in(list(MEANS)))
+    cells = beyond.unique(["system", "benchmark"], maintain_order=True)
+    if cells.is_empty():
+        return ""
+    named = [
+        f"{row['system']} on {_title(row['benchmark'], titles)} {row['beyond_context']:,}"
+        for row in cells.iter_rows(named=True)
+    ]
+    return f"{BEYOND} {'; '.join(named)}."
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:

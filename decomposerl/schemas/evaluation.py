@@ -126,6 +126,11 @@ LEADERBOARD = Table(
         ),
         Column("high", _F, "upper bound; of a mean the greatest score", nullable=True),
         Column("rows", _I, "claims it is computed from; of a mean the fewest of a run"),
+        Column(
+            "beyond_context",
+            _I,
+            "longer than the model's context: read in part, wrong, dropped; of a mean the most",
+        ),
         Column("status", _S, "scored, limited (a short run), not_available or not_run"),
         Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
     ),
