@@ -40,6 +40,7 @@ _REWARDS = tuple(
     for reward in REWARDS
 )
 _SHARE, _TOKENS, _SECONDS = "share", "tokens", "s"
+_GAP = "mean distance a token between the sampler's log-probability and {}; vLLM only"
 MEASURES: tuple[Measure, ...] = (
     *_REWARDS,
     Measure("total", "Weighted sum", "", "weighted sum of the counted rewards", "higher"),
@@ -74,6 +75,9 @@ MEASURES: tuple[Measure, ...] = (
         "mean over the labels of the share of right verdicts; no verdict is wrong",
         "higher",
     ),
+    Measure("sampler_gap", "Sampler to policy", "nats", _GAP.format("the trainer's"), "lower"),
+    Measure("sampler_gap_base", "Sampler to base", "nats", _GAP.format("the base model's")),
+    Measure("sampler_nll", "Sampler's surprisal", "nats", "of its tokens, by itself; vLLM only"),
     Measure("seconds_generation", "Generation", _SECONDS, "wall time of sampling the rollouts"),
     Measure("seconds_judging", "Judging", _SECONDS, "wall time of judge and embedder"),
     Measure("seconds_update", "Update", _SECONDS, "wall time of loss, gradient and optimizer"),
