@@ -192,11 +192,12 @@ def _rows(name: str, folder: Path) -> list[tuple[str, ...]]:
         return []
     settings, ends = HealthSettings(window=len(steps) + 1), range(1, len(steps) + 1)
     stop = next((str(n) for n in ends if health_findings(steps[:n], settings)), "no")
-    return [
+    rows = [
         (SAMPLERS[name][0], "to the policy", *_values(steps, "sampler_gap"), stop),
         ("", "to the base", *_values(steps, "sampler_gap_base"), ""),
         ("", "surprisal", *_values(steps, "sampler_nll"), ""),
     ]
+    return [row for row in rows if any(row[2:])]
 
 
 def _values(steps: Sequence[Mapping[str, float | None]], measure: str) -> list[str]:
