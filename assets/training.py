@@ -26,8 +26,8 @@ from resources.training.resource import PolicyTrainerResource, policy_result
 from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_for, restart_notice
 
 _TRAINER_FIELDS = (
-    *("python", "launch", "paged", "memory_share"),
-    *("checkpoint_every", "most_judge_failures"),
+    *("python", "launch", "paged", "memory_share", "importance_correction"),
+    *("checkpoint_every", "most_judge_failures", "most_wait_s", "sampler_check_every"),
 )
 _DEPS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
 
@@ -64,12 +64,22 @@ class PolicyConfig(dg.Config):
     memory_share: float | None = Field(
         default=None, gt=0, le=1, description="vllm_colocate: share of the GPU's memory"
     )
+    importance_correction: bool | None = Field(
+        default=None,
+        description="vLLM: weight rollouts by the trainer's probabilities over vLLM's",
+    )
     checkpoint_every: int | None = Field(default=None, ge=1, description="optimizer steps")
     most_judge_failures: float | None = Field(
         default=None,
         ge=0,
         le=1,
         description="share of judged scores without a verdict that ends the run",
+    )
+    most_wait_s: int | None = Field(
+        default=None, ge=1, description="seconds that one training process waits for another"
+    )
+    sampler_check_every: int | None = Field(
+        default=None, ge=1, description="steps between checks that vLLM has the policy's weights"
     )
 
     def applied(self, experiment: Experiment) -> Experiment:
@@ -154,7 +164,7 @@ def training_health_check(experiments: Sequence[Experiment]) -> dg.AssetChecksDe
     def training_health(
         context: dg.AssetCheckExecutionContext, data_folder: DataFolder
     ) -> dg.AssetCheckResult:
-        """Groups without signal, truncation, judge failures, a lone reward, drifting counts."""
+        """Groups without signal, truncation, judge failures, a lone reward, stale samples."""
         name = context.partition_key
         curves = data_folder.read(f"policy/{name}/curves")
         masked = recipes[name].grpo.mask_truncated

@@ -22,8 +22,8 @@ from dagster_project.engine_variables import (
     names_of_keys,
     one_of,
     price,
-    tokens,
     thinking,
+    tokens,
 )
 from dagster_project.public_figures import PRICES
 from decomposerl.chat import Price

@@ -40,6 +40,7 @@ _REWARDS = tuple(
     for reward in REWARDS
 )
 _SHARE, _TOKENS, _SECONDS = "share", "tokens", "s"
+_GAP = "mean distance a token between the sampler's log-probability and {}; vLLM only"
 MEASURES: tuple[Measure, ...] = (
     *_REWARDS,
     Measure("total", "Weighted sum", "", "weighted sum of the counted rewards", "higher"),
@@ -82,6 +83,9 @@ MEASURES: tuple[Measure, ...] = (
         "right verdicts among the completions with a verdict",
         "higher",
     ),
+    Measure("sampler_gap", "Sampler to policy", "nats", _GAP.format("the trainer's"), "lower"),
+    Measure("sampler_gap_base", "Sampler to base", "nats", _GAP.format("the base model's")),
+    Measure("sampler_nll", "Sampler's surprisal", "nats", "of its tokens, by itself; vLLM only"),
     Measure("seconds_generation", "Generation", _SECONDS, "wall time of sampling the rollouts"),
     Measure("seconds_judging", "Judging", _SECONDS, "wall time of judge and embedder"),
     Measure("seconds_update", "Update", _SECONDS, "wall time of loss, gradient and optimizer"),

@@ -2,13 +2,15 @@
 
 A history has one mapping of measure to value per step, oldest first. Keys are the measures of
 ``training.curves``; a reward's standard deviation over the step's rollouts has the key
-``spread_key(name)``. Missing, None and non-finite values are ignored. Every rule uses means over
-the last ``window`` steps, so that no single step stops a run, and is silent before that many steps.
+``spread_key(name)``. Missing, None and non-finite values are ignored. A rule uses means over the
+last ``window`` steps, so that no single step stops a run, and is silent before that many steps;
+those of ``AT_ONCE`` use the last step that has their measures.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, get_args
 
 from decomposerl.rewards.catalogue import REWARDS
@@ -22,8 +24,11 @@ Rule = Literal[
     "question_drift",
     "question_count",
     "pseudo_label_agreement",
+    "stale_sampler",
 ]
 RULES: tuple[Rule, ...] = get_args(Rule)
+AT_ONCE: frozenset[Rule] = frozenset({"stale_sampler"})
+"""Rules that need no window of steps: their measures are means over all tokens of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,9 @@ class HealthSettings:
     drift: float = 0.5
     count_ratio: float = 2.0
     agreement: float = 0.6
+    stale: float = 0.7
+    foreign: float = 0.2
+    least_gap: float = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +73,18 @@ class HealthFinding:
     stop: bool = False
 
 
+_SAMPLER = ("sampler_gap", "sampler_gap_base", "sampler_nll")
+
+
 def spread_key(name: str) -> str:
     """The key of a measure's standard deviation over the step's rollouts."""
     return f"{name}/spread"
 
 
 def health_findings(history: Sequence[Measures], settings: HealthSettings) -> list[HealthFinding]:
-    """What is wrong now, in the order of ``RULES``; empty before ``window`` steps."""
-    if len(history) < settings.window:
-        return []
-    return [finding for rule in _CHECKS for finding in rule(history, settings)]
+    """What is wrong now, in the order of ``RULES``; before ``window`` steps only ``AT_ONCE``."""
+    checks = _CHECKS if len(history) >= settings.window else _CHECKS_AT_ONCE
+    return [finding for check in checks for finding in check(history, settings)]
 
 
 def new_findings(
@@ -164,6 +174,23 @@ def _agreement(history: Sequence[Measures], settings: HealthSettings) -> Iterato
     yield HealthFinding("pseudo_label_agreement", f"{text} over {settings.window} steps")
 
 
+def _stale(history: Sequence[Measures], settings: HealthSettings) -> Iterator[HealthFinding]:
+    checks = (step for step in reversed(history) if step.get("sampler_gap") is not None)
+    last = list(islice(checks, 1))
+    gap, base, nll = (_mean(last, key) for key in _SAMPLER)
+    if gap is None or base is None or nll is None or gap < settings.least_gap:
+        return
+    text = f"the sampler's log-probabilities are {gap:.2g} nats a token from the policy's"
+    if base < settings.stale * gap:
+        why = f"but {base:.2g} from the base's: vLLM samples without the trained adapter"
+        tail = "start its server as in docs/running-on-gpus.md, and train again from step 0"
+        yield HealthFinding("stale_sampler", f"{text} {why}; {tail}", stop=True)
+    elif gap >= settings.foreign * nll:
+        why = f"where its surprisal is {nll:.2g}: vLLM has another model or temperature"
+        tail = "serve the recipe's base with --logprobs-mode processed_logprobs"
+        yield HealthFinding("stale_sampler", f"{text} {why}; {tail}", stop=True)
+
+
 def _percent(share: float) -> str:
     return f"{share:.0%}"
 
@@ -177,4 +204,6 @@ _CHECKS: tuple[_Check, ...] = (
     _drift,
     _count,
     _agreement,
+    _stale,
 )
+_CHECKS_AT_ONCE = (_stale,)

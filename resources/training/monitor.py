@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from decomposerl.training.curves import TRAIN, CurvePoint, Split
 from decomposerl.training.health import (
+    AT_ONCE,
     HealthFinding,
     HealthSettings,
     health_findings,
@@ -33,7 +34,8 @@ from resources.training.process import Report, StepReport, TrainingRun
 from resources.training.reward_scoring import RewardScorer
 from resources.training.run_store import Attempt
 from resources.training.safe_point import Interrupted, SafePoint
-from resources.training.trl_hooks import PhaseTimer, sample_completions, write_adapter
+from resources.training.sampler import SamplerCheck, sample_completions
+from resources.training.trl_hooks import PhaseTimer, write_adapter
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback, TrainerControl, TrainerState
@@ -55,6 +57,7 @@ class TrainingMonitor:
     held_out: tuple[Row, ...]
     reader: CompletionReader
     report: Report
+    sampler: SamplerCheck
     phases: PhaseTimer = field(default_factory=PhaseTimer)
     safe_point: SafePoint = field(default_factory=SafePoint)
     trainer: "GRPOTrainer" = None
@@ -166,6 +169,7 @@ class TrainingMonitor:
     def _points(self, step: int, logs: Mapping[str, Any]) -> dict[str, CurvePoint]:
         """A step's measures; without a batch's where an earlier batch was used again."""
         points = trainer_points(logs) | second_points(self._phase_seconds())
+        points |= self.sampler.points_at(step)
         batch = self.scorer.last
         if batch is None or batch.step != step:
             return points
@@ -186,9 +190,11 @@ class TrainingMonitor:
                 f"{share:.1%} of judged rewards over the last {LAST_STEPS} steps lack a ruling, "
                 f"the limit is {limits.most_judge_failures:.1%}"
             )
-        if not (limits.stop_unhealthy and self.metrics.window_is_full):
-            return ""  # a run that is started again gets one more window
-        return "; ".join(finding.message for finding in findings if finding.stop)
+        if not limits.stop_unhealthy:
+            return ""
+        full = self.metrics.window_is_full  # a run that is started again gets one more window
+        stops = [one for one in findings if one.stop and (full or one.rule in AT_ONCE)]
+        return "; ".join(finding.message for finding in stops)
 
     def _step_report(
         self, state: "TrainerState", points: Mapping[str, CurvePoint], fresh: list[HealthFinding]

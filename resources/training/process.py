@@ -36,14 +36,14 @@ class Generation:
     ``url`` is the vLLM server's. ``memory_share`` is the share of the card for vLLM beside the
     trainer, or of the free memory for the cache of continuous batching (``paged``).
     ``importance_correction`` is TRL's correction for the gap between vLLM's and the trainer's
-    probabilities: off, as in the paper.
+    probabilities; without effect where ``transformers`` samples.
     """
 
     engine: GenerationEngine = "transformers"
     url: str = ""
     memory_share: float = 0.3
     paged: bool = False
-    importance_correction: bool = False
+    importance_correction: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,8 @@ class RunLimits:
     ``most_cycles``: a trace with more cycles is not judged (its judged rewards are those of a
     trace without questions). ``stop_unhealthy``: whether health rules may end the run, or only
     warn. ``most_wait_s``: seconds that one of several processes waits for another, such as the
-    main one while it asks the judge; NCCL's own limit is 600.
+    main one while it asks the judge; NCCL's own limit is 600. ``sampler_check_every``: steps
+    between two checks that vLLM samples with the policy's weights.
     """
 
     checkpoint_every: int = 50
@@ -63,6 +64,7 @@ class RunLimits:
     most_cycles: int = 40
     stop_unhealthy: bool = True
     most_wait_s: int = 7_200
+    sampler_check_every: int = 20
 
 
 @dataclass(frozen=True, slots=True)

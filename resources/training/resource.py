@@ -91,12 +91,21 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
         default=0.3, gt=0, le=1, description="vllm_colocate: of the card's memory"
     )
     paged: bool = Field(default=False, description="transformers: continuous batching")
+    importance_correction: bool = Field(
+        default=True, description="vLLM: weight rollouts by the trainer's probabilities over vLLM's"
+    )
     checkpoint_every: int = Field(default=50, ge=1, description="optimizer steps")
     checkpoints_kept: int = Field(default=2, ge=1, description="complete ones")
     most_judge_failures: float = Field(
         default=0.05, ge=0, le=1, description="share of judged rewards without a ruling; ends it"
     )
     most_cycles: int = Field(default=40, ge=1, description="a longer trace is not judged")
+    most_wait_s: int = Field(
+        default=7_200, ge=1, description="seconds that one process waits for another"
+    )
+    sampler_check_every: int = Field(
+        default=20, ge=1, description="steps between checks that vLLM has the policy's weights"
+    )
     grace_s: float = Field(
         default=120, gt=0, description="seconds for a checkpoint when a run is cancelled"
     )
@@ -118,6 +127,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 url=self.generation_url,
                 memory_share=self.memory_share,
                 paged=self.paged,
+                importance_correction=self.importance_correction,
             ),
             limits=RunLimits(
                 checkpoint_every=self.checkpoint_every,
@@ -125,6 +135,8 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 most_judge_failures=self.most_judge_failures,
                 most_cycles=self.most_cycles,
                 stop_unhealthy=stop_unhealthy,
+                most_wait_s=self.most_wait_s,
+                sampler_check_every=self.sampler_check_every,
             ),
         )
 

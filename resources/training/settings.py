@@ -143,7 +143,10 @@ def _generation(generation: Generation, experiment: Experiment) -> dict[str, Any
         "vllm_max_model_length": sampling.max_prompt_tokens + sampling.max_completion_tokens,
         "vllm_tensor_parallel_size": 1,
         "vllm_enable_sleep_mode": False,
-        "vllm_importance_sampling_correction": generation.importance_correction,  # TRL: on
+        "vllm_importance_sampling_correction": generation.importance_correction,
+        "vllm_importance_sampling_mode": "sequence_mask",  # was token_truncate, with a cap of 2
+        "vllm_importance_sampling_clip_max": 3.0,
+        "vllm_importance_sampling_clip_min": None,
         "use_transformers_continuous_batching": _continuous(generation),
         "transformers_continuous_batching_config": (
             {"max_memory_percent": generation.memory_share} if _continuous(generation) else None

@@ -39,6 +39,7 @@ from resources.training.run_store import (
     write_outcome,
 )
 from resources.training.safe_point import Interrupted, signals_interrupt
+from resources.training.sampler import SamplerCheck
 from resources.training.settings import grpo_arguments, lora_arguments
 from resources.training.trl_hooks import (
     StepOrder,
@@ -139,6 +140,7 @@ def prepare(
         held_out=policy.held_out.rows,
         reader=policy.reader,
         report=report,
+        sampler=SamplerCheck(run.limits.sampler_check_every),
     )
     _require_first_measures(monitor)
     monitor.trainer = _trainer(monitor, policy, order, arguments)
@@ -191,6 +193,7 @@ def _trainer(
         shared=shared,
         phases=monitor.phases,
         checkpoints=monitor.attempt.folder.checkpoints(run.limits.checkpoints_kept),
+        sampler=monitor.sampler,
     )
     return policy_trainer(
         parts,

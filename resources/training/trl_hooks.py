@@ -16,17 +16,15 @@ import numpy as np
 
 from decomposerl.errors import TrainingError
 from resources.store.temporary import empty_folder, folder_aside, publish_folder
-from resources.training.data import CLAIM_COLUMNS, Completion, CompletionReader, Row
+from resources.training.data import CompletionReader
 from resources.training.distributed import gather_rewards
 from resources.training.reward_scoring import ComputeRewards, SharedRewards
 from resources.training.run_store import Checkpoints
-from resources.training.safe_point import temporary_seed
+from resources.training.sampler import SamplerCheck
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
     from trl import GRPOTrainer
-
-_SAMPLING_KEYS = ("do_sample", "temperature", "top_p", "top_k", "min_p")
 
 
 class StepOrder:
@@ -113,6 +111,7 @@ class TrainerParts:
     shared: SharedRewards
     phases: PhaseTimer
     checkpoints: Checkpoints
+    sampler: SamplerCheck
 
 
 _Grpo: Any = object  # mixed in before GRPOTrainer, whose import takes seconds
@@ -128,8 +127,13 @@ class PolicyHooks(_Grpo):  # type: ignore[misc] # the checker sees Any
         return self.parts.order
 
     def _generate(self, prompts: list[Any]) -> Any:  # noqa: ANN401 - TRL's
+        """TRL's rollouts; those of vLLM have log-probabilities, which are checked now and then."""
         with self.parts.phases.timed("generation"):
-            return super()._generate(prompts)
+            generated = super()._generate(prompts)
+        prompt_ids, completion_ids, _, _, sampled, *_ = generated
+        if sampled is not None:
+            self.parts.sampler.check(self, prompt_ids, completion_ids, sampled)
+        return generated
 
     def _calculate_rewards(
         self,
@@ -223,66 +227,3 @@ def write_adapter(trainer: "GRPOTrainer", target: Path) -> None:
     if trainer.accelerator.is_main_process:
         (aside / "training_args.bin").unlink(missing_ok=True)  # a pickle; config.json has it all
         publish_folder(aside, target)
-
-
-def sample_completions(
-    trainer: "GRPOTrainer",
-    reader: CompletionReader,
-    rows: Sequence[Row],
-    *,
-    samples: int,
-    greedy: bool,
-) -> list[Completion]:
-    """``samples`` completions per row, at the training temperature or greedy, in the rows' order.
-
-    The training's random state and data order stay unchanged. Every process samples all of them
-    from one seed, so that sharded models stay in step.
-    """
-    repeated = [row for row in rows for _ in range(samples)]
-    size = trainer.args.per_device_train_batch_size * trainer.args.steps_per_generation
-    tokens: list[Sequence[int]] = []
-    seed = trainer.args.seed + trainer.state.global_step
-    with temporary_seed(seed), _eval_mode(trainer), _decoding(trainer, greedy=greedy):
-        for first in range(0, len(repeated), size):
-            prompts = [row["prompt_ids"] for row in repeated[first : first + size]]
-            completions, _ = trainer._generate_single_turn(prompts, None, {}, 1)  # noqa: SLF001 - TRL's one way to sample with every engine
-            tokens += completions
-    columns = {name: [row[name] for row in repeated] for name in CLAIM_COLUMNS}
-    return reader.read(columns, tokens)
-
-
-@contextmanager
-def _eval_mode(trainer: "GRPOTrainer") -> Iterator[None]:
-    """No dropout; the earlier mode is restored."""
-    before = trainer.model.training
-    trainer.model.eval()
-    try:
-        yield
-    finally:
-        trainer.model.train(before)
-
-
-@contextmanager
-def _decoding(trainer: "GRPOTrainer", *, greedy: bool) -> Iterator[None]:
-    """Sample as in training, or take the most likely token each time."""
-    if not greedy:
-        yield
-        return
-    if trainer.use_vllm:
-        engine = trainer.vllm_generation
-        before = engine.temperature
-        engine.temperature = 0.0
-        try:
-            yield
-        finally:
-            engine.temperature = before
-        return
-    sampling = trainer.generation_config, trainer.generation_kwargs
-    plain = {k: v for k, v in trainer.generation_kwargs.items() if k not in _SAMPLING_KEYS}
-    trainer.generation_kwargs = plain | {"do_sample": False}
-    kind = type(trainer.generation_config)
-    trainer.generation_config = kind(**trainer.generation_kwargs, disable_compile=True)
-    try:
-        yield
-    finally:
-        trainer.generation_config, trainer.generation_kwargs = sampling

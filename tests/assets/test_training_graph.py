@@ -15,9 +15,16 @@ import pytest
 
 from assets.training import PolicyConfig
 from project import PYTHONPATH, SUPPORT
-from resources.training.process import TrainingRun, meaning_of, outcome_among, outcome_message
+from resources.training.process import (
+    Generation,
+    RunLimits,
+    TrainingRun,
+    meaning_of,
+    outcome_among,
+    outcome_message,
+)
 from resources.training.resource import PolicyTrainerResource
-from resources.training.run_inputs import base_version
+from resources.training.run_inputs import RunInputs, base_version
 from training_graph import RECIPES, materialize, write_claims
 from training_stand_in import STEPS
 
@@ -224,6 +231,18 @@ def test_a_run_may_differ_from_how_the_profile_trains():
     assert (["-m", "torchrun"], 5) == (other.launch, other.checkpoint_every)
     assert ("m", "cuda") == (other.module, other.device)
     assert (50, []) == (profile.checkpoint_every, profile.launch)
+
+
+def test_what_is_set_for_one_run_reaches_the_training_process():
+    """Each field of the trainer becomes the run's, and is the profile's where it is not set."""
+    inputs = RunInputs(RECIPES[0], "0" * 16, Path("c"), None, "b", "", Path("f"), Path("n"))
+    fields = {"most_wait_s": 60, "sampler_check_every": 5, "importance_correction": False}
+    trainer = PolicyConfig(**fields).applied_to_trainer(PolicyTrainerResource(module="m"))
+    run = trainer.plan_run(inputs, stop_unhealthy=True)
+    assert (60, 5) == (run.limits.most_wait_s, run.limits.sampler_check_every)
+    assert not run.generation.importance_correction
+    plain = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=True)
+    assert (RunLimits(), Generation()) == (plain.limits, plain.generation)
 
 
 def test_base_weights_are_known_by_content(tmp_path: Path):

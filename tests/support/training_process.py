@@ -1,10 +1,12 @@
 """One of several training processes, as a program that ``torch.distributed.run`` starts.
 
 ``python training_process.py <run.json>`` trains the run and prints its rank, the steps done, the
-steps that it reported, the batches that it judged and the seconds that it waits for another.
+steps that it reported, the batches that it judged and the seconds that it waits for another. Then
+it compares a sampler's tokens, three here and one there, and prints their number and surprisal.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -12,7 +14,8 @@ from accelerate import PartialState
 
 from fakes import BagOfWordsEmbedder
 from resources.training.process import StepReport, TrainingRun
-from resources.training.train import train
+from resources.training.sampler import sampler_gaps
+from resources.training.train import load_policy, prepare, train
 from training_parts import FailingJudge
 
 
@@ -30,6 +33,17 @@ def main(path: str) -> None:
     outcome = train(run, judge, BagOfWordsEmbedder(), reports.append)
     rank, limit_s = PartialState().process_index, longest_wait_s()
     print("rank", rank, outcome.steps, len(reports), len(judge.asked), limit_s, flush=True)  # noqa: T201 - the parent reads it
+    print("sampler", *sampler_check(run, rank), flush=True)  # noqa: T201 - as above
+
+
+def sampler_check(run: TrainingRun, rank: int) -> tuple[int, float | None]:
+    """Tokens compared and their mean surprisal, which ought to be over both processes."""
+    again = replace(run, folder=run.folder.with_name("check"))
+    judge, embedder = FailingJudge("coverage", 0), BagOfWordsEmbedder()
+    monitor = prepare(again, load_policy(again), judge, embedder, lambda _: None)
+    told = [[-1.0] * 3, [-5.0]][rank]
+    points = sampler_gaps(monitor.trainer, [[5, 6, 7]], [[6] * len(told)], [told])
+    return points["sampler_gap"].rows, points["sampler_nll"].mean
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.training.health import (
+    AT_ONCE,
     RULES,
     HealthFinding,
     HealthSettings,
@@ -34,6 +35,14 @@ def questions(*values: float) -> list[dict[str, float | None]]:
     return [{"questions": value} for value in values]
 
 
+def sampler(gap: float, base: float, nll: float = 1.0) -> list[dict[str, float | None]]:
+    """A check of the sampler at the second of six steps."""
+    steps = steady(questions=3.0, n_star=3.0)
+    steps[1] |= {"sampler_gap": gap, "sampler_gap_base": base, "sampler_nll": nll}
+    return steps
+
+
+STALE = [("stale_sampler", True)]
 TABLE = {
     "nothing measured": (steady(), []),
     "some groups alike": (steady(zero_spread_groups=0.5), []),
@@ -65,6 +74,14 @@ TABLE = {
         steady(pseudo_label_agreement=0.5),
         [("pseudo_label_agreement", False)],
     ),
+    "a sampler with the policy's weights": (sampler(0.02, 0.3), []),
+    "before the adapter has moved": (sampler(0.02, 0.02), []),
+    "hardly closer to the base": (sampler(0.1, 0.071), []),
+    "a sampler with the base's weights": (sampler(0.1, 0.069), STALE),
+    "a gap that is rounding": (sampler(9e-4, 1e-6, 1e-3), []),
+    "a gap below a fifth of the surprisal": (sampler(0.19, 0.19), []),
+    "another model": (sampler(0.2, 0.2), STALE),
+    "another temperature of a policy that is sure": (sampler(0.0065, 0.0065, 0.013), STALE),
 }
 
 
@@ -106,7 +123,7 @@ def test_news_are_said_once_and_again_when_they_become_worse():
 shares = st.floats(0, 1) | st.none() | st.just(math.nan)
 keys = (
     *("zero_spread_groups truncated judge_failures pseudo_label_agreement").split(),
-    *("questions n_star").split(),
+    *("questions n_star sampler_gap sampler_gap_base sampler_nll").split(),
     *(spread_key(name) for name in ("format", "coverage", "joint", "total")),
 )
 histories = st.lists(st.dictionaries(st.sampled_from(keys), shares), max_size=12)
@@ -123,8 +140,19 @@ def test_one_finding_a_rule_in_the_order_of_rules(history: Steps):
 @LAW
 @given(histories)
 def test_silence_before_the_window_is_full(history: Steps):
-    """Fewer steps than the window say nothing, whatever they hold."""
-    assert [] == health_findings(history[:3], SHORT)
+    """Fewer steps than the window say nothing, whatever they hold, but of the sampler."""
+    assert {one.rule for one in health_findings(history[:3], SHORT)} <= AT_ONCE
+
+
+def test_the_sampler_is_judged_at_once_and_by_its_last_check():
+    """The first step may stop; a later check that is fine takes the finding back."""
+    stale, fine = sampler(0.1, 0.0)[1], sampler(0.02, 0.3)[1]
+    (finding,) = health_findings([stale], SHORT)
+    assert finding.stop
+    assert "without the trained adapter" in finding.message
+    assert [] == health_findings([stale, fine], SHORT)
+    assert [] == health_findings([stale, fine, *steady()], SHORT)
+    assert STALE == [(one.rule, one.stop) for one in health_findings([fine, stale, {}], SHORT)]
 
 
 @LAW

@@ -105,7 +105,10 @@ OUR_READINGS = {
     "off_policy_mask_threshold": None,
     "sync_ref_model": False,
     "use_vllm": False,
-    "vllm_importance_sampling_correction": False,
+    "vllm_importance_sampling_correction": True,
+    "vllm_importance_sampling_mode": "sequence_mask",
+    "vllm_importance_sampling_clip_max": 3.0,
+    "vllm_importance_sampling_clip_min": None,
     "use_transformers_continuous_batching": False,
     "disable_dropout": False,
     "remove_unused_columns": False,
@@ -333,17 +336,17 @@ def test_the_digest_knows_every_field_but_title_and_row(name: str):
             },
         ),
         (
-            Generation("vllm_server", url="http://127.0.0.1:8003", importance_correction=True),
+            Generation("vllm_server", url="http://127.0.0.1:8003", importance_correction=False),
             {
                 "vllm_mode": "server",
                 "vllm_server_base_url": "http://127.0.0.1:8003",
-                "vllm_importance_sampling_correction": True,
+                "vllm_importance_sampling_correction": False,
             },
         ),
     ],
 )
 def test_the_engine_of_rollouts_is_the_runs(generation: Generation, expected: dict[str, Any]):
-    """Each engine reaches TRL; the correction is on only where a run asks for it."""
+    """Each engine reaches TRL; the correction is off only where a run asks for it."""
     config = received(PAPER_7B, generation)
     assert expected == {name: getattr(config, name) for name in expected}
 

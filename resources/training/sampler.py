@@ -1,0 +1,184 @@
+"""The sampler of rollouts: held-out samples through it, and whether it has the policy's weights.
+
+vLLM holds weights of its own, which TRL replaces after every step. Where that fails silently, the
+run trains on samples of the base model. ``SamplerCheck`` compares the log-probabilities that the
+sampler reports for its tokens with the trainer's for the same tokens, once with the adapter (the
+policy) and once without it (the base); ``training.health`` judges both gaps.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from decomposerl.training.curves import CurvePoint
+from resources.training.data import CLAIM_COLUMNS, Completion, CompletionReader, Row
+from resources.training.safe_point import temporary_seed
+
+if TYPE_CHECKING:
+    import torch
+    from trl import GRPOTrainer
+
+    Sampled = Sequence[Sequence[float | None]]
+
+_SAMPLING_KEYS = ("do_sample", "temperature", "top_p", "top_k", "min_p")
+_NAMES = ("sampler_gap", "sampler_gap_base", "sampler_nll")
+
+
+@dataclass(slots=True)
+class SamplerCheck:
+    """The gaps of the last check, at an attempt's first rollouts and every ``every`` steps."""
+
+    every: int
+    step: int | None = None
+    points: dict[str, CurvePoint] = field(default_factory=dict)
+
+    def check(
+        self,
+        trainer: "GRPOTrainer",
+        prompts: Sequence[Sequence[int]],
+        completions: Sequence[Sequence[int]],
+        sampled: "Sampled",
+    ) -> None:
+        """Measure if it is due; every process takes part. ``sampled`` as of ``sampler_gaps``."""
+        step = trainer.state.global_step
+        if self.step is None or step - self.step >= self.every:
+            self.step = step
+            self.points = sampler_gaps(trainer, prompts, completions, sampled)
+
+    def points_at(self, step: int) -> dict[str, CurvePoint]:
+        """The gaps measured at ``step``; none where no check was due."""
+        return self.points if step == self.step else {}
+
+
+def sampler_gaps(
+    trainer: "GRPOTrainer",
+    prompts: Sequence[Sequence[int]],
+    completions: Sequence[Sequence[int]],
+    sampled: "Sampled",
+) -> dict[str, CurvePoint]:
+    """Means per token over all processes, in nats; truncated completions count.
+
+    ``sampled`` has the sampler's log-probability of each completion token at the training
+    temperature; None and NaN are left out. ``sampler_gap`` is its mean absolute difference to the
+    policy's, ``sampler_gap_base`` to that of the base without the adapter, and ``sampler_nll``
+    the mean of the sampler's own, negated.
+    """
+    import torch
+
+    policy: Any = trainer.accelerator.unwrap_model(trainer.model)
+    ids, attention = _token_batch(trainer, prompts, completions)
+    theirs = _padded([_numbers(row) for row in sampled], float("nan"), "right", ids.device)
+    size = trainer.args.per_device_train_batch_size
+
+    def gap() -> "torch.Tensor":
+        ours, *_ = trainer._get_per_token_logps_and_entropies(  # noqa: SLF001 - what TRL's loss uses
+            trainer.model, ids, attention, theirs.size(1), batch_size=size
+        )
+        far: torch.Tensor = (ours - theirs).abs().nansum()
+        return far
+
+    with torch.no_grad(), _eval_mode(trainer):
+        to_policy = gap()
+        with policy.disable_adapter():
+            to_base = gap()
+    local = torch.stack([to_policy, to_base, -theirs.nansum(), theirs.isfinite().sum()])
+    *sums, tokens = trainer.accelerator.gather(local).view(-1, len(local)).sum(0).tolist()
+    points = [CurvePoint(each / tokens if tokens else None, None, int(tokens)) for each in sums]
+    return dict(zip(_NAMES, points, strict=True))
+
+
+def _token_batch(
+    trainer: "GRPOTrainer",
+    prompts: Sequence[Sequence[int]],
+    completions: Sequence[Sequence[int]],
+) -> tuple["torch.Tensor", "torch.Tensor"]:
+    """Prompts padded left and completions padded right as one batch, and what is attended.
+
+    The padding behind a completion is attended too; no token before it sees it.
+    """
+    import torch
+
+    device, mark = trainer.accelerator.device, trainer._tokenizer.pad_token_id  # noqa: SLF001 - as TRL pads
+    before = [torch.tensor(row) for row in prompts]
+    after = _padded([torch.tensor(row) for row in completions], mark, "right", device)
+    seen = _padded([torch.ones_like(row) for row in before], 0, "left", device)
+    ids = torch.cat([_padded(before, mark, "left", device), after], dim=1)
+    return ids, torch.cat([seen, torch.ones_like(after)], dim=1)
+
+
+def _numbers(row: Sequence[float | None]) -> "torch.Tensor":
+    import torch
+
+    return torch.tensor([float("nan") if each is None else each for each in row])
+
+
+def _padded(
+    rows: Sequence["torch.Tensor"], value: float, side: str, device: "torch.device"
+) -> "torch.Tensor":
+    from torch.nn.utils.rnn import pad_sequence
+
+    return pad_sequence(list(rows), True, value, side).to(device)
+
+
+def sample_completions(
+    trainer: "GRPOTrainer",
+    reader: CompletionReader,
+    rows: Sequence[Row],
+    *,
+    samples: int,
+    greedy: bool,
+) -> list[Completion]:
+    """``samples`` completions per row, at the training temperature or greedy, in the rows' order.
+
+    The training's random state and data order stay unchanged. Every process samples all of them
+    from one seed, so that sharded models stay in step.
+    """
+    repeated = [row for row in rows for _ in range(samples)]
+    size = trainer.args.per_device_train_batch_size * trainer.args.steps_per_generation
+    tokens: list[Sequence[int]] = []
+    seed = trainer.args.seed + trainer.state.global_step
+    with temporary_seed(seed), _eval_mode(trainer), _decoding(trainer, greedy=greedy):
+        for first in range(0, len(repeated), size):
+            prompts = [row["prompt_ids"] for row in repeated[first : first + size]]
+            completions, _ = trainer._generate_single_turn(prompts, None, {}, 1)  # noqa: SLF001 - TRL's one way to sample with every engine
+            tokens += completions
+    columns = {name: [row[name] for row in repeated] for name in CLAIM_COLUMNS}
+    return reader.read(columns, tokens)
+
+
+@contextmanager
+def _eval_mode(trainer: "GRPOTrainer") -> Iterator[None]:
+    """No dropout; the earlier mode is restored."""
+    before = trainer.model.training
+    trainer.model.eval()
+    try:
+        yield
+    finally:
+        trainer.model.train(before)
+
+
+@contextmanager
+def _decoding(trainer: "GRPOTrainer", *, greedy: bool) -> Iterator[None]:
+    """Sample as in training, or take the most likely token each time."""
+    if not greedy:
+        yield
+        return
+    if trainer.use_vllm:
+        engine = trainer.vllm_generation
+        before = engine.temperature
+        engine.temperature = 0.0
+        try:
+            yield
+        finally:
+            engine.temperature = before
+        return
+    sampling = trainer.generation_config, trainer.generation_kwargs
+    plain = {k: v for k, v in trainer.generation_kwargs.items() if k not in _SAMPLING_KEYS}
+    trainer.generation_kwargs = plain | {"do_sample": False}
+    kind = type(trainer.generation_config)
+    trainer.generation_config = kind(**trainer.generation_kwargs, disable_compile=True)
+    try:
+        yield
+    finally:
+        trainer.generation_config, trainer.generation_kwargs = sampling

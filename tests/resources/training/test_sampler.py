@@ -1,0 +1,178 @@
+"""A sampler with other weights than the policy's is found, whatever sampled; a fresh one is not."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fakes import BagOfWordsEmbedder
+from resources.judge.rule_judge import RuleJudge
+from resources.training.monitor import TrainingMonitor
+from resources.training.process import Generation
+from resources.training.rollout_log import read_log
+from resources.training.run_store import RunFolder
+from resources.training.sampler import SamplerCheck, sampler_gaps
+from resources.training.train import load_policy, prepare
+from resources.training.trl_hooks import closing_trainer
+from studies.sampler_gaps import sample_with_copy
+from training_parts import EXPERIMENT, PATIENT, run_of, trained
+from training_parts import tiny_policy as make_policy
+
+STEEP = replace(EXPERIMENT.optimization, warmup_ratio=0.0, steps=4)
+STRICT = replace(PATIENT, stop_unhealthy=True, sampler_check_every=1)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_policy(tmp_path_factory.mktemp("base"))
+
+
+def prepared(folder: Path, base: Path, **changes: Any) -> TrainingMonitor:  # noqa: ANN401 - of the run
+    run = run_of(folder, base, **{"optimization": STEEP, "limits": STRICT, **changes})
+    return prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+
+
+def sampled(monitor: TrainingMonitor, weights: Path, **faults: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - of the copy
+    """Train with a copy of the policy as sampler; what TRL logged of each step."""
+    sample_with_copy(monitor, str(weights), **faults)
+    with closing_trainer(monitor.trainer):
+        monitor.trainer.train()
+    return [one for one in monitor.trainer.state.log_history if "loss" in one]
+
+
+def gaps(monitor: TrainingMonitor, name: str = "sampler_gap") -> list[float]:
+    curves = read_log(monitor.run.folder, "curves").sort("step")
+    return curves.filter(measure=name)["mean"].to_list()
+
+
+def test_a_sampler_that_follows_the_policy_trains_to_the_end(base: Path, tmp_path: Path):
+    """Its gap stays at rounding while the base falls behind, and TRL corrects nothing away."""
+    monitor = prepared(tmp_path / "run", base)
+    logs = sampled(monitor, base)
+    assert ("", 4) == (monitor.stopped, len(logs))
+    to_policy, to_base = gaps(monitor), gaps(monitor, "sampler_gap_base")
+    assert max(to_policy) < 1e-5
+    assert to_base[0] == to_policy[0]
+    assert min(to_base[1:]) > 100 * max(to_policy)
+    for one in logs:
+        assert one["sampling/importance_sampling_ratio/mean"] == pytest.approx(1, abs=1e-3)
+        assert one["sampling/sampling_logp_difference/mean"] < 1e-5
+
+
+def test_a_sampler_that_never_gets_the_adapter_stops_the_run(base: Path, tmp_path: Path):
+    """The first check after the adapter moved finds it; a checkpoint of that step is left."""
+    monitor = prepared(tmp_path / "run", base)
+    sampled(monitor, base, updates=0)
+    assert "samples without the trained adapter" in monitor.stopped
+    assert 2 == monitor.trainer.state.global_step
+    assert (tmp_path / "run" / "checkpoints" / "step-000002").is_dir()
+    assert gaps(monitor, "sampler_gap_base")[-1] < 1e-5
+    assert gaps(monitor)[-1] > 1e-3
+
+
+@pytest.mark.parametrize("fault", ["heat", "model"])
+def test_another_model_or_temperature_stops_the_first_step(base: Path, tmp_path: Path, fault: str):
+    """Such a gap needs no adapter that moved."""
+    other = make_policy(tmp_path / "other", seed=8) if fault == "model" else base
+    monitor = prepared(tmp_path / "run", base)
+    sampled(monitor, other, **({"heat": 0.3} if fault == "heat" else {"updates": 0}))
+    assert "another model or temperature" in monitor.stopped
+    assert 1 == monitor.trainer.state.global_step
+
+
+def test_health_rules_that_only_warn_let_a_stale_sampler_go_on(base: Path, tmp_path: Path):
+    """``stop_unhealthy`` off: the finding is reported once, all steps are done."""
+    monitor = prepared(tmp_path / "run", base, limits=replace(STRICT, stop_unhealthy=False))
+    reports: list[Any] = []
+    monitor.report = reports.append
+    sampled(monitor, base, updates=0)
+    warnings = [text for one in reports for text in one.warnings if "adapter" in text]
+    assert (1, 4, "") == (len(warnings), len(reports), monitor.stopped)
+
+
+def test_without_vllm_nothing_is_compared(base: Path, tmp_path: Path):
+    """Where transformers samples with the policy itself there is no second set of weights."""
+    run = run_of(tmp_path / "run", base, limits=STRICT)
+    trained(run)
+    measures = set(read_log(run.folder, "curves")["measure"])
+    assert not {name for name in measures if name.startswith("sampler")}
+
+
+def test_the_config_says_how_vllms_rollouts_are_corrected(base: Path, tmp_path: Path):
+    """On by default, off where a run says so; mode and bound stand beside it."""
+    for on in (True, False):
+        monitor = prepared(tmp_path / str(on), base)
+        monitor.trainer.accelerator.free_memory()
+        run = replace(monitor.run, generation=Generation(importance_correction=on))
+        run = replace(run, folder=tmp_path / f"config-{on}")
+        prepare(run, load_policy(run), RuleJudge(), BagOfWordsEmbedder(), lambda _: None)
+        config = json.loads(RunFolder(run.folder).config.read_text("utf-8"))
+        assert on is config["generation"]["importance_correction"]
+        assert on is config["grpo"]["vllm_importance_sampling_correction"]
+        assert "sequence_mask" == config["grpo"]["vllm_importance_sampling_mode"]
+        assert 3.0 == config["grpo"]["vllm_importance_sampling_clip_max"]
+
+
+PROMPTS = ([5, 6, 7], [8, 9, 10, 11, 5])
+COMPLETIONS = ([6, 7, 8, 9], [10])
+
+
+def of_rows(monitor: TrainingMonitor, told: Sequence[Sequence[float | None]]) -> list[float]:
+    """The distances token by token, each row alone and without padding."""
+    far: list[float] = []
+    for prompt, completion, row in zip(PROMPTS, COMPLETIONS, told, strict=True):
+        ids = torch.tensor([[*prompt, *completion]])
+        with torch.no_grad():
+            logits = monitor.trainer.model(input_ids=ids).logits[0, len(prompt) - 1 : -1]
+        ours = torch.log_softmax(logits, -1)[range(len(completion)), completion].tolist()
+        known = [(a, b) for a, b in zip(ours, row, strict=True) if b is not None]
+        far += [abs(a - b) for a, b in known if not math.isnan(b)]
+    return far
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        [[-1.0, -2.0, -0.5, -3.0], [-1.5]],
+        [[-1.0, None, float("nan"), -3.0], [None]],
+    ],
+)
+def test_padding_and_unknown_tokens_do_not_count(
+    base: Path, tmp_path: Path, told: Sequence[Sequence[float | None]]
+):
+    """The mean over the known tokens of rows of different lengths, as if each were alone."""
+    monitor = prepared(tmp_path / "run", base)
+    found = sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, told)
+    expected = of_rows(monitor, told)
+    assert len(expected) == found["sampler_gap"].rows == found["sampler_gap_base"].rows
+    assert found["sampler_gap"].mean == pytest.approx(sum(expected) / len(expected), abs=1e-5)
+    nothing = sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, [[None] * 4, [None]])
+    assert (None, 0) == (nothing["sampler_gap"].mean, nothing["sampler_gap"].rows)
+
+
+def test_a_check_leaves_the_training_as_it_is(base: Path, tmp_path: Path):
+    """No random number is drawn, the adapter stays trainable and on, the mode returns."""
+    monitor = prepared(tmp_path / "run", base)
+    model, state = monitor.trainer.model.train(), torch.get_rng_state()
+    free = [name for name, weight in model.named_parameters() if weight.requires_grad]
+    sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, [[-1.0] * 4, [-1.0]])
+    assert model.training
+    assert bool((torch.get_rng_state() == state).all())
+    assert free == [name for name, weight in model.named_parameters() if weight.requires_grad]
+    assert free
+
+
+def test_checks_are_at_the_first_rollouts_and_every_few_steps(base: Path, tmp_path: Path):
+    """Also where the attempt resumed; a step without a check has no gap."""
+    monitor = prepared(tmp_path / "run", base)
+    check, measured = SamplerCheck(every=3), []
+    for step in range(4, 12):
+        monitor.trainer.state.global_step = step
+        check.check(monitor.trainer, PROMPTS, COMPLETIONS, [[-1.0] * 4, [-1.0]])
+        measured += [step] * bool(check.points_at(step))
+    assert [4, 7, 10] == measured
