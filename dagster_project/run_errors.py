@@ -23,6 +23,7 @@ import dagster as dg
 
 from dagster_project.terminal import Terminal
 from decomposerl.errors import DecomposeRLError
+from decomposerl.extras import explained
 from decomposerl.printable import printable
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:
         causes.append(causes[-1].cause)
     ours = [cause for cause in causes if cause.cls_name in set(_error_names())]
     message = _one_line((ours or causes[-1:])[0].message)
-    return (message.partition(": ")[2] if ours else message), bool(ours)
+    return (message.partition(": ")[2] if ours else explained(message)), bool(ours)
 
 
 def _error_message(error: BaseException) -> tuple[str, bool]:
@@ -154,7 +155,8 @@ def _error_message(error: BaseException) -> tuple[str, bool]:
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
     ours = [cause for cause in causes if isinstance(cause, DecomposeRLError)]
-    return _one_line(str(ours[0]) if ours else f"{type(error).__name__}: {error}"), bool(ours)
+    message = str(ours[0]) if ours else explained(f"{type(error).__name__}: {error}")
+    return _one_line(message), bool(ours)
 
 
 def _one_line(text: str) -> str:

@@ -8,8 +8,9 @@
     policy      a trained adapter on its base, in this process or on the server of open models
 
 One server runs at a time: the test sets of a run share it, and another model takes its place.
-Opening a system loads no weights, starts no server and makes no call; neither does a run whose
-claims are all stored. A calibration in the data folder is applied where it fits model and prompt;
+Opening a system loads no weights, starts no server and makes no call, except that the hub is asked
+for the commit of a model to be loaded that is not locked yet; neither does a run whose claims are
+all stored. A calibration in the data folder is applied where it fits model and prompt;
 one that does not fit is an error.
 """
 
@@ -29,6 +30,7 @@ from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import PromptSettings, VerdictRule
+from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
@@ -47,10 +49,11 @@ from resources.evaluation.trained_policy import (
 )
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.evaluation.weights import Weights
+from resources.hub.locks import MAIN, ModelLocks, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
-from resources.training.run_inputs import base_of
+from resources.training.run_inputs import base_of, base_revision_of
 from resources.verifier.resource import VerifierResource
 from resources.vllm.shared import SharedServer
 
@@ -166,7 +169,7 @@ class EvaluationModelResource(StoredResource):
         elif port == "verifier":
             task, caller, details = self._verifier(system, verifier)
         else:
-            task, caller, details = self._prompted(system, verifier)
+            task, caller, details = self._prompted(system, data, verifier)
         return OpenedSystem(task, caller, data.path, details)
 
     def _task(self, system: System, procedure: Procedure, prompt: str, **fields: Any) -> Task:  # noqa: ANN401 - of a task
@@ -182,7 +185,7 @@ class EvaluationModelResource(StoredResource):
         )
 
     def _prompted(
-        self, system: System, verifier: VerifierResource
+        self, system: System, data: DataFolder, verifier: VerifierResource
     ) -> tuple[Task, MethodCaller, Details]:
         method = _method(system)
         task = self._task(
@@ -206,6 +209,7 @@ class EvaluationModelResource(StoredResource):
             results=Path(self.results_dir),
             closers=self._closers,
             shared=self._server,
+            pin=ModelLocks(models_lock(data.path)).fetched,
         )
         return task, caller, chat.details
 
@@ -232,8 +236,8 @@ class EvaluationModelResource(StoredResource):
         wording = PromptSettings(recipe.verdict_rule)
         policy_prompt = load_policy_prompt(base, self.prompts_dir, wording)
         prompts = MethodPrompts(given={PROMPT: policy_prompt})
-        revision = self.open_models.revision or "main"
-        weights = Weights(base, str(chosen.adapter), revision, self.device, recipe.lora.dtype)
+        loaded = self._base_revision(data, recipe, base)
+        weights = Weights(base, str(chosen.adapter), loaded or MAIN, self.device, recipe.lora.dtype)
         task = self._task(
             system,
             policy_procedure(decoding_of(recipe, samples)),
@@ -252,10 +256,22 @@ class EvaluationModelResource(StoredResource):
                 closers=self._closers,
                 shared=self._server,
                 adapter=adapter,
+                pin=lambda *_: loaded,
             )
             return task, caller, chat.details
         batching = Batching(size=self.batch_size, top_logprobs=self.likeliest, seed=self.seed)
         return task, LocalModel(weights, prompts, batching), dict
+
+    def _base_revision(self, data: DataFolder, recipe: Experiment, base: str) -> str:
+        """The commit of a hub's base: the one it was trained on, else the locked one.
+
+        At an endpoint it is what the settings say.
+        """
+        named = self.open_models.revision
+        if self.policies == "served" and self.open_models.endpoints:
+            return named
+        trained = base_revision_of(data, recipe)
+        return trained or ModelLocks(models_lock(data.path)).fetched(base, named)
 
 
 def _method(system: System) -> Method:

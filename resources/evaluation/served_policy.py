@@ -19,6 +19,7 @@ from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import weights_digest
+from resources.hub.locks import Pin, as_named
 from resources.vllm.server import ServerFields, VllmServer
 from resources.vllm.shared import SharedServer
 
@@ -77,11 +78,13 @@ class ServedModels(ServerFields):
         closers: Closers,
         shared: SharedServer,
         adapter: tuple[str, str] = ("", ""),
+        pin: Pin = as_named,
     ) -> tuple[ChatCaller, "ChatClient"]:
         """A caller of model ``requested``, or of the adapter (name, folder) served on it.
 
         Replies are stored below ``results``; ``closers`` receives what closes the client.
-        A server that is started is ``shared`` with the other callers of the run.
+        A server that is started is ``shared`` with the other callers of the run, and loads the
+        commit that ``pin`` gives.
 
         Raises:
             ConfigError: there is neither an endpoint nor a command to start one.
@@ -92,9 +95,10 @@ class ServedModels(ServerFields):
         model = name or self.model or requested
         if not self.endpoints and not self.vllm:
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
-        started = self.server(requested, adapter)
+        loaded = self.revision if self.endpoints else pin(requested, self.revision)
+        started = self.server(requested, adapter, loaded)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
-        revision = self._revision(requested, folder)
+        revision = _recorded(requested, folder, loaded)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
@@ -107,16 +111,6 @@ class ServedModels(ServerFields):
             chat, settings, prompts=prompts, claims_at_once=width, price=self._price
         )
         return caller, chat
-
-    def _revision(self, base: str, adapter: str) -> str:
-        """The revision or file digest of the base, and the adapter's digest.
-
-        So a policy that was trained again, or on another base, has its own replies.
-        """
-        if not adapter:
-            return self.revision
-        under = weights_digest(Path(base)) if Path(base).is_dir() else self.revision
-        return "+".join(one for one in (under, weights_digest(Path(adapter))) if one)
 
     def _urls(self, server: VllmServer, shared: SharedServer) -> tuple[str, ...]:
         """The endpoints, or that of the run's server where there are none."""
@@ -166,9 +160,22 @@ class ServedModels(ServerFields):
             ceilings=Ceilings(money=self.dollar_ceiling or None),
         )
 
-    def server(self, base: str, adapter: tuple[str, str] = ("", "")) -> VllmServer:
+    def server(
+        self, base: str, adapter: tuple[str, str] = ("", ""), revision: str = ""
+    ) -> VllmServer:
         """The server to start for a model, with an adapter where there is one."""
         name, folder = adapter
         lora = ["--enable-lora", "--max-lora-rank", str(self.lora_rank), "--lora-modules"]
         words = [*lora, f"{name}={folder}"] if folder else []
-        return self.vllm_server(base, self.revision, extra_arguments=words)
+        return self.vllm_server(base, revision or self.revision, extra_arguments=words)
+
+
+def _recorded(base: str, adapter: str, revision: str) -> str:
+    """The revision or file digest of the base, and the adapter's digest.
+
+    So a policy that was trained again, or on another base, has its own replies.
+    """
+    if not adapter:
+        return revision
+    under = weights_digest(Path(base)) if Path(base).is_dir() else revision
+    return "+".join(one for one in (under, weights_digest(Path(adapter))) if one)

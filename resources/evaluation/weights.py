@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decomposerl.errors import EngineError
+from decomposerl.extras import require
 
 DataType = Literal["float32", "bfloat16", "float16"]
 _ADAPTER = "adapter_model.safetensors"
@@ -57,8 +58,10 @@ class Weights:
 
         Raises:
             OSError: there is no such model.
+            EngineMissing: torch, transformers or peft is not installed.
             EngineError: another run replaced the adapter since ``name`` was read.
         """
+        require("torch", "transformers", *(["peft"] if self.adapter else []))
         import torch
         import transformers
         from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -24,7 +24,7 @@ from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.chat.connection import Moved, fetched
 from resources.entities.spacy_models import SpacyModel, install_hint
-from resources.hub.download import cached_model
+from resources.hub.access import cached_model
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunk_tokens import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form

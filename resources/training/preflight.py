@@ -109,7 +109,7 @@ def _lengths(run: TrainingRun) -> TokenReport | ReadinessCheck:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(run.base)
+        tokenizer = AutoTokenizer.from_pretrained(run.base, **run.base_revision)
     except (OSError, ValueError) as error:
         return _absent("tokenizer", run.base, error)
     sampling = run.experiment.sampling
@@ -138,7 +138,7 @@ def _shape(run: TrainingRun) -> ModelShape | ReadinessCheck:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(run.base).to_dict()
+        config = AutoConfig.from_pretrained(run.base, **run.base_revision).to_dict()
         shape = shape_of(config)
     except (OSError, ValueError) as error:
         return _absent("configuration", run.base, error)

@@ -30,6 +30,7 @@ from types import TracebackType
 from typing import Self
 
 from decomposerl.errors import EngineError, EngineMissing
+from decomposerl.extras import install_command
 from resources.chat.connection import fetched
 from resources.process.child import end_watched, start_watched
 from resources.vllm.command import HOST, ServerCommand
@@ -59,6 +60,7 @@ class VllmProcess:
         """``http://127.0.0.1:<port>/v1``, once the server is healthy and lists the model.
 
         Raises:
+            ConfigError: it would run a repository's code at no fixed commit.
             EngineMissing: the executable is not installed.
             EngineError: the server died, was not healthy in time, or serves another model;
                 the message ends with the last lines of its log.
@@ -106,10 +108,11 @@ class VllmProcess:
         self.stop()
 
     def _start(self) -> None:
+        self._command.refuse_unpinned_code()
         program = self._command.program
         if shutil.which(program) is None:
             raise EngineMissing(
-                f"'{program}' is not installed: pip install 'decomposerl[gpu]' (or name another "
+                f"'{program}' is not installed: {install_command('vllm')} (or name another "
                 "environment's vllm as the executable), or give a running server's URL"
             )
         port = self._port()
