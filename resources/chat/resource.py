@@ -97,9 +97,8 @@ class ChatResource(KeyedResource):
 
         settings = ChatSettings(
             model=model,
-            **(
-                {"revision": revision} if isinstance(revision, str) else {"find_revision": revision}
-            ),
+            revision=revision if isinstance(revision, str) else "",
+            find_revision=None if isinstance(revision, str) else revision,
             structured=structured,
             thinking_style=thinking_style,
             **self._limits(model),

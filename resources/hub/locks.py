@@ -162,6 +162,15 @@ def models_lock(data: Path) -> str:
     return str(data / LOCK_FILE)
 
 
+def locked_models(file: str) -> list[str]:
+    """The models that the lock file names, without entries of other branches than the main one.
+
+    Raises:
+        ConfigError: the file is damaged.
+    """
+    return [key for key in read_model_lock(file) if "@" not in key]
+
+
 def read_model_lock(file: str) -> dict[str, str]:
     """The locked commits by model, or by ``model@branch``; empty where there is no file.
 

@@ -34,9 +34,10 @@ from resources.preflight.probes import disk
 from resources.preflight.workload import claim_facts
 from resources.training.data import training_prompts
 from resources.training.process import TrainingRun
+from resources.vllm.version import MINIMUM
 
 _GIB = 2**30
-VLLM_RANGE = SpecifierSet(">=0.22,<=0.31")
+VLLM_RANGE = SpecifierSet(f">={MINIMUM},<=0.31")
 """From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
 
 
@@ -229,5 +230,5 @@ def vllm_check(installed: str | None) -> ReadinessCheck:
         return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
     if installed in VLLM_RANGE:
         return ReadinessCheck("package", "vllm", "ok", installed)
-    why = "CVE-2026-27893 and CVE-2026-22807 below 0.22, TRL accepts none above 0.31"
+    why = f"CVE-2026-27893 and CVE-2026-22807 below {MINIMUM}, TRL accepts none above 0.31"
     return ReadinessCheck("package", "vllm", "missing", f"{installed} is refused: {why}", fix)

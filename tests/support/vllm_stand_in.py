@@ -40,6 +40,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tokenizer-revision")
     parser.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction)
     parser.add_argument("--stand-in", default="well")
+    parser.add_argument("--version", default="0.31.0", help="what /version answers")
     parser.add_argument("--holds", required=True)
     return parser.parse_args()
 
@@ -73,11 +74,14 @@ class Answer(BaseHTTPRequestHandler):
         if self.path == "/health":
             self._send(503 if ASKED.stand_in == "sick" else 200, b"")
             return
+        if self.path == "/version":  # without a key, as vLLM
+            self._send(200, json.dumps({"version": ASKED.version}).encode())
+            return
         if ASKED.stand_in == "locked":
             self._send(401, b"{}")
             return
         name = "another" if ASKED.stand_in == "other" else ASKED.served_model_name
-        self._send(200, json.dumps({"data": [{"id": name}]}).encode())
+        self._send(200, json.dumps({"data": [{"id": name, "owned_by": "vllm"}]}).encode())
 
     def do_POST(self) -> None:
         """Answer Yes to every question; a mortal server dies at the second."""
