@@ -64,7 +64,7 @@ class RunErrors(logging.Filter):
         event = getattr(record, "dagster_meta", {}).get("dagster_event")
         error = getattr(getattr(event, "event_specific_data", None), "error", None)
         if event is not None and error is not None:
-            message, ours = _event_message(error)
+            message, ours = event_message(error)
             step = event.step_key if event.step_key and not ours else ""
             if not any(sentence.endswith(message) for sentence in self._sentences):
                 self._sentences[f"{step}: {message}" if step else message] = None
@@ -139,7 +139,7 @@ def _error_names(kind: type[DecomposeRLError] = DecomposeRLError) -> Iterator[st
         yield from _error_names(subclass)
 
 
-def _event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:
+def event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:
     """The message of the project's own error, else of the innermost cause; whether it is ours."""
     causes = [error]
     while causes[-1].cause is not None:

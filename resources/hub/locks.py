@@ -10,13 +10,13 @@ import json
 import logging
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from decomposerl.errors import ConfigError, EngineMissing
 from resources.hub.access import cached_model, model_commit
-from resources.hub.models import hub_model
+from resources.hub.models import HUB_MODELS, HubModel
 from resources.store.run_lock import file_lock, lock_path
 from resources.store.temporary import replace_file
 
@@ -53,12 +53,13 @@ class ModelLocks:
     """The locked commits in ``file`` (empty: nothing is locked, revisions are as named).
 
     ``endpoint`` is the hub to ask (None: the public one; ``file://`` a folder, as for corpora),
-    ``cache`` its local cache (None: the default one).
+    ``cache`` its local cache (None: the default one), ``table`` has the pins of the project.
     """
 
     file: str = ""
     endpoint: str | None = None
     cache: Path | None = None
+    table: Sequence[HubModel] = HUB_MODELS
 
     def cached(self, model: str, revision: str = "") -> str:
         """The commit to load from the local cache; ``revision`` itself where none is known.
@@ -113,8 +114,8 @@ class ModelLocks:
 
     def _locked(self, model: str, branch: str) -> str:
         """The commit of the lock file or of the table; empty where neither has one."""
-        row = hub_model(model) if branch == MAIN else None
-        table, file = row.commit if row else "", read_model_lock(self.file).get(_key(model, branch))
+        pins = {row.name: row.commit for row in self.table} if branch == MAIN else {}
+        table, file = pins.get(model, ""), read_model_lock(self.file).get(_key(model, branch))
         if table and file and table != file:
             raise ConfigError(
                 f"{model} is pinned to commit {table} by this version of the project, but "
