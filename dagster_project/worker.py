@@ -29,9 +29,10 @@ from decomposerl.extras import require
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
+from resources.hub.locks import at_commit
 from resources.store.run_lock import file_lock
 from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
-from resources.training.run_inputs import at_commit, judge_for, run_key
+from resources.training.run_inputs import judge_for, run_key
 from resources.training.safe_point import Interrupted
 
 _SIGNALLED, _PATIENCE_S = 128, 30.0

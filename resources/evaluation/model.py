@@ -30,7 +30,6 @@ from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import PromptSettings, VerdictRule
-from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
@@ -53,7 +52,8 @@ from resources.hub.locks import MAIN, ModelLocks, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
-from resources.training.run_inputs import base_of, base_revision_of
+from resources.training.run_inputs import base_of
+from resources.training.run_store import RunFolder, base_revision_of
 from resources.verifier.resource import VerifierResource
 from resources.vllm.shared import SharedServer
 
@@ -236,7 +236,7 @@ class EvaluationModelResource(StoredResource):
         wording = PromptSettings(recipe.verdict_rule)
         policy_prompt = load_policy_prompt(base, self.prompts_dir, wording)
         prompts = MethodPrompts(given={PROMPT: policy_prompt})
-        loaded = self._base_revision(data, recipe, base)
+        loaded = self._base_revision(data, RunFolder(chosen.folder), base)
         weights = Weights(base, str(chosen.adapter), loaded or MAIN, self.device, recipe.lora.dtype)
         task = self._task(
             system,
@@ -262,7 +262,7 @@ class EvaluationModelResource(StoredResource):
         batching = Batching(size=self.batch_size, top_logprobs=self.likeliest, seed=self.seed)
         return task, LocalModel(weights, prompts, batching), dict
 
-    def _base_revision(self, data: DataFolder, recipe: Experiment, base: str) -> str:
+    def _base_revision(self, data: DataFolder, run: RunFolder, base: str) -> str:
         """The commit of a hub's base: the one it was trained on, else the locked one.
 
         At an endpoint it is what the settings say.
@@ -270,8 +270,7 @@ class EvaluationModelResource(StoredResource):
         named = self.open_models.revision
         if self.policies == "served" and self.open_models.endpoints:
             return named
-        trained = base_revision_of(data, recipe)
-        return trained or ModelLocks(models_lock(data.path)).fetched(base, named)
+        return base_revision_of(run) or ModelLocks(models_lock(data.path)).fetched(base, named)
 
 
 def _method(system: System) -> Method:

@@ -98,19 +98,16 @@ class ServedModels(ServerFields):
         loaded = self.revision if self.endpoints else pin(requested, self.revision)
         started = self.server(requested, adapter, loaded)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
-        revision = _recorded(requested, folder, loaded)
+        calls = self._settings(model, _recorded(requested, folder, loaded))
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
             return self._urls(started, shared), key
 
-        chat = ChatClient(self._settings(model, revision), results, find_access=find_access)
+        chat = ChatClient(calls, results, find_access=find_access)
         closers.append(chat.close)
-        settings, width = self.call_settings(seed), self.concurrency
-        caller = ChatCaller(
-            chat, settings, prompts=prompts, claims_at_once=width, price=self._price
-        )
-        return caller, chat
+        width, price, asked = self.concurrency, self._price, self.call_settings(seed)
+        return ChatCaller(chat, asked, prompts=prompts, claims_at_once=width, price=price), chat
 
     def _urls(self, server: VllmServer, shared: SharedServer) -> tuple[str, ...]:
         """The endpoints, or that of the run's server where there are none."""

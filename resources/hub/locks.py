@@ -163,6 +163,11 @@ def models_lock(data: Path) -> str:
     return str(data / LOCK_FILE)
 
 
+def at_commit(model: str, commit: str) -> str:
+    """The model's name with its commit, if that is known."""
+    return f"{model}@{commit}" if commit else model
+
+
 def locked_models(file: str) -> list[str]:
     """The models that the lock file names, without entries of other branches than the main one.
 

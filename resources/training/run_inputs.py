@@ -21,7 +21,7 @@ from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import QUESTION, PromptSettings
 from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
-from resources.hub.locks import ModelLocks, models_lock
+from resources.hub.locks import ModelLocks, at_commit, models_lock
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
@@ -145,14 +145,6 @@ def base_of(data: DataFolder, experiment: Experiment) -> str:
     return str(data.path / BASE_POLICY) if tiny else experiment.model
 
 
-def base_revision_of(data: DataFolder, experiment: Experiment) -> str:
-    """The commit of the hub's base that the recipe's present run was trained on, if recorded."""
-    config = RunFolder(policy_folder(data, experiment.name)).config
-    if not config.is_file():
-        return ""
-    return str(json.loads(config.read_text("utf-8")).get("revision", ""))
-
-
 def restart_notice(inputs: RunInputs) -> str:
     """Why the run replaces an earlier one and begins at step 0; empty where it does not."""
     run_folder = RunFolder(inputs.folder)
@@ -210,11 +202,6 @@ def run_key(
         load_prompt(POLICY, prompts, PromptSettings(experiment.verdict_rule)).digest,
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-
-
-def at_commit(base: str, revision: str) -> str:
-    """A hub's base with its commit, so that another commit is another run."""
-    return f"{base}@{revision}" if revision else base
 
 
 def base_version(base: str) -> str:

@@ -12,7 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
+from dagster_project.profiles import profile_from_environment, resources_for
+from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EngineMissing
+from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.schemas import TRAINING_CLAIMS
 from decomposerl.training.experiment import HeldOut
 from decomposerl.training.experiments import experiment
@@ -27,8 +30,8 @@ from resources.store.parquet import DataFolder, write_parquet
 from resources.tokens.resource import TokensResource
 from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource
-from resources.training.run_inputs import base_revision_of, gather_inputs, restart_notice
-from resources.training.run_store import RunFolder, begin_attempt, write_json
+from resources.training.run_inputs import gather_inputs, restart_notice
+from resources.training.run_store import RunFolder, base_revision_of, begin_attempt, write_json
 from resources.verifier.resource import VerifierResource
 from resources.vllm.shared import SharedServer
 from training_graph import claims
@@ -88,6 +91,26 @@ def test_a_baselines_server_loads_the_commit_that_is_part_of_its_answers_name(tm
     assert f"chat:{NAME}" == parts(endpoints=["http://127.0.0.1:1/v1"])[0]
 
 
+def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_path: Path):
+    """Engines by their field, the evaluation by its data folder."""
+    env = {"DECOMPOSERL_PROFILE": "paper", "DECOMPOSERL_DATA": str(tmp_path)}
+    paper = resources_for(profile_from_environment(env))
+    local = resources_for(profile_from_environment(env | {"DECOMPOSERL_PROFILE": "local"}))
+    file = models_lock(tmp_path.resolve())
+    assert {file} == {
+        engine.models_lock
+        for engine in (
+            *(paper["tokens"], paper["verifier"]),
+            *(local["tokens"], local["verifier"], local["embedder"], local["question_embedder"]),
+        )
+    }
+    lock(tmp_path, A, "Qwen/Qwen2.5-7B-Instruct")
+    system = system_named("simple-qwen2.5-7b-faithful", systems(METHODS, []))
+    folder = DataFolder(base_dir=str(tmp_path))
+    opened = paper["evaluation_model"].opened(system, folder, paper["verifier"])
+    assert f"Qwen/Qwen2.5-7B-Instruct@{A}" in opened.engine
+
+
 def test_a_revision_is_looked_for_at_the_first_use():
     """Making the settings asks nobody; one that is named needs no look."""
     looked: list[str] = []
@@ -136,12 +159,12 @@ def test_another_commit_of_the_base_is_another_run(data: DataFolder):
 def test_a_policy_is_evaluated_on_the_commit_it_was_trained_on(data: DataFolder):
     """Not on the one that is locked by now; earlier versions recorded none."""
     run = RunFolder(data.path / "policy" / RECIPE.name)
-    assert "" == base_revision_of(data, RECIPE)
+    assert "" == base_revision_of(run)
     run.path.mkdir(parents=True)
     write_json(run.config, {"base": NAME})
-    assert "" == base_revision_of(data, RECIPE)
+    assert "" == base_revision_of(run)
     write_json(run.config, {"base": NAME, "revision": A})
-    assert A == base_revision_of(data, RECIPE)
+    assert A == base_revision_of(run)
 
 
 CHILD = """
