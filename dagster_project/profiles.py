@@ -119,6 +119,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
     from dagster_project.engine_resources import engine_resources
     from resources.chat.resource import ChatCacheFile
     from resources.corpora.resource import CorporaResource
+    from resources.hub.locks import models_lock
     from resources.store.parquet import DataFolder, ParquetTables
 
     results = str(profile.data / "engine_results")
@@ -129,7 +130,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
         "chat_cache": ChatCacheFile(results_dir=results),
-        **engine_resources(profile.engines, results),
+        **engine_resources(profile.engines, results, models_lock(profile.data)),
     }
 
 

@@ -23,6 +23,7 @@ import dagster as dg
 
 from dagster_project.terminal import Terminal
 from decomposerl.errors import DecomposeRLError
+from decomposerl.extras import explained
 from decomposerl.printable import printable
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class RunErrors(logging.Filter):
         event = getattr(record, "dagster_meta", {}).get("dagster_event")
         error = getattr(getattr(event, "event_specific_data", None), "error", None)
         if event is not None and error is not None:
-            message, ours = _event_message(error)
+            message, ours = event_message(error)
             step = event.step_key if event.step_key and not ours else ""
             if not any(sentence.endswith(message) for sentence in self._sentences):
                 self._sentences[f"{step}: {message}" if step else message] = None
@@ -138,14 +139,14 @@ def _error_names(kind: type[DecomposeRLError] = DecomposeRLError) -> Iterator[st
         yield from _error_names(subclass)
 
 
-def _event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:
+def event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:
     """The message of the project's own error, else of the innermost cause; whether it is ours."""
     causes = [error]
     while causes[-1].cause is not None:
         causes.append(causes[-1].cause)
     ours = [cause for cause in causes if cause.cls_name in set(_error_names())]
     message = _one_line((ours or causes[-1:])[0].message)
-    return (message.partition(": ")[2] if ours else message), bool(ours)
+    return (message.partition(": ")[2] if ours else explained(message)), bool(ours)
 
 
 def _error_message(error: BaseException) -> tuple[str, bool]:
@@ -154,7 +155,8 @@ def _error_message(error: BaseException) -> tuple[str, bool]:
     while causes[-1].__cause__ is not None:
         causes.append(causes[-1].__cause__)
     ours = [cause for cause in causes if isinstance(cause, DecomposeRLError)]
-    return _one_line(str(ours[0]) if ours else f"{type(error).__name__}: {error}"), bool(ours)
+    message = str(ours[0]) if ours else explained(f"{type(error).__name__}: {error}")
+    return _one_line(message), bool(ours)
 
 
 def _one_line(text: str) -> str:

@@ -22,6 +22,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from decomposerl.errors import DecomposeRLError
+from decomposerl.extras import explained
 from decomposerl.printable import printable, printable_json
 from resources.process.interrupt import STAGES_KEPT, ends_soon, start_guard
 from resources.store.paths import local
@@ -80,17 +81,19 @@ def report_errors(command: Callable[_Params, None]) -> Callable[_Params, None]:
                 command(*args, **kwargs)
         except BrokenPipeError:
             raise
-        except (DecomposeRLError, OSError) as error:
+        except (DecomposeRLError, ModuleNotFoundError, OSError) as error:
+            if isinstance(error, ModuleNotFoundError) and explained(str(error)) == str(error):
+                raise
             Terminal(stderr=True).print(_message(error), style="red")
             raise typer.Exit(2) from error
 
     return guarded
 
 
-def _message(error: DecomposeRLError | OSError) -> str:
+def _message(error: DecomposeRLError | ModuleNotFoundError | OSError) -> str:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
-    return str(error)
+    return explained(str(error)) if isinstance(error, ModuleNotFoundError) else str(error)
 
 
 def guard_dagster_run() -> None:

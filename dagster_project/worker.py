@@ -28,9 +28,11 @@ from dagster_project.profiles import (
 from dagster_project.training_estimate import judge_tokens
 from dagster_project.worker_output import Output, opened_output
 from decomposerl.errors import ConfigError, DecomposeRLError, TrainingError
+from decomposerl.extras import require
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
+from resources.hub.locks import at_commit
 from resources.preflight.probes import served_context
 from resources.store.run_lock import file_lock
 from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
@@ -97,6 +99,7 @@ def _read(path: Path) -> TrainingRun:
 
 def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcome | None:
     """The outcome; None after a dry run only."""
+    require("torch", "transformers", "trl", "peft", "accelerate", "datasets")
     _set_threads(run.threads)
     profile = profile_from_environment()
     with _engines(run, profile) as (judge, embedder):
@@ -169,7 +172,8 @@ def _engines(run: TrainingRun, profile: Profile) -> Iterator[tuple[Judge, Embedd
 def _refuse_another_run(run: TrainingRun, judge: Judge, embedder: Embedder) -> None:
     """The inputs and engines of this process must be those of the run's key."""
     files, engines = (run.claims, run.held_out), (judge.engine, embedder.engine)
-    key = run_key(run.experiment, files, run.base, engines, run.prompts)
+    base = at_commit(run.base, run.revision)
+    key = run_key(run.experiment, files, base, engines, run.prompts)
     if key != run.key:
         raise ConfigError(
             f"the run's key is {run.key}, but this process gets {key}: claims, base weights, "

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from decomposerl.errors import EngineError, EngineMissing
+from decomposerl.errors import EngineError
+from decomposerl.extras import require
 from decomposerl.kernels.products import (
     GUARD,
     SINGLE,
@@ -162,10 +163,9 @@ class DeviceProducts(Bf16Products):
 
 
 def _torch() -> Library:
-    try:
-        import torch
-    except ImportError as error:
-        raise EngineMissing('torch is not installed: pip install "decomposerl[embed]"') from error
+    require("torch")
+    import torch
+
     return torch
 
 

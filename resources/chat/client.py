@@ -82,8 +82,8 @@ class ChatClient:
     @property
     def engine(self) -> str:
         """``chat:<model>``, with the revision where one is set."""
-        revision = f"@{self._settings.revision}" if self._settings.revision else ""
-        return f"chat:{self._settings.model}{revision}"
+        revision = self._settings.used_revision
+        return f"chat:{self._settings.model}" + (f"@{revision}" if revision else "")
 
     @property
     def store(self) -> ReplyStore | None:
@@ -94,7 +94,7 @@ class ChatClient:
         """
         with self._opening:
             if self._store is None and self._data is not None and not self._closed:
-                model, revision = self._settings.model, self._settings.revision
+                model, revision = self._settings.model, self._settings.used_revision
                 self._store = ReplyStore(self._data / REPLIES_FILE, model, revision)
             return self._store
 
@@ -174,7 +174,7 @@ class ChatClient:
     ) -> list[KeyedRequest]:
         if self._closed:
             raise RuntimeError("the chat client was closed")
-        model, revision = self._settings.model, self._settings.revision
+        model, revision = self._settings.model, self._settings.used_revision
         needs = self._settings.needs_logprobs
         sent = [self._settings.as_sent(request) for request in requests]
         return [KeyedRequest(request_key(one, model, revision), one, parse, needs) for one in sent]

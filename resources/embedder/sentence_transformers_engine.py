@@ -8,7 +8,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import ConfigError, EngineError, EngineMissing
-from resources.hub.download import cached_model
+from decomposerl.extras import require
+from resources.hub.access import cached_model
 from resources.hub.fingerprint import digest_of
-
-INSTALL = "pip install 'decomposerl[embed]'"
+from resources.hub.locks import Pin, as_named
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,8 @@ class SentenceEmbedder:
     """An ``Embedder`` on sentence-transformers; the model is loaded at the first text.
 
     ``revision`` is a branch or commit of a hub model. ``device`` is a torch device (``cpu``,
-    ``cuda:0``). ``prompt`` precedes every text (empty: the model's default).
+    ``cuda:0``). ``prompt`` precedes every text (empty: the model's default). ``pin`` gives the
+    commit that is loaded for ``revision``.
     """
 
     model: str
@@ -36,6 +36,7 @@ class SentenceEmbedder:
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     batch_size: int = 64
     prompt: str = ""
+    pin: Pin = as_named
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
@@ -84,18 +85,20 @@ class SentenceEmbedder:
         folder = Path(self.model)
         if folder.is_dir():
             return folder
-        cached = cached_model(self.model, self.revision) if self.model.count("/") < 2 else None  # noqa: PLR2004 - owner/name
+        revision, cached = self.revision, None
+        if self.model.count("/") < 2:  # noqa: PLR2004 - owner/name
+            revision = self.pin(self.model, self.revision)
+            cached = cached_model(self.model, revision)
         if cached is None:
             raise EngineMissing(
                 f"the model '{self.model}' is neither a folder nor in the hub's local cache: "
-                f"hf download {self.model} --revision {self.revision}"
+                f"hf download {self.model} --revision {revision}"
             )
         return cached
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - sentence-transformers carries no types
-        if find_spec("sentence_transformers") is None or find_spec("torch") is None:
-            raise EngineMissing(f"sentence-transformers is not installed: {INSTALL}")
+        require("sentence_transformers", "torch")
         import torch
         from sentence_transformers import SentenceTransformer
         from transformers.utils import logging

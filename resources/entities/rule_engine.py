@@ -10,14 +10,13 @@ capital letter gets runs of two or more plain words in place of names.
 import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
-from decomposerl.errors import EngineMissing
+from decomposerl.extras import require
 from decomposerl.text.names import Word, guessed_runs, name_runs
 from resources.entities.patterns import patterns
 
-INSTALL = "pip install 'decomposerl[science]'"
 RULES = 2
 """Raised whenever the rules change, so that stored results are not mixed."""
 _COMPONENT = "claim_entities"
@@ -37,10 +36,8 @@ class RuleEntities:
         Raises:
             EngineMissing: spaCy is not installed.
         """
-        try:
-            major, minor, *_ = version("spacy").split(".")
-        except PackageNotFoundError as error:
-            raise EngineMissing(f"spaCy is not installed: {INSTALL}") from error
+        require("spacy")
+        major, minor, *_ = version("spacy").split(".")
         return f"rule_entities:{RULES}:spacy-{major}.{minor}"
 
     def entities(self, texts: Sequence[str]) -> list[list[str]]:

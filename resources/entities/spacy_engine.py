@@ -9,12 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 from decomposerl.errors import ConfigError, EngineMissing
+from decomposerl.extras import require
 from resources.entities.rule_engine import distinct_forms
-from resources.entities.spacy_models import INSTALL, SpacyModel
+from resources.entities.spacy_models import SpacyModel
 
 FORMS = 1
 """Increment it when the union or the normalisation changes, to invalidate stored results."""
@@ -51,10 +52,8 @@ class SpacyEntities:
         Raises:
             EngineMissing: spaCy or a model is not installed.
         """
-        try:
-            major, minor, *_ = version("spacy").split(".")
-        except PackageNotFoundError as error:
-            raise EngineMissing(f"spaCy is not installed: {INSTALL}") from error
+        require("spacy")
+        major, minor, *_ = version("spacy").split(".")
         labels = "+".join(SpacyModel(name).label for name in self.models)
         return f"spacy_entities:{FORMS}:spacy-{major}.{minor}:{labels}"
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.errors import EngineMissing
+from decomposerl.extras import install_command, require
 from resources.hub.fingerprint import digest_of
 
-INSTALL = "pip install 'decomposerl[science]'"
-TRANSFORMERS = "pip install 'decomposerl[trf]'"
+TRANSFORMERS = install_command("spacy-curated-transformers")
 _SCISPACY = re.compile(r"en_(core_sci|ner)_(\w+)")
 _SCISPACY_URL = "https://s3-us-west-2.amazonaws.com/ai2-s2-scispacy/releases/v{0}/{1}-{0}.tar.gz"
 _SCISPACY_VERSION = "0.5.4"
@@ -56,8 +56,7 @@ class SpacyModel:
             EngineMissing: spaCy, the model, or a package that the model needs is missing.
         """
         folder = self._folder
-        if find_spec("spacy") is None:
-            raise EngineMissing(f"spaCy is not installed: {INSTALL}")
+        require("spacy")
         missing = [need for need in self._meta.get("requirements", ()) if not _installed(need)]
         if missing:
             wanted = " ".join(f'"{need}"' for need in missing)

@@ -8,8 +8,9 @@
     policy      a trained adapter on its base, in this process or on the server of open models
 
 One server runs at a time: the test sets of a run share it, and another model takes its place.
-Opening a system loads no weights, starts no server and makes no call; neither does a run whose
-claims are all stored. A calibration in the data folder is applied where it fits model and prompt;
+Opening a system loads no weights, starts no server and makes no call, except that the hub is asked
+for the commit of a model to be loaded that is not locked yet; neither does a run whose claims are
+all stored. A calibration in the data folder is applied where it fits model and prompt;
 one that does not fit is an error.
 """
 
@@ -49,11 +50,13 @@ from resources.evaluation.trained_policy import (
 )
 from resources.evaluation.verifier_caller import VerifierCaller, scored
 from resources.evaluation.weights import Weights, context_of, weights_digest
+from resources.hub.locks import MAIN, ModelLocks, models_lock
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
 from resources.tokens.word_tokens import CautiousTokens
 from resources.training.run_inputs import base_of
+from resources.training.run_store import RunFolder, base_revision_of
 from resources.verifier.resource import VerifierResource
 from resources.vllm.adapters import PolicyAdapter
 from resources.vllm.shared import SharedServer
@@ -179,7 +182,7 @@ class EvaluationModelResource(StoredResource):
         elif port == "verifier":
             task, caller, details, guard = self._verifier(system, verifier)
         else:
-            task, caller, details, guard = self._prompted(system, verifier)
+            task, caller, details, guard = self._prompted(system, data, verifier)
         return OpenedSystem(task, caller, data.path, details, guard)
 
     def _task(self, system: System, procedure: Procedure, prompt: str, **fields: Any) -> Task:  # noqa: ANN401 - of a task
@@ -194,7 +197,7 @@ class EvaluationModelResource(StoredResource):
             **fields,
         )
 
-    def _prompted(self, system: System, verifier: VerifierResource) -> _Opened:
+    def _prompted(self, system: System, data: DataFolder, verifier: VerifierResource) -> _Opened:
         method = _method(system)
         task = self._task(
             system,
@@ -222,6 +225,7 @@ class EvaluationModelResource(StoredResource):
             results=Path(self.results_dir),
             closers=self._closers,
             shared=self._server,
+            pin=ModelLocks(models_lock(data.path)).fetched,
         )
         return task, caller, chat.details, guard
 
@@ -251,8 +255,8 @@ class EvaluationModelResource(StoredResource):
         wording = PromptSettings(recipe.verdict_rule)
         policy_prompt = load_policy_prompt(base, self.prompts_dir, wording)
         prompts = MethodPrompts(given={PROMPT: policy_prompt})
-        revision = self.open_models.revision or "main"
-        weights = Weights(base, str(chosen.adapter), revision, self.device, recipe.lora.dtype)
+        loaded = self._base_revision(data, RunFolder(chosen.folder), base)
+        weights = Weights(base, str(chosen.adapter), loaded or MAIN, self.device, recipe.lora.dtype)
         task = self._task(
             system,
             policy_procedure(decoding_of(recipe, samples)),
@@ -262,7 +266,9 @@ class EvaluationModelResource(StoredResource):
             revision=REVISION,
         )
         served = self.policies == "served"
-        context = self.open_models.context_of(base) if served else context_of(base, revision)
+        context = (
+            self.open_models.context_of(base) if served else context_of(base, weights.revision)
+        )
         room = Room(decoding_of(recipe).max_tokens)
         guard = self._guard(context, base, file=policy_prompt, room=room)
         if served:
@@ -276,10 +282,21 @@ class EvaluationModelResource(StoredResource):
                 closers=self._closers,
                 shared=self._server,
                 adapter=adapter,
+                pin=lambda *_: loaded,
             )
             return task, caller, chat.details, guard
         batching = Batching(size=self.batch_size, top_logprobs=self.likeliest, seed=self.seed)
         return task, LocalModel(weights, prompts, batching), dict, guard
+
+    def _base_revision(self, data: DataFolder, run: RunFolder, base: str) -> str:
+        """The commit of a hub's base: the one it was trained on, else the locked one.
+
+        At an endpoint it is what the settings say.
+        """
+        named = self.open_models.revision
+        if self.policies == "served" and self.open_models.endpoints:
+            return named
+        return base_revision_of(run) or ModelLocks(models_lock(data.path)).fetched(base, named)
 
 
 def _method(system: System) -> Method:

@@ -21,6 +21,7 @@ from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import context_of, weights_digest
+from resources.hub.locks import Pin, as_named
 from resources.vllm.adapters import PolicyAdapter, refuse_short_context, serve_adapter
 from resources.vllm.server import ServerFields, VllmServer
 from resources.vllm.shared import SharedServer
@@ -80,11 +81,13 @@ class ServedModels(ServerFields):
         closers: Closers,
         shared: SharedServer,
         adapter: PolicyAdapter | None = None,
+        pin: Pin = as_named,
     ) -> tuple[ChatCaller, "ChatClient"]:
         """A caller of model ``requested``, or of the adapter served on it.
 
         Replies are stored below ``results``; ``closers`` receives what closes the client.
-        A server that is started is ``shared`` with the other callers of the run.
+        A server that is started is ``shared`` with the other callers of the run, and loads the
+        commit that ``pin`` gives.
 
         Raises:
             ConfigError: there is neither an endpoint nor a command to start one.
@@ -94,36 +97,24 @@ class ServedModels(ServerFields):
         model = adapter.name if adapter else self.model or requested
         if not self.endpoints and not self.vllm:
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
-        started = self.server(requested, adapter)
+        loaded = self.revision if self.endpoints else pin(requested, self.revision)
+        started = self.server(requested, adapter, loaded)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
         sent_as = adapter.served_name if adapter else ""
-        chat_settings = self._settings(model, self._revision(requested, adapter), sent_as)
+        calls = self._settings(model, _recorded(requested, adapter, loaded), sent_as)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
             return self._urls(started, shared, adapter, key), key
 
-        chat = ChatClient(chat_settings, results, find_access=find_access)
+        chat = ChatClient(calls, results, find_access=find_access)
         closers.append(chat.close)
-        settings, width = self.call_settings(seed), self.concurrency
-        caller = ChatCaller(
-            chat, settings, prompts=prompts, claims_at_once=width, price=self._price
-        )
-        return caller, chat
+        width, price, asked = self.concurrency, self._price, self.call_settings(seed)
+        return ChatCaller(chat, asked, prompts=prompts, claims_at_once=width, price=price), chat
 
     def context_of(self, model: str) -> int:
         """Tokens of prompt and reply together that the model reads here; 0: not known."""
         return self.context or CONTEXTS.get(model) or context_of(model, self.revision or "main")
-
-    def _revision(self, base: str, adapter: PolicyAdapter | None) -> str:
-        """The revision or file digest of the base, and the adapter's digest.
-
-        So a policy that was trained again, or on another base, has its own replies.
-        """
-        if adapter is None:
-            return self.revision
-        under = weights_digest(Path(base)) if Path(base).is_dir() else self.revision
-        return "+".join(one for one in (under, adapter.digest) if one)
 
     def _urls(
         self,
@@ -186,7 +177,20 @@ class ServedModels(ServerFields):
             ceilings=Ceilings(money=self.dollar_ceiling or None),
         )
 
-    def server(self, base: str, adapter: PolicyAdapter | None = None) -> VllmServer:
+    def server(
+        self, base: str, adapter: PolicyAdapter | None = None, revision: str = ""
+    ) -> VllmServer:
         """The server to start for a model, with an adapter where there is one."""
         words = adapter.words(self.lora_rank) if adapter else []
-        return self.vllm_server(base, self.revision, extra_arguments=words)
+        return self.vllm_server(base, revision or self.revision, extra_arguments=words)
+
+
+def _recorded(base: str, adapter: PolicyAdapter | None, revision: str) -> str:
+    """The revision or file digest of the base, and the adapter's digest.
+
+    So a policy that was trained again, or on another base, has its own replies.
+    """
+    if adapter is None:
+        return revision
+    under = weights_digest(Path(base)) if Path(base).is_dir() else revision
+    return "+".join(one for one in (under, adapter.digest) if one)

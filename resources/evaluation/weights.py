@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decomposerl.errors import EngineError, EngineMissing
-from resources.hub.download import cached_model
+from decomposerl.extras import require
+from resources.hub.access import cached_model
 
 DataType = Literal["float32", "bfloat16", "float16"]
 _ADAPTER = "adapter_model.safetensors"
@@ -59,8 +60,10 @@ class Weights:
 
         Raises:
             OSError: there is no such model.
+            EngineMissing: torch, transformers or peft is not installed.
             EngineError: another run replaced the adapter since ``name`` was read.
         """
+        require("torch", "transformers", *(["peft"] if self.adapter else []))
         import torch
         import transformers
         from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -2,8 +2,7 @@
 
 The first fetch resolves the branch to a commit and writes ``corpora.lock.toml`` with that commit
 and the SHA-256 of every file; later fetches use the locked commit and verify the hashes. The
-caller passes endpoint and token, and nothing is downloaded unless a person asks for it: models
-are only looked up in the hub's local cache.
+caller passes endpoint and token, and nothing is downloaded unless a person asks for it.
 
 An endpoint that begins with ``file://`` is a local folder laid out as
 ``<repo_id>/<revision>/<file>`` with ``<repo_id>/refs/main`` naming the revision. The network
@@ -16,17 +15,17 @@ import hashlib
 import json
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
+from typing import Protocol
 
 from decomposerl.claims.source import HubLocation
-from decomposerl.errors import EngineMissing, SourceError, SourceFileError
+from decomposerl.errors import SourceError, SourceFileError
+from resources.hub.access import folder_commit, hub_failures, hub_folder, hub_package
 from resources.store.temporary import replace_file
 
-_LOCAL = "file://"
 _HEADER = "# Written by the first fetch of each corpus; delete an entry to take a newer one.\n"
 
 
@@ -81,22 +80,6 @@ def fetch(  # noqa: PLR0913 - nothing is read from the environment
         paths.append(target)
     write_lock(lock, {**locks, location.repo_id: Lock(commit, known)})
     return paths
-
-
-def cached_model(repo_id: str, revision: str) -> Path | None:
-    """Folder of a model that ``hf download`` has stored in the hub's local cache, if any.
-
-    ``revision`` is a branch or commit; the folder's name is the commit. Contacts no server.
-
-    Raises:
-        EngineMissing: ``huggingface_hub`` is not installed (message gives the command).
-    """
-    hub = _hub()
-    try:
-        folder = hub.snapshot_download(repo_id, revision=revision, local_files_only=True)
-    except hub.errors.LocalEntryNotFoundError:
-        return None
-    return Path(folder)
 
 
 def _file_name(
@@ -164,8 +147,9 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _repository(location: HubLocation, endpoint: str | None, token: str | None) -> _Repository:
-    if endpoint is not None and endpoint.startswith(_LOCAL):
-        return _FolderRepository(Path(unquote(urlsplit(endpoint).path)), location.repo_id)
+    folder = hub_folder(endpoint)
+    if folder is not None:
+        return _FolderRepository(folder, location.repo_id)
     return _HubRepository(location, endpoint, token)
 
 
@@ -177,13 +161,7 @@ class _FolderRepository:
     repo_id: str
 
     def resolve(self, revision: str | None) -> str:
-        folder = self.root / self.repo_id
-        ref = folder / "refs" / (revision or "main")
-        if ref.is_file():
-            return ref.read_text(encoding="utf-8").strip()
-        if revision is not None and (folder / revision).is_dir():
-            return revision
-        raise SourceError(f"{self.repo_id}: no revision '{revision or 'main'}' at {self.root}")
+        return folder_commit(self.root, self.repo_id, revision)
 
     def files(self, revision: str) -> list[str]:
         folder = self.root / self.repo_id / revision
@@ -205,30 +183,24 @@ class _HubRepository:
     token: str | None
 
     def resolve(self, revision: str | None) -> str:
-        hub = _hub()
-        try:
-            info = hub.HfApi(endpoint=self.endpoint, token=self.token).repo_info(
+        api = hub_package().HfApi(endpoint=self.endpoint, token=self.token)
+        with self._explaining():
+            info = api.repo_info(
                 self.location.repo_id, repo_type="dataset", revision=revision or "main"
             )
-        except _failures(hub) as error:
-            raise self._explained(error) from error
         return str(info.sha)
 
     def files(self, revision: str) -> list[str]:
-        hub = _hub()
-        api = hub.HfApi(endpoint=self.endpoint, token=self.token)
-        try:
+        api = hub_package().HfApi(endpoint=self.endpoint, token=self.token)
+        with self._explaining():
             names = api.list_repo_files(
                 self.location.repo_id, repo_type="dataset", revision=revision
             )
-        except _failures(hub) as error:
-            raise self._explained(error) from error
         return [str(name) for name in names]
 
     def download(self, file: str, revision: str) -> Path:
-        hub = _hub()
-        try:
-            path = hub.hf_hub_download(
+        with self._explaining():
+            path = hub_package().hf_hub_download(
                 self.location.repo_id,
                 file,
                 repo_type="dataset",
@@ -236,12 +208,17 @@ class _HubRepository:
                 endpoint=self.endpoint,
                 token=self.token,
             )
-        except _failures(hub) as error:
-            raise self._explained(error) from error
         return Path(path)
 
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except hub_failures(hub_package()) as error:
+            raise self._explained(error) from error
+
     def _explained(self, error: Exception) -> SourceError:
-        hub, repo = _hub(), self.location.repo_id
+        hub, repo = hub_package(), self.location.repo_id
         page = f"https://huggingface.co/datasets/{repo}"
         if isinstance(error, hub.errors.GatedRepoError) or (
             self.location.gated and isinstance(error, hub.errors.RepositoryNotFoundError)
@@ -257,19 +234,3 @@ class _HubRepository:
                 f"{repo}: a file of the corpus is not in the repository: {error}"
             )
         return SourceError(f"{repo} could not be fetched: {error}")
-
-
-def _failures(hub: Any) -> tuple[type[Exception], ...]:  # noqa: ANN401 - a module
-    # The hub's HTTP library changes between versions; its errors share a base with the hub's.
-    return (*hub.errors.HfHubHTTPError.__bases__, OSError, ValueError)
-
-
-def _hub() -> Any:  # noqa: ANN401 - a module, imported on first use
-    try:
-        import huggingface_hub
-        import huggingface_hub.errors
-    except ImportError as error:
-        raise EngineMissing(
-            "huggingface_hub is not installed: pip install 'decomposerl[hub]'"
-        ) from error
-    return huggingface_hub

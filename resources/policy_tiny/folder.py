@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from decomposerl.extras import require
 from decomposerl.training.experiments import TINY_VIEW
 from resources.store.temporary import folder_aside, publish_folder
 
@@ -42,7 +43,12 @@ class BasePolicyFacts:
 
 
 def base_policy_facts(folder: Path) -> BasePolicyFacts:
-    """The facts of a folder that ``load_base_policy`` or a warm start wrote."""
+    """The facts of a folder that ``load_base_policy`` or a warm start wrote.
+
+    Raises:
+        EngineMissing: ``safetensors`` is not installed.
+    """
+    require("safetensors")
     from safetensors import safe_open
 
     weights = folder / "model.safetensors"

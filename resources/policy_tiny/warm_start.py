@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from decomposerl.errors import ConfigError
+from decomposerl.extras import require
 from resources.policy_tiny.circuit import Words, wire_copying
 from resources.policy_tiny.examples import Example, batches, encoded
 from resources.policy_tiny.folder import PROMPT, VIEW
@@ -77,6 +78,7 @@ def warm_start(
 @contextmanager
 def _deterministic_torch() -> Iterator[None]:
     """One thread and a separate random state; both are restored."""
+    require("torch", "transformers")
     import torch
 
     threads = torch.get_num_threads()

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import urllib.error
 from collections.abc import Sequence
+from functools import partial
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,10 +25,13 @@ from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
 from resources.chat.connection import Moved, fetched
 from resources.entities.spacy_models import SpacyModel, install_hint
-from resources.hub.download import cached_model
+from resources.hub.access import cached_model
+from resources.hub.locks import MAIN, ModelLocks
+from resources.hub.models import hub_model as hub_row
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunk_tokens import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
+from resources.vllm.version import installed_version, server_version_problem, version_problem
 
 _TIMEOUT_S = 3.0
 _GIB = 2**30
@@ -59,15 +63,19 @@ def spacy_model(name: str) -> ReadinessCheck:
         return ReadinessCheck("spaCy", name, "missing", "not installed", install_hint(name))
 
 
-def hub_model(name: str, files: str = "", *, required: bool = True) -> ReadinessCheck:
+def hub_model(
+    name: str, files: str = "", revision: str = MAIN, *, required: bool = True
+) -> ReadinessCheck:
     """Whether a model is a folder or is in the hub's local cache.
 
-    ``files`` are the required files, space-separated; empty for the whole model.
+    ``files`` are the required files, space-separated; empty for the whole model. ``revision`` is
+    the branch or commit.
     """
     absent = _absent(required=required)
-    command = " ".join(["hf download", name, *files.split()])
+    at = [] if revision == MAIN else ["--revision", revision]
+    command = " ".join(["hf download", name, *files.split(), *at])
     try:
-        folder = Path(name) if Path(name).is_dir() else cached_model(name, "main")
+        folder = Path(name) if Path(name).is_dir() else cached_model(name, revision)
     except EngineMissing as error:
         return ReadinessCheck("model", name, absent, str(error), command)
     except ValueError:  # not a valid name on the hub
@@ -80,6 +88,26 @@ def hub_model(name: str, files: str = "", *, required: bool = True) -> Readiness
         problem = f"no {', '.join(absent_files)}" if absent_files else "not on this machine"
         return ReadinessCheck("model", name, absent, problem, command)
     return ReadinessCheck("model", name, "ok", str(folder))
+
+
+def locked_commit(name: str, locks: ModelLocks, url: str = "") -> ReadinessCheck:
+    """Which commit of a hub model is loaded; ``url`` is where it is served, if by others."""
+    row = hub_row(name)
+    facts = [row.licence, *["runs its repository's code"] * row.remote_code] if row else []
+    what = f"{name} ({', '.join(facts)})" if facts else name
+    try:
+        state = locks.state(name)
+    except ConfigError as error:
+        fix = f"download the locked commit, or delete the line from {locks.file}"
+        return ReadinessCheck("commit", what, "missing", str(error), fix)
+    if url:
+        said = f"{url} does not say which commit it serves"
+        fix = f"start it with --revision {state.locked or state.cached or 'COMMIT'}"
+        return ReadinessCheck("commit", what, "note", said, fix)
+    if state.locked:
+        return ReadinessCheck("commit", what, "ok", f"locked to {state.locked}")
+    found = f"{state.cached}, which is on this machine" if state.cached else "the one it finds"
+    return ReadinessCheck("commit", what, "note", f"not locked; the first use locks {found}")
 
 
 def chunk_tokenizer(named: str, model: str) -> ReadinessCheck:
@@ -134,9 +162,11 @@ def endpoint(
 ) -> ReadinessCheck:
     """Whether ``<url>/models`` answers within three seconds and lists ``model`` (empty: any)."""
     what, absent = f"{url} for {model}" if model else url, _absent(required=required)
+    get = partial(fetched, key=value.get_secret_value(), timeout_s=_TIMEOUT_S)
     try:
-        answer = json.loads(fetched(f"{url}/models", value.get_secret_value(), _TIMEOUT_S))
-        served = [str(one["id"]) for one in answer["data"]]
+        models = json.loads(get(f"{url}/models"))["data"]
+        served = [str(one["id"]) for one in models]
+        problem = server_version_problem(url.removesuffix("/v1"), models, get)
     except Moved as error:
         problem = str(error)
     except urllib.error.HTTPError as error:
@@ -147,6 +177,8 @@ def endpoint(
         problem = "answered with no list of models"
     else:
         listed = ", ".join(served[:_LISTED]) or "nothing"
+        if problem:
+            return ReadinessCheck("endpoint", what, absent, problem, fix)
         if not model:
             return ReadinessCheck("endpoint", what, "ok", f"answers and serves {listed}")
         if model in served:
@@ -187,12 +219,16 @@ def verdict_tokens(model: str, room: int) -> list[ReadinessCheck]:
     return [ReadinessCheck("budget", what, "note", f"{found}: verdicts may be cut off", fix)]
 
 
-def program(name: str, fix: str) -> ReadinessCheck:
-    """Whether a program is on the path."""
+def vllm_program(name: str, fix: str) -> ReadinessCheck:
+    """Whether the program that starts vLLM is on the path, and its version where it is known."""
     path = shutil.which(name)
     if path is None:
         return ReadinessCheck("program", name, "missing", "not found", fix)
-    return ReadinessCheck("program", name, "ok", path)
+    found = installed_version(name)
+    old = version_problem(found)
+    if old:
+        return ReadinessCheck("program", name, "missing", old, fix)
+    return ReadinessCheck("program", name, "ok", f"{path} ({found})" if found else path)
 
 
 def gpus(command: str = "nvidia-smi", *, required: bool) -> list[ReadinessCheck]:

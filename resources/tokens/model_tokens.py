@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineError, EngineMissing
-from resources.hub.download import cached_model
+from decomposerl.extras import require
+from resources.hub.access import cached_model
+from resources.hub.locks import Pin, as_named
 from resources.tokens.counting import byte_level_bpe_bounds
 
 Ints = NDArray[np.int64]
@@ -25,9 +27,12 @@ _NFC_GROWTH = 3  # most that NFC can multiply a text's UTF-8 length (Unicode, an
 class ModelTokens:
     """A ``TokenCounter`` over the tokenizer of one model."""
 
-    def __init__(self, model: str, revision: str = "main") -> None:
-        """``model`` is a folder, or a hub name whose files are in the hub's local cache."""
-        self._model, self._revision = model, revision
+    def __init__(self, model: str, revision: str = "main", pin: Pin = as_named) -> None:
+        """``model`` is a folder, or a hub name whose files are in the hub's local cache.
+
+        ``pin`` gives the commit that is read for ``revision``.
+        """
+        self._model, self._branch, self._pin = model, revision, pin
 
     @property
     def unit(self) -> str:
@@ -58,6 +63,10 @@ class ModelTokens:
         return least, growth * most
 
     @cached_property
+    def _revision(self) -> str:
+        return self._pin(self._model, self._branch)
+
+    @cached_property
     def _file(self) -> Path:
         file = tokenizer_file(self._model, self._revision)
         if file is None:
@@ -69,12 +78,9 @@ class ModelTokens:
 
     @cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401 - the library has no types
-        try:
-            from tokenizers import Tokenizer
-        except ModuleNotFoundError as error:
-            raise EngineMissing(
-                "counting a model's tokens needs: pip install tokenizers"
-            ) from error
+        require("tokenizers")
+        from tokenizers import Tokenizer
+
         try:
             tokenizer = Tokenizer.from_file(str(self._file))
         except Exception as error:  # the library raises nothing narrower

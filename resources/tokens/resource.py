@@ -5,6 +5,7 @@ from typing import Literal
 import dagster as dg
 from pydantic import Field
 
+from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.store.profile_defaults import ProfileDefaults
 from resources.tokens.counting import TalliedTokens
 from resources.tokens.model_tokens import ModelTokens
@@ -19,9 +20,12 @@ class TokensResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[
     )
     model: str = Field(default="", description="tokenizer: folder or hub name of the policy")
     revision: str = Field(default="main", description="tokenizer: branch or commit")
+    models_lock: str = Field(default="", description=MODELS_LOCK)
 
     def open(self) -> TalliedTokens:
         """A fresh counter; its ``counted`` starts at zero."""
         if self.engine == "embedded":
             return TalliedTokens(WordTokens())
-        return TalliedTokens(ModelTokens(self.model, self.revision))
+        return TalliedTokens(
+            ModelTokens(self.model, self.revision, ModelLocks(self.models_lock).cached)
+        )

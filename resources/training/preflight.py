@@ -35,10 +35,11 @@ from resources.preflight.probes import disk
 from resources.preflight.workload import claim_facts
 from resources.training.data import training_prompts
 from resources.training.process import TrainingRun
+from resources.vllm.version import MINIMUM
 
 _GIB = 2**30
 _LISTED = 5
-VLLM_RANGE = SpecifierSet(">=0.22,<=0.31")
+VLLM_RANGE = SpecifierSet(f">={MINIMUM},<=0.31")
 """From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
 
 
@@ -117,7 +118,7 @@ def _lengths(run: TrainingRun) -> TokenReport | ReadinessCheck:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(run.base)
+        tokenizer = AutoTokenizer.from_pretrained(run.base, **run.base_revision)
     except (OSError, ValueError) as error:
         return _absent("tokenizer", run.base, error)
     sampling = run.experiment.sampling
@@ -160,7 +161,7 @@ def _shape(run: TrainingRun) -> ModelShape | ReadinessCheck:
     from transformers import AutoConfig
 
     try:
-        config = AutoConfig.from_pretrained(run.base).to_dict()
+        config = AutoConfig.from_pretrained(run.base, **run.base_revision).to_dict()
         shape = shape_of(config)
     except (OSError, ValueError) as error:
         return _absent("configuration", run.base, error)
@@ -296,5 +297,5 @@ def vllm_check(installed: str | None) -> ReadinessCheck:
         return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
     if installed in VLLM_RANGE:
         return ReadinessCheck("package", "vllm", "ok", installed)
-    why = "CVE-2026-27893 and CVE-2026-22807 below 0.22, TRL accepts none above 0.31"
+    why = f"CVE-2026-27893 and CVE-2026-22807 below {MINIMUM}, TRL accepts none above 0.31"
     return ReadinessCheck("package", "vllm", "missing", f"{installed} is refused: {why}", fix)

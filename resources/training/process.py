@@ -73,7 +73,8 @@ class TrainingRun:
 
     ``claims`` is a Parquet file of ``TRAINING_CLAIMS``, ``held_out`` one of
     ``SILVER_DECOMPOSED`` or None. ``base`` is what ``Experiment.model`` means here: a hub name or
-    a folder. ``folder`` receives everything (``training.run_store``). ``key`` identifies the run:
+    a folder, ``revision`` the hub's commit of it (empty: its main branch). ``folder`` receives
+    everything (``training.run_store``). ``key`` identifies the run:
     16 hex digits over recipe, claims, base weights and engines; another key starts from step 0.
     ``prompts`` is a folder of your own prompt files, empty for the project's.
     """
@@ -85,6 +86,7 @@ class TrainingRun:
     folder: Path
     held_out: Path | None = None
     prompts: str = ""
+    revision: str = ""
     device: str = "cpu"
     threads: int = 1
     generation: Generation = field(default_factory=Generation)
@@ -94,6 +96,11 @@ class TrainingRun:
         """The run as one JSON object."""
         plain = asdict(self) | {"experiment": plain_values(self.experiment)}
         return json.dumps(plain, default=str, sort_keys=True, indent=2)
+
+    @property
+    def base_revision(self) -> dict[str, str]:
+        """The revision as an argument of transformers' ``from_pretrained``."""
+        return {"revision": self.revision} if self.revision else {}
 
     @classmethod
     def from_json(cls, text: str) -> "TrainingRun":

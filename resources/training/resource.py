@@ -117,6 +117,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             key=inputs.key,
             claims=inputs.claims,
             base=inputs.base,
+            revision=inputs.revision,
             folder=inputs.folder,
             held_out=inputs.held_out,
             prompts=inputs.prompts,

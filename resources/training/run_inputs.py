@@ -21,6 +21,7 @@ from decomposerl.prompts.policy import NAME as POLICY
 from decomposerl.prompts.template import QUESTION, PromptSettings
 from decomposerl.training.claim_draws import held_out_claims
 from decomposerl.training.experiment import BASE_POLICY, Experiment
+from resources.hub.locks import ModelLocks, at_commit, models_lock
 from resources.judge.resource import JudgeResource
 from resources.store.parquet import DataFolder, file_sha256, write_parquet
 from resources.store.prompts import load_prompt
@@ -57,7 +58,8 @@ class InputCopies(NamedTuple):
 class RunInputs:
     """The inputs of a run: files of claims, base weights, a folder of prompts, and its key.
 
-    ``folder`` is the run's own; ``notes`` receives the logs of its processes.
+    ``folder`` is the run's own; ``notes`` receives the logs of its processes. ``revision`` is the
+    commit of a base that is a hub name, empty where it is not known.
     """
 
     experiment: Experiment
@@ -68,6 +70,7 @@ class RunInputs:
     prompts: str
     folder: Path
     notes: Path
+    revision: str = ""
 
 
 def gather_inputs(
@@ -89,14 +92,16 @@ def gather_inputs(
     own = policy_folder(data, experiment.name)
     run_folder = RunFolder((own if folder is None else folder).resolve())
     sources = _sources(data, experiment)
+    tiny = experiment.model == BASE_POLICY
+    revision = "" if tiny else ModelLocks(models_lock(data.path)).fetched(experiment.model)
     load_prompt(POLICY, prompts)  # refuse a malformed folder of prompts before copying
     aside = run_folder.inputs(_ASIDE)
     empty_folder(aside)
     try:
         _copy(data, experiment, sources, prompts, aside)
-        key = _key(experiment, aside, engines)
+        key = _key(experiment, aside, engines, revision)
         target = run_folder.inputs(key)
-        if not target.is_dir() or _key(experiment, target, engines) != key:
+        if not target.is_dir() or _key(experiment, target, engines, revision) != key:
             publish_folder(aside, target)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
@@ -104,7 +109,8 @@ def gather_inputs(
         if path.name not in {key, read_key(run_folder)}:
             shutil.rmtree(path)
     notes = notes_folder(data, experiment.name)
-    return RunInputs(experiment, key, *_copies(experiment, target), folder=own, notes=notes)
+    copies = _copies(experiment, target)
+    return RunInputs(experiment, key, *copies, folder=own, notes=notes, revision=revision)
 
 
 def policy_folder(data: DataFolder, experiment: str) -> Path:
@@ -180,7 +186,8 @@ def run_key(
 ) -> str:
     """The key of a run, 16 hex digits: the same key resumes, another one starts over.
 
-    ``files`` are claims and held-out claims, ``engines`` judge and embedder. What changes only
+    ``files`` are claims and held-out claims, ``base`` as ``at_commit`` names it, ``engines`` judge
+    and embedder. What changes only
     speed (device, generation engine, limits, paths) is not part of it.
 
     Raises:
@@ -233,10 +240,11 @@ def _copies(experiment: Experiment, folder: Path) -> InputCopies:
     )
 
 
-def _key(experiment: Experiment, folder: Path, engines: Sequence[str]) -> str:
+def _key(experiment: Experiment, folder: Path, engines: Sequence[str], revision: str) -> str:
     copies = _copies(experiment, folder)
     files = (copies.claims, copies.held_out)
-    return run_key(experiment, files, copies.base, engines, copies.prompts)
+    base = at_commit(copies.base, revision)
+    return run_key(experiment, files, base, engines, copies.prompts)
 
 
 def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:

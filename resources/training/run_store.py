@@ -188,6 +188,13 @@ def read_attempts(folder: Path) -> tuple[AttemptRecord, ...]:
     return _read_record(RunFolder(folder))[1]
 
 
+def base_revision_of(run: RunFolder) -> str:
+    """The commit of the hub's base that the run was trained on; empty where none is recorded."""
+    if not run.config.is_file():
+        return ""
+    return str(json.loads(run.config.read_text("utf-8")).get("revision", ""))
+
+
 def read_key(folder: RunFolder) -> str:
     """The key of the run in a folder; empty where none began."""
     return _read_record(folder)[0]

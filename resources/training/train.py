@@ -103,11 +103,11 @@ def load_policy(run: TrainingRun) -> LoadedPolicy:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     torch.set_num_threads(run.threads)
-    tokenizer = AutoTokenizer.from_pretrained(run.base, padding_side="left")
+    tokenizer = AutoTokenizer.from_pretrained(run.base, padding_side="left", **run.base_revision)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     dtype = getattr(torch, run.experiment.lora.dtype)
-    model = AutoModelForCausalLM.from_pretrained(run.base, dtype=dtype)
+    model = AutoModelForCausalLM.from_pretrained(run.base, dtype=dtype, **run.base_revision)
     reader = completion_reader(tokenizer, end_tokens(model, tokenizer))
     prompts = training_prompts(run, tokenizer), held_out_prompts(run, tokenizer)
     return LoadedPolicy(model, tokenizer, reader, *prompts)
@@ -265,6 +265,7 @@ def _write_config(monitor: TrainingMonitor, policy: LoadedPolicy) -> None:
         "key": run.key,
         "experiment": plain_values(run.experiment),
         "base": run.base,
+        "revision": run.revision,
         "device": run.device,
         "prompt": policy_prompt(run).digest,
         "claims": {"used": len(policy.training.rows), "too_long": policy.training.left_out},

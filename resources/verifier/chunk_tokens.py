@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineMissing
+from resources.hub.locks import Pin, as_named
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.verifier.chunks import utf8_bytes
 
@@ -21,9 +22,13 @@ Ints = NDArray[np.int64]
 class ChunkTokens:
     """A ``TokenCounter`` of sentences; each counts one more for the joint to the next."""
 
-    def __init__(self, tokenizer: str, model: str, revision: str = "") -> None:
-        """``tokenizer`` is a folder, a hub name, or ``bytes``; empty for that of ``model``."""
+    def __init__(self, tokenizer: str, model: str, revision: str = "", pin: Pin = as_named) -> None:
+        """``tokenizer`` is a folder, a hub name, or ``bytes``; empty for that of ``model``.
+
+        ``pin`` gives the commit that is read for a revision.
+        """
         self._tokenizer, self._model, self._revision = tokenizer, model, revision or "main"
+        self._pin = pin
 
     @property
     def unit(self) -> str:
@@ -47,9 +52,9 @@ class ChunkTokens:
     @cached_property
     def _tokens(self) -> ModelTokens | None:
         if self._tokenizer:
-            return None if self._tokenizer == BYTES else ModelTokens(self._tokenizer)
+            return None if self._tokenizer == BYTES else ModelTokens(self._tokenizer, pin=self._pin)
         try:
-            file = tokenizer_file(self._model, self._revision)
+            file = tokenizer_file(self._model, self._pin(self._model, self._revision))
         except EngineMissing:  # without the hub's package there is no local cache
             file = None
-        return ModelTokens(self._model, self._revision) if file else None
+        return ModelTokens(self._model, self._revision, self._pin) if file else None

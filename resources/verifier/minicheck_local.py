@@ -8,7 +8,6 @@ two read no further words. A missing model or form is an error with the fix.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,16 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decomposerl.errors import EngineMissing
+from decomposerl.extras import require
 from decomposerl.prompts.minicheck import MiniCheckForm
-from resources.hub.download import cached_model
+from resources.hub.access import cached_model
 from resources.hub.fingerprint import digest_of
+from resources.hub.locks import Pin, as_named
 from resources.verifier.batches import Batch, batches
 from resources.verifier.chunks import words
 from resources.verifier.minicheck_form import FormSource, own_form
 from resources.verifier.questions import ClaimSplit, combined, questions
 
 ModelName = Literal["flan-t5-large", "deberta-v3-large", "roberta-large"]
-INSTALL = "pip install 'decomposerl[embed]'"
 RULES = 1
 """Increase it when this file or its neighbours change any probability."""
 _REFUTED_ID, _SUPPORTED_ID = 3, 209
@@ -59,7 +59,7 @@ class LocalMiniCheck:
     model in the hub's local cache. ``device`` is torch's name, for example ``cuda`` or
     ``cpu``. ``batch_tokens`` is the most tokens of one batch, padding included. Neither is
     part of ``engine``: float32 answers differ by less than 1e-5 between batch shapes. ``form``
-    gives Flan-T5's prefix.
+    gives Flan-T5's prefix, ``pin`` the commit that is loaded for ``revision``.
     """
 
     model: ModelName = "flan-t5-large"
@@ -70,6 +70,7 @@ class LocalMiniCheck:
     claim_split: ClaimSplit = "whole"
     batch_tokens: int = 16_384
     form: FormSource = own_form
+    pin: Pin = as_named
 
     @cached_property
     def engine(self) -> str:
@@ -155,26 +156,27 @@ class LocalMiniCheck:
     @cached_property
     def _folder(self) -> Path:
         facts = MODELS[self.model]
-        folder = Path(self.path) if self.path else cached_model(facts.repo_id, self.revision)
+        revision = self.revision if self.path else self.pin(facts.repo_id, self.revision)
+        folder = Path(self.path) if self.path else cached_model(facts.repo_id, revision)
         if folder is None or not (folder / "config.json").is_file():
             where = self.path or "the hub's local cache"
             raise EngineMissing(
                 f"the model {facts.repo_id} is not in {where}: "
-                f"hf download {facts.repo_id} --revision {self.revision}"
+                f"hf download {facts.repo_id} --revision {revision}"
                 + (f" --local-dir {self.path}" if self.path else "")
             )
         return folder
 
     @cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401 - one of three classes without types
-        _require_packages()
+        require("transformers", "torch")
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self._folder, local_files_only=True)
 
     @cached_property
     def _model(self) -> Any:  # noqa: ANN401 - one of three classes without types
-        _require_packages()
+        require("transformers", "torch")
         import torch
         from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification
         from transformers.utils import logging
@@ -189,8 +191,3 @@ class LocalMiniCheck:
             self._folder, local_files_only=True, dtype=getattr(torch, self.dtype)
         )
         return model.eval().to(self.device)
-
-
-def _require_packages() -> None:
-    if find_spec("transformers") is None or find_spec("torch") is None:
-        raise EngineMissing(f"transformers and torch are not installed: {INSTALL}")

@@ -4,7 +4,7 @@ Opening imports no torch and starts no server: an engine loads its model with it
 that is opened in a run shares one server.
 """
 
-from functools import partial
+from functools import cache, partial
 from typing import Literal
 
 from pydantic import Field, PrivateAttr
@@ -12,12 +12,14 @@ from pydantic import Field, PrivateAttr
 from decomposerl.errors import ConfigError
 from resources.chat.resource import ChatResource
 from resources.embedder.resource import NumberType
+from resources.hub.locks import MODELS_LOCK, ModelLocks
 from resources.verifier.chunk_tokens import ChunkTokens
 from resources.verifier.lexical import LexicalVerifier
 from resources.verifier.minicheck_form import minicheck_form
 from resources.verifier.minicheck_hosted import HostedMiniCheck
 from resources.verifier.minicheck_local import LocalMiniCheck
 from resources.verifier.stored import StoredVerifier
+from resources.vllm.command import runs_remote_code
 from resources.vllm.server import ServerFields, VllmServer
 from resources.vllm.shared import SharedServer
 
@@ -50,6 +52,9 @@ class VerifierResource(ServerFields, ChatResource):
     )
     device: str = Field(default="cpu", description="minicheck_local: torch's name")
     revision: str = Field(default="", description="MiniCheck: of the weights")
+    models_lock: str = Field(
+        default="", description=f"MiniCheck, unless at a running server: {MODELS_LOCK}"
+    )
     model: str = Field(
         default="bespokelabs/Bespoke-MiniCheck-7B", description="minicheck_hosted: name or folder"
     )
@@ -105,30 +110,38 @@ class VerifierResource(ServerFields, ChatResource):
                 form=partial(
                     minicheck_form, "pair", self.prompts_dir, allow_own=self.allow_own_prompt
                 ),
+                pin=ModelLocks(self.models_lock).cached,
             )
             return StoredVerifier(local, self.stores(), self.batch_size)
         return self._hosted()
 
     def _hosted(self) -> HostedMiniCheck:
-        server, shared = self.server(), self._server
+        shared, locks = self._server, ModelLocks("" if self.base_url else self.models_lock)
         self._closers.append(shared.stop)
+        pin = locks.required if runs_remote_code(self.vllm_arguments) else locks.fetched
+        # Once each: a server is known by its object, and opening asks nobody for a commit.
+        revision = cache(lambda: pin(self.model, self.revision))
+        server = cache(lambda: self.server(revision()))
         return HostedMiniCheck(
-            self.chat_client(self.model, self.revision, lambda: (shared.url(server),)),
+            self.chat_client(self.model, revision, lambda: (shared.url(server()),)),
             claim_split=self.claim_split,
             form=partial(minicheck_form, "chat", self.prompts_dir, allow_own=self.allow_own_prompt),
-            tokens=ChunkTokens(self.tokenizer, self.model, self.revision),
+            tokens=ChunkTokens(self.tokenizer, self.model, self.revision, locks.cached),
             score=self.score,
             batch_size=self.batch_size,
             server_death=shared.death,
             settings={"prefix caching": int(self.prefix_caching)},
         )
 
-    def server(self) -> VllmServer:
-        """The server of the 7B model: the one at ``base_url``, or one that is started."""
+    def server(self, revision: str | None = None) -> VllmServer:
+        """The server of the 7B model: the one at ``base_url``, or one that is started.
+
+        ``revision`` is the one it loads, by default that of the settings.
+        """
         caching = "--enable-prefix-caching" if self.prefix_caching else "--no-enable-prefix-caching"
         return self.vllm_server(
             self.model,
-            self.revision,
+            self.revision if revision is None else revision,
             attach_to=self.base_url,
             api_key=self.api_key,
             key_name=self.key_name,

@@ -7,11 +7,16 @@ its environment.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from decomposerl.errors import ConfigError
 
 HOST = "127.0.0.1"
 KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY", "DECOMPOSERL_VERIFIER_KEY")
 """Never passed on: vLLM would require the first; the others belong to other servers."""
 _WITH_VALUE = {"-u", "--unset", "-C", "--chdir"}
+_REMOTE_CODE = "--trust-remote-code"
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 
 
@@ -62,6 +67,20 @@ class ServerCommand:
             *self.extra,
         ]
 
+    def refuse_unpinned_code(self) -> None:
+        """Refuse to run code of a hub repository that may have changed since it was looked at.
+
+        Raises:
+            ConfigError: the words trust such code, and ``revision`` is no full commit.
+        """
+        trusted = runs_remote_code(self.words(0))
+        if trusted and not _COMMIT.fullmatch(self.revision) and not Path(self.model).is_dir():
+            raise ConfigError(
+                f"a server of {self.model} would run code of its repository "
+                f"({_REMOTE_CODE}) at no fixed commit: set `models_lock`, or `revision` to a full "
+                "commit"
+            )
+
     def words_without_keys(self, port: int) -> list[str]:
         """The same, prefixed with ``env`` words that remove the key variables."""
         hidden = dict.fromkeys((*KEYS, *self.withheld))
@@ -72,6 +91,11 @@ class ServerCommand:
             return []
         options = ("--revision", "--code-revision", "--tokenizer-revision")
         return [word for option in options for word in (option, self.revision)]
+
+
+def runs_remote_code(words: Sequence[str]) -> bool:
+    """Whether the words let vLLM run code of the model's repository."""
+    return any(word.replace("_", "-").startswith(_REMOTE_CODE) for word in words)
 
 
 def program_of(words: Sequence[str]) -> str:

@@ -30,9 +30,11 @@ from types import TracebackType
 from typing import Self
 
 from decomposerl.errors import EngineError, EngineMissing
+from decomposerl.extras import install_command
 from resources.chat.connection import fetched
 from resources.process.child import end_watched, start_watched
 from resources.vllm.command import HOST, ServerCommand
+from resources.vllm.version import installed_version, server_version_problem, version_problem
 
 POLL_S = 0.2
 _ANSWER_S = 5.0
@@ -59,9 +61,10 @@ class VllmProcess:
         """``http://127.0.0.1:<port>/v1``, once the server is healthy and lists the model.
 
         Raises:
+            ConfigError: it would run a repository's code at no fixed commit.
             EngineMissing: the executable is not installed.
-            EngineError: the server died, was not healthy in time, or serves another model;
-                the message ends with the last lines of its log.
+            EngineError: its vLLM is too old, or the server died, was not healthy in time, or
+                serves another model; then the message ends with the last lines of its log.
         """
         with self._lock:
             if self._watchdog is None:
@@ -109,9 +112,13 @@ class VllmProcess:
         program = self._command.program
         if shutil.which(program) is None:
             raise EngineMissing(
-                f"'{program}' is not installed: pip install 'decomposerl[gpu]' (or name another "
+                f"'{program}' is not installed: {install_command('vllm')} (or name another "
                 "environment's vllm as the executable), or give a running server's URL"
             )
+        old = version_problem(installed_version(program))
+        if old:
+            raise EngineError(f"'{program}': {old}")
+        self._command.refuse_unpinned_code()
         port = self._port()
         self._root = f"http://{HOST}:{port}"
         self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -158,8 +165,8 @@ def server_problem(root: str, name: str, key: str = "", *, refusal: str) -> str:
     """Why the server at ``root`` is not ready; empty if it is.
 
     Raises:
-        EngineError: it does not serve ``name``, redirects, or rejects the key, so waiting does not
-            help; ``refusal`` says what to check.
+        EngineError: it does not serve ``name``, redirects, rejects the key or is too old a vLLM, so
+            waiting does not help; ``refusal`` says what to check.
     """
     url = f"{root}/health"
     # Bypass the machine's proxy for a local server.
@@ -167,8 +174,8 @@ def server_problem(root: str, name: str, key: str = "", *, refusal: str) -> str:
     try:
         _get_if_there(get, url)  # servers other than vLLM may have no such page
         url = f"{root}/v1/models"
-        models = json.loads(get(url))
-        served = [str(model["id"]) for model in models["data"]]
+        models = json.loads(get(url))["data"]
+        served = [str(model["id"]) for model in models]
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in _REFUSALS:
@@ -186,6 +193,9 @@ def server_problem(root: str, name: str, key: str = "", *, refusal: str) -> str:
         return f"{url} returns no list of models ({type(error).__name__})"
     if name not in served:
         raise EngineError(f"{root} serves {', '.join(served) or 'no model'}, not '{name}'")
+    old = server_version_problem(root, models, get)
+    if old:
+        raise EngineError(f"{root}: {old}")
     return ""
 
 

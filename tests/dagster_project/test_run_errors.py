@@ -9,11 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+from dagster_shared.error import SerializableErrorInfo
 
 from bridge_corpus import bridge_corpus, materialize, page_lines, write_jsonl
-from dagster_project.run_errors import PrintableFormatter
+from dagster_project.run_errors import PrintableFormatter, RunErrors, event_message
+from dagster_project.terminal import report_errors
 from decomposerl.printable import printable
+from decomposerl.training.experiments import experiment
 from project import ROOT
+from resources.training.process import TrainingRun
 
 MOST_LINES = 4  # a warning of Dagster's own in two, its "failed" in one, the sentence
 STEP = ["--select", 'key:"deduplicated"']
@@ -91,6 +96,86 @@ def test_a_run_that_is_refused_says_so_alone_and_writes_nothing(
     assert said in lines[-1]
     assert "Stack Trace" not in lines[-1]
     assert not (tmp_path / "data").exists()
+
+
+def test_a_package_that_is_not_installed_is_named_with_its_extra(
+    capsys: pytest.CaptureFixture[str],
+):
+    """Wherever it was imported: in a run of the graph, and in a command."""
+    sentence = "safetensors is not installed: pip install 'decomposerl[embed]'"
+    error = ModuleNotFoundError("No module named 'safetensors.numpy'")
+    errors = RunErrors()
+    errors.uncaught(ModuleNotFoundError, error, None)
+    errors.report()
+    assert sentence in capsys.readouterr().err
+    info = SerializableErrorInfo(f"ModuleNotFoundError: {error}\n", [], "ModuleNotFoundError")
+    assert (sentence, False) == event_message(info)
+
+    @report_errors
+    def command() -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as ended:
+        command()
+    assert 2 == ended.value.exit_code
+    assert [sentence] == capsys.readouterr().err.splitlines()
+
+
+def test_a_missing_module_of_the_project_is_no_sentence():
+    """It is a fault of the code, and keeps its trace."""
+
+    @report_errors
+    def command() -> None:
+        raise ModuleNotFoundError("No module named 'resources.nowhere'")
+
+    with pytest.raises(ModuleNotFoundError):
+        command()
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "extra"),
+    [
+        (
+            "safetensors",
+            "from resources.policy_tiny.folder import *; base_policy_facts(CHECKPOINT)",
+            "embed",
+        ),
+        (
+            "trl",
+            "from dagster_project.worker import main; sys.exit(main(['--run', sys.argv[1]]))",
+            "train",
+        ),
+        (
+            "peft",
+            "from resources.evaluation.weights import Weights; Weights('b', 'a').load()",
+            "train",
+        ),
+        (
+            "spacy",
+            "from resources.entities.rule_engine import RuleEntities; RuleEntities().engine",
+            "science",
+        ),
+    ],
+)
+def test_an_engine_names_the_extra_of_its_package(
+    module: str, words: str, extra: str, tmp_path: Path
+):
+    """Before it reads or loads anything."""
+    run = tmp_path / "run.json"
+    paths = {"claims": tmp_path / "claims.parquet", "folder": tmp_path / "run"}
+    run.write_text(TrainingRun(experiment("tiny"), "0" * 16, base="b", **paths).to_json())
+    code = f"import sys; sys.modules[{module!r}] = None; {words}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(run)],
+        cwd=ROOT,
+        env=os.environ | {"DECOMPOSERL_DATA": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 != done.returncode
+    sentence = f"{module} is not installed: pip install 'decomposerl[{extra}]'"
+    assert done.stderr.strip().splitlines()[-1].endswith(sentence)
 
 
 def test_the_demo_too(tmp_path: Path):

@@ -154,8 +154,8 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
 
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     """``docs/running-on-gpus.md`` has the very words, and a line for two cards."""
-    ours = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"].server()
-    words = ours.command().words(8_001)
+    verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]
+    words = verifier.server("$COMMIT").command().words(8_001)
     page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
     commands = [
         line.split() for line in page.splitlines() if line.startswith(f"vllm serve {words[2]}")

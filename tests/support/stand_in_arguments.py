@@ -2,7 +2,8 @@
 
 Its own words are ``--stand-in`` (what goes wrong, see ``vllm_stand_in``), ``--holds`` (the file
 that it and its worker lock; ``STAND_IN_HOLDS`` where a command of a page is run as printed),
-``--says`` (the text of a reply) and ``--card-gb`` (size of each card).
+``--version`` (what ``/version`` answers), ``--says`` (the text of a reply) and ``--card-gb`` (size
+of each card).
 """
 
 import argparse
@@ -70,6 +71,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     held = os.environ.get("STAND_IN_HOLDS")
     parser.add_argument("--stand-in", default="well")
     parser.add_argument("--holds", default=held, required=held is None)
+    parser.add_argument("--version", default="0.31.0")
     parser.add_argument("--says", default="Yes")
     parser.add_argument("--card-gb", type=float, default=80.0)
     return parser.parse_args(words)

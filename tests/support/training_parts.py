@@ -120,9 +120,12 @@ EXPERIMENT = Experiment(
 )
 
 
+RUN_FIELDS = ("key", "limits", "held_out", "revision")
+
+
 def run_of(folder: Path, base: Path, **changes: Any) -> TrainingRun:  # noqa: ANN401 - fields of the two types
     """A run in ``folder``; ``changes`` are of the recipe, or of the run by the run's names."""
-    fields = {name: changes.pop(name) for name in ("key", "limits", "held_out") if name in changes}
+    fields = {name: changes.pop(name) for name in RUN_FIELDS if name in changes}
     held_out = changes.pop("held_out_claims", None)
     if held_out is not None:
         changes["held_out"] = held_out

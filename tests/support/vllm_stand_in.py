@@ -59,10 +59,13 @@ class Answer(BaseHTTPRequestHandler):
         if self.path == "/health":
             self._send(503 if ASKED.stand_in == "sick" else 200, b"")
             return
+        if self.path == "/version":  # without a key, as vLLM
+            self._send(200, json.dumps({"version": ASKED.version}).encode())
+            return
         if self._locked():
             self._send(401, b'{"error": "Unauthorized"}')
             return
-        other = {"data": [{"id": "another"}]}
+        other = {"data": [{"id": "another", "owned_by": "vllm"}]}
         models = other if ASKED.stand_in == "other" else SERVED.models()
         self._send(200, json.dumps(models).encode())
 

