@@ -111,6 +111,9 @@ def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessC
     endpoints = {(url, server.model): server for server in named for url in server.urls}
     for (url, model), server in endpoints.items():
         yield probes.endpoint(url, model, read_key(server.key_variable), _endpoint_fix(server))
+    if engines.generation == "vllm_server":
+        fix = "start it (docs/running-on-gpus.md), or name another in DECOMPOSERL_GENERATION_URL"
+        yield probes.sampler(engines.generation_url, "", 0, fix)
     if _starts_a_server(engines):
         yield probes.program(
             program_of(engines.vllm),

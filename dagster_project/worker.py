@@ -94,7 +94,7 @@ def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcom
     profile = profile_from_environment()
     with _engines(run, profile) as (judge, embedder):
         _refuse_another_run(run, judge, embedder)
-        _dry_run(run, judge, profile, output, options)
+        _dry_run(run, judge, embedder, profile, output, options)
         if options.dry_run_only:
             return None
         from resources.training.train import train
@@ -104,8 +104,13 @@ def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcom
     return outcome
 
 
-def _dry_run(
-    run: TrainingRun, judge: Judge, profile: Profile, output: Output, options: Options
+def _dry_run(  # noqa: PLR0913, PLR0917 - two of them are engines
+    run: TrainingRun,
+    judge: Judge,
+    embedder: Embedder,
+    profile: Profile,
+    output: Output,
+    options: Options,
 ) -> None:
     """Check the run and report the result.
 
@@ -116,7 +121,8 @@ def _dry_run(
 
     server = profile.engines.judge_server
     price = None if server is None else server.price
-    result = dry_run(run, judge, DryRunFacts(price=price, processes=process_rank()[1]))
+    facts = DryRunFacts(price=price, processes=process_rank()[1])
+    result = dry_run(run, judge, facts, embedder)
     output.dry_run(dry_run_plain(result))
     problems = problem_lines(result)
     if problems and not options.start_anyway:

@@ -17,12 +17,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
 from pydantic import SecretStr
 
-from decomposerl.errors import ConfigError, EngineMissing
+from decomposerl.errors import ConfigError, EngineError, EngineMissing
 from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
-from resources.chat.connection import Moved, fetched
+from resources.chat.connection import fetched
 from resources.entities.spacy_models import SpacyModel, install_hint
 from resources.hub.download import cached_model
 from resources.tokens.model_tokens import tokenizer_file
@@ -30,6 +31,10 @@ from resources.verifier.chunk_tokens import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
 
 _TIMEOUT_S = 3.0
+VLLM_RANGE = SpecifierSet(">=0.22,<=0.31")
+"""From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
+_VLLM_WHY = "CVE-2026-27893 and CVE-2026-22807 below 0.22, TRL accepts none above 0.31"
+_MALFORMED = (HTTPException, ValueError, KeyError, TypeError, IndexError, RecursionError)
 _GIB = 2**30
 _LISTED = 5
 _VERDICT_TOKENS, _THOUGHT_TOKENS = 64, 1_024
@@ -135,15 +140,11 @@ def endpoint(
     """Whether ``<url>/models`` answers within three seconds and lists ``model`` (empty: any)."""
     what, absent = f"{url} for {model}" if model else url, _absent(required=required)
     try:
-        answer = json.loads(fetched(f"{url}/models", value.get_secret_value(), _TIMEOUT_S))
+        answer = json.loads(_read(f"{url}/models", value.get_secret_value()))
         served = [str(one["id"]) for one in answer["data"]]
-    except Moved as error:
+    except EngineError as error:
         problem = str(error)
-    except urllib.error.HTTPError as error:
-        problem = f"answered with status {error.code}"
-    except OSError as error:
-        problem = f"does not answer: {getattr(error, 'reason', error)}"
-    except (HTTPException, ValueError, KeyError, TypeError, RecursionError):
+    except _MALFORMED:
         problem = "answered with no list of models"
     else:
         listed = ", ".join(served[:_LISTED]) or "nothing"
@@ -153,6 +154,67 @@ def endpoint(
             return ReadinessCheck("endpoint", what, "ok", "answers and lists the model")
         problem = f"serves {listed}, not the model"
     return ReadinessCheck("endpoint", what, absent, problem, fix)
+
+
+def sampler(url: str, model: str, tokens: int, fix: str) -> ReadinessCheck:
+    """Whether the vLLM server at ``url`` (without ``/v1``) can sample a policy for TRL.
+
+    It must be healthy and in ``VLLM_RANGE``. The first model that it lists, which is the one that
+    TRL asks, must be ``model`` (a hub name or a folder; empty: any) and read ``tokens``. The
+    endpoints that replace weights must be open.
+    """
+    what = f"{url} for {model}" if model else url
+    try:
+        problem = _sampler_problem(url, model, tokens)
+    except EngineError as error:
+        problem = str(error)
+    except _MALFORMED:
+        problem = "does not answer as vLLM does"
+    if problem:
+        return ReadinessCheck("sampler", what, "missing", problem, fix)
+    return ReadinessCheck("sampler", what, "ok", "healthy, and serves the model")
+
+
+def _sampler_problem(url: str, model: str, tokens: int) -> str:
+    _read(f"{url}/health")
+    found = vllm_check(str(json.loads(_read(f"{url}/version"))["version"]))
+    if found.state != "ok":
+        return f"vLLM {found.said}"
+    card = json.loads(_read(f"{url}/v1/models"))["data"][0]
+    if model and model not in {card["id"], card.get("root")}:
+        return f"serves {card['id']}, not the model"
+    limit = card.get("max_model_len") or tokens
+    if limit < tokens:
+        return f"reads {limit:,} tokens; prompt and completion may have {tokens:,}"
+    try:
+        _read(f"{url}/get_world_size")
+    except EngineError:
+        return "cannot receive weights: it was started without VLLM_SERVER_DEV_MODE=1"
+    return ""
+
+
+def _read(url: str, key: str = "") -> bytes:
+    """The body of a GET.
+
+    Raises:
+        EngineError: none came; the message says why.
+    """
+    try:
+        return fetched(url, key, _TIMEOUT_S)
+    except urllib.error.HTTPError as error:
+        raise EngineError(f"answered with status {error.code}") from error
+    except OSError as error:
+        raise EngineError(f"does not answer: {getattr(error, 'reason', error)}") from error
+
+
+def vllm_check(installed: str | None) -> ReadinessCheck:
+    """Whether this version of vLLM, None for none, may sample a policy."""
+    fix = "pip install -c constraints-gpu.txt 'decomposerl[gpu]' (docs/running-on-gpus.md)"
+    if installed is None:
+        return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
+    if installed in VLLM_RANGE:
+        return ReadinessCheck("package", "vllm", "ok", installed)
+    return ReadinessCheck("package", "vllm", "missing", f"{installed} is refused: {_VLLM_WHY}", fix)
 
 
 def verdict_tokens(model: str, room: int) -> list[ReadinessCheck]:

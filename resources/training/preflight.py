@@ -1,8 +1,9 @@
 """Checks and estimates before a training run spends its first step.
 
-The tokenizer is loaded and every prompt measured, the judge gets one harmless call, disk and GPU
-are checked, and batches, judge calls, memory and hours are estimated. No weights are loaded and
-nothing is written.
+The tokenizer is loaded and every prompt measured. Every endpoint that the run will use is asked:
+the judge gets one harmless call, the embedder of questions one text, a vLLM server that samples is
+asked for its model. Disk and GPU are checked, and batches, judge calls, memory and hours are
+estimated. No weights of the policy are loaded, and nothing is written but stored replies.
 """
 
 import sys
@@ -12,13 +13,14 @@ from importlib.metadata import PackageNotFoundError, version
 from uuid import uuid4
 
 import polars as pl
-from packaging.specifiers import SpecifierSet
 
 from decomposerl.chat import Price
-from decomposerl.errors import EngineError
+from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall
+from decomposerl.ports import Embedder
 from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.training_plan import DryRun, judging_cost
+from decomposerl.rewards.composite import active_rewards
 from decomposerl.training.estimate import (
     ClaimFacts,
     JudgeTokens,
@@ -30,14 +32,12 @@ from decomposerl.training.estimate import (
 )
 from decomposerl.training.memory import MemoryEstimate, ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
-from resources.preflight.probes import disk
+from resources.preflight.probes import disk, sampler, vllm_check
 from resources.preflight.workload import claim_facts
 from resources.training.data import training_prompts
 from resources.training.process import TrainingRun
 
 _GIB = 2**30
-VLLM_RANGE = SpecifierSet(">=0.22,<=0.31")
-"""From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,13 @@ class DryRunFacts:
     processes: int = 1
 
 
-def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) -> DryRun:
-    """Everything that can be known about a run without training.
+def dry_run(
+    run: TrainingRun,
+    judge: Judge,
+    facts: DryRunFacts | None = None,
+    embedder: Embedder | None = None,
+) -> DryRun:
+    """Everything that can be known about a run without training; no ``embedder`` is not asked.
 
     Raises:
         ConfigError: the policy's prompt file is malformed, or a weight names no reward.
@@ -71,6 +76,8 @@ def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) ->
         *_prompts(run, lengths),
         *([shape] if isinstance(shape, ReadinessCheck) else []),
         _judge(run, judge, claims),
+        *([] if embedder is None else [_questions(run, embedder)]),
+        *_sampler(run),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
         *_gpu(run, memory),
         *_vllm(run),
@@ -178,6 +185,27 @@ def _judge(run: TrainingRun, judge: Judge, claims: ClaimFacts) -> ReadinessCheck
     return ReadinessCheck("judge", engine, "ok", "rules")
 
 
+def _questions(run: TrainingRun, embedder: Embedder) -> ReadinessCheck:
+    """The result of embedding one text whose vector cannot be stored already."""
+    part, engine = "questions", embedder.engine
+    if "diversity" not in {reward.name for reward in active_rewards(run.experiment.rewards)}:
+        return ReadinessCheck(part, engine, "ok", "not embedded: no reward compares them")
+    fix = "check DECOMPOSERL_QUESTIONS_URL and the server's log (docs/running-on-gpus.md)"
+    try:
+        vectors = embedder.embed([f"What is the note {uuid4().hex}?"])
+    except (EngineError, ConfigError) as error:
+        return ReadinessCheck(part, engine, "missing", str(error), fix)
+    return ReadinessCheck(part, engine, "ok", f"vectors of {vectors.shape[1]:,} numbers")
+
+
+def _sampler(run: TrainingRun) -> Iterator[ReadinessCheck]:
+    if run.generation.engine == "vllm_server":
+        sampling = run.experiment.sampling
+        tokens = sampling.max_prompt_tokens + sampling.max_completion_tokens
+        fix = "start it as in docs/running-on-gpus.md, or correct DECOMPOSERL_GENERATION_URL"
+        yield sampler(run.generation.url, run.base, tokens, fix)
+
+
 def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstimate:
     on_gpu = run.device.startswith("cuda")
     return estimate_memory(shape, run.experiment, processes, checkpointing=on_gpu)
@@ -220,14 +248,3 @@ def _vllm(run: TrainingRun) -> Iterator[ReadinessCheck]:
         yield vllm_check(version("vllm"))
     except PackageNotFoundError:
         yield vllm_check(None)
-
-
-def vllm_check(installed: str | None) -> ReadinessCheck:
-    """Whether this version of vLLM, None for none, may sample a policy."""
-    fix = "pip install -c constraints-gpu.txt 'decomposerl[gpu]' (docs/running-on-gpus.md)"
-    if installed is None:
-        return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
-    if installed in VLLM_RANGE:
-        return ReadinessCheck("package", "vllm", "ok", installed)
-    why = "CVE-2026-27893 and CVE-2026-22807 below 0.22, TRL accepts none above 0.31"
-    return ReadinessCheck("package", "vllm", "missing", f"{installed} is refused: {why}", fix)
