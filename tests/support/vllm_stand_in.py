@@ -1,17 +1,16 @@
-"""Stands in for ``vllm serve``: takes its arguments, speaks its health, model list and chat.
+"""Stands in for ``vllm serve`` 0.31: its arguments, memory, health, models, adapters and replies.
 
 ``--stand-in`` chooses what goes wrong: ``sick`` (never healthy), ``dies`` (a message, then
 status 3), ``other`` (serves another model), ``locked`` (wants a key), ``mortal`` (dies at its
 second question), ``silent`` (answers no question), ``stubborn`` (ignores SIGTERM). It and a
 worker it starts hold a shared lock on ``--holds``, so a test sees when both are gone. It prints
-the names of its environment.
+the names of its environment, and writes one JSON line a request to ``<holds>.requests``: path,
+status, model, digest of the adapter's weights as they were loaded, and the tokens of the prompt.
 
-Like vLLM it takes a share of each card's memory, and does not start where less is free. The cards
-are those of ``CUDA_VISIBLE_DEVICES``, or the first ones; what is taken is counted in a folder
-beside ``--holds``.
+What it refuses is in ``stand_in_arguments``, ``stand_in_cards`` and ``stand_in_models``. Adapters
+are loaded and unloaded at work only with ``VLLM_ALLOW_RUNTIME_LORA_UPDATING``.
 """
 
-import argparse
 import fcntl
 import itertools
 import json
@@ -19,52 +18,39 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import IO
 
+from stand_in_arguments import parsed
+from stand_in_cards import context_of, memory_taken
+from stand_in_models import Json, Refused, Served, not_found
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("verb", choices=["serve"])
-    parser.add_argument("model")
-    parser.add_argument("--served-model-name", required=True)
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--tensor-parallel-size", type=int, required=True)
-    parser.add_argument("--gpu-memory-utilization", type=float, required=True)
-    parser.add_argument("--max-model-len", type=int)
-    parser.add_argument("--revision")
-    parser.add_argument("--code-revision")
-    parser.add_argument("--tokenizer-revision")
-    parser.add_argument("--enable-prefix-caching", action=argparse.BooleanOptionalAction)
-    parser.add_argument("--stand-in", default="well")
-    parser.add_argument("--holds", required=True)
-    return parser.parse_args()
-
-
-ASKED = arguments()
+ASKED = parsed(sys.argv[1:])
+SERVED = Served(ASKED, context_of(ASKED))
 QUESTIONS = itertools.count(1)
-YES = {"token": "Yes", "logprob": -0.1, "bytes": None}
-CHOICE = {
-    "index": 0,
-    "finish_reason": "length",
-    "message": {"role": "assistant", "content": "Yes"},
-    "logprobs": {"content": [{**YES, "top_logprobs": [YES]}]},
-}
-REPLY = {
-    "id": "1",
-    "object": "chat.completion",
-    "created": 0,
-    "model": ASKED.served_model_name,
-    "choices": [CHOICE],
-    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-}
+WRITING = threading.Lock()
+
+
+LOADING = os.environ.get("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "0").strip().lower() in {"1", "true"}
+
+
+def actions() -> dict[str, Callable[[Json], Json | str]]:
+    """What may be posted, by path; a pooling server does not generate, and the reverse."""
+    made: dict[str, Callable[[Json], Json | str]] = (
+        {"/v1/embeddings": SERVED.embeddings}
+        if ASKED.runner == "pooling"
+        else {"/v1/chat/completions": SERVED.chat}
+    )
+    if LOADING:
+        made["/v1/load_lora_adapter"] = SERVED.load
+        made["/v1/unload_lora_adapter"] = SERVED.unload
+    return made
 
 
 class Answer(BaseHTTPRequestHandler):
-    """The two paths that a health check reads, and chat."""
+    """Health, the list of models, chat or embeddings, and adapters."""
 
     protocol_version = "HTTP/1.1"
 
@@ -73,15 +59,19 @@ class Answer(BaseHTTPRequestHandler):
         if self.path == "/health":
             self._send(503 if ASKED.stand_in == "sick" else 200, b"")
             return
-        if ASKED.stand_in == "locked":
-            self._send(401, b"{}")
+        if self._locked():
+            self._send(401, b'{"error": "Unauthorized"}')
             return
-        name = "another" if ASKED.stand_in == "other" else ASKED.served_model_name
-        self._send(200, json.dumps({"data": [{"id": name}]}).encode())
+        other = {"data": [{"id": "another"}]}
+        models = other if ASKED.stand_in == "other" else SERVED.models()
+        self._send(200, json.dumps(models).encode())
 
     def do_POST(self) -> None:
-        """Answer Yes to every question; a mortal server dies at the second."""
-        self.rfile.read(int(self.headers["Content-Length"]))
+        """Answer or refuse; a mortal server dies at the second question."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self._locked():
+            self._send(401, b'{"error": "Unauthorized"}')
+            return
         if next(QUESTIONS) > 1 and ASKED.stand_in == "mortal":
             sys.stdout.write("an illegal memory access, says the stand-in at work\n")
             sys.stdout.flush()
@@ -89,7 +79,24 @@ class Answer(BaseHTTPRequestHandler):
             return
         if ASKED.stand_in == "silent":
             time.sleep(600)
-        self._send(200, json.dumps(REPLY).encode())
+        status, reply = self._replied(body)
+        note(self.path, status, body, reply)
+        text = reply if isinstance(reply, str) else json.dumps(reply)
+        self._send(status, text.encode())
+
+    def _replied(self, body: Json) -> tuple[int, Json | str]:
+        action = actions().get(self.path)
+        try:
+            if action is None:
+                raise not_found()
+            return 200, action(body)
+        except Refused as refused:
+            return refused.code, refused.body
+
+    def _locked(self) -> bool:
+        keys = [f"Bearer {key}" for key in ASKED.api_key or []]
+        wanted = bool(keys) and self.headers.get("Authorization") not in keys
+        return ASKED.stand_in == "locked" or wanted
 
     def _send(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -99,43 +106,30 @@ class Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def memory_taken() -> list[IO[str]]:
-    """This server's share of each of its cards, held until the files are closed.
-
-    A share is a locked file named by card and amount: it is free again when its server is gone,
-    however it ended.
-    """
-    folder = Path(f"{ASKED.holds}.cards")
-    folder.mkdir(exist_ok=True)
-    count, share = ASKED.tensor_parallel_size, ASKED.gpu_memory_utilization
-    named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    cards = named.split(",") if named else [str(number) for number in range(count)]
-    if len(cards) < count:
-        sys.exit(f"tensor parallel size ({count}) is larger than the number of GPUs ({len(cards)})")
-    taken = []
-    with (folder / "gate").open("w") as gate:
-        fcntl.flock(gate, fcntl.LOCK_EX)
-        for card in cards[:count]:
-            free = 1 - sum(held_share(path) for path in folder.glob(f"{card}-*"))
-            if free < share - 1e-9:
-                sys.exit(
-                    f"ValueError: Free memory on device cuda:{card} ({free:.2f} of it) on startup "
-                    f"is less than desired GPU memory utilization ({share})."
-                )
-            mine = (folder / f"{card}-{share}-{os.getpid()}").open("w")
-            fcntl.flock(mine, fcntl.LOCK_EX)
-            taken.append(mine)
-    return taken
+def note(path: str, status: int, body: Json, reply: Json | str) -> None:
+    """Write what was asked to the file of requests."""
+    name = body.get("model") or body.get("lora_name")
+    adapter = SERVED.adapters.get(str(name))
+    usage = reply.get("usage", {}) if isinstance(reply, dict) else {}
+    line = {
+        "path": path,
+        "status": status,
+        "model": name,
+        "adapter": adapter.digest if adapter else None,
+        "prompt_tokens": usage.get("prompt_tokens"),
+        "max_tokens": body.get("max_completion_tokens") or body.get("max_tokens"),
+    }
+    with WRITING, open(f"{ASKED.holds}.requests", "a") as journal:  # noqa: PTH123 - as below
+        journal.write(json.dumps(line) + "\n")
 
 
-def held_share(path: Path) -> float:
-    """The share that a file stands for; 0 where its server is gone."""
-    with path.open() as other:
+def load_named_adapters() -> None:
+    """Load what ``--lora-modules`` names; like vLLM, end where one cannot be loaded."""
+    for name, folder in ASKED.lora_modules:
         try:
-            fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return float(path.name.split("-")[1])
-    return 0.0
+            SERVED.load({"lora_name": name, "lora_path": folder})
+        except Refused as refused:
+            sys.exit(f"ValueError: {refused}")
 
 
 if __name__ == "__main__":
@@ -145,7 +139,12 @@ if __name__ == "__main__":
     if "VLLM_API_KEY" in os.environ:
         sys.stdout.write("like vLLM, the stand-in would now reject requests without a key\n")
         sys.exit(4)
-    memory = memory_taken()
+    servers = ASKED.api_server_count or ASKED.data_parallel_size
+    if LOADING and servers > 1:
+        name = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+        sys.exit(f"ValueError: {name} cannot be used with api_server_count > 1")
+    memory = memory_taken(ASKED, SERVED.context)
+    load_named_adapters()
     if ASKED.stand_in == "dies":
         sys.stdout.write("CUDA out of memory, says the stand-in\n")
         sys.exit(3)
