@@ -231,7 +231,8 @@ def _gpu(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[ReadinessC
     free, whole = torch.cuda.mem_get_info(run.device)
     if run.generation.engine == "vllm_colocate":
         free -= round(run.generation.memory_share * whole)
-    needed = 0 if memory is None else memory.total
+    here = run.generation.engine == "transformers"
+    needed = 0 if memory is None else memory.total if here else memory.updating
     detail = f"{free / _GIB:,.1f} GiB for training, about {needed / _GIB:,.1f} needed"
     if free < needed:
         fix = "free the card, or shorten prompts and completions"
