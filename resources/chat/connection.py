@@ -63,8 +63,12 @@ def without_key(text: str, key: SecretStr | None, mark: str = "[key]") -> str:
     return text.replace(repr(value)[1:-1], mark).replace(value, mark)
 
 
-def fetched(url: str, key: str, timeout_s: float, *, direct: bool = False) -> bytes:
+def fetched(
+    url: str, key: str, timeout_s: float, *, direct: bool = False, posted: bytes | None = None
+) -> bytes:
     """The body of a GET of an http(s) URL, from that host only; ``direct`` skips any proxy.
+
+    With ``posted``, JSON that is sent, it is a POST.
 
     Raises:
         Moved: it redirects.
@@ -75,7 +79,8 @@ def fetched(url: str, key: str, timeout_s: float, *, direct: bool = False) -> by
     proxies = [urllib.request.ProxyHandler({})] if direct or is_loopback(url) else []
     opener = urllib.request.build_opener(_Stay, *proxies)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - http(s) by the caller
+    headers |= {"Content-Type": "application/json"} if posted is not None else {}
+    request = urllib.request.Request(url, posted, headers)  # noqa: S310 - http(s) by the caller
     until, body = time.monotonic() + timeout_s, b""
     with opener.open(request, timeout=timeout_s) as reply:
         while part := reply.read1(PROBE_BYTES):

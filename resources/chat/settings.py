@@ -67,6 +67,9 @@ class ChatSettings(Settings):
         (),
         description="base URLs ending in /v1; the least loaded is used",
     )
+    sent_as: str = Field(
+        "", description="the model's name in requests, where it is not that of its stored replies"
+    )
     served_as: tuple[str, ...] = Field(
         (), description="further names by which an endpoint may report the same model"
     )
@@ -137,6 +140,11 @@ class ChatSettings(Settings):
         """The model's price; zero where the table does not name it."""
         return self.prices.get(self.model, Price())
 
+    @property
+    def wire_name(self) -> str:
+        """The model's name in requests."""
+        return self.sent_as or self.model
+
     def reply_bytes(self, request: ChatRequest) -> int:
         """The most bytes that the body of a reply may have, a multiple of what it can need."""
         likely = request.sampling.top_logprobs
@@ -146,7 +154,7 @@ class ChatSettings(Settings):
     def names_the_model(self, reported: str) -> bool:
         """Whether a reply that reports this model name comes from the requested model."""
         own = re.fullmatch(re.escape(self.model) + _SNAPSHOT, reported)
-        return own is not None or reported in self.served_as
+        return own is not None or reported in (*self.served_as, self.wire_name)
 
     def as_sent(self, request: ChatRequest) -> ChatRequest:
         """The request as it is sent, without what the endpoints do not support.

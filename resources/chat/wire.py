@@ -45,7 +45,7 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
     """
     sampling, style = request.sampling, settings.thinking_style
     arguments: dict[str, Any] = {
-        "model": settings.model,
+        "model": settings.wire_name,
         "messages": [{"role": turn.role, "content": turn.content} for turn in request.messages],
     }
     if style == "openai":
@@ -122,7 +122,7 @@ def failure_of(
         return ChatFailure(reason, detail, attempts, reply.text, lasting=reason in _LASTING)
 
     if not settings.names_the_model(reply.model):
-        detail = f"asked for {settings.model!r}, the endpoint serves {reply.model!r}"
+        detail = f"asked for {settings.wire_name!r}, the endpoint serves {reply.model!r}"
         return failure("wrong_model", detail)
     if not _is_storable(reply):
         return failure("unparsable", _UNSTORABLE)

@@ -46,12 +46,13 @@ from resources.evaluation.trained_policy import (
     policy_procedure,
 )
 from resources.evaluation.verifier_caller import VerifierCaller, scored
-from resources.evaluation.weights import Weights
+from resources.evaluation.weights import Weights, weights_digest
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
 from resources.training.run_inputs import base_of
 from resources.verifier.resource import VerifierResource
+from resources.vllm.adapters import PolicyAdapter
 from resources.vllm.shared import SharedServer
 
 SHARDS = "prediction_shards"
@@ -243,7 +244,8 @@ class EvaluationModelResource(StoredResource):
             revision=REVISION,
         )
         if self.policies == "served":
-            adapter = (f"{recipe.name}-{chosen.selected.step}", str(chosen.adapter))
+            name, folder = f"{recipe.name}-{chosen.selected.step}", chosen.adapter.resolve()
+            adapter = PolicyAdapter(name, folder, base, weights_digest(folder))
             caller, chat = self.open_models.caller(
                 base,
                 prompts,

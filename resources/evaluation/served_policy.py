@@ -3,6 +3,7 @@
 One ``ServedModels`` is one endpoint or server of models, with its key, prices and limits. With
 a command and no endpoint, a vLLM server of the model is started for the first request, used by
 every test set of the run and stopped with it; a policy's adapter is then served beside its base.
+At an endpoint the adapter is loaded before the first request, where it is not listed.
 
 It is configuration and not a resource, because Dagster warns of resources inside resources.
 """
@@ -14,11 +15,12 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, SecretStr
 
 from decomposerl.chat import Price
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, EngineError
 from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import weights_digest
+from resources.vllm.adapters import PolicyAdapter, serve_adapter
 from resources.vllm.server import ServerFields, VllmServer
 from resources.vllm.shared import SharedServer
 
@@ -76,9 +78,9 @@ class ServedModels(ServerFields):
         results: Path,
         closers: Closers,
         shared: SharedServer,
-        adapter: tuple[str, str] = ("", ""),
+        adapter: PolicyAdapter | None = None,
     ) -> tuple[ChatCaller, "ChatClient"]:
-        """A caller of model ``requested``, or of the adapter (name, folder) served on it.
+        """A caller of model ``requested``, or of the adapter served on it.
 
         Replies are stored below ``results``; ``closers`` receives what closes the client.
         A server that is started is ``shared`` with the other callers of the run.
@@ -88,19 +90,20 @@ class ServedModels(ServerFields):
         """
         from resources.chat.client import ChatClient
 
-        name, folder = adapter
-        model = name or self.model or requested
+        model = adapter.name if adapter else self.model or requested
         if not self.endpoints and not self.vllm:
             raise ConfigError(f"no endpoint serves '{model}', and none is to be started")
         started = self.server(requested, adapter)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
-        revision = self._revision(requested, folder)
+        chat_settings = self._settings(model, self._revision(requested, adapter))
+        if adapter:
+            chat_settings = chat_settings.model_copy(update={"sent_as": adapter.served_name})
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
-            return self._urls(started, shared), key
+            return self._urls(started, shared, adapter, key), key
 
-        chat = ChatClient(self._settings(model, revision), results, find_access=find_access)
+        chat = ChatClient(chat_settings, results, find_access=find_access)
         closers.append(chat.close)
         settings, width = self.call_settings(seed), self.concurrency
         caller = ChatCaller(
@@ -108,21 +111,31 @@ class ServedModels(ServerFields):
         )
         return caller, chat
 
-    def _revision(self, base: str, adapter: str) -> str:
+    def _revision(self, base: str, adapter: PolicyAdapter | None) -> str:
         """The revision or file digest of the base, and the adapter's digest.
 
         So a policy that was trained again, or on another base, has its own replies.
         """
-        if not adapter:
+        if adapter is None:
             return self.revision
         under = weights_digest(Path(base)) if Path(base).is_dir() else self.revision
-        return "+".join(one for one in (under, weights_digest(Path(adapter))) if one)
+        return "+".join(one for one in (under, adapter.digest) if one)
 
-    def _urls(self, server: VllmServer, shared: SharedServer) -> tuple[str, ...]:
-        """The endpoints, or that of the run's server where there are none."""
-        if self.endpoints:
-            return tuple(self.endpoints)
-        return (shared.url(server),)
+    def _urls(
+        self,
+        server: VllmServer,
+        shared: SharedServer,
+        adapter: PolicyAdapter | None,
+        key: SecretStr,
+    ) -> tuple[str, ...]:
+        """The endpoints, the adapter loaded there, or the run's server where there are none."""
+        urls = tuple(self.endpoints) or (shared.url(server),)
+        if adapter:
+            for url in urls:
+                serve_adapter(url, adapter, key, self.lora_rank)
+            if weights_digest(adapter.folder) != adapter.digest:
+                raise EngineError(f"{adapter.folder} was replaced while it was read: start again")
+        return urls
 
     def key(self) -> SecretStr:
         """The key, kept in memory only.
@@ -166,9 +179,7 @@ class ServedModels(ServerFields):
             ceilings=Ceilings(money=self.dollar_ceiling or None),
         )
 
-    def server(self, base: str, adapter: tuple[str, str] = ("", "")) -> VllmServer:
+    def server(self, base: str, adapter: PolicyAdapter | None = None) -> VllmServer:
         """The server to start for a model, with an adapter where there is one."""
-        name, folder = adapter
-        lora = ["--enable-lora", "--max-lora-rank", str(self.lora_rank), "--lora-modules"]
-        words = [*lora, f"{name}={folder}"] if folder else []
+        words = adapter.words(self.lora_rank) if adapter else []
         return self.vllm_server(base, self.revision, extra_arguments=words)

@@ -15,7 +15,7 @@ import pytest
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ModelCall
-from decomposerl.errors import ConfigError, EngineError
+from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import System, system_named, systems
 from decomposerl.schemas import CURVES
 from fault_server import MODEL, FaultServer, replying
@@ -25,11 +25,13 @@ from resources.evaluation.generation import Generated
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.model import EvaluationModelResource, OpenedSystem
 from resources.evaluation.served_policy import ServedModels
+from resources.evaluation.weights import weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW
 from resources.store.parquet import DataFolder
 from resources.training.process import TrainingOutcome
 from resources.training.run_store import RunFolder, write_outcome
 from resources.verifier.resource import VerifierResource
+from resources.vllm.adapters import PolicyAdapter
 from resources.vllm.shared import SharedServer
 from sample.policy_lessons import lessons
 
@@ -121,24 +123,6 @@ def test_a_policy_answers_in_process(trained: Path):
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
-def test_a_policy_is_an_adapter_on_a_server(trained: Path):
-    """A running server is asked for the adapter by recipe and step; a started one is given it."""
-    with FaultServer(usual=replying("<verification>Supported</verification>")) as served:
-        served_models = ServedModels(endpoints=[served.url])
-        model = resource(trained, policies="served", open_models=served_models)
-        engine = opened(model, "decomposerl-tiny", trained).engine
-        assert engine.startswith("chat:tiny-7@")  # and what its weights hold
-        with pytest.raises(EngineError, match=r"wrong_model.*tiny-7"):
-            predicted(model, "decomposerl-tiny", trained)
-        model.close()
-        assert {"tiny-7"} == {body["model"] for body in served.asked}
-    words = served_models.server("base", ("tiny-7", "/policy/adapter")).command().words(8000)
-    rest = words[words.index("--enable-lora") :]
-    assert ["--enable-lora", "--max-lora-rank", "64", "--lora-modules"] == rest[:4]
-    assert ["tiny-7=/policy/adapter"] == rest[4:]
-
-
-@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated")  # the fixture's
 def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
     """Its name has the base's files beside the adapter's; a hub's base has its revision."""
 
@@ -152,7 +136,8 @@ def test_a_served_policy_is_told_from_one_on_another_base(trained: Path):
     template = trained / "base_policy" / "chat_template.jinja"
     template.write_text(template.read_text("utf-8") + " ", "utf-8")
     assert before != engine()
-    adapter = ("tiny-7", str(trained / "policy" / "tiny" / "adapter"))
+    folder = trained / "policy" / "tiny" / "adapter"
+    adapter = PolicyAdapter("tiny-7", folder, "org/m", weights_digest(folder))
     names = {
         ServedModels(endpoints=["http://127.0.0.1:1/v1"], revision=revision)
         .caller("org/m", MethodPrompts(), 42, results=trained, **UNUSED, adapter=adapter)[0]

@@ -1,0 +1,84 @@
+"""The vLLM stand-in as a running process, for tests: started, asked, and what it was asked."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from project import SUPPORT
+from resources.vllm.process import free_port
+
+WORDS = [sys.executable, str(SUPPORT / "vllm_stand_in.py"), "serve"]
+PATIENCE_S = 60
+
+
+def adapter(folder: Path, rank: int = 64) -> Path:
+    """A folder that vLLM would take for an adapter."""
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"r": rank}))
+    (folder / "adapter_model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+@contextmanager
+def serving(folder: Path, *words: str, model: str = "org/m", **names: str) -> Iterator[str]:
+    """The URL of a stand-in that runs in the block; ``names`` are variables."""
+    port = free_port()
+    asked = [*WORDS, model, "--port", str(port), "--holds", str(folder / "held"), *words]
+    child = subprocess.Popen(asked, env=os.environ | names, stdout=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        while child.poll() is None:
+            try:
+                urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S).close()  # noqa: S310
+                break
+            except OSError:
+                pass
+        yield url
+    finally:
+        child.terminate()
+        child.wait(PATIENCE_S)
+
+
+def refusal(folder: Path, *words: str, model: str = "org/m", **names: str) -> str:
+    """What a stand-in says that does not start."""
+    asked = [*WORDS, model, "--port", str(free_port()), "--holds", str(folder / "held"), *words]
+    env = os.environ | names
+    ended = subprocess.run(
+        asked, env=env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert ended.returncode
+    return ended.stderr
+
+
+def sent(url: str, **body: object) -> tuple[int, Any]:
+    """Status and body of a POST; text where the body is no JSON."""
+    data = json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as reply:  # noqa: S310
+            status, text = reply.status, reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            status, text = error.code, error.read()
+    try:
+        return status, json.loads(text)
+    except ValueError:
+        return status, text.decode()
+
+
+def listed(url: str) -> dict[str, Any]:
+    """The served models by name."""
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=PATIENCE_S) as reply:  # noqa: S310
+        return {one["id"]: one for one in json.loads(reply.read())["data"]}
+
+
+def requests_of(folder: Path) -> list[dict[str, Any]]:
+    """What the stand-ins of a folder were asked, in order."""
+    return [json.loads(line) for line in (folder / "held.requests").read_text().splitlines()]
