@@ -88,7 +88,8 @@ class Server:
 class Layout:
     """The processes of a run on ``number`` cards; the trainer is on card 0.
 
-    ``servers`` are the judge, the embedder of questions and the sampler. ``config`` are further words of the training command.
+    ``servers`` are the judge, the embedder of questions and the sampler. ``config`` are further
+    words of the training command.
     """
 
     name: str

@@ -2,15 +2,15 @@
 
 A session is the blocks of one heading, in order, in one shell. The page's table ``In the tests |
 Stands for`` says what is replaced. ``Not run by a test:`` begins the line below or above a block
-that is not run. Other replacements are the same on every page: a port by a free one, and a server
-in the foreground, which is started in the background and ends with its session, or when another
-one takes its port.
+that is not run. Other changes are the same on every page: a port becomes a free one. A server in
+the foreground is started in the background; it ends with its session, or when another one takes its
+port. Of a block's calls of a function that the page defines, only the first is run.
 """
 
 import re
 import shlex
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ _FENCE = re.compile(r"^\s*```(\w*)\s*$")
 _HEADING = re.compile(r"^#{1,6} (.+)$")
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=--port )\d+")
 _CODE = re.compile(r"`([^`]+)`")
+_FUNCTION = re.compile(r"^(\w+)\(\) \{", re.MULTILINE)
 _SERVES = re.compile(r"(?:^|\s)vllm serve\s")
 HEAD = "| In the tests | Stands for |"
 PRELUDE = """\
@@ -82,11 +83,22 @@ def sessions(page: str) -> dict[str, list[Block]]:
 
 def script(run: list[Block], replaced: Mapping[str, str], port: Callable[[str], int]) -> str:
     """A session as a bash script; ``port`` gives the free port for a printed one."""
-    text = "\n".join(block.text for block in run).replace("\\\n", " ")
+    functions = _FUNCTION.findall("\n".join(block.text for block in run))
+    whole = [block.text.replace("\\\n", " ") for block in run]
+    text = "\n".join(line for one in whole for line in _first_calls(one, functions))
     for printed, used in replaced.items():
         text = text if used.endswith(".py") else text.replace(printed, used)
     text = _PORT.sub(lambda found: str(port(found[0])), text)
     return PRELUDE + "\n".join(_in_background(text.splitlines())) + "\n"
+
+
+def _first_calls(block: str, functions: Sequence[str]) -> Iterator[str]:
+    called = set[str]()
+    for line in block.splitlines():
+        name = line.split(" ")[0]
+        if name not in called:
+            yield line
+        called |= {name} & set(functions)
 
 
 def _in_background(lines: list[str]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The command line of the vLLM stand-in: flags, types and defaults of vLLM 0.31, no others.
 
 Its own words are ``--stand-in`` (what goes wrong, see ``vllm_stand_in``), ``--holds`` (the file
-that it and its worker lock), ``--says`` (the text of a reply) and ``--card-gb`` (size of each card).
+that it and its worker lock), ``--says`` (the text of a reply) and ``--card-gb`` (size of a card).
 Where a command of a page is run as printed, the last three are the variables ``STAND_IN_HOLDS``,
 ``STAND_IN_SAYS`` and ``STAND_IN_CARD_GB``.
 """

@@ -13,6 +13,7 @@ import pytest
 from trl.scripts.vllm_serve import ScriptArguments, build_command
 
 from decomposerl.training.experiments import experiment
+from decomposerl.training.layout import LAYOUTS
 from project import ROOT
 from resources.preflight.probes import sampler
 
@@ -106,7 +107,7 @@ def options(words: list[str]) -> dict[str, str]:
 
 
 def test_the_page_starts_the_server_that_trl_asks_for():
-    """TRL's own command line, with the recipe's model, context and seed; the rest is vLLM's."""
+    """TRL's own command line, with the recipe's model, context and seed, and the layout's share."""
     page = (ROOT / "docs/running-on-gpus.md").read_text("utf-8")
     (line,) = [one for one in page.splitlines() if "--weight-transfer-config" in one]
     words = shlex.split(line)
@@ -119,6 +120,7 @@ def test_the_page_starts_the_server_that_trl_asks_for():
         port=8003,
         dtype=recipe.lora.dtype,
         max_model_len=sampling.max_prompt_tokens + sampling.max_completion_tokens,
+        gpu_memory_utilization=LAYOUTS[-1].servers[-1].share,
     )
     asked = options(build_command(script, ["--seed", str(recipe.seed)]))
     shown = options(words)
