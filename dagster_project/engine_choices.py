@@ -21,6 +21,7 @@ from dagster_project.engine_variables import (
     names_of_keys,
     one_of,
     price,
+    tokens,
 )
 from dagster_project.public_figures import PRICES
 from decomposerl.chat import Price
@@ -78,9 +79,10 @@ class EngineChoices:
     Models: ``judge_server`` judges traces, ``question_server`` embeds their questions, and
     ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
     Baselines run at ``evaluation_server`` where the system names an open model (no URL: a server is
-    started), at ``openai_server``, or at the user's ``endpoint_server``; trained ``policies`` run
-    in this process, or as adapters at ``evaluation_server``. ``generation`` is the engine that
-    samples during training, at ``generation_url`` where it is a separate server.
+    started), which reads ``evaluation_context`` tokens (0: the model's own), at ``openai_server``,
+    or at the user's ``endpoint_server``; trained ``policies`` run in this process, or as adapters
+    at ``evaluation_server``. ``generation`` is the engine that samples during training, at
+    ``generation_url`` where it is a separate server.
 
     Machine: ``device`` is a torch device; ``vllm`` are the first words of the command that starts a
     server on ``cards`` GPUs, without the key variables ``withheld``. ``prompts`` is a folder of
@@ -109,6 +111,7 @@ class EngineChoices:
     generation: GenerationName = "transformers"
     generation_url: str = ""
     evaluation_server: Server | None = None
+    evaluation_context: int = 0
     openai_server: Server | None = None
     endpoint_server: Server | None = None
     policies: PoliciesAt = "in_process"
@@ -228,6 +231,7 @@ def _evaluation(env: Mapping[str, str], url: str) -> dict[str, Any]:
         "evaluation_server": _with_continues(
             env, "EVALUATION", open_models, default=not open_models.needs_key
         ),
+        "evaluation_context": tokens(env, "DECOMPOSERL_EVALUATION_CONTEXT"),
         "openai_server": replace(hosted, price=PRICES[OPENAI_MODEL]),
         "endpoint_server": own if own.urls else None,
         "policies": _policies(env, served=started or bool(env.get("DECOMPOSERL_EVALUATION_URL"))),

@@ -160,6 +160,7 @@ def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelRe
             choices.evaluation_server,
             vllm=list(choices.vllm) if started else [],
             cards=choices.cards,
+            context=choices.evaluation_context,
             withheld=list(choices.withheld),
         ),
         openai=served_models(choices.openai_server),

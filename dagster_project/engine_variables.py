@@ -139,6 +139,18 @@ def _amount(value: str) -> float:
     return amount
 
 
+def tokens(env: Env, variable: str) -> int:
+    """A number of tokens; 0 where unset.
+
+    Raises:
+        ConfigError: it is not a whole number of 1 or more.
+    """
+    value = (env.get(variable) or "").strip()
+    if value and (not value.isdecimal() or int(value) < 1):
+        raise ConfigError(f"{variable} is '{value}'; it must be a whole number of 1 or more")
+    return int(value or 0)
+
+
 def cards(env: Env, variable: str) -> int:
     """A number of GPUs; 1 where unset.
 

@@ -16,6 +16,7 @@ from decomposerl.evaluation.published import (
     PUBLISHED,
     PublishedRow,
 )
+from decomposerl.evaluation.scores import BEYOND_RATE
 from decomposerl.evaluation.systems import System
 from decomposerl.schemas import LEADERBOARD
 
@@ -65,10 +66,14 @@ def leaderboard(
         for row in scores.filter(metric=METRIC, slice="all").iter_rows(named=True)
     }
     own = [name for name in benchmarks if name not in COLUMNS]
+    beyond = _beyond(scores)
     lines: list[dict[str, object]] = []
     for _, rows in groupby(_rows(systems, scored), key=lambda row: row.table):
         for position, row in enumerate(rows):
             lines += _cells(row, position, [*COLUMNS, *own], scored, runs)
+    for line in lines:
+        parts = MEANS.get(str(line["benchmark"]), (str(line["benchmark"]),))
+        line["beyond_context"] = sum(beyond.get((str(line["system"]), part), 0) for part in parts)
     return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
 
 
@@ -92,6 +97,13 @@ def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[Syste
     """The systems that may be a row of the paper: one per protocol, as the paper names none."""
     key = published.method, published.model
     return [system for system in systems if (system.method, system.model.key) == key]
+
+
+def _beyond(scores: pl.DataFrame) -> dict[_Cell, int]:
+    """Claims beyond the context, by system and test set."""
+    rates = scores.filter(metric=BEYOND_RATE, slice="all").drop_nulls("score")
+    counts = (pl.col("score") * pl.col("rows") / 100).round().cast(pl.Int64)
+    return {(one, name): n for one, name, n in rates.select("system", "benchmark", counts).rows()}
 
 
 def _cells(

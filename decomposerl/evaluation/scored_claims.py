@@ -7,6 +7,7 @@ is for ClaimDecomp: whether the evidence states the rating in words.
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Literal
 
 import polars as pl
 
@@ -20,8 +21,26 @@ WORD_BANDS = (200, 500, 1_000, 2_000, 4_000)
 """Lower ends of the bands of evidence length, in white-space separated words."""
 SHARED_EVIDENCE = pl.coalesce("document_id", "evidence")
 """Claims with the same value share evidence and are resampled together; null is shared by none."""
+BEYOND_CONTEXT = "beyond_context"
+"""The note of a claim that did not fit the model's context: what was done with it."""
+BeyondContext = Literal["best_sentences", "wrong", "drop"]
+"""``best_sentences``: the evidence's sentences nearest to the claim are read. ``wrong``: it counts
+as wrong, without a call. ``drop``: claims with more than ``MOST_WORDS`` words of evidence are left
+out, as in the authors' code for CoverBench; others that do not fit count as wrong."""
+MOST_WORDS = 16_000
+DROPPED: BeyondContext = "drop"
 _RATED = "claimdecomp"
 _SHOWN = 5
+
+
+def beyond_context() -> pl.Expr:
+    """What was done with a claim beyond the context, from the notes of ``PREDICTIONS``, or null."""
+    return pl.col("notes").str.json_path_match(f"$.{BEYOND_CONTEXT}")
+
+
+def without_dropped(predictions: pl.DataFrame) -> pl.DataFrame:
+    """The predictions of claims that count."""
+    return predictions.filter(beyond_context().ne_missing(DROPPED))
 
 
 def scored_claims(predictions: pl.DataFrame, claims: pl.DataFrame) -> pl.DataFrame:

@@ -49,7 +49,13 @@ from decomposerl.evaluation.metrics import (
     outcome_table,
     treated,
 )
-from decomposerl.evaluation.scored_claims import codes_and_clusters, scored_claims, slices
+from decomposerl.evaluation.scored_claims import (
+    beyond_context,
+    codes_and_clusters,
+    scored_claims,
+    slices,
+    without_dropped,
+)
 from decomposerl.schemas import SCORES
 from decomposerl.settings import Settings
 
@@ -72,7 +78,8 @@ _RATIOS: Mapping[str, tuple[pl.Expr, pl.Expr]] = {
     "abstention_rate": (pl.col("abstentions") * _TRACED, pl.col("questions") * _TRACED),
 }
 
-
+BEYOND_RATE = "beyond_context_rate"
+_BEYOND = {BEYOND_RATE: (beyond_context().is_not_null(), pl.lit(1))}
 _COUNT = "_per_claim"
 
 
@@ -126,8 +133,13 @@ def score_predictions(
     frame = scored_claims(predictions, claims)
     if not frame.height:
         return SCORES.empty()
-    part = _part(frame, "all", "", settings or ScoreSettings())
-    lines = [*_counted(part), *_subset_mean(part), *_ratios(part), *_confidences(part)]
+    chosen = settings or ScoreSettings()
+    beyond = _ratios(_part(frame, "all", "", chosen), _BEYOND)
+    frame = without_dropped(frame)
+    if not frame.height:
+        return SCORES.empty()
+    part = _part(frame, "all", "", chosen)
+    lines = [*_counted(part), *_subset_mean(part), *_ratios(part), *beyond, *_confidences(part)]
     for name, value, rows in slices(frame):
         sliced = _part(rows, name, value, part.settings)
         lines += [*_counted(sliced), *_ratios(sliced)]
@@ -197,8 +209,10 @@ def _subset_mean(part: _Slice) -> Iterator[list[Any]]:
         yield part.row(MEAN_OF_SUBSETS, float(np.mean(scores)), bounds, in_a_subset)
 
 
-def _ratios(part: _Slice) -> Iterator[list[Any]]:
-    for name, (above, below) in _RATIOS.items():
+def _ratios(
+    part: _Slice, ratios: Mapping[str, tuple[pl.Expr, pl.Expr]] = _RATIOS
+) -> Iterator[list[Any]]:
+    for name, (above, below) in ratios.items():
         columns = part.frame.select(above=above.cast(pl.Int64), below=below.cast(pl.Int64))
         numbers = columns.to_numpy()
         if numbers[:, 1].any():

@@ -59,6 +59,12 @@ VERIFIERS: tuple[Model, ...] = (
 )
 
 
+CONTEXTS = dict.fromkeys((one.requested for one in CHAT_MODELS if one.port == "open"), 32_768) | {
+    "gpt-4.1-mini": 1_047_576
+}
+"""Tokens of prompt and reply together that a model reads, by its name in requests."""
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """A method with a model. ``protocol`` is the method's, ``trace`` for a policy."""

@@ -17,7 +17,7 @@ from decomposerl.evaluation.leaderboard import (
     columns_of,
     wide_leaderboard,
 )
-from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, TABLE_TITLES
+from decomposerl.evaluation.published import MEAN_IN, MEAN_OUT, MEANS, TABLE_TITLES
 from decomposerl.evaluation.regression import Departure
 from decomposerl.prompts.minicheck import own_prompt_note
 from decomposerl.reports.tables import frame_text, markdown_table, one_line
@@ -28,6 +28,7 @@ NOTE = (
     "they are not equally far. 'paper' is the paper's own figure, measured by its authors. * a "
     "short run over some of the claims. – not run."
 )
+BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
@@ -58,7 +59,11 @@ def leaderboard_text(
         parts.append("\n\n".join([_table_title(table), *_blocks(cells, width)]))
     marks = [f"{mark} {one_line(name)}" for name, mark in engines.items()]
     return "\n\n".join(
-        [*parts, *(["\n".join(["engines", *marks])] if marks else []), fill(_note(engines), width)]
+        [
+            *parts,
+            *(["\n".join(["engines", *marks])] if marks else []),
+            fill(_note(engines, board, titles), width),
+        ]
     )
 
 
@@ -79,7 +84,8 @@ def leaderboard_markdown(
         lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
         parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
     legend = [[mark, name] for name, mark in engines.items()]
-    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), _note(engines)])
+    note = _note(engines, board, titles)
+    return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), note])
 
 
 def comparison_markdown(comparison: pl.DataFrame, most: int = 30) -> str:
@@ -137,9 +143,23 @@ def _numbered(names: Iterable[str | None]) -> dict[str, str]:
     return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
 
 
-def _note(engines: Iterable[str]) -> str:
+def _note(engines: Iterable[str], board: pl.DataFrame, titles: Mapping[str, str]) -> str:
     """What the reader of the tables must know, the engines' prompts included."""
-    return " ".join(filter(None, [NOTE, own_prompt_note(" ".join(engines))]))
+    own = own_prompt_note(" ".join(engines))
+    return " ".join(filter(None, [NOTE, own, _beyond_note(board, titles)]))
+
+
+def _beyond_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """The cells with claims beyond the model's context, and how many these are."""
+    beyond = board.filter(pl.col("beyond_context") > 0, ~pl.col("benchmark").is_in(list(MEANS)))
+    cells = beyond.unique(["system", "benchmark"], maintain_order=True)
+    if cells.is_empty():
+        return ""
+    named = [
+        f"{row['system']} on {_title(row['benchmark'], titles)} {row['beyond_context']:,}"
+        for row in cells.iter_rows(named=True)
+    ]
+    return f"{BEYOND} {'; '.join(named)}."
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:

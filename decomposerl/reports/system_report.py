@@ -7,6 +7,7 @@ import polars as pl
 
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.metrics import Unread
+from decomposerl.evaluation.scored_claims import beyond_context
 from decomposerl.evaluation.subset import EvaluationSubset
 from decomposerl.evaluation.systems import System
 from decomposerl.reports.tables import frame_text, markdown_table
@@ -26,6 +27,7 @@ def prediction_facts(
 ) -> dict[str, _Number]:
     """Counts and shares; tokens and money only where the engine counts them."""
     predicted = predictions.height
+    beyond = predictions.select(beyond_context())["notes"]
     tokens = calls.select(pl.col("prompt_tokens", "completion_tokens").sum()).row(0)
     facts: dict[str, _Number] = {
         "dagster/row_count": predicted,
@@ -34,6 +36,7 @@ def prediction_facts(
         "claims that could be asked": subset.usable,
         **{f"left out: {why}": count for why, count in subset.left_out.items()},
         **{f"parse status: {name}": n for name, n in _counts(predictions["parse_status"])},
+        **{f"beyond the context: {name}": n for name, n in _counts(beyond) if name != "none"},
         **{f"verdict: {name}": n for name, n in _counts(predictions["verdict"])},
     }
     if predicted:

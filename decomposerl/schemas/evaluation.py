@@ -123,6 +123,11 @@ LEADERBOARD = Table(
         Column("low", _F, "lower bound of its 95 % interval", nullable=True),
         Column("high", _F, "upper bound", nullable=True),
         Column("rows", _I, "claims it is computed from"),
+        Column(
+            "beyond_context",
+            _I,
+            "longer than the model's context: read in part, wrong, dropped",
+        ),
         Column("status", _S, "scored, limited (a short run), not_available or not_run"),
         Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
     ),

@@ -7,6 +7,7 @@ read the whole document.
 
 import re
 from collections import Counter
+from collections.abc import Callable, Sequence
 
 from decomposerl.kernels.text_scan import sentences
 from decomposerl.training.experiment import EvidenceView
@@ -34,6 +35,30 @@ def evidence_view(claim: str, evidence: str, view: EvidenceView) -> str:
     """
     if view.most_sentences < 1:
         raise ValueError(f"most_sentences is {view.most_sentences}; it must be at least 1")
+    lines, ranked, named = _ranked(claim, evidence)
+    shown = min(view.most_sentences, max(1, named))
+    return "\n".join(lines[i] for i in sorted(ranked[:shown]))
+
+
+def best_sentences(
+    claim: str, evidence: str, budget: int, cost: Callable[[Sequence[str]], Sequence[int]]
+) -> list[str]:
+    """As many sentences as ``budget`` pays for, in document order.
+
+    They are taken in the order of ``evidence_view``, those without a shared entity last; one that
+    is too long for what is left is passed over. ``cost`` gives the tokens of each sentence.
+    """
+    lines, ranked, _ = _ranked(claim, evidence)
+    costs, kept = cost(lines), []
+    for place in ranked:
+        if costs[place] <= budget:
+            budget -= int(costs[place])
+            kept.append(place)
+    return [lines[place] for place in sorted(kept)]
+
+
+def _ranked(claim: str, evidence: str) -> tuple[list[str], list[int], int]:
+    """Sentences, their places from the nearest to the claim on, how many share an entity."""
     lines = [line for line in map(str.strip, sentences(evidence)) if line]
     stems = [_stems(line) for line in lines]
     spread = Counter(stem for each in stems for stem in each)
@@ -41,8 +66,7 @@ def evidence_view(claim: str, evidence: str, view: EvidenceView) -> str:
     named = [any(claim_stems.get(stem) and each[stem] for stem in each) for each in stems]
     weight = [_weight(claim_stems, each, spread) for each in stems]
     ranked = sorted(range(len(lines)), key=lambda i: (not named[i], -weight[i], i))
-    shown = min(view.most_sentences, max(1, sum(named)))
-    return "\n".join(lines[i] for i in sorted(ranked[:shown]))
+    return lines, ranked, sum(named)
 
 
 def _weight(claim: dict[str, bool], line: dict[str, bool], spread: Counter[str]) -> float:

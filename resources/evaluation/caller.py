@@ -10,6 +10,9 @@ from typing import Protocol
 
 from decomposerl.baselines.method import ModelCall, ModelReply
 
+TOO_LONG = "too_long"
+"""How the failure of a call begins that does not fit the model's context."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:

@@ -7,26 +7,29 @@ where a calibration fits the model and prompt. Labels are never used.
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from decomposerl.baselines.method import ClaimInput, Procedure
+from decomposerl.baselines.method import ClaimInput, Procedure, Verification
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import READING
+from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT, BeyondContext
 from decomposerl.schemas import CALLS, PREDICTIONS
 from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
+from resources.evaluation.context_guard import ContextGuard
 from resources.evaluation.prediction_store import Prediction, PredictionStore
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Progress, run_claims
 from resources.evaluation.trained_policy import AGREEMENT
 
 SUPPORT = "support_probability"
 """The note of a method that gives a support probability."""
+_UNASKED = Verification(None, "unparsed", "not asked: its evidence is beyond the model's context")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,12 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     limits: FailureLimit | None = None,
     progress: Progress | None = None,
     calibration: Calibration | None = None,
+    guard: ContextGuard | None = None,
 ) -> Generated:
     """Predict ``claims`` (``BENCHMARK_CLAIMS``); those finished in ``shards`` cost no call.
+
+    ``guard`` decides what is read of claims beyond the model's context; those without a call get
+    no verdict.
 
     Raises:
         EngineError: more claims failed than the limit allows, or no call can be answered; finished
@@ -98,15 +105,17 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     prompt_hash = task.prompt_hash(caller)
     if calibration is not None:  # refuse a wrong one before any call is paid
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
-    every = _claims(claims)
+    guarded = _guarded(_claims(claims), guard)
+    every = guarded.asked
     questions = {one.claim_id: _digest(one.question) for one in every}
     store = PredictionStore(
         shards / benchmark, caller.engine, task.store_name, prompt_hash, questions
     )
     known = len(store.read([one.claim_id for one in every]))
-    finished = run_claims(
+    answered = run_claims(
         task.procedure, task.prompt, every, caller, store, limits=limits, progress=progress
     )
+    finished = guarded.noted(answered, claims["claim_id"].to_list())
     same = task.names | {
         "benchmark": benchmark,
         "engine": caller.engine,
@@ -117,6 +126,35 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
     return Generated(predictions, _calls(finished), len(every) - known)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guarded:
+    """The claims to ask, as they are read, and what was done with those beyond the context."""
+
+    asked: list[ClaimToVerify]
+    beyond: Mapping[str, BeyondContext]
+
+    def noted(self, answered: Sequence[Prediction], order: Sequence[str]) -> list[Prediction]:
+        """All predictions in ``order``, those beyond the context with a note."""
+        found = {one.claim_id: one for one in answered}
+        for claim_id, done in self.beyond.items():
+            one = found.get(claim_id) or Prediction(claim_id, _UNASKED, None, ())
+            notes = {BEYOND_CONTEXT: done} | dict(one.verification.notes)
+            found[claim_id] = replace(one, verification=replace(one.verification, notes=notes))
+        return [found[claim_id] for claim_id in order]
+
+
+def _guarded(claims: Sequence[ClaimToVerify], guard: ContextGuard | None) -> _Guarded:
+    asked: list[ClaimToVerify] = []
+    beyond: dict[str, BeyondContext] = {}
+    for one in claims:
+        question, done = guard.fitted(one.question) if guard else (one.question, None)
+        if question is not None:
+            asked.append(replace(one, question=question))
+        if done is not None:
+            beyond[one.claim_id] = done
+    return _Guarded(asked, beyond)
 
 
 def _claims(claims: pl.DataFrame) -> list[ClaimToVerify]:

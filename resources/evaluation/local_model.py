@@ -16,7 +16,7 @@ from typing import Any
 
 from decomposerl.baselines.method import ModelCall, ModelReply
 from decomposerl.prompts.escape import escaped
-from resources.evaluation.caller import Reply
+from resources.evaluation.caller import TOO_LONG, Reply
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.top_logprobs import StepLogprobs, TopLogprobs
 from resources.evaluation.weights import LoadedModel, Weights
@@ -118,7 +118,7 @@ class LocalModel:
 
     def _refused(self, job: _Job) -> Reply:
         most = self._loaded.context - job.call.max_tokens
-        text = f"too_long: the prompt has {len(job.ids):,} tokens; {most:,} fit beside its reply"
+        text = f"{TOO_LONG}: the prompt has {len(job.ids):,} tokens; {most:,} fit beside its reply"
         return Reply(ModelReply("", failure=text), len(job.ids))
 
     def _generated(self, batch: Sequence[_Job]) -> list[tuple[ModelReply, int]]:

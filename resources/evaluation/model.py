@@ -15,7 +15,7 @@ one that does not fit is an error.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,11 +27,13 @@ from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import CheckpointRule
+from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import PromptSettings, VerdictRule
 from decomposerl.training.experiments import experiment
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
+from resources.evaluation.context_guard import ROOMS, ContextGuard, Room, counter_of
 from resources.evaluation.generation import Generated, Task, predict
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
@@ -46,10 +48,11 @@ from resources.evaluation.trained_policy import (
     policy_procedure,
 )
 from resources.evaluation.verifier_caller import VerifierCaller, scored
-from resources.evaluation.weights import Weights, weights_digest
+from resources.evaluation.weights import Weights, context_of, weights_digest
 from resources.store.parquet import DataFolder
 from resources.store.prompts import load_policy_prompt
 from resources.store.resource import StoredResource
+from resources.tokens.word_tokens import CautiousTokens
 from resources.training.run_inputs import base_of
 from resources.verifier.resource import VerifierResource
 from resources.vllm.adapters import PolicyAdapter
@@ -71,6 +74,7 @@ class OpenedSystem:
     caller: MethodCaller
     folder: Path
     details: Details = dict
+    guard: ContextGuard | None = None
     calls: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
 
@@ -110,6 +114,7 @@ class OpenedSystem:
             limits=FailureLimit(most_failed),
             progress=progress,
             calibration=self._calibration() if calibrated else None,
+            guard=self.guard,
         )
         self.calls += made.asked
         self.hits += claims.height - made.asked
@@ -120,6 +125,9 @@ class OpenedSystem:
         return usable_calibration(
             self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash
         )
+
+
+_Opened = tuple[Task, MethodCaller, Details, ContextGuard]
 
 
 class EvaluationModelResource(StoredResource):
@@ -135,6 +143,10 @@ class EvaluationModelResource(StoredResource):
     )
     demonstrations: int = Field(
         default=-1, ge=-1, description="baselines: worked examples in each prompt; -1: all"
+    )
+    beyond_context: BeyondContext = Field(
+        default="best_sentences",
+        description="rows longer than the model's context: read in part, wrong, or dropped",
     )
     seed: int = Field(default=42, description="of sampling")
     policies: Literal["in_process", "served"] = Field(
@@ -163,12 +175,12 @@ class EvaluationModelResource(StoredResource):
         """
         port = system.model.port
         if port == "policy":
-            task, caller, details = self._policy(system, data, checkpoint, samples)
+            task, caller, details, guard = self._policy(system, data, checkpoint, samples)
         elif port == "verifier":
-            task, caller, details = self._verifier(system, verifier)
+            task, caller, details, guard = self._verifier(system, verifier)
         else:
-            task, caller, details = self._prompted(system, verifier)
-        return OpenedSystem(task, caller, data.path, details)
+            task, caller, details, guard = self._prompted(system, verifier)
+        return OpenedSystem(task, caller, data.path, details, guard)
 
     def _task(self, system: System, procedure: Procedure, prompt: str, **fields: Any) -> Task:  # noqa: ANN401 - of a task
         return Task(
@@ -182,9 +194,7 @@ class EvaluationModelResource(StoredResource):
             **fields,
         )
 
-    def _prompted(
-        self, system: System, verifier: VerifierResource
-    ) -> tuple[Task, MethodCaller, Details]:
+    def _prompted(self, system: System, verifier: VerifierResource) -> _Opened:
         method = _method(system)
         task = self._task(
             system,
@@ -198,21 +208,29 @@ class EvaluationModelResource(StoredResource):
         prompts = MethodPrompts(self.prompts_dir, settings=wording)
         if system.model.port == "rules":
             stored = verifier.open()
-            return task, RuleChat(stored, prompts), stored.details
+            return task, RuleChat(stored, prompts), stored.details, self._guard()
         served = {"open": self.open_models, "openai": self.openai, "endpoint": self.endpoint}
-        caller, chat = served[system.model.port].caller(
-            system.model.requested,
+        place, model = served[system.model.port], system.model.requested
+        room = ROOMS[task.protocol]
+        room = replace(room, reply=room.reply + place.call_settings(self.seed).room)
+        file = prompts.file(method.prompt)
+        guard = self._guard(place.context_of(model), model, file=file, room=room)
+        caller, chat = place.caller(
+            model,
             prompts,
             self.seed,
             results=Path(self.results_dir),
             closers=self._closers,
             shared=self._server,
         )
-        return task, caller, chat.details
+        return task, caller, chat.details, guard
 
-    def _verifier(
-        self, system: System, verifier: VerifierResource
-    ) -> tuple[Task, MethodCaller, Details]:
+    def _guard(self, context: int = 0, model: str = "", **asked: Any) -> ContextGuard:  # noqa: ANN401 - of a guard
+        """The rule for claims beyond ``context``; 0 where evidence is split, or not known."""
+        counter = counter_of(model, self.open_models.revision) if context else CautiousTokens()
+        return ContextGuard(self.beyond_context, context, counter=counter, **asked)
+
+    def _verifier(self, system: System, verifier: VerifierResource) -> _Opened:
         needed = system.model.requested
         if needed != verifier.engine:
             raise ConfigError(
@@ -222,11 +240,11 @@ class EvaluationModelResource(StoredResource):
         revision = _method(system).revision
         task = self._task(system, scored, system.method, decomposes=False, revision=revision)
         stored = verifier.open()
-        return task, VerifierCaller(stored), stored.details
+        return task, VerifierCaller(stored), stored.details, self._guard()
 
     def _policy(
         self, system: System, data: DataFolder, checkpoint: CheckpointRule, samples: int
-    ) -> tuple[Task, MethodCaller, Details]:
+    ) -> _Opened:
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)
         base = base_of(data, recipe)
@@ -243,7 +261,11 @@ class EvaluationModelResource(StoredResource):
             samples=samples,
             revision=REVISION,
         )
-        if self.policies == "served":
+        served = self.policies == "served"
+        context = self.open_models.context_of(base) if served else context_of(base, revision)
+        room = Room(decoding_of(recipe).max_tokens)
+        guard = self._guard(context, base, file=policy_prompt, room=room)
+        if served:
             name, folder = f"{recipe.name}-{chosen.selected.step}", chosen.adapter.resolve()
             adapter = PolicyAdapter(name, folder, base, weights_digest(folder))
             caller, chat = self.open_models.caller(
@@ -255,9 +277,9 @@ class EvaluationModelResource(StoredResource):
                 shared=self._server,
                 adapter=adapter,
             )
-            return task, caller, chat.details
+            return task, caller, chat.details, guard
         batching = Batching(size=self.batch_size, top_logprobs=self.likeliest, seed=self.seed)
-        return task, LocalModel(weights, prompts, batching), dict
+        return task, LocalModel(weights, prompts, batching), dict, guard
 
 
 def _method(system: System) -> Method:

@@ -1,8 +1,8 @@
 """Stored predictions, by claim.
 
 A store belongs to one engine, system and prompt hash. A claim's key covers its id, a digest of
-what the system reads, the system and the prompt hash. Failed claims are not stored, so the next
-run asks again.
+what the system reads, the system and the prompt hash. Claims that failed or were too long for the
+model are not stored, so the next run asks again.
 """
 
 import json
@@ -13,6 +13,7 @@ from typing import Any
 
 from decomposerl.baselines.method import ModelCall, Verification
 from decomposerl.evaluation.confidence import Confidence, read_confidence
+from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.caller import Reply
 from resources.store.result_store import ResultStore, key_of, slug
@@ -60,6 +61,11 @@ class Prediction:
         """Whether a call got no answer."""
         return self.verification.status == "failed"
 
+    @property
+    def kept(self) -> bool:
+        """Whether it is stored: not where a call failed, or was too long for the model."""
+        return not self.failed and BEYOND_CONTEXT not in self.verification.notes
+
 
 def finish(claim_id: str, verification: Verification, calls: Sequence[CallRecord]) -> Prediction:
     """A prediction, with confidence where the tokens spell the verdict that was read."""
@@ -99,10 +105,10 @@ class PredictionStore:
         return predictions
 
     def add(self, predictions: Sequence[Prediction]) -> None:
-        """Store predictions as one shard; failed ones are left out."""
+        """Store predictions as one shard; those that are not ``kept`` are left out."""
         import pyarrow as pa
 
-        kept = [one for one in predictions if not one.failed]
+        kept = [one for one in predictions if one.kept]
         texts = [json.dumps(_plain(one), ensure_ascii=True) for one in kept]
         keys = [self._key(one.claim_id) for one in kept]
         self._store.write(keys, pa.array(texts, pa.large_string()))

@@ -16,6 +16,7 @@ from decomposerl.evaluation.comparison import Predictions
 from decomposerl.evaluation.derived import DERIVED
 from decomposerl.evaluation.leaderboard import RunCoverage
 from decomposerl.evaluation.regression import REMEDY, AcceptedScore, accepted_from, accepted_json
+from decomposerl.evaluation.scored_claims import without_dropped
 from decomposerl.evaluation.subset import EvaluationSubset
 from resources.store.parquet import DataFolder
 from resources.store.temporary import replace_file
@@ -92,10 +93,11 @@ class EvaluationFiles:
         return schemas.SCORES.conform(pl.concat([schemas.SCORES.empty(), *frames]))
 
     def predictions(self) -> Predictions:
-        """Claim, verdict and engine of all predictions, by test set and system."""
+        """Claim, verdict and engine of all predictions that count, by test set and system."""
         frames: dict[str, dict[str, pl.DataFrame]] = {}
         for key, benchmark, system in self._files(PREDICTIONS):
-            frames.setdefault(benchmark, {})[system] = self.folder.read(key, _COMPARED)
+            read = without_dropped(self.folder.read(key, [*_COMPARED, "notes"]))
+            frames.setdefault(benchmark, {})[system] = read.select(_COMPARED)
         return frames
 
     def runs(self) -> RunCoverage:

@@ -21,7 +21,8 @@ from decomposerl.baselines.method import (
     Verification,
 )
 from decomposerl.errors import EngineError
-from resources.evaluation.caller import MethodCaller, Reply
+from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
+from resources.evaluation.caller import TOO_LONG, MethodCaller, Reply
 from resources.evaluation.prediction_store import (
     CallRecord,
     Prediction,
@@ -151,11 +152,18 @@ class _ClaimInProgress:
         except StopIteration as end:
             self._finish(end.value)
         except CallFailedError as failure:
-            self._finish(Verification(None, "failed", str(failure)))
+            self._finish(_unanswered(str(failure)))
 
     def _finish(self, verification: Verification) -> None:
         self.pending = ()
         self.finished = finish(self.claim.claim_id, verification, self.records)
+
+
+def _unanswered(failure: str) -> Verification:
+    """The end of a claim with a call that got no reply; one that was too long has no verdict."""
+    if failure.startswith(TOO_LONG):
+        return Verification(None, "unparsed", failure, notes={BEYOND_CONTEXT: "wrong"})
+    return Verification(None, "failed", failure)
 
 
 def _started(claim: ClaimToVerify, procedure: Procedure) -> _ClaimInProgress:

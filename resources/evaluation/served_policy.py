@@ -16,11 +16,12 @@ from pydantic import Field, SecretStr
 
 from decomposerl.chat import Price
 from decomposerl.errors import ConfigError, EngineError
+from decomposerl.evaluation.systems import CONTEXTS
 from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.weights import weights_digest
-from resources.vllm.adapters import PolicyAdapter, serve_adapter
+from resources.evaluation.weights import context_of, weights_digest
+from resources.vllm.adapters import PolicyAdapter, refuse_short_context, serve_adapter
 from resources.vllm.server import ServerFields, VllmServer
 from resources.vllm.shared import SharedServer
 
@@ -101,7 +102,10 @@ class ServedModels(ServerFields):
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
-            return self._urls(started, shared, adapter, key), key
+            urls = self._urls(started, shared, adapter, key)
+            for url in urls:
+                refuse_short_context(url, requested, self.context_of(requested), key)
+            return urls, key
 
         chat = ChatClient(chat_settings, results, find_access=find_access)
         closers.append(chat.close)
@@ -110,6 +114,10 @@ class ServedModels(ServerFields):
             chat, settings, prompts=prompts, claims_at_once=width, price=self._price
         )
         return caller, chat
+
+    def context_of(self, model: str) -> int:
+        """Tokens of prompt and reply together that the model reads here; 0: not known."""
+        return self.context or CONTEXTS.get(model) or context_of(model, self.revision or "main")
 
     def _revision(self, base: str, adapter: PolicyAdapter | None) -> str:
         """The revision or file digest of the base, and the adapter's digest.

@@ -4,6 +4,7 @@
 """
 
 import hashlib
+import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from decomposerl.errors import EngineError
+from decomposerl.errors import EngineError, EngineMissing
+from resources.hub.download import cached_model
 
 DataType = Literal["float32", "bfloat16", "float16"]
 _ADAPTER = "adapter_model.safetensors"
@@ -109,6 +111,18 @@ def _ends(*ids: int | list[int] | None) -> list[int]:
     """All token ids without repetition, in order."""
     lists = [each if isinstance(each, list) else [each] for each in ids if each is not None]
     return list(dict.fromkeys(token for each in lists for token in each))
+
+
+def context_of(base: str, revision: str = "main") -> int:
+    """Tokens that a model reads, by the configuration on this machine; 0 where there is none."""
+    try:
+        folder = Path(base) if Path(base).is_dir() else cached_model(base, revision)
+    except (EngineMissing, ValueError):
+        return 0
+    file = None if folder is None else folder / "config.json"
+    if file is None or not file.is_file():
+        return 0
+    return int(json.loads(file.read_text("utf-8")).get("max_position_embeddings") or 0)
 
 
 def weights_digest(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""A policy's adapter on a running vLLM server: found in its list of models, or loaded.
+"""What a running vLLM server lists: a policy's adapter, which is loaded else, and the context.
 
 The name on the server ends in a digest of the adapter's files, so an adapter of another training
 is another model. An adapter that was loaded stays: other runs may use it, and vLLM keeps as many
@@ -11,6 +11,7 @@ import json
 import urllib.error
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -70,11 +71,39 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr, rank: int) -
         )
 
 
+def refuse_short_context(url: str, model: str, context: int, key: SecretStr) -> None:
+    """Refuse a server that reads fewer tokens of ``model`` than ``context``; 0 is not known.
+
+    A server that does not say how many it reads is not refused.
+
+    Raises:
+        EngineError: it reads fewer; the message has both ways out.
+    """
+    if not context:
+        return
+    try:
+        listed = _listed(url, key)
+    except EngineError:
+        return
+    for one in listed:
+        length = one.get("max_model_len")
+        if model in {one.get("id"), one.get("root")} and length and int(length) < context:
+            raise EngineError(
+                f"{url} reads {length:,} tokens of {model}, and {context:,} are expected: start it "
+                f"with --max-model-len {context}, or set DECOMPOSERL_EVALUATION_CONTEXT={length} "
+                "(the field context), which shortens the evidence of longer claims"
+            )
+
+
 def _models(url: str, key: SecretStr) -> dict[str, str]:
     """The models at a server and where each was read from, which not every server says."""
+    return {str(one.get("id")): str(one.get("root") or "") for one in _listed(url, key)}
+
+
+def _listed(url: str, key: SecretStr) -> list[dict[str, Any]]:
     try:
         listed = json.loads(fetched(f"{url}/models", key.get_secret_value(), _LISTED_S))["data"]
-        return {str(one["id"]): str(one.get("root") or "") for one in listed}
+        return [dict(one) for one in listed]
     except urllib.error.HTTPError as error:
         error.close()
         raise EngineError(f"{url}/models answers status {error.code}") from error
