@@ -7,15 +7,34 @@ the foreground is started in the background; it ends with its session, or when a
 port. Of a block's calls of a function that the page defines, only the first is run.
 """
 
+import os
 import re
 import shlex
+import shutil
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import polars as pl
+
+from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
+from project import PYTHONPATH, ROOT
+from resources.policy_tiny.folder import load_base_policy
+from resources.store.parquet import write_parquet
+from tiny_models import tiny_chat
+from training_graph import claims
+
+LIMIT_S = 300
+RULING = "<answer>1</answer>"
+
 NOT_RUN = re.compile(r"^\s*(?:\*\*)?Not run by a test:", re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```(\w*)\s*$")
+_SHELLS = {"sh", "bash", "console"}
 _HEADING = re.compile(r"^#{1,6} (.+)$")
 _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=--port )\d+")
 _CODE = re.compile(r"`([^`]+)`")
@@ -36,7 +55,7 @@ serve() {  # PORT COMMAND...: a server in the foreground of another terminal, un
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One ``sh`` block: its heading, its first line on the page, and why it is not run."""
+    """A shell block: its heading, its first line on the page, whether the page says 'not run'."""
 
     heading: str
     line: int
@@ -54,7 +73,7 @@ def blocks(page: str) -> list[Block]:
             heading = title[1] if title else heading
             start = number if fence and fence[1] else start
         elif fence:
-            if "```sh" in lines[start]:
+            if lines[start].strip(" `") in _SHELLS:
                 around = [*reversed(lines[:start]), ""], [*lines[number + 1 :], ""]
                 not_run = any(NOT_RUN.match(next(filter(None, side), "")) for side in around)
                 text = "\n".join(one.strip() for one in lines[start + 1 : number])
@@ -134,3 +153,64 @@ def write_programs(folder: Path, replaced: Mapping[str, str], python: str, root:
             program = folder / printed
             program.write_text(f'#!/bin/sh\nexec {python} {root / used} "$@"\n', "utf-8")
             program.chmod(0o755)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder in which the commands of a page run as a reader's do in the project's."""
+
+    folder: Path
+
+    def run(self, page: str, session: list[Block], **variables: str) -> tuple[int, str]:
+        """Exit status and output of a session; every process that it started is gone."""
+        text = script(session, stand_ins(page), FreePorts())
+        output = self.folder / "output"
+        with output.open("w") as printed:
+            shell = subprocess.Popen(
+                ["/bin/bash", "-c", text],
+                cwd=self.folder,
+                env=self._environment() | variables,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            status = shell.wait(LIMIT_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+        return status, output.read_text()
+
+    def _environment(self) -> dict[str, str]:
+        programs = (self.folder / "programs", Path(sys.prefix) / "bin")
+        return {
+            "PATH": ":".join([*map(str, programs), "/usr/bin", "/bin"]),
+            "PYTHONPATH": PYTHONPATH,
+            "HOME": str(self.folder),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "DAGSTER_HOME": str(self.folder / ".dagster_home"),
+            "DECOMPOSERL_DATA": str(self.folder / "data"),
+            "STAND_IN_HOLDS": str(self.folder / "held"),
+            "STAND_IN_SAYS": RULING,
+        }
+
+
+def desk_in(folder: Path, page: str) -> Desk:
+    """A project's folder with the page's programs, claims, base policy and a tiny chat model."""
+    write_programs(folder / "programs", stand_ins(page), sys.executable, ROOT)
+    for name in ("configs", "constraints-gpu.txt"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / ".dagster_home").mkdir()
+    shutil.copy(ROOT / "dagster.yaml", folder / ".dagster_home")
+    (folder / "data").mkdir()
+    for table, rows in ((SILVER_DECOMPOSED, 60), (TRAINING_CLAIMS, 8)):
+        page = pl.format("Page {}. {}", pl.int_range(pl.len()), "evidence")
+        frame = claims(table, rows).with_columns(evidence=page)
+        write_parquet(frame, folder / f"data/{table.name}.parquet")
+    load_base_policy(folder / "data/base_policy")
+    (folder / "models").mkdir()
+    tiny_chat(folder / "models/tiny")
+    return Desk(folder)
