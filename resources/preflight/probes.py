@@ -159,9 +159,8 @@ def endpoint(
 def sampler(url: str, model: str, tokens: int, fix: str) -> ReadinessCheck:
     """Whether the vLLM server at ``url`` (without ``/v1``) can sample a policy for TRL.
 
-    It must be healthy and in ``VLLM_RANGE``. The first model that it lists, which is the one that
-    TRL asks, must be ``model`` (a hub name or a folder; empty: any) and read ``tokens``. The
-    endpoints that replace weights must be open.
+    It must be healthy, in ``VLLM_RANGE``, and open the endpoints that replace weights. The first
+    model that it lists, which TRL asks, must be ``model`` (empty: any) and read ``tokens``.
     """
     what = f"{url} for {model}" if model else url
     try:

@@ -44,7 +44,7 @@ HEAD = "| In the tests | Stands for |"
 PRELUDE = """\
 set -eu
 declare -A served=()
-serve() {  # PORT COMMAND...: a server in the foreground of another terminal, until it answers
+serve_at() {  # PORT COMMAND...: a server in the foreground of another terminal, until it answers
   local port=$1; shift
   if [ -n "${served[$port]:-}" ]; then kill "${served[$port]}"; wait "${served[$port]}" || true; fi
   env "$@" & served[$port]=$!
@@ -125,7 +125,7 @@ def _in_background(lines: list[str]) -> Iterator[str]:
         if _SERVES.search(line) and not line.rstrip().endswith("&") and not line.startswith("#"):
             words = shlex.split(line)
             at = words[words.index("--port") + 1]
-            yield f"serve {at} {line}"
+            yield f"serve_at {at} {line}"
         else:
             yield line
 
