@@ -31,7 +31,9 @@ def serving(folder: Path, *words: str, model: str = "org/m", **names: str) -> It
     """The URL of a stand-in that runs in the block; ``names`` are variables."""
     port = free_port()
     asked = [*WORDS, model, "--port", str(port), "--holds", str(folder / "held"), *words]
-    child = subprocess.Popen(asked, env=os.environ | names, stdout=subprocess.DEVNULL)
+    child = subprocess.Popen(
+        asked, env=os.environ | names, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     url = f"http://127.0.0.1:{port}"
     try:
         while child.poll() is None:

@@ -1,0 +1,144 @@
+"""The blocks of docs/evaluation.md that fill the paper's tables, run in order on one card."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import polars as pl
+import pytest
+
+from dagster_project.engine_choices import engine_choices
+from dagster_project.engine_resources import engine_resources
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.evaluation.systems import system_named, systems
+from decomposerl.schemas import BENCHMARK_CLAIMS, CURVES
+from evaluation_graph import claim_row
+from project import ROOT, SUPPORT
+from resources.store.parquet import DataFolder, write_parquet
+from resources.training.process import TrainingOutcome
+from resources.training.run_store import RunFolder, write_outcome
+from resources.vllm.process import free_port
+from stand_in_server import adapter, requests_of
+
+POLICIES = ("paper_7b", "supervision_10")
+SYSTEMS = systems(METHODS, POLICIES)
+PATIENCE_S = 300
+PASSED_ON = ("DECOMPOSERL_PROFILE", "DECOMPOSERL_EVALUATION_URL", "DECOMPOSERL_EVALUATION_CONTEXT")
+DAGSTER = """#!/bin/sh
+for name in {names}; do set -- "$@" --data-urlencode "$name=$(printenv $name)"; done
+while [ "$1" != --partition ]; do shift; done
+partition=$2; shift 2
+exec curl -sSf -G "http://127.0.0.1:{port}/$partition" "$@"
+"""
+VLLM = """#!/bin/sh
+STAND_IN_HOLDS={held} CUDA_VISIBLE_DEVICES=0 exec {python} {program} "$@"
+"""
+
+
+def blocks() -> list[str]:
+    """The shell blocks of the section that a test can run: not the one that costs money."""
+    page = (ROOT / "docs/evaluation.md").read_text("utf-8")
+    section = page.split("\n## The rows of the paper's tables\n")[1].split("\n## ")[0]
+    found = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    return [one for one in found if "gpt-4.1-mini" not in one]
+
+
+class Evaluation:
+    """Predicts one claim with a system in this process, as a line of the page would all of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.done: list[str] = []
+
+    def predict(self, key: str, env: dict[str, str]) -> None:
+        """Raises whatever the run would."""
+        own = {
+            "DECOMPOSERL_VLLM": f"{self.folder}/bin/vllm serve",
+            "DECOMPOSERL_ALLOW_OWN_PROMPT": "yes",
+        }
+        choices = engine_choices("paper", env | own)
+        made = engine_resources(choices, str(self.folder / "results"))
+        model, verifier = made["evaluation_model"], made["verifier"]
+        row = pl.DataFrame([claim_row(len(self.done))], schema=BENCHMARK_CLAIMS.schema)
+        try:
+            data = DataFolder(base_dir=str(self.folder))
+            engine = model.opened(system_named(key, SYSTEMS), data, verifier)
+            engine.predict("fever", BENCHMARK_CLAIMS.conform(row), 0.0, str)
+            self.done.append(key)
+        finally:
+            model.close()
+            verifier.close()
+
+
+@pytest.fixture
+def evaluation(tmp_path: Path) -> Iterator[tuple[Evaluation, int]]:
+    """A folder with both policies, and the port at which its lines are answered."""
+    for name in POLICIES:
+        run = RunFolder(tmp_path / "policy" / name)
+        run.path.mkdir(parents=True)
+        adapter(run.adapter, rank=64)
+        write_parquet(CURVES.empty(), run.curves)
+        write_outcome(run, TrainingOutcome(7, 0, "", run.adapter, run.curves, {}, {}, {}, {}, {}))
+    mine = Evaluation(tmp_path)
+
+    class Line(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """Evaluate; 500 with the error where the line fails."""
+            asked = urlsplit(self.path)
+            env = {name: values[0] for name, values in parse_qs(asked.query).items()}
+            status, said = 200, ""
+            try:
+                mine.predict(asked.path.strip("/"), env)
+            except Exception as error:  # noqa: BLE001 - the line's failure
+                status, said = 500, str(error)
+                sys.stderr.write(f"{asked.path}: {said}\n")
+            self.send_response(status)
+            self.end_headers()
+
+    server = HTTPServer(("127.0.0.1", 0), Line)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield mine, server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def script(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def test_the_rows_of_the_tables_are_filled_in_order_on_one_card(
+    evaluation: tuple[Evaluation, int], tmp_path: Path
+):
+    """Every line evaluates; no server is asked for what it lacks, and no two share the card."""
+    mine, port = evaluation
+    stand_in = {"python": sys.executable, "program": SUPPORT / "vllm_stand_in.py"}
+    stand_in |= {"held": tmp_path / "held"}
+    script(tmp_path / "bin/vllm", VLLM.format(**stand_in))
+    names = " ".join(PASSED_ON)
+    script(tmp_path / ".venv/bin/dagster", DAGSTER.format(names=names, port=port))
+    ending = "trap 'kill $server 2> /dev/null || true' EXIT"
+    lines = "\n".join(["set -eE", ending, *blocks()]).replace(
+        "wait $server;", "wait $server || true;"
+    )
+    ran = subprocess.run(
+        ["/bin/bash", "-c", lines.replace("8004", str(free_port()))],
+        cwd=tmp_path,
+        env=os.environ | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-2_000:]
+    printed = re.findall(r"^evaluate (\S+)", "\n".join(blocks()), re.MULTILINE)
+    assert printed == mine.done
+    assert 20 < len(printed)
+    assert {200} == {one["status"] for one in requests_of(tmp_path)}
