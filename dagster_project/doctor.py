@@ -18,7 +18,7 @@ from decomposerl.prompts.minicheck import Use
 from decomposerl.reports.cost import BENCHMARK_CLAIMS, PAPER, EngineCost, Workload, estimate
 from decomposerl.reports.readiness import CostEstimate, Readiness, ReadinessCheck
 from resources.hub.locks import MAIN, ModelLocks, locked_models, models_lock, read_model_lock
-from resources.preflight import probes
+from resources.preflight import probes, servers
 from resources.preflight.workload import measured_workload
 from resources.verifier.minicheck_local import MODELS
 from resources.vllm.command import program_of
@@ -124,7 +124,10 @@ def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessC
         yield probes.key(variable, read_key(variable), required=needed)
     endpoints = {(url, server.model): server for server in named for url in server.urls}
     for (url, model), server in endpoints.items():
-        yield probes.endpoint(url, model, read_key(server.key_variable), _endpoint_fix(server))
+        yield servers.endpoint(url, model, read_key(server.key_variable), _endpoint_fix(server))
+    if engines.generation == "vllm_server":
+        fix = "start it (docs/running-on-gpus.md), or name another in DECOMPOSERL_GENERATION_URL"
+        yield servers.sampler(engines.generation_url, "", 0, fix)
     if _starts_a_server(engines):
         yield probes.vllm_program(
             program_of(engines.vllm),
@@ -140,7 +143,7 @@ def _evaluating(engines: EngineChoices, read_key: KeyReader) -> Iterator[Readine
     if server is not None:
         value = read_key(server.key_variable)
         for url in server.urls:
-            yield probes.endpoint(url, "", value, _endpoint_fix(server), required=False)
+            yield servers.endpoint(url, "", value, _endpoint_fix(server), required=False)
     for named in (server, engines.openai_server, engines.endpoint_server):
         if named is not None and named.model:
             settings = served_models(named).call_settings(0)

@@ -33,14 +33,14 @@ from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
 from decomposerl.reports.training_plan import dry_run_plain, problem_lines
 from resources.hub.locks import at_commit
-from resources.preflight.probes import served_context
+from resources.preflight.servers import served_context
 from resources.store.run_lock import file_lock
 from resources.training.process import DONE, REFUSED, TrainingOutcome, TrainingRun
 from resources.training.run_inputs import judge_for, run_key
 from resources.training.safe_point import Interrupted
 
 if TYPE_CHECKING:
-    from resources.training.preflight import DryRunFacts
+    from resources.training.engine_checks import DryRunFacts
 
 _SIGNALLED, _PATIENCE_S = 128, 30.0
 
@@ -104,7 +104,7 @@ def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcom
     profile = profile_from_environment()
     with _engines(run, profile) as (judge, embedder):
         _refuse_another_run(run, judge, embedder)
-        _dry_run(run, judge, profile, output, options)
+        _dry_run(run, judge, embedder, profile, output, options)
         if options.dry_run_only:
             return None
         from resources.training.train import train
@@ -114,8 +114,13 @@ def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcom
     return outcome
 
 
-def _dry_run(
-    run: TrainingRun, judge: Judge, profile: Profile, output: Output, options: Options
+def _dry_run(  # noqa: PLR0913, PLR0917 - two of them are engines
+    run: TrainingRun,
+    judge: Judge,
+    embedder: Embedder,
+    profile: Profile,
+    output: Output,
+    options: Options,
 ) -> None:
     """Check the run and report the result.
 
@@ -124,7 +129,7 @@ def _dry_run(
     """
     from resources.training.preflight import dry_run
 
-    result = dry_run(run, judge, judge_facts(run, profile))
+    result = dry_run(run, judge, judge_facts(run, profile), embedder)
     output.dry_run(dry_run_plain(result))
     problems = problem_lines(result)
     if problems and not options.start_anyway:
@@ -135,7 +140,7 @@ def _dry_run(
 
 def judge_facts(run: TrainingRun, profile: Profile) -> "DryRunFacts":
     """What a dry run takes from the profile: the judge's price, lengths and limits."""
-    from resources.training.preflight import DryRunFacts
+    from resources.training.engine_checks import DryRunFacts
 
     server, recipe = profile.engines.judge_server, run.experiment
     lengths, processes = judge_tokens(profile.engines, recipe), process_rank()[1]

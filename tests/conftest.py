@@ -8,7 +8,9 @@ settings.load_profile("house")
 
 LONGEST_FIRST = (
     "tests/project/test_real_funnel.py",
+    "tests/project/test_page_commands.py",
     "tests/project/test_pipeline.py",
+    "tests/project/test_evaluation_page.py",
     "tests/project/test_resume.py",
     "tests/resources/training/test_worker.py",
     "tests/decomposerl/kernels/test_compiling.py",

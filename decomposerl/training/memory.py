@@ -2,7 +2,9 @@
 
 For decoders of the Qwen2 and Llama kind. Weights, adapter, optimizer and cache are exact;
 activations are a bound on the peak without what libraries allocate besides, so leave a reserve.
-Sharding over devices and a vLLM engine on the same card are not counted.
+TRL computes the log probabilities of an update in tiles, so its logits are never held as a whole.
+Sharding over devices is not counted; a vLLM engine on the same card is ``serving_bytes`` and its
+weights and cache (``training.layout``).
 """
 
 from collections.abc import Mapping
@@ -36,8 +38,12 @@ class ModelShape:
         attention = 2 * self.hidden * (self.queries + self.keys)
         attention += (self.queries + 2 * self.keys) * self.biases
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
-        embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
-        return self.layers * layer + embeddings + self.hidden
+        return self.layers * layer + self.embeddings + self.hidden
+
+    @property
+    def embeddings(self) -> int:
+        """Number of weights of the embeddings of input and output tokens."""
+        return self.vocabulary * self.hidden * (1 if self.tied else 2)
 
     def adapter(self, lora: Lora) -> int:
         """Number of weights of an adapter."""
@@ -74,6 +80,11 @@ class MemoryEstimate:
         sampling = self.cache + max(self.prefill, self.scores)
         return self.weights + self.adapter + max(sampling, self.update)
 
+    @property
+    def updating(self) -> int:
+        """The peak where another engine samples: no cache and no prompts here."""
+        return self.weights + self.adapter + self.update
+
 
 def shape_of(config: Mapping[str, Any]) -> ModelShape:
     """The shape from the values of a model's ``config.json``.
@@ -95,6 +106,22 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape:
     )
 
 
+def weight_bytes(shape: ModelShape, *, fp8: bool = False) -> int:
+    """Bytes of the weights in bf16; with ``fp8`` all but the embeddings have one byte each."""
+    wide = shape.embeddings if fp8 else shape.parameters
+    return shape.parameters + wide
+
+
+def serving_bytes(shape: ModelShape, tokens: int, sequences: int) -> int:
+    """Bytes of a forward pass in bf16 over ``tokens`` that samples for ``sequences``."""
+    return tokens * _passing(shape) * 2 + sequences * shape.vocabulary * _FLOAT * _SCORE_COPIES
+
+
+def _passing(shape: ModelShape) -> int:
+    """Numbers that a token has at once in a layer without gradients."""
+    return 2 * shape.hidden + shape.queries + 2 * shape.keys + 2 * shape.intermediate
+
+
 def estimate_memory(
     shape: ModelShape, experiment: Experiment, processes: int = 1, *, checkpointing: bool = True
 ) -> MemoryEstimate:
@@ -106,12 +133,11 @@ def estimate_memory(
     wide = shape.queries + 2 * shape.keys
     layer = trained * 2 * (4 * shape.hidden + wide + 2 * shape.intermediate)
     kept = trained * shape.hidden * shape.layers if checkpointing else layer * (shape.layers - 1)
-    prefilled = rollouts * sampling.max_prompt_tokens
     return MemoryEstimate(
         weights=shape.parameters * number,
         adapter=shape.adapter(experiment.lora) * _FLOAT * _LORA_COPIES,
         cache=2 * rollouts * length * shape.keys * shape.layers * number,
-        prefill=prefilled * (2 * shape.hidden + wide + 2 * shape.intermediate) * number,
+        prefill=rollouts * sampling.max_prompt_tokens * _passing(shape) * number,
         scores=rollouts * shape.vocabulary * _FLOAT * _SCORE_COPIES,
         update=(layer + kept) * number,
     )

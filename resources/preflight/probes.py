@@ -5,15 +5,11 @@ package's version, a folder's files, an endpoint's list of models. A key is sent
 endpoint and is never part of a finding.
 """
 
-import json
 import os
 import re
 import shutil
 import subprocess
-import urllib.error
 from collections.abc import Sequence
-from functools import partial
-from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,7 +19,6 @@ from pydantic import SecretStr
 from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.prompts.minicheck import Use, check_form
 from decomposerl.reports.readiness import ReadinessCheck, State
-from resources.chat.connection import Moved, fetched
 from resources.entities.spacy_models import SpacyModel, install_hint
 from resources.hub.access import cached_model
 from resources.hub.locks import MAIN, ModelLocks
@@ -31,7 +26,10 @@ from resources.hub.models import hub_model as hub_row
 from resources.tokens.model_tokens import tokenizer_file
 from resources.verifier.chunk_tokens import BYTES
 from resources.verifier.minicheck_form import FIX, VARIABLE, minicheck_form
-from resources.vllm.version import installed_version, server_version_problem, version_problem
+from resources.vllm.version import (
+    installed_version,
+    version_problem,
+)
 
 _TIMEOUT_S = 3.0
 _GIB = 2**30
@@ -155,49 +153,6 @@ def key(variable: str, value: SecretStr, *, required: bool) -> ReadinessCheck:
     if required:
         return ReadinessCheck("key", variable, "missing", "not set", f"export {variable}=...")
     return ReadinessCheck("key", variable, "note", "not set; requests have no key")
-
-
-def endpoint(
-    url: str, model: str, value: SecretStr, fix: str, *, required: bool = True
-) -> ReadinessCheck:
-    """Whether ``<url>/models`` answers within three seconds and lists ``model`` (empty: any)."""
-    what, absent = f"{url} for {model}" if model else url, _absent(required=required)
-    get = partial(fetched, key=value.get_secret_value(), timeout_s=_TIMEOUT_S)
-    try:
-        models = json.loads(get(f"{url}/models"))["data"]
-        served = [str(one["id"]) for one in models]
-        problem = server_version_problem(url.removesuffix("/v1"), models, get)
-    except Moved as error:
-        problem = str(error)
-    except urllib.error.HTTPError as error:
-        problem = f"answered with status {error.code}"
-    except OSError as error:
-        problem = f"does not answer: {getattr(error, 'reason', error)}"
-    except (HTTPException, ValueError, KeyError, TypeError, RecursionError):
-        problem = "answered with no list of models"
-    else:
-        listed = ", ".join(served[:_LISTED]) or "nothing"
-        if problem:
-            return ReadinessCheck("endpoint", what, absent, problem, fix)
-        if not model:
-            return ReadinessCheck("endpoint", what, "ok", f"answers and serves {listed}")
-        if model in served:
-            return ReadinessCheck("endpoint", what, "ok", "answers and lists the model")
-        problem = f"serves {listed}, not the model"
-    return ReadinessCheck("endpoint", what, absent, problem, fix)
-
-
-def served_context(url: str, model: str, value: SecretStr) -> int | None:
-    """``max_model_len`` in tokens, as vLLM lists it; None where the endpoint does not say."""
-    try:
-        answer = json.loads(fetched(f"{url}/models", value.get_secret_value(), _TIMEOUT_S))
-        lengths = [one.get("max_model_len") for one in answer["data"] if one["id"] == model]
-    except (Moved, OSError, HTTPException, ValueError):
-        return None
-    except (LookupError, TypeError, AttributeError, RecursionError):  # JSON of another kind
-        return None
-    known = [length for length in lengths if isinstance(length, int) and length > 0]
-    return min(known, default=None)
 
 
 def verdict_tokens(model: str, room: int) -> list[ReadinessCheck]:

@@ -1,68 +1,53 @@
 """Checks and estimates before a training run spends its first step.
 
-The tokenizer is loaded and every prompt measured, the judge gets one harmless call, disk and GPU
-are checked, and batches, judge calls, memory and hours are estimated. No weights are loaded and
-nothing is written.
+The tokenizer is loaded and every prompt measured. Every endpoint that the run will use is asked:
+the judge gets one harmless call, the embedder of questions one text, a vLLM server that samples is
+asked for its model. Disk and GPU are checked, and batches, judge calls, memory and hours are
+estimated. No weights of the policy are loaded, and nothing is written but stored replies.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
-from uuid import uuid4
+from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
-from packaging.specifiers import SpecifierSet
 
-from decomposerl.chat import Price
-from decomposerl.errors import EngineError
-from decomposerl.judge.call import Judge, JudgeCall
-from decomposerl.reports.readiness import ReadinessCheck, State
+from decomposerl.judge.call import Judge
+from decomposerl.ports import Embedder
+from decomposerl.reports.readiness import ReadinessCheck
 from decomposerl.reports.training_plan import DryRun, judging_cost
 from decomposerl.training.estimate import (
     ClaimFacts,
-    JudgeTokens,
     RunEstimate,
     batch_problems,
-    calls_per_rollout,
     disk_bytes,
     estimate_run,
-    longest_judge_calls,
 )
 from decomposerl.training.memory import MemoryEstimate, ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
 from resources.preflight.probes import disk
 from resources.preflight.workload import claim_facts
 from resources.training.data import training_prompts
+from resources.training.engine_checks import (
+    DryRunFacts,
+    context_check,
+    judge_check,
+    question_check,
+    sampler_checks,
+    vllm_checks,
+)
 from resources.training.process import TrainingRun
-from resources.vllm.version import MINIMUM
 
 _GIB = 2**30
-_LISTED = 5
-VLLM_RANGE = SpecifierSet(f">={MINIMUM},<=0.31")
-"""From the first without CVE-2026-27893 and CVE-2026-22807 to the last that TRL accepts."""
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunFacts:
-    """Facts besides the run: the judge's price, speed and limits, a step's seconds, processes.
-
-    ``tokens_per_s`` is the judge's on one card of yours; None for a paid or foreign server.
-    ``judge_context`` is the context in tokens that its server reports (None: it reports none), and
-    ``judge_reply`` the most tokens that a reply may take of it.
-    """
-
-    price: Price | None = None
-    tokens_per_s: float | None = None
-    judge_tokens: JudgeTokens | None = None
-    judge_context: int | None = None
-    judge_reply: int = 0
-    seconds_per_step: float | None = None
-    processes: int = 1
-
-
-def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) -> DryRun:
-    """Everything that can be known about a run without training.
+def dry_run(
+    run: TrainingRun,
+    judge: Judge,
+    facts: DryRunFacts | None = None,
+    embedder: Embedder | None = None,
+) -> DryRun:
+    """Everything that can be known about a run without training; no ``embedder`` is not asked.
 
     Raises:
         ConfigError: the policy's prompt file is malformed, or a weight names no reward.
@@ -78,11 +63,13 @@ def dry_run(run: TrainingRun, judge: Judge, facts: DryRunFacts | None = None) ->
         *_prompts(run, lengths),
         *_held_out(run),
         *([shape] if isinstance(shape, ReadinessCheck) else []),
-        _judge(run, judge, claims),
-        *_context(run, facts, lengths),
+        judge_check(run, judge, claims),
+        *context_check(run, facts, lengths),
+        *([] if embedder is None else [question_check(run, embedder)]),
+        *sampler_checks(run),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
         *_gpu(run, memory),
-        *_vllm(run),
+        *vllm_checks(run),
     )
     return DryRun(
         experiment=run.experiment.name,
@@ -182,70 +169,6 @@ def _absent(part: str, base: str, error: Exception) -> ReadinessCheck:
     return ReadinessCheck("model", f"{part} of {base}", "missing", detail, f"hf download {base}")
 
 
-def _judge(run: TrainingRun, judge: Judge, claims: ClaimFacts) -> ReadinessCheck:
-    """The result of one call that no stored ruling can answer, so that the judge itself does."""
-    engine = judge.engine
-    if not sum(calls_per_rollout(run.experiment, claims.questions).values()):
-        return ReadinessCheck(
-            "judge", engine, "ok", "not called: no reward of the experiment is judged"
-        )
-    document = f"The note of the day is {uuid4().hex}."
-    call = JudgeCall("answerability", document=document, question="What is the note of the day?")
-    fix = "check DECOMPOSERL_JUDGE_URL and the server's log (docs/running-on-gpus.md)"
-    try:
-        (ruling,) = judge.judge([call])
-    except EngineError as error:
-        return ReadinessCheck("judge", engine, "missing", str(error), fix)
-    if ruling.value is None:
-        return ReadinessCheck("judge", engine, "missing", f"gave no ruling: {ruling.failure}", fix)
-    return ReadinessCheck("judge", engine, "ok", "rules")
-
-
-def _context(
-    run: TrainingRun, facts: DryRunFacts, lengths: TokenReport | ReadinessCheck
-) -> Iterator[ReadinessCheck]:
-    """Whether the judge reads its longest calls about the claims of the run.
-
-    Counted in the policy's tokens. A call that is too long is refused, and one refused call costs
-    its group the reward.
-    """
-    if facts.judge_context is None or isinstance(lengths, ReadinessCheck):
-        return
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(run.base)
-    claims = pl.read_parquet(run.claims, columns=["claim_id", "evidence"])
-    used = claims.join(lengths.too_long, on="claim_id", how="anti")
-    ids, texts = used["claim_id"].to_list(), used["evidence"].to_list()
-    tokens = [len(one) for one in tokenizer(texts)["input_ids"]] if texts else []
-    what = f"context of {facts.judge_context:,} tokens"
-    states: dict[int, State] = {0: "missing", run.experiment.sampling.max_completion_tokens: "note"}
-    for trace, state in states.items():
-        needs = longest_judge_calls(tokens, trace, facts.judge_reply, facts.judge_tokens)
-        over = {i: need for i, need in zip(ids, needs, strict=True) if need > facts.judge_context}
-        if over:
-            detail, fix = _too_long(over, trace, facts.judge_reply)
-            yield ReadinessCheck("judge", what, state, detail, fix)
-            return
-    yield ReadinessCheck("judge", what, "ok", f"the longest call takes {max(needs, default=0):,}")
-
-
-def _too_long(over: Mapping[str, int], trace: int, reply: int) -> tuple[str, str]:
-    """What does not fit, longest first, and what to do about it."""
-    longest = sorted(over, key=lambda one: (-over[one], one))
-    named = ", ".join(f"{one} ({over[one]:,})" for one in longest[:_LISTED])
-    with_trace = f"with a trace of {trace:,} tokens, " if trace else ""
-    detail = (
-        f"{with_trace}calls do not fit about {len(over):,} of the claims, with {reply:,} tokens "
-        f"for the reply: {named}"
-    )
-    fix = (
-        f"start the judge with --max-model-len {over[longest[0]]} or more, or lower its token "
-        "limits (docs/running-on-gpus.md)"
-    )
-    return detail, fix
-
-
 def _memory(run: TrainingRun, shape: ModelShape, processes: int) -> MemoryEstimate:
     on_gpu = run.device.startswith("cuda")
     return estimate_memory(shape, run.experiment, processes, checkpointing=on_gpu)
@@ -271,31 +194,11 @@ def _gpu(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[ReadinessC
     free, whole = torch.cuda.mem_get_info(run.device)
     if run.generation.engine == "vllm_colocate":
         free -= round(run.generation.memory_share * whole)
-    needed = 0 if memory is None else memory.total
+    here = run.generation.engine == "transformers"
+    needed = 0 if memory is None else memory.total if here else memory.updating
     detail = f"{free / _GIB:,.1f} GiB for training, about {needed / _GIB:,.1f} needed"
     if free < needed:
         fix = "free the card, or shorten prompts and completions"
         yield ReadinessCheck("GPU", run.device, "missing", detail, fix)
     else:
         yield ReadinessCheck("GPU", run.device, "ok", detail)
-
-
-def _vllm(run: TrainingRun) -> Iterator[ReadinessCheck]:
-    """The trainer imports vLLM for both of its engines: beside it, and as a server."""
-    if run.generation.engine == "transformers":
-        return
-    try:
-        yield vllm_check(version("vllm"))
-    except PackageNotFoundError:
-        yield vllm_check(None)
-
-
-def vllm_check(installed: str | None) -> ReadinessCheck:
-    """Whether this version of vLLM, None for none, may sample a policy."""
-    fix = "pip install -c constraints-gpu.txt 'decomposerl[gpu]' (docs/running-on-gpus.md)"
-    if installed is None:
-        return ReadinessCheck("package", "vllm", "missing", "not installed", fix)
-    if installed in VLLM_RANGE:
-        return ReadinessCheck("package", "vllm", "ok", installed)
-    why = f"CVE-2026-27893 and CVE-2026-22807 below {MINIMUM}, TRL accepts none above 0.31"
-    return ReadinessCheck("package", "vllm", "missing", f"{installed} is refused: {why}", fix)

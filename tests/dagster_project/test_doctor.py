@@ -31,6 +31,7 @@ from decomposerl.reports.readiness import (
 )
 from project import ROOT
 from resources.preflight import probes as look
+from resources.preflight import servers
 from resources.preflight.workload import measured_workload
 from resources.store.prompts import load_prompt
 from resources.tokens.word_tokens import WordTokens
@@ -170,7 +171,7 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
 def test_an_endpoint_that_is_not_the_right_one_says_how(body: bytes, status: int, said: str):
     """Each way of being wrong has its sentence, and none is an exception."""
     with listing(body=body, status=status) as server:
-        found = look.endpoint(server.url, "tiny", NO_KEY, "mend")
+        found = servers.endpoint(server.url, "tiny", NO_KEY, "mend")
         assert [None] == server.keys  # no key, no header
     assert ("missing", "mend") == (found.state, found.mend)
     assert said in found.said
@@ -178,9 +179,9 @@ def test_an_endpoint_that_is_not_the_right_one_says_how(body: bytes, status: int
 
 def test_an_endpoint_that_nobody_listens_at_is_missing():
     """And one that lists the model is not."""
-    assert "does not answer" in look.endpoint(closed_url(), "tiny", NO_KEY, "").said
+    assert "does not answer" in servers.endpoint(closed_url(), "tiny", NO_KEY, "").said
     with listing("other", "tiny") as server:
-        assert "ok" == look.endpoint(server.url, "tiny", NO_KEY, "").state
+        assert "ok" == servers.endpoint(server.url, "tiny", NO_KEY, "").state
 
 
 def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):

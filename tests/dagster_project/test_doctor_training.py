@@ -139,3 +139,12 @@ def test_the_judges_prompts_are_as_long_as_assumed():
     ]
     texts = [" ".join(turn.content for turn in request.messages) for request in requests]
     assert JudgeTokens().around == 10.0 * math.ceil(max(WordTokens().count(texts)) / 10)
+
+
+def test_a_server_that_samples_is_asked(tmp_path: Path):
+    """Where ``vllm_server`` samples, its server is among the findings, with the variable."""
+    at = {"DECOMPOSERL_GENERATION": "vllm_server", "DECOMPOSERL_GENERATION_URL": NOBODY[:-3]}
+    page = json.loads(doctor(tmp_path, "--json", **LOCAL, **at).stdout)
+    (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
+    assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
+    assert "DECOMPOSERL_GENERATION_URL" in found["mend"]

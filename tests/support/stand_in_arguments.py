@@ -1,9 +1,10 @@
 """The command line of the vLLM stand-in: flags, types and defaults of vLLM 0.31, no others.
 
 Its own words are ``--stand-in`` (what goes wrong, see ``vllm_stand_in``), ``--holds`` (the file
-that it and its worker lock; ``STAND_IN_HOLDS`` where a command of a page is run as printed),
-``--version`` (what ``/version`` answers), ``--says`` (the text of a reply) and ``--card-gb`` (size
-of each card).
+that it and its worker lock), ``--version`` (what ``/version`` answers), ``--says`` (the text of a
+reply) and ``--card-gb`` (size of a card). Where a command of a page is run as printed, ``--holds``,
+``--says`` and ``--card-gb`` are the variables ``STAND_IN_HOLDS``, ``STAND_IN_SAYS`` and
+``STAND_IN_CARD_GB``.
 """
 
 import argparse
@@ -72,8 +73,9 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--stand-in", default="well")
     parser.add_argument("--holds", default=held, required=held is None)
     parser.add_argument("--version", default="0.31.0")
-    parser.add_argument("--says", default="Yes")
-    parser.add_argument("--card-gb", type=float, default=80.0)
+    parser.add_argument("--says", default=os.environ.get("STAND_IN_SAYS", "Yes"))
+    card = float(os.environ.get("STAND_IN_CARD_GB", "80"))
+    parser.add_argument("--card-gb", type=float, default=card)
     return parser.parse_args(words)
 
 

@@ -32,6 +32,7 @@ MODELS = {
     "Qwen/Qwen2.5-14B-Instruct": Size(29.5, 2 * 48 * 8 * 128 * 2),
     "Qwen/Qwen2.5-32B-Instruct": Size(65.5, 2 * 64 * 8 * 128 * 2),
     "Qwen/Qwen3-32B": Size(65.6, 2 * 64 * 8 * 128 * 2, 40_960),
+    "Qwen/Qwen3-32B-FP8": Size(34.3, 2 * 64 * 8 * 128 * 2, 40_960),
     "Qwen/Qwen3-Embedding-8B": Size(15.1, 2 * 36 * 8 * 128 * 2, 40_960),
     "bespokelabs/Bespoke-MiniCheck-7B": Size(15.5, 2 * 32 * 8 * 128 * 2),
 }

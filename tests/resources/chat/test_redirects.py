@@ -14,7 +14,7 @@ from resources.chat.client import ChatClient
 from resources.chat.connection import moved
 from resources.decomposer.chat_engine import ChatDecomposer
 from resources.embedder.hosted import HostedEmbedder
-from resources.preflight import probes as readiness
+from resources.preflight import servers as readiness
 from resources.store.prompts import load_prompt
 from resources.vllm.process import server_problem
 

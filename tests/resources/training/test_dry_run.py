@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from numpy.typing import NDArray
 from packaging.requirements import Requirement
 
 from decomposerl.chat import Price
@@ -33,8 +35,10 @@ from decomposerl.training.experiment import (
 from decomposerl.training.experiments import PAPER_7B
 from project import ROOT
 from resources.judge.rule_judge import RuleJudge
+from resources.preflight.servers import VLLM_RANGE, vllm_check
 from resources.store.parquet import write_parquet
-from resources.training.preflight import VLLM_RANGE, DryRunFacts, dry_run, vllm_check
+from resources.training.engine_checks import DryRunFacts
+from resources.training.preflight import dry_run
 from resources.training.process import Generation, GenerationEngine, TrainingRun
 from strategies import example_row, frame_of
 from tiny_models import tiny_chat
@@ -139,6 +143,39 @@ def test_a_judge_that_does_not_rule_is_a_problem(run: TrainingRun, *, reachable:
     assert "DECOMPOSERL_JUDGE_URL" in problem.mend
 
 
+@dataclass
+class DeadEmbedder:
+    """Raises at every text, or answers; keeps what it was asked."""
+
+    dead: bool = True
+    asked: list[str] = field(default_factory=list)
+    engine: str = "a dead embedder"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors."""
+        self.asked += texts
+        if self.dead:
+            raise EngineError("no connection to 8002")
+        return np.eye(len(texts), 4, dtype=np.float32)
+
+
+def test_a_dead_embedder_of_questions_is_a_problem(run: TrainingRun):
+    """It is found before the first step, with its reason and the variable that names it."""
+    (problem,) = dry_run(run, RuleJudge(), None, DeadEmbedder()).problems
+    assert ("questions", "no connection to 8002") == (problem.part, problem.said)
+    assert "DECOMPOSERL_QUESTIONS_URL" in problem.mend
+
+
+def test_the_embedder_itself_is_asked_every_time(run: TrainingRun):
+    """No stored vector answers for an endpoint that is gone; without the reward nothing is sent."""
+    alive = DeadEmbedder(dead=False)
+    assert "ok" == findings(dry_run(run, RuleJudge(), None, alive))["questions"]
+    dry_run(run, RuleJudge(), None, alive)
+    assert 2 == len(set(alive.asked))
+    alike = replace(PAPER_7B, rewards=RewardSettings(weights={"diversity": 0.0}))
+    assert () == dry_run(of(run, alike), RuleJudge(), None, DeadEmbedder()).problems
+
+
 def test_the_judge_itself_is_asked_every_time(run: TrainingRun):
     """No two looks ask the same, so no stored ruling hides a judge that is gone."""
     judge = SilentJudge()
@@ -233,10 +270,11 @@ def test_a_gpu_that_is_not_there_is_a_problem(run: TrainingRun):
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 @pytest.mark.parametrize("engine", ["vllm_colocate", "vllm_server"])
 def test_a_sampler_that_is_not_installed_is_a_problem(run: TrainingRun, engine: GenerationEngine):
-    """Where vLLM samples, the trainer imports it; the fix names the extra."""
-    sampled = replace(run, generation=Generation(engine=engine, url="http://127.0.0.1:1"))
-    (problem,) = dry_run(sampled, RuleJudge()).problems
+    """Where vLLM samples, the trainer imports it; the fix names the extra. A server is asked."""
+    sampled = replace(run, generation=Generation(engine=engine, url="http://127.0.0.1:9"))
+    problem, *others = reversed(dry_run(sampled, RuleJudge()).problems)
     assert ("vllm", "not installed") == (problem.what, problem.said)
+    assert ["sampler"] * (engine == "vllm_server") == [one.part for one in others]
     assert "decomposerl[gpu]" in problem.mend
 
 

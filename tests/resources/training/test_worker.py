@@ -24,7 +24,7 @@ from project import ROOT
 from resources.embedder.resource import EmbedderResource
 from resources.judge.resource import JudgeResource
 from resources.judge.rule_judge import RuleJudge
-from resources.preflight.probes import served_context
+from resources.preflight.servers import served_context
 from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingRun
 from resources.training.resource import PolicyTrainerResource

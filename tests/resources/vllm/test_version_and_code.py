@@ -12,7 +12,8 @@ from pydantic import SecretStr
 from decomposerl.errors import ConfigError, EngineError
 from project import ROOT, SUPPORT
 from resources.hub.locks import models_lock
-from resources.preflight.probes import endpoint, vllm_program
+from resources.preflight.probes import vllm_program
+from resources.preflight.servers import endpoint
 from resources.verifier.resource import VerifierResource
 from resources.vllm.command import ServerCommand
 from resources.vllm.process import VllmProcess, free_port

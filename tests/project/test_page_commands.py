@@ -1,0 +1,111 @@
+"""Every shell block of the page on GPUs runs, or says that it is not run."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from decomposerl.training.layout import GIB, LAYOUTS
+from page_commands import HEAD, Desk, blocks, desk_in, sessions, stand_ins, write_programs
+from project import ROOT
+
+REASON = re.compile(r"^ *Not run by a test: \w.{9}", re.MULTILINE)
+GPUS, EVALUATION = (
+    (ROOT / "docs" / name).read_text("utf-8") for name in ("running-on-gpus.md", "evaluation.md")
+)
+CARDS = {layout.name: str(layout.gpu.gib * GIB / 1e9) for layout in LAYOUTS}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return desk_in(tmp_path_factory.mktemp("desk"), GPUS)
+
+
+@pytest.mark.parametrize("heading", sessions(GPUS))
+def test_every_command_of_the_gpu_page_runs(desk: Desk, heading: str):
+    """As printed, with what the page's table replaces; a layout asks judge and embedder."""
+    journal = desk.folder / "held.requests"
+    journal.unlink(missing_ok=True)
+    card = {"STAND_IN_CARD_GB": CARDS[heading]} if heading in CARDS else {}
+    status, printed = desk.run(GPUS, sessions(GPUS)[heading], **card)
+    assert 0 == status, printed[-4_000:]
+    asked = {json.loads(line)["path"] for line in requests(journal)}
+    assert asked == ({"/v1/chat/completions", "/v1/embeddings"} if heading in CARDS else set())
+
+
+def requests(journal: Path) -> list[str]:
+    return journal.read_text().splitlines() if journal.exists() else []
+
+
+@pytest.mark.parametrize("page", [GPUS, EVALUATION], ids=["gpus", "evaluation"])
+def test_a_block_that_is_not_run_says_so(page: str):
+    """Each sentence has a reason and belongs to one block; a replaced word stands on its page."""
+    body = page.split(HEAD, maxsplit=1)[0] + page.split(HEAD)[1].split("\n\n", 1)[1]
+    assert [] == [printed for printed in stand_ins(page) if printed not in body]
+    assert sum(block.not_run for block in blocks(page)) == len(REASON.findall(page))
+    assert len(blocks(page)) == len(re.findall(r"^ *```(?:sh|bash|console)$", page, re.MULTILINE))
+
+
+TOY = f"""\
+# Toy
+
+{HEAD}
+| --- | --- |
+| `tests/support/vllm_stand_in.py` | `vllm` |
+| `echo well` | `echo badly` |
+
+```sh
+# one card, or two
+vllm serve a/model --port 8000 --max-model-len 4k
+vllm serve a/model --port 8000 --tensor-parallel-size 2
+curl -sf http://127.0.0.1:8000/v1/models
+each() {{ echo "the $1"; }}
+echo badly > word
+```
+
+```sh
+each first
+each second
+cat word
+```
+
+```sh
+exit 3
+```
+
+Not run by a test: it fails.
+"""
+
+
+def test_a_session_keeps_the_words_of_its_page(tmp_path: Path):
+    """Servers answer in turn at one free port, words are replaced, blocks share one shell."""
+    write_programs(tmp_path / "programs", stand_ins(TOY), sys.executable, ROOT)
+    status, printed = Desk(tmp_path).run(TOY, sessions(TOY)["Toy"])
+    assert 0 == status, printed
+    said = ("the first", "the second", "well", "badly")
+    assert ["the first", "well"] == [words for words in said if words in printed]
+    starts = [line for line in printed.splitlines() if "stand-in starts with" in line]
+    assert ["--max-model-len 4k", "--tensor-parallel-size 2"] == [
+        line.split(maxsplit=7)[-1] for line in starts
+    ]
+    assert 1 == len({line.split("--port ")[1].split()[0] for line in starts} - {"8000"})
+    assert '"id": "a/model"' in printed
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "vllm serve a/model --port 8000 --max-model-length 4k",
+        "vllm serve Qwen/Qwen3-32B --port 8000 --max-model-len 32768",
+        "false",
+        "curl -sf http://127.0.0.1:8000/v1/models",
+    ],
+)
+def test_a_block_that_fails_is_noticed(tmp_path: Path, wrong: str):
+    """A flag that vLLM does not have, a cache too small, a failing command, no server."""
+    page = TOY.replace("vllm serve a/model --port 8000 --max-model-len 4k\n", f"{wrong}\n")
+    write_programs(tmp_path / "programs", stand_ins(page), sys.executable, ROOT)
+    status, _ = Desk(tmp_path).run(page, sessions(page)["Toy"])
+    assert 0 != status

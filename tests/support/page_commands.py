@@ -1,0 +1,216 @@
+"""Shell blocks of a documentation page as sessions that a test can run.
+
+A session is the blocks of one heading, in order, in one shell. The page's table ``In the tests |
+Stands for`` says what is replaced. ``Not run by a test:`` begins the line below or above a block
+that is not run. Other changes are the same on every page: a port becomes a free one. A server in
+the foreground is started in the background; it ends with its session, or when another one takes its
+port. Of a block's calls of a function that the page defines, only the first is run.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.schemas import SILVER_DECOMPOSED, TRAINING_CLAIMS
+from project import PYTHONPATH, ROOT
+from resources.policy_tiny.folder import load_base_policy
+from resources.store.parquet import write_parquet
+from tiny_models import tiny_chat
+from training_graph import claims
+
+LIMIT_S = 300
+RULING = "<answer>1</answer>"
+
+NOT_RUN = re.compile(r"^\s*(?:\*\*)?Not run by a test:", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*```(\w*)\s*$")
+_SHELLS = {"sh", "bash", "console"}
+_HEADING = re.compile(r"^#{1,6} (.+)$")
+_PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=--port )\d+")
+_CODE = re.compile(r"`([^`]+)`")
+_FUNCTION = re.compile(r"^(\w+)\(\) \{", re.MULTILINE)
+_SERVES = re.compile(r"(?:^|\s)vllm serve\s")
+HEAD = "| In the tests | Stands for |"
+PRELUDE = """\
+set -eu
+declare -A served=()
+serve_at() {  # PORT COMMAND...: a server in the foreground of another terminal, until it answers
+  local port=$1; shift
+  if [ -n "${served[$port]:-}" ]; then kill "${served[$port]}"; wait "${served[$port]}" || true; fi
+  env "$@" & served[$port]=$!
+  until curl -sf "http://127.0.0.1:$port/health"; do kill -0 "${served[$port]}"; sleep 0.1; done
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A shell block: its heading, its first line on the page, whether the page says 'not run'."""
+
+    heading: str
+    line: int
+    text: str
+    not_run: bool
+
+
+def blocks(page: str) -> list[Block]:
+    """Every ``sh`` block of a page."""
+    lines, found, heading, start = page.splitlines(), list[Block](), "", -1
+    for number, line in enumerate(lines):
+        fence = _FENCE.match(line)
+        if start < 0:
+            title = _HEADING.match(line)
+            heading = title[1] if title else heading
+            start = number if fence and fence[1] else start
+        elif fence:
+            if lines[start].strip(" `") in _SHELLS:
+                around = [*reversed(lines[:start]), ""], [*lines[number + 1 :], ""]
+                not_run = any(NOT_RUN.match(next(filter(None, side), "")) for side in around)
+                text = "\n".join(one.strip() for one in lines[start + 1 : number])
+                found.append(Block(heading, start + 1, text, not_run))
+            start = -1
+    return found
+
+
+def stand_ins(page: str) -> dict[str, str]:
+    """What is printed, and what the tests put in its place, in the order of the page's table."""
+    if HEAD not in page:
+        return {}
+    rows = page.split(HEAD)[1].split("\n\n", maxsplit=1)[0].splitlines()[2:]
+    pairs = [_CODE.findall(row) for row in rows]
+    return {printed: used for used, printed in pairs}
+
+
+def sessions(page: str) -> dict[str, list[Block]]:
+    """The blocks that are run, by heading."""
+    run: dict[str, list[Block]] = {}
+    for block in blocks(page):
+        if not block.not_run:
+            run.setdefault(block.heading, []).append(block)
+    return run
+
+
+def script(run: list[Block], replaced: Mapping[str, str], port: Callable[[str], int]) -> str:
+    """A session as a bash script; ``port`` gives the free port for a printed one."""
+    functions = _FUNCTION.findall("\n".join(block.text for block in run))
+    whole = [block.text.replace("\\\n", " ") for block in run]
+    text = "\n".join(line for one in whole for line in _first_calls(one, functions))
+    for printed, used in replaced.items():
+        text = text if used.endswith(".py") else text.replace(printed, used)
+    text = _PORT.sub(lambda found: str(port(found[0])), text)
+    return PRELUDE + "\n".join(_in_background(text.splitlines())) + "\n"
+
+
+def _first_calls(block: str, functions: Sequence[str]) -> Iterator[str]:
+    called = set[str]()
+    for line in block.splitlines():
+        name = line.split(" ")[0]
+        if name not in called:
+            yield line
+        called |= {name} & set(functions)
+
+
+def _in_background(lines: list[str]) -> Iterator[str]:
+    for line in lines:
+        if _SERVES.search(line) and not line.rstrip().endswith("&") and not line.startswith("#"):
+            words = shlex.split(line)
+            at = words[words.index("--port") + 1]
+            yield f"serve_at {at} {line}"
+        else:
+            yield line
+
+
+class FreePorts:
+    """A free port for each printed one, the same for the whole session."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, int] = {}
+
+    def __call__(self, printed: str) -> int:
+        """The port in place of ``printed``."""
+        if printed not in self._given:
+            with socket.socket() as asked:
+                asked.bind(("127.0.0.1", 0))
+                self._given[printed] = asked.getsockname()[1]
+        return self._given[printed]
+
+
+def write_programs(folder: Path, replaced: Mapping[str, str], python: str, root: Path) -> None:
+    """A program for each name that the page's table replaces by a Python file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for printed, used in replaced.items():
+        if used.endswith(".py"):
+            program = folder / printed
+            program.write_text(f'#!/bin/sh\nexec {python} {root / used} "$@"\n', "utf-8")
+            program.chmod(0o755)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder in which the commands of a page run as a reader's do in the project's."""
+
+    folder: Path
+
+    def run(self, page: str, session: list[Block], **variables: str) -> tuple[int, str]:
+        """Exit status and output of a session; every process that it started is gone."""
+        text = script(session, stand_ins(page), FreePorts())
+        output = self.folder / "output"
+        with output.open("w") as printed:
+            shell = subprocess.Popen(
+                ["/bin/bash", "-c", text],
+                cwd=self.folder,
+                env=self._environment() | variables,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            status = shell.wait(LIMIT_S)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+        return status, output.read_text()
+
+    def _environment(self) -> dict[str, str]:
+        programs = (self.folder / "programs", Path(sys.prefix) / "bin")
+        return {
+            "PATH": ":".join([*map(str, programs), "/usr/bin", "/bin"]),
+            "PYTHONPATH": PYTHONPATH,
+            "HOME": str(self.folder),
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+            "DAGSTER_HOME": str(self.folder / ".dagster_home"),
+            "DECOMPOSERL_DATA": str(self.folder / "data"),
+            "STAND_IN_HOLDS": str(self.folder / "held"),
+            "STAND_IN_SAYS": RULING,
+        }
+
+
+def desk_in(folder: Path, page: str) -> Desk:
+    """A project's folder with the page's programs, claims, base policy and a tiny chat model."""
+    write_programs(folder / "programs", stand_ins(page), sys.executable, ROOT)
+    for name in ("configs", "constraints-gpu.txt"):
+        (folder / name).symlink_to(ROOT / name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    (folder / ".dagster_home").mkdir()
+    shutil.copy(ROOT / "dagster.yaml", folder / ".dagster_home")
+    (folder / "data").mkdir()
+    for table, rows in ((SILVER_DECOMPOSED, 60), (TRAINING_CLAIMS, 8)):
+        page = pl.format("Page {}. {}", pl.int_range(pl.len()), "evidence")
+        frame = claims(table, rows).with_columns(evidence=page)
+        write_parquet(frame, folder / f"data/{table.name}.parquet")
+    load_base_policy(folder / "data/base_policy")
+    (folder / "models").mkdir()
+    tiny_chat(folder / "models/tiny")
+    return Desk(folder)
