@@ -162,8 +162,7 @@ def engine_choices(name: ProfileName, env: Mapping[str, str]) -> EngineChoices:
 
 def _local(env: Mapping[str, str]) -> EngineChoices:
     return EngineChoices(
-        tokenizer=POLICY,
-        spacy_models=("en_core_sci_sm", "en_core_web_sm"),
+        **_texts(env, "en_core_sci_sm,en_core_web_sm"),
         verifier="minicheck_local",
         sentence_model=env.get("DECOMPOSERL_EMBEDDER_MODEL")
         or "sentence-transformers/all-MiniLM-L6-v2",
@@ -180,8 +179,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
 
 def _paper(env: Mapping[str, str]) -> EngineChoices:
     return EngineChoices(
-        tokenizer=POLICY,
-        spacy_models=("en_core_sci_lg", "en_core_web_trf"),
+        **_texts(env, "en_core_sci_lg,en_core_web_trf"),
         verifier="minicheck_hosted",
         verifier_server=_server(env, "VERIFIER", MINICHECK_7B, "", most=1),
         verifier_tokenizer=env.get("DECOMPOSERL_VERIFIER_TOKENIZER") or "",
@@ -199,6 +197,15 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         **_generation(env),
         **_evaluation(env, ""),
     )
+
+
+def _texts(env: Mapping[str, str], spacy: str) -> dict[str, Any]:
+    """What counts tokens and what finds entities, the spaCy models comma-separated."""
+    named = (env.get("DECOMPOSERL_SPACY") or spacy).split(",")
+    return {
+        "tokenizer": env.get("DECOMPOSERL_TOKENIZER") or POLICY,
+        "spacy_models": tuple(name.strip() for name in named if name.strip()),
+    }
 
 
 def _generation(env: Mapping[str, str]) -> dict[str, Any]:
