@@ -1,8 +1,8 @@
 """The ``decomposerl`` command: look at the funnel, scores and rewards in a terminal.
 
 Reads the profile from the environment. Every error of this project is one red line and exit code 2.
-Only ``score`` and ``rehearse``, which open engines, import Dagster, so the others start fast. To run
-the graph, use the ``dagster`` command.
+Only ``score`` and ``rehearse``, which open engines, import Dagster, so the others start fast. To
+run the graph, use the ``dagster`` command.
 """
 
 from collections.abc import Callable
