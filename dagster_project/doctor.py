@@ -50,7 +50,7 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
         *_commits(engines, locks),
         *_servers(engines, read_key),
         *_evaluating(engines, read_key),
-        *probes.gpus(required=engines.on_gpu or _starts_a_server(engines)),
+        *probes.gpus(required=engines.on_gpu or _starts_on_gpu(engines)),
         probes.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
         probes.compiled_loops(),
     ]
@@ -114,6 +114,11 @@ def _commits(engines: EngineChoices, locks: ModelLocks) -> Iterator[ReadinessChe
 
 def _starts_a_server(engines: EngineChoices) -> bool:
     return engines.verifier_server is not None and not engines.verifier_server.urls
+
+
+def _starts_on_gpu(engines: EngineChoices) -> bool:
+    """A command that sets a variable of vLLM for processors (``VLLM_CPU_…``) needs none."""
+    return _starts_a_server(engines) and not any(w.startswith("VLLM_CPU_") for w in engines.vllm)
 
 
 def _servers(engines: EngineChoices, read_key: KeyReader) -> Iterator[ReadinessCheck]:

@@ -178,8 +178,7 @@ def engine_choices(name: ProfileName, env: Mapping[str, str]) -> EngineChoices:
 
 def _local(env: Mapping[str, str]) -> EngineChoices:
     return EngineChoices(
-        tokenizer=POLICY,
-        spacy_models=("en_core_sci_sm", "en_core_web_sm"),
+        **_texts(env, "en_core_sci_sm,en_core_web_sm"),
         verifier="minicheck_local",
         sentence_model=env.get("DECOMPOSERL_EMBEDDER_MODEL")
         or "sentence-transformers/all-MiniLM-L6-v2",
@@ -196,8 +195,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
 
 def _paper(env: Mapping[str, str]) -> EngineChoices:
     return EngineChoices(
-        tokenizer=POLICY,
-        spacy_models=("en_core_sci_lg", "en_core_web_trf"),
+        **_texts(env, "en_core_sci_lg,en_core_web_trf"),
         verifier="minicheck_hosted",
         verifier_server=_server(env, "VERIFIER", MINICHECK_7B, "", most=1),
         verifier_tokenizer=env.get("DECOMPOSERL_VERIFIER_TOKENIZER") or "",
@@ -232,6 +230,15 @@ def _judging(env: Mapping[str, str]) -> dict[str, Any]:
         "judge_server": server,
         "judge_thinking": word or ("off" if style == "qwen" else "default"),
         "judge_thinking_tokens": tokens,
+    }
+
+
+def _texts(env: Mapping[str, str], spacy: str) -> dict[str, Any]:
+    """What counts tokens and what finds entities, the spaCy models comma-separated."""
+    named = (env.get("DECOMPOSERL_SPACY") or spacy).split(",")
+    return {
+        "tokenizer": env.get("DECOMPOSERL_TOKENIZER") or POLICY,
+        "spacy_models": tuple(name.strip() for name in named if name.strip()),
     }
 
 

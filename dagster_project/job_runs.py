@@ -3,7 +3,7 @@
 The graph is built once, so each further run costs only its steps.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -39,22 +39,37 @@ class JobRuns:
         *,
         checks: bool = True,
     ) -> bool:
-        """Run a job and return whether it succeeded.
+        """Run a job and return whether it succeeded; arguments as ``execute``."""
+        return self.execute(job, config, partition, log_level, checks=checks).success
+
+    def execute(  # noqa: PLR0913 - each is one option of a run
+        self,
+        job: str,
+        config: Mapping[str, Any] | None = None,
+        partition: str | None = None,
+        log_level: str = "INFO",
+        *,
+        checks: bool = True,
+        wanted: Callable[[str], bool] | None = None,
+    ) -> dg.ExecuteInProcessResult:
+        """Run a job and return its events; a failed step does not raise.
 
         ``log_level`` is that of the terminal; ``checks`` also runs the asset checks, each a step.
+        ``wanted`` chooses from the job's assets by key, such as ``claims/hover``; None: all.
         """
         console = {"console": {"config": {"log_level": log_level}}}
         definition = self._graph.resolve_job_def(job)
-        if not checks:
-            keys = set(definition.asset_layer.selected_asset_keys)
-            definition = definition.get_subset(asset_selection=keys, asset_check_selection=set())
-        result = definition.execute_in_process(
+        if wanted is not None or not checks:
+            every = definition.asset_layer.selected_asset_keys
+            keys = {key for key in every if wanted is None or wanted(key.to_user_string())}
+            chosen = None if checks else set[dg.AssetCheckKey]()
+            definition = definition.get_subset(asset_selection=keys, asset_check_selection=chosen)
+        return definition.execute_in_process(
             run_config={**(config or {}), "loggers": console},
             instance=self._instance,
             raise_on_error=False,
             partition_key=partition,
         )
-        return result.success
 
     @cached_property
     def _graph(self) -> dg.Definitions:

@@ -7,7 +7,7 @@ starts, so a key is never part of a configuration; ``read_key`` is for ``decompo
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -88,6 +88,12 @@ def _folder(env: Mapping[str, str], variable: str) -> Path | None:
 def _environment() -> dict[str, str]:
     written = {name: value or "" for name, value in dotenv_values(".env").items()}
     return {**written, **os.environ}
+
+
+def with_data_folder(profile: Profile, data: Path) -> Profile:
+    """The profile with another data folder, for this process and those that it starts."""
+    os.environ["DECOMPOSERL_DATA"] = str(data)
+    return replace(profile, data=data)
 
 
 def load_env_file() -> None:

@@ -32,12 +32,22 @@ def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Cos
     Raises:
         ConfigError: there is no experiment with this name.
     """
-    recipe = experiment(name) if name else (PAPER_7B if engines.judge_server else TINY)
+    recipe = experiment(name) if name else default_recipe(engines)
     facts = claim_facts(data / f"{recipe.claims}.parquet")
     basis = _basis(recipe, facts)
     estimate = estimate_run(recipe, facts or PAPER_CLAIMS, judge_tokens(engines, recipe))
     lines = (_judge(engines, recipe, estimate), _embedder(engines, estimate))
     return CostEstimate(basis, None, lines, f"Training {recipe.name}")
+
+
+def training_amounts(recipe: Experiment, data: Path) -> RunEstimate:
+    """Steps, completions and judge calls over the claims in ``data``, or the paper's."""
+    return estimate_run(recipe, claim_facts(data / f"{recipe.claims}.parquet") or PAPER_CLAIMS)
+
+
+def default_recipe(engines: EngineChoices) -> Experiment:
+    """The recipe that a profile is made for: the paper's, or the tiny one without a judge."""
+    return PAPER_7B if engines.judge_server else TINY
 
 
 def _basis(recipe: Experiment, facts: ClaimFacts | None) -> str:

@@ -8,7 +8,7 @@ from decomposerl.reports.tables import text_table
 
 State = Literal["ok", "missing", "note"]
 _MARKS: dict[State, str] = {"ok": "✓", "missing": "✗", "note": "·"}
-_HEADER = ("port", "engine", "calls", "tokens", "US dollars", "GPU-hours")
+_HEADER = ("port", "engine", "calls", "tokens", "US dollars")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,8 @@ def readiness_json(page: Readiness) -> dict[str, Any]:
     return asdict(page) | {"estimates": estimates, "missing": page.missing}
 
 
-def estimate_text(estimate: CostEstimate) -> str:
-    """The lines of an estimate and their total, aligned."""
-    right = [column not in {"port", "engine"} for column in _HEADER]
-    return text_table([_HEADER, *cost_rows(estimate.lines)], right, rules=())
+def estimate_text(estimate: CostEstimate, hours: str = "GPU-hours") -> str:
+    """The lines of an estimate and their total, aligned; ``hours`` is the last column's title."""
+    header = (*_HEADER, hours)
+    right = [column not in {"port", "engine"} for column in header]
+    return text_table([header, *cost_rows(estimate.lines)], right, rules=())

@@ -51,6 +51,19 @@ TINY = Experiment(
 """The embedded profile's run; its figures are not comparable with the paper's."""
 
 
+SMOL = Experiment(
+    name="smol",
+    title="A small instruct model, to rehearse the real path on two cores",
+    model="HuggingFaceTB/SmolLM2-135M-Instruct",
+    lora=Lora(dtype="float32"),
+    optimization=Optimization(learning_rate=5e-5, least_learning_rate=5e-6, steps=40),
+    grpo=Grpo(mask_truncated=False),
+    sampling=RolloutSampling(max_prompt_tokens=1_600, max_completion_tokens=256),
+    held_out=HeldOut(claims=16),
+)
+"""The paper's adapter and batch on 135 million parameters, with short prompts and traces."""
+
+
 def _without(reward: str, row: str) -> Experiment:
     """The paper's run with one reward switched off."""
     return replace(
@@ -113,6 +126,7 @@ RECIPES: tuple[Experiment, ...] = (
         shuffle_rewards=True,
     ),
     replace(TINY, name="tiny_strict", title="Tiny, strict readings of the rewards", rewards=STRICT),
+    SMOL,
 )
 """Every recipe once, with the default seed."""
 SEEDS = (1, 2, 3, 4)

@@ -9,7 +9,8 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Self, TextIO
 
@@ -53,6 +54,10 @@ class Counts:
     """Requests without a usable reply, by reason."""
     examples: dict[FailureReason, str] = field(default_factory=dict)
     """The message of the first failure of each reason, without the key."""
+    busy_s: float = 0.0
+    """Wall time in which at least one request was waited for."""
+    _busy: int = 0
+    _since: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **amounts: float) -> None:
@@ -68,6 +73,20 @@ class Counts:
                 self.failures[failure.reason] += 1
                 self.examples.setdefault(failure.reason, failure.detail)
 
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """Count the time inside; what several threads spend at once counts once."""
+        with self._lock:
+            self._since = self._since if self._busy else time.monotonic()
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy -= 1
+                if not self._busy:
+                    self.busy_s += time.monotonic() - self._since
+
     @property
     def tokens(self) -> int:
         """Prompt and completion tokens together."""
@@ -76,7 +95,7 @@ class Counts:
     def metadata(self) -> Mapping[str, int | float | str]:
         """Plain numbers by name; failures as ``failed_<reason>`` and ``example <reason>``."""
         plain: dict[str, int | float | str] = {name: getattr(self, name) for name in _NUMBERS}
-        plain["money_usd"] = round(self.money, 6)
+        plain |= {"money_usd": round(self.money, 6), "busy_s": round(self.busy_s, 3)}
         plain |= {f"failed_{name}": n for name, n in sorted(self.failures.items())}
         return plain | {f"example {name}": text for name, text in sorted(self.examples.items())}
 

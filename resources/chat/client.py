@@ -204,7 +204,7 @@ class ChatClient:
     def _send_all(self, keyed: Sequence[KeyedRequest], total: int) -> dict[str, Outcome]:
         loop, caller = self._connected()
         left = deque(keyed)
-        with Progress(total, total - len(keyed), self.counts) as progress:
+        with self.counts.busy(), Progress(total, total - len(keyed), self.counts) as progress:
             return loop.run(self._work_off(left, caller, progress), left.clear)
 
     async def _work_off(

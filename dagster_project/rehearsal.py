@@ -1,0 +1,96 @@
+"""``decomposerl rehearse``: the chosen profile in miniature, before anyone pays for a long run.
+
+Runs the jobs of a full run on eight claims with the profile's own engines: the funnel's model
+stages, two GRPO steps, the adapter and the verifier on two test sets, the leaderboard. Everything
+lies in ``<data>/rehearsal``, which is made anew, so no stored result hides a wire; the runs are
+recorded in memory only.
+"""
+
+import shutil
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import dagster as dg
+
+from dagster_project import rehearsal_parts as parts
+from dagster_project.doctor import KeyReader, estimates_for
+from dagster_project.job_runs import JobRuns
+from dagster_project.profiles import Profile, with_data_folder
+from dagster_project.rehearsal_parts import PORTS, Say, Stage, StepFailed, seconds_per_step
+from dagster_project.training_estimate import training_amounts, training_estimate
+from decomposerl.errors import ConfigError
+from decomposerl.reports.rehearsal import (
+    Rehearsal,
+    RehearsedStep,
+    at_measured_rates,
+    training_sentence,
+)
+from decomposerl.training.experiment import Experiment
+from resources.store.parquet import DataFolder
+from resources.training.metrics_log import PHASES
+from resources.training.run_inputs import policy_folder
+from resources.training.run_store import RunFolder, read_outcome
+
+FOLDER = "rehearsal"
+
+
+def rehearse(
+    profile: Profile,
+    recipe: Experiment,
+    read_key: KeyReader,
+    say: Say,
+    config: Mapping[str, Any] | None = None,
+) -> Rehearsal:
+    """Run every step until one fails; each is passed to ``say`` when it ends.
+
+    ``config`` has ``resources``, as the run configuration of a job.
+
+    Raises:
+        ConfigError: the configuration has another part.
+    """
+    if unknown := sorted(set(config or {}) - {"resources"}):
+        raise ConfigError(f"a rehearsal's configuration has 'resources' only, not '{unknown[0]}'")
+    data = profile.data / FOLDER
+    shutil.rmtree(data, ignore_errors=True)
+    small = with_data_folder(profile, data)
+    steps: list[RehearsedStep] = []
+    failure, amounts = "", ""
+    with dg.DagsterInstance.ephemeral() as instance:
+        runs, folder = JobRuns(small, instance), DataFolder(base_dir=str(data))
+        stage = Stage(small, recipe, config or {}, runs, folder, say, steps)
+        try:
+            for part in (
+                partial(parts.doctor, read_key=read_key),
+                parts.read,
+                parts.curate,
+                parts.train,
+                parts.evaluate,
+                parts.rank,
+            ):
+                part(stage)
+            amounts = _training_hours(profile, stage)
+        except StepFailed as error:
+            failure = f"the rehearsal failed at {error}"
+    measured = {PORTS[step.step]: step for step in steps if step.step in PORTS}
+    estimates = (
+        *estimates_for(profile),
+        training_estimate(profile.engines, profile.data, recipe.name),
+    )
+    return Rehearsal(
+        profile.name,
+        recipe.name,
+        tuple(steps),
+        () if failure else at_measured_rates(estimates, measured),
+        amounts,
+        failure,
+    )
+
+
+def _training_hours(profile: Profile, stage: Stage) -> str:
+    """The hours of the recipe's full run at the measured seconds of a step."""
+    outcome = read_outcome(RunFolder(policy_folder(stage.folder, stage.recipe.name)))
+    amounts = training_amounts(stage.recipe, profile.data)
+    whole = sum(outcome.seconds[phase] for phase in PHASES)
+    share = outcome.seconds["judging"] / whole if whole else 0.0
+    return training_sentence(amounts, seconds_per_step(outcome), share)

@@ -1,0 +1,73 @@
+"""The options and the output of ``decomposerl rehearse``; ``rehearsal`` does the work."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dagster_project.evaluation_commands import DataOption
+from dagster_project.terminal import print_marked, print_text, report_errors
+from decomposerl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from decomposerl.reports.rehearsal import RehearsedStep
+
+
+@report_errors
+def rehearse(
+    data: DataOption = None,
+    experiment: Annotated[
+        str, typer.Option(help="Recipe to train; default: paper_7b, embedded: tiny.")
+    ] = "",
+    config: Annotated[
+        Path | None, typer.Option(help="YAML with fields of resources that differ.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write the page as Markdown.")] = None,
+) -> None:
+    """Run the whole profile on eight claims, and estimate the full run from what it measured.
+
+    Doctor, funnel, two training steps, the adapter and the verifier on two test sets, leaderboard.
+    Everything lies in rehearsal/ of the data folder, made anew. Exits with 1 if a step failed.
+    """
+    from dagster_project.profiles import load_env_file, profile_from_environment, read_key
+    from dagster_project.rehearsal import rehearse as run
+    from dagster_project.training_estimate import default_recipe
+    from decomposerl.reports.rehearsal import rehearsal_markdown, rehearsal_text
+    from decomposerl.training.experiments import experiment as recipe_named
+
+    load_env_file()
+    profile = profile_from_environment()
+    if data is not None:
+        profile = replace(profile, data=data.resolve())
+    recipe = recipe_named(experiment) if experiment else default_recipe(profile.engines)
+    page = run(profile, recipe, read_key, _say, _read_config(config))
+    print_text("")
+    print_marked(rehearsal_text(page))
+    if report is not None:
+        report.write_text(rehearsal_markdown(page), "utf-8")
+    if page.failure:
+        raise typer.Exit(1)
+
+
+def _say(step: "RehearsedStep") -> None:
+    print_marked(f"✓ {step.step:<20} {step.seconds:>7,.1f} s  {step.note}")
+
+
+def _read_config(path: Path | None) -> dict[str, Any]:
+    """The fields of resources in a YAML file.
+
+    Raises:
+        ConfigError: it is no YAML mapping.
+    """
+    if path is None:
+        return {}
+    import yaml
+
+    try:
+        config = yaml.safe_load(path.read_text("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(config, dict):
+        raise ConfigError(f"{path} holds no mapping; it must begin with 'resources:'")
+    return config
