@@ -152,6 +152,18 @@ def test_the_verifiers_server_is_the_one_named_or_one_of_our_own(tmp_path: Path)
     assert "" == started.attach_to
 
 
+@pytest.mark.parametrize("name", ["local", "paper"])
+def test_tokenizer_and_entity_models_may_be_your_own(name: ProfileName, tmp_path: Path):
+    """Folders or names, in the order given; unset, they are the profile's."""
+    env = {"DECOMPOSERL_TOKENIZER": "own/tokenizer", "DECOMPOSERL_SPACY": "/models/a, en_b ,"}
+    resources = engine_resources(engine_choices(name, env), str(tmp_path))
+    assert "own/tokenizer" == resources["tokens"].model
+    assert ["/models/a", "en_b"] == resources["entities"].models
+    usual = engine_resources(engine_choices(name, {}), str(tmp_path))
+    assert "Qwen/Qwen2.5-7B-Instruct" == usual["tokens"].model
+    assert 2 == len(usual["entities"].models)
+
+
 def test_the_page_starts_the_verifier_as_the_stage_does(tmp_path: Path):
     """``docs/running-on-gpus.md`` has the very words, and a line for two cards."""
     verifier = engine_resources(engine_choices("paper", {}), str(tmp_path))["verifier"]

@@ -1,6 +1,7 @@
 """Ceilings where endpoints report no usage, and ceilings beside a pace."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,18 @@ def test_a_price_is_a_number_of_0_or_more(given: float):
     """A ceiling in money would never stop a run whose costs are no number."""
     with pytest.raises(ValueError, match="a price is a number of 0 or more"):
         Price(prompt=given)
+
+
+def test_time_that_threads_spend_at_once_counts_once():
+    """Busy time is that of the wall: overlapping and nested stretches are one."""
+    counts = Counts()
+    started = time.monotonic()
+    with counts.busy(), counts.busy():
+        time.sleep(0.05)
+    whole = time.monotonic() - started
+    assert 0.05 <= counts.busy_s <= whole
+    time.sleep(0.05)
+    with counts.busy():
+        pass
+    assert counts.busy_s <= whole + 0.04
+    assert pytest.approx(counts.busy_s, abs=1e-3) == counts.metadata()["busy_s"]

@@ -1,0 +1,112 @@
+"""``decomposerl rehearse``: the whole embedded profile on eight claims, and how it fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from project import PYTHONPATH
+
+STEPS = (
+    *("doctor", "corpora", "rule_filtered", "difficulty_band", "deduplicated", "decontaminated"),
+    *("silver_decomposed", "policy", "judge", "decomposerl-tiny", "minicheck-lexical"),
+    "leaderboard",
+)
+
+
+def rehearse(data: Path, *options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """The command in a process of its own, as it changes its environment."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
+    named = {f"DECOMPOSERL_{name}": value for name, value in variables.items()}
+    return subprocess.run(
+        [sys.executable, "-m", "dagster_project.cli", "rehearse", *options],
+        env={**clean, "PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(data), **named},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def done(data: Path) -> "subprocess.CompletedProcess[str]":
+    return rehearse(data, "--report", str(data / "page.md"))
+
+
+def test_every_step_of_the_profile_is_rehearsed(
+    done: "subprocess.CompletedProcess[str]", data: Path
+):
+    """Each has a line when it ends and a row of the report, in the order of a full run."""
+    assert 0 == done.returncode, done.stdout + done.stderr
+    ended = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("✓")]
+    assert list(STEPS) == ended
+    page = (data / "page.md").read_text("utf-8")
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in page.splitlines()]
+    assert list(STEPS) == [row.replace("\\", "") for row in rows if row.replace("\\", "") in STEPS]
+    assert page.rstrip().endswith("every step succeeded.")
+
+
+def test_the_claims_of_a_rehearsal_are_few_and_all_in_its_folder(
+    done: "subprocess.CompletedProcess[str]", data: Path
+):
+    """Eight claims, the longest among them, and four of each of two test sets; nothing beside."""
+    assert 0 == done.returncode
+    folder = data / "rehearsal"
+    assert {"rehearsal", "page.md"} == {path.name for path in data.iterdir()}
+    claims = pl.concat(pl.read_parquet(file) for file in folder.glob("claims/*.parquet"))
+    tests = [pl.read_parquet(file).height for file in folder.glob("benchmark/*.parquet")]
+    assert (8, [4, 4]) == (claims.height, sorted(tests)[-2:])
+    assert 0 == sum(sorted(tests)[:-2])
+    assert claims["evidence"].str.count_matches(r"\S+").max() == 7_462
+    (config,) = folder.glob("policy/tiny/outcome.json")
+    assert '"steps": 2' in config.read_text("utf-8")
+
+
+def test_the_full_run_is_estimated_from_what_was_measured(
+    done: "subprocess.CompletedProcess[str]",
+):
+    """Hours of the recipe's thirty steps from two, and of the judge's calls."""
+    (line,) = [one for one in done.stdout.splitlines() if one.startswith("training: ")]
+    assert "30 steps of " in line
+    assert "hours at the measured rates" in done.stdout
+
+
+def test_what_is_missing_ends_it_before_anything_runs(tmp_path: Path):
+    """One sentence that names the step, what is missing, and the fix; exit code 1."""
+    done = rehearse(tmp_path, PROFILE="local", CHAT_URL="http://127.0.0.1:9/v1")
+    assert 1 == done.returncode
+    last = done.stdout.rstrip().splitlines()[-1]
+    assert last.startswith("the rehearsal failed at doctor: ")
+    assert "; " in last
+    assert "corpora" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ops: {policy: {}}", "has 'resources' only, not 'ops'"),
+        ("[1]", "holds no mapping"),
+        ("a: [", "is no YAML"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_refused(tmp_path: Path, text: str, said: str):
+    """One line that names the file or the part; exit code 2."""
+    file = tmp_path / "resources.yaml"
+    file.write_text(text, "utf-8")
+    done = rehearse(tmp_path, "--config", str(file))
+    assert (2, True) == (done.returncode, said in done.stderr)
+    assert 1 == len(done.stderr.splitlines())
+
+
+def test_an_unknown_recipe_is_refused(tmp_path: Path):
+    """With the names that there are."""
+    done = rehearse(tmp_path, "--experiment", "paper_8b")
+    assert (2, True) == (done.returncode, "paper_7b" in done.stderr)
