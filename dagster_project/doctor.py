@@ -9,8 +9,9 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from dagster_project import public_figures as figures
-from dagster_project.engine_choices import EngineChoices, Server
+from dagster_project.engine_choices import EngineChoices
 from dagster_project.engine_resources import served_models
+from dagster_project.model_server import Server
 from dagster_project.profiles import Profile
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.extras import install_command

@@ -5,7 +5,6 @@ Takes a profile's name and the variables that choose endpoints, models and a dev
 what runs. A ``Server`` has no key, only the name of its variable and whether that is set.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -25,10 +24,9 @@ from dagster_project.engine_variables import (
     thinking,
     tokens,
 )
+from dagster_project.model_server import OPENAI, OPENAI_KEY, Server
 from dagster_project.public_figures import PRICES
-from decomposerl.chat import Price
 from decomposerl.errors import ConfigError
-from resources.chat.settings import ThinkingStyle
 from resources.store.paths import local
 from resources.verifier.minicheck_form import VARIABLE as OWN_PROMPT
 
@@ -36,8 +34,6 @@ ProfileName = Literal["embedded", "local", "paper"]
 PoliciesAt = Literal["in_process", "served"]
 GenerationName = Literal["transformers", "vllm_colocate", "vllm_server"]
 GENERATION_ENGINES: tuple[GenerationName, ...] = get_args(GenerationName)
-OPENAI = "https://api.openai.com/v1"
-OPENAI_KEY = "OPENAI_API_KEY"
 POLICY = "Qwen/Qwen2.5-7B-Instruct"
 MINICHECK_7B = "bespokelabs/Bespoke-MiniCheck-7B"
 JUDGE = "Qwen/Qwen3-32B"
@@ -45,41 +41,6 @@ OPENAI_MODEL = "gpt-4.1-mini"
 QUESTIONS, QUESTIONS_URL = "Qwen/Qwen3-Embedding-8B", "http://127.0.0.1:8002/v1"
 EVALUATION_URL = "http://127.0.0.1:8004/v1"
 _OWN_KEY = frozenset({"VERIFIER", "JUDGE", "QUESTIONS", "EVALUATION", "ENDPOINT"})  # not OpenAI's
-
-
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A model behind an OpenAI-compatible endpoint.
-
-    ``urls`` end in ``/v1``; without one, a vLLM server is started. ``variable`` is the variable of
-    the URLs, ``key_variable`` that of their key. ``price`` is None where unknown. With
-    ``continues``, the server can continue an assistant's message, as vLLM does.
-    """
-
-    model: str
-    urls: tuple[str, ...]
-    variable: str
-    key_variable: str = OPENAI_KEY
-    has_key: bool = False
-    price: Price | None = None
-    continues: bool = False
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether the endpoint is OpenAI's, which always requires a key."""
-        return any(urlsplit(url).hostname == urlsplit(OPENAI).hostname for url in self.urls)
-
-    @property
-    def reasons(self) -> bool:
-        """Whether the model is an OpenAI reasoning model, by its name."""
-        return re.match(r"(gpt-5|o\d)", self.model) is not None
-
-    @property
-    def thinking_style(self) -> ThinkingStyle:
-        """How the model's thinking is switched, by its name."""
-        if self.reasons:
-            return "openai"
-        return "qwen" if "qwen3" in self.model.lower() else "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +181,11 @@ def _judging(env: Mapping[str, str]) -> dict[str, Any]:
     server, variable = _server(env, "JUDGE", JUDGE, EXAMPLE_URL), "DECOMPOSERL_JUDGE_THINKING"
     word, tokens = thinking(env, variable)
     style = server.thinking_style
-    if (style == "none" and word in {"off", "on"}) or (tokens and style != "qwen"):
+    if (style == "none" and word == "on") or (tokens and style != "qwen"):
         raise ConfigError(
             f"{variable} is '{env[variable]}', but how to do that with '{server.model}' is not "
-            "known (thinking is switched for Qwen3 and OpenAI's reasoning models, and bounded for "
-            "Qwen3); leave it at 'default'"
+            "known (thinking is switched on for Qwen3 and OpenAI's reasoning models, and bounded "
+            "for Qwen3); leave it at 'default', or 'off' for a model that never thinks"
         )
     return {
         "judge_server": server,

@@ -8,7 +8,8 @@ from typing import Any
 
 import dagster as dg
 
-from dagster_project.engine_choices import EngineChoices, Server
+from dagster_project.engine_choices import EngineChoices
+from dagster_project.model_server import Server
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
@@ -148,11 +149,15 @@ def _judge(choices: EngineChoices, results: str) -> JudgeResource:
 
 def judge_limits(choices: EngineChoices) -> dict[str, Any]:
     """The judge's thinking and its token limits (paper: 4k to 8k)."""
-    bound = choices.judge_thinking_tokens
+    bound, server = choices.judge_thinking_tokens, choices.judge_server
+    switched = server is not None and server.thinking_style != "none"
+    thought = _REASONED_REPLY - _PLAIN_REPLY
+    if choices.judge_thinking == "off" and not switched:
+        thought = 0  # a model that never thinks gets no room for it, and nothing to switch
     return {
-        "thinking": choices.judge_thinking,
+        "thinking": choices.judge_thinking if switched else "default",
         "reply_tokens": _PLAIN_REPLY,
-        "thinking_tokens": bound or _REASONED_REPLY - _PLAIN_REPLY,
+        "thinking_tokens": bound or thought,
         "bound_thinking": bool(bound),
     }
 

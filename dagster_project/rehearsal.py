@@ -7,7 +7,8 @@ recorded in memory only.
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -51,40 +52,42 @@ def rehearse(
     """
     if unknown := sorted(set(config or {}) - {"resources"}):
         raise ConfigError(f"a rehearsal's configuration has 'resources' only, not '{unknown[0]}'")
-    data = profile.data / FOLDER
-    shutil.rmtree(data, ignore_errors=True)
-    small = with_data_folder(profile, data)
     steps: list[RehearsedStep] = []
-    failure, amounts = "", ""
-    with dg.DagsterInstance.ephemeral() as instance:
-        runs, folder = JobRuns(small, instance), DataFolder(base_dir=str(data))
-        stage = Stage(small, recipe, config or {}, runs, folder, say, steps)
+    with _stage(profile, recipe, say, config or {}, steps) as stage:
         try:
             for part in (
                 partial(parts.doctor, read_key=read_key),
-                parts.read,
-                parts.curate,
-                parts.train,
-                parts.evaluate,
-                parts.rank,
+                *(parts.read, parts.curate, parts.train, parts.evaluate, parts.rank),
             ):
                 part(stage)
-            amounts = _training_hours(profile, stage)
         except StepFailed as error:
             failure = f"the rehearsal failed at {error}"
-    measured = {PORTS[step.step]: step for step in steps if step.step in PORTS}
+            return Rehearsal(profile.name, recipe.name, tuple(steps), failure=failure)
+        hours = _training_hours(profile, stage)
     estimates = (
         *estimates_for(profile),
         training_estimate(profile.engines, profile.data, recipe.name),
     )
-    return Rehearsal(
-        profile.name,
-        recipe.name,
-        tuple(steps),
-        () if failure else at_measured_rates(estimates, measured),
-        amounts,
-        failure,
-    )
+    measured = {PORTS[step.step]: step for step in steps if step.step in PORTS}
+    timed = at_measured_rates(estimates, measured)
+    return Rehearsal(profile.name, recipe.name, tuple(steps), timed, hours)
+
+
+@contextmanager
+def _stage(
+    profile: Profile,
+    recipe: Experiment,
+    say: Say,
+    config: Mapping[str, Any],
+    steps: list[RehearsedStep],
+) -> Iterator[Stage]:
+    """An empty data folder, and runs that are recorded in memory."""
+    data = profile.data / FOLDER
+    shutil.rmtree(data, ignore_errors=True)
+    small = with_data_folder(profile, data)
+    with dg.DagsterInstance.ephemeral() as instance:
+        runs, folder = JobRuns(small, instance), DataFolder(base_dir=str(data))
+        yield Stage(small, recipe, config, runs, folder, say, steps)
 
 
 def _training_hours(profile: Profile, stage: Stage) -> str:

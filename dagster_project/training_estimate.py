@@ -6,7 +6,8 @@ paper's where there are none.
 
 from pathlib import Path
 
-from dagster_project.engine_choices import EngineChoices, Server
+from dagster_project.engine_choices import EngineChoices
+from dagster_project.model_server import Server
 from dagster_project.public_figures import QWEN3_32B_TOKENS_A_SECOND
 from decomposerl.reports.cost import CostLine
 from decomposerl.reports.readiness import CostEstimate

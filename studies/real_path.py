@@ -95,6 +95,7 @@ def environment(folder: Path, chat: str, embedder: str) -> dict[str, str]:
         "DECOMPOSERL_CHAT_MODEL": MODEL,
         "DECOMPOSERL_JUDGE_URL": chat,
         "DECOMPOSERL_JUDGE_MODEL": MODEL,
+        "DECOMPOSERL_JUDGE_THINKING": "off",
         "DECOMPOSERL_EMBEDDER_URL": embedder,
         "DECOMPOSERL_EMBEDDER_MODEL": MODEL,
         "DECOMPOSERL_QUESTIONS_URL": embedder,

@@ -119,7 +119,7 @@ def _timed(line: CostLine, step: RehearsedStep | None) -> CostLine:
 def _cells(step: RehearsedStep) -> tuple[str, ...]:
     return (
         step.step,
-        step.engine,
+        step.engine.partition(" ")[0],  # its settings would make the table too wide
         f"{step.seconds:,.1f}",
         _count(step.calls),
         _rate(step.rate(step.calls)),

@@ -15,31 +15,27 @@ one that does not fit is an error.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import polars as pl
 from pydantic import Field, PrivateAttr
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import PromptSettings, VerdictRule
 from decomposerl.training.experiments import experiment
-from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ROOMS, ContextGuard, Room, counter_of
-from resources.evaluation.generation import Generated, Task, predict
+from resources.evaluation.generation import Task
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
+from resources.evaluation.opened_system import Details, OpenedSystem
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.runner import FailureLimit
 from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.trained_policy import (
     PROMPT,
@@ -60,75 +56,6 @@ from resources.training.run_store import RunFolder, base_revision_of
 from resources.verifier.resource import VerifierResource
 from resources.vllm.adapters import PolicyAdapter
 from resources.vllm.shared import SharedServer
-
-SHARDS = "prediction_shards"
-_REPORTS = 20  # progress messages of a run
-Details = Callable[[], Mapping[str, int | float | str]]
-
-
-@dataclass
-class OpenedSystem:
-    """A system ready to predict test sets.
-
-    ``calls`` counts claims that were predicted, ``hits`` claims that were stored already.
-    """
-
-    task: Task
-    caller: MethodCaller
-    folder: Path
-    details: Details = dict
-    guard: ContextGuard | None = None
-    calls: int = field(default=0, init=False)
-    hits: int = field(default=0, init=False)
-
-    @property
-    def engine(self) -> str:
-        """Name of the program and model that answer."""
-        return self.caller.engine
-
-    def predict(
-        self,
-        benchmark: str,
-        claims: pl.DataFrame,
-        most_failed: float,
-        log: Callable[[str], None],
-        *,
-        calibrated: bool = True,
-    ) -> Generated:
-        """Predictions of ``claims``; ``log`` receives progress messages.
-
-        ``calibrated``: apply the system's calibration, if one was fitted.
-
-        Raises:
-            EngineError: too many claims failed, or no call can be answered.
-            EvaluationError: the calibration was fitted to another model or prompt.
-        """
-
-        def progress(done: int, total: int) -> None:
-            if total and done * _REPORTS // total != (done - 1) * _REPORTS // total:
-                log(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
-
-        made = predict(
-            self.task,
-            benchmark,
-            claims,
-            self.caller,
-            self.folder / SHARDS,
-            limits=FailureLimit(most_failed),
-            progress=progress,
-            calibration=self._calibration() if calibrated else None,
-            guard=self.guard,
-        )
-        self.calls += made.asked
-        self.hits += claims.height - made.asked
-        return made
-
-    def _calibration(self) -> Calibration | None:
-        prompt_hash = self.task.prompt_hash(self.caller)
-        return usable_calibration(
-            self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash
-        )
-
 
 _Opened = tuple[Task, MethodCaller, Details, ContextGuard]
 
@@ -266,9 +193,8 @@ class EvaluationModelResource(StoredResource):
             revision=REVISION,
         )
         served = self.policies == "served"
-        context = (
-            self.open_models.context_of(base) if served else context_of(base, weights.revision)
-        )
+        here = context_of(base, weights.revision)
+        context = self.open_models.context_of(base) if served else here
         room = Room(decoding_of(recipe).max_tokens)
         guard = self._guard(context, base, file=policy_prompt, room=room)
         if served:

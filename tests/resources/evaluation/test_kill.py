@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from evaluation_graph import materialize, write_tests
 from project import ROOT, SUPPORT
-from resources.evaluation.model import SHARDS
+from resources.evaluation.opened_system import SHARDS
 from resources.store.parquet import DataFolder
 
 SYSTEM, KEY = "simple-rules-faithful", "predictions/fever/simple-rules-faithful"

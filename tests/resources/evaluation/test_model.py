@@ -23,7 +23,8 @@ from project import PYTHONPATH, ROOT
 from resources.evaluation.chat_caller import ChatCaller
 from resources.evaluation.generation import Generated
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.model import EvaluationModelResource, OpenedSystem
+from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.weights import weights_digest
 from resources.policy_tiny.folder import CHECKPOINT, VIEW

@@ -57,7 +57,7 @@ def _served(model: str) -> dict[str, object]:
         ("Qwen/Qwen3-32B", "0"),
         ("Qwen/Qwen3-32B", "-1"),
         ("Qwen/Qwen3-32B", "much"),
-        ("meta-llama/Llama-3.3-70B-Instruct", "off"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "on"),
         ("meta-llama/Llama-3.3-70B-Instruct", "512"),
         ("gpt-5-mini", "512"),
     ],
@@ -70,6 +70,14 @@ def test_thinking_that_cannot_be_had_is_refused(model: str, word: str):
     assert "off" == engine_choices("paper", {}).judge_thinking
     plain = engine_choices("paper", {"DECOMPOSERL_JUDGE_MODEL": "gpt-5-mini"})
     assert "default" == plain.judge_thinking
+
+
+def test_a_model_that_never_thinks_gets_no_room_for_a_thought(tmp_path: Path):
+    """Off: 1,024 tokens and nothing to switch, so that a small context holds the call."""
+    for word, tokens in {"off": 1_024, "default": 8_192}.items():
+        env = {"DECOMPOSERL_JUDGE_MODEL": "own/model", "DECOMPOSERL_JUDGE_THINKING": word}
+        judge = engine_resources(engine_choices("paper", env), str(tmp_path))["judge"]
+        assert ("default", tokens) == (judge.thinking, judge.sampling().max_tokens)
 
 
 def test_the_judges_printed_commands_hold_the_longest_call():

@@ -1,0 +1,46 @@
+"""A model behind an endpoint, as plain values: never its key, only the key's variable."""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from decomposerl.chat import Price
+from resources.chat.settings import ThinkingStyle
+
+OPENAI = "https://api.openai.com/v1"
+OPENAI_KEY = "OPENAI_API_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A model behind an OpenAI-compatible endpoint.
+
+    ``urls`` end in ``/v1``; without one, a vLLM server is started. ``variable`` is the variable of
+    the URLs, ``key_variable`` that of their key. ``price`` is None where unknown. With
+    ``continues``, the server can continue an assistant's message, as vLLM does.
+    """
+
+    model: str
+    urls: tuple[str, ...]
+    variable: str
+    key_variable: str = OPENAI_KEY
+    has_key: bool = False
+    price: Price | None = None
+    continues: bool = False
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether the endpoint is OpenAI's, which always requires a key."""
+        return any(urlsplit(url).hostname == urlsplit(OPENAI).hostname for url in self.urls)
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model is an OpenAI reasoning model, by its name."""
+        return re.match(r"(gpt-5|o\d)", self.model) is not None
+
+    @property
+    def thinking_style(self) -> ThinkingStyle:
+        """How the model's thinking is switched, by its name."""
+        if self.reasons:
+            return "openai"
+        return "qwen" if "qwen3" in self.model.lower() else "none"

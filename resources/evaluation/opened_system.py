@@ -1,0 +1,82 @@
+"""A system with its engine, ready to predict test sets, and what it was asked."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl.evaluation.calibration import Calibration
+from resources.evaluation.calibrating import usable_calibration
+from resources.evaluation.caller import MethodCaller
+from resources.evaluation.context_guard import ContextGuard
+from resources.evaluation.generation import Generated, Task, predict
+from resources.evaluation.runner import FailureLimit
+
+SHARDS = "prediction_shards"
+_REPORTS = 20  # progress messages of a run
+Details = Callable[[], Mapping[str, int | float | str]]
+
+
+@dataclass
+class OpenedSystem:
+    """A system ready to predict test sets.
+
+    ``calls`` counts claims that were predicted, ``hits`` claims that were stored already.
+    """
+
+    task: Task
+    caller: MethodCaller
+    folder: Path
+    details: Details = dict
+    guard: ContextGuard | None = None
+    calls: int = field(default=0, init=False)
+    hits: int = field(default=0, init=False)
+
+    @property
+    def engine(self) -> str:
+        """Name of the program and model that answer."""
+        return self.caller.engine
+
+    def predict(
+        self,
+        benchmark: str,
+        claims: pl.DataFrame,
+        most_failed: float,
+        log: Callable[[str], None],
+        *,
+        calibrated: bool = True,
+    ) -> Generated:
+        """Predictions of ``claims``; ``log`` receives progress messages.
+
+        ``calibrated``: apply the system's calibration, if one was fitted.
+
+        Raises:
+            EngineError: too many claims failed, or no call can be answered.
+            EvaluationError: the calibration was fitted to another model or prompt.
+        """
+
+        def progress(done: int, total: int) -> None:
+            if total and done * _REPORTS // total != (done - 1) * _REPORTS // total:
+                log(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
+
+        made = predict(
+            self.task,
+            benchmark,
+            claims,
+            self.caller,
+            self.folder / SHARDS,
+            limits=FailureLimit(most_failed),
+            progress=progress,
+            calibration=self._calibration() if calibrated else None,
+            guard=self.guard,
+        )
+        self.calls += made.asked
+        self.hits += claims.height - made.asked
+        return made
+
+    def _calibration(self) -> Calibration | None:
+        prompt_hash = self.task.prompt_hash(self.caller)
+        return usable_calibration(
+            self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash
+        )
