@@ -48,7 +48,8 @@ class EngineChoices:
     """The choices of a profile; empty and None mean the embedded engine.
 
     Models: ``judge_server`` judges traces, with ``judge_thinking`` of at most
-    ``judge_thinking_tokens`` (0: any number), ``question_server`` embeds their questions, and
+    ``judge_thinking_tokens`` (0: any number), in JSON by a schema where the server enforces one
+    (``judge_structured``); ``question_server`` embeds their questions, and
     ``verifier_tokenizer`` measures the hosted verifier's chunks (empty: the model's own).
     Baselines run at ``evaluation_server`` where the system names an open model (no URL: a server is
     started), which reads ``evaluation_context`` tokens (0: the model's own), at ``openai_server``,
@@ -73,6 +74,7 @@ class EngineChoices:
     chat_server: Server | None = None
     judge_server: Server | None = None
     judge_thinking: Thinking = "default"
+    judge_structured: bool = False
     judge_thinking_tokens: int = 0
     question_server: Server | None = None
     prompts: str = ""
@@ -181,6 +183,7 @@ def _judging(env: Mapping[str, str]) -> dict[str, Any]:
     server, variable = _server(env, "JUDGE", JUDGE, EXAMPLE_URL), "DECOMPOSERL_JUDGE_THINKING"
     word, tokens = thinking(env, variable)
     style = server.thinking_style
+    words = ("yes", "no") if server.needs_key else ("no", "yes")  # OpenAI's own enforces schemas
     if (style == "none" and word == "on") or (tokens and style != "qwen"):
         raise ConfigError(
             f"{variable} is '{env[variable]}', but how to do that with '{server.model}' is not "
@@ -191,6 +194,7 @@ def _judging(env: Mapping[str, str]) -> dict[str, Any]:
         "judge_server": server,
         "judge_thinking": word or ("off" if style == "qwen" else "default"),
         "judge_thinking_tokens": tokens,
+        "judge_structured": one_of(env, "DECOMPOSERL_JUDGE_STRUCTURED", words) == "yes",
     }
 
 

@@ -143,7 +143,7 @@ def _judge(choices: EngineChoices, results: str) -> JudgeResource:
         engine="chat",
         batch_size=_HOSTED_BATCH,
         **judge_limits(choices),
-        **_prompted(choices, server),
+        **_prompted(choices, server) | {"structured": choices.judge_structured},
     )
 
 

@@ -96,6 +96,7 @@ def environment(folder: Path, chat: str, embedder: str) -> dict[str, str]:
         "DECOMPOSERL_JUDGE_URL": chat,
         "DECOMPOSERL_JUDGE_MODEL": MODEL,
         "DECOMPOSERL_JUDGE_THINKING": "off",
+        "DECOMPOSERL_JUDGE_STRUCTURED": "yes",
         "DECOMPOSERL_EMBEDDER_URL": embedder,
         "DECOMPOSERL_EMBEDDER_MODEL": MODEL,
         "DECOMPOSERL_QUESTIONS_URL": embedder,

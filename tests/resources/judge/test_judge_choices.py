@@ -80,6 +80,15 @@ def test_a_model_that_never_thinks_gets_no_room_for_a_thought(tmp_path: Path):
         assert ("default", tokens) == (judge.thinking, judge.sampling().max_tokens)
 
 
+def test_whether_the_judges_server_enforces_schemas_is_a_variable(tmp_path: Path):
+    """No by default, as other servers may only know tags; yes at OpenAI's."""
+    openai = {"DECOMPOSERL_JUDGE_URL": "https://api.openai.com/v1"}
+    yes, no = ({"DECOMPOSERL_JUDGE_STRUCTURED": word} for word in ("yes", "no"))
+    for env, wanted in (({}, False), (yes, True), (openai, True), (openai | no, False)):
+        judge = engine_resources(engine_choices("paper", env), str(tmp_path))["judge"]
+        assert wanted == judge.structured
+
+
 def test_the_judges_printed_commands_hold_the_longest_call():
     """The paper's longest evidence, a whole trace and a repeated reply fit each judge's context."""
     (need,) = longest_judge_calls(
