@@ -1,6 +1,6 @@
 # The commands of this project. Each makes its own .venv; nothing is installed outside it.
 #   make demo     funnel, training, evaluation on the bundled sample; ends with a leaderboard
-#   make check    the fast checks, under a minute: format, lint, types, contracts, fast tests
+#   make check    the fast checks, about a minute: format, lint, types, contracts, fast tests
 #   make test     every check, in the order named below
 #   make bench    the kernels beside their peers, under 15 minutes (docs/benchmarks.md)
 #   make real     the paper's profile in miniature on real vLLM, without a GPU (docs/rehearsal.md)

@@ -32,16 +32,8 @@ resources:
   decomposer: {config: {structured: true, most_unanswered: 1.0}}
 """
 """A smaller context than MiniCheck's; a form for replies that a small model would not keep."""
-_MINICHECK = """\
-<!-- section: system -->
-You answer every question with one word: Yes or No.
-<!-- section: user -->
-{document}
-
-Does the text above say that {claim}
-Answer with Yes or No.
-"""
-"""In place of the text that MiniCheck was trained on, which is its publisher's."""
+_PROMPTS = Path(__file__).with_name("real_prompts")
+"""Short ones with an example to copy, which is all that so small a model can follow."""
 _SECONDS_OF_A_START = 600
 
 
@@ -54,8 +46,6 @@ def main() -> int:
     folder, started = options.folder.resolve(), time.monotonic()
     write_entity_model(folder / "spacy")
     (folder / "resources.yaml").write_text(_CONFIG, "utf-8")
-    (folder / "prompts").mkdir(exist_ok=True)
-    (folder / "prompts/minicheck.md").write_text(_MINICHECK, "utf-8")
     with ExitStack() as running:
         chat = running.enter_context(server(folder, "chat", _CHAT))
         embedder = running.enter_context(server(folder, "embedder", _EMBED))
@@ -90,7 +80,7 @@ def environment(folder: Path, chat: str, embedder: str) -> dict[str, str]:
         "DECOMPOSERL_SPACY": str(folder / "spacy"),
         "DECOMPOSERL_VLLM": " ".join(executable(folder)),
         "DECOMPOSERL_VERIFIER_MODEL": MODEL,
-        "DECOMPOSERL_PROMPTS": str(folder / "prompts"),
+        "DECOMPOSERL_PROMPTS": str(_PROMPTS),
         "DECOMPOSERL_CHAT_URL": chat,
         "DECOMPOSERL_CHAT_MODEL": MODEL,
         "DECOMPOSERL_JUDGE_URL": chat,
@@ -123,11 +113,10 @@ def page(folder: Path, env: dict[str, str], minutes: float) -> str:
         [python, "-c", _VERSIONS], capture_output=True, text=True, check=True
     ).stdout.strip()
     ours = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    shown = "\n".join(
-        f"{name}={value.replace(str(folder), '.real')}" for name, value in env.items()
-    )
+    root = f"{folder.parent}/"
+    shown = "\n".join(f"{name}={value.replace(root, '')}" for name, value in env.items())
     date = datetime.now(UTC).date().isoformat()
-    own = (folder / "rehearsal.md").read_text("utf-8").replace(str(folder), ".real")
+    own = (folder / "rehearsal.md").read_text("utf-8").replace(root, "")
     return f"""\
 # A rehearsal on real vLLM
 

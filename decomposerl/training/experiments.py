@@ -59,7 +59,7 @@ SMOL = Experiment(
     optimization=Optimization(learning_rate=5e-5, least_learning_rate=5e-6, steps=40),
     grpo=Grpo(mask_truncated=False),
     sampling=RolloutSampling(max_prompt_tokens=1_600, max_completion_tokens=256),
-    held_out=HeldOut(claims=16),
+    held_out=HeldOut(claims=16, every=20),
 )
 """The paper's adapter and batch on 135 million parameters, with short prompts and traces."""
 

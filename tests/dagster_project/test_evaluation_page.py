@@ -49,6 +49,10 @@ def blocks() -> list[str]:
     return [one for one in found if "gpt-4.1-mini" not in one]
 
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+"""MiniCheck runs code of its repository, so its server starts at a commit only."""
+
+
 class Evaluation:
     """Predicts one claim with a system in this process, as a line of the page would all of them."""
 
@@ -64,7 +68,8 @@ class Evaluation:
         }
         choices = engine_choices("paper", env | own)
         made = engine_resources(choices, str(self.folder / "results"))
-        model, verifier = made["evaluation_model"], made["verifier"]
+        model = made["evaluation_model"]
+        verifier = made["verifier"].model_copy(update={"revision": COMMIT})
         row = pl.DataFrame([claim_row(len(self.done))], schema=BENCHMARK_CLAIMS.schema)
         try:
             data = DataFolder(base_dir=str(self.folder))

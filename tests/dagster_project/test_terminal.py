@@ -152,6 +152,18 @@ def _accept(folder: Path) -> Iterator[Result]:
     yield run(("accept", "--data", str(home)))
 
 
+def _rehearse(folder: Path) -> Iterator[Result]:
+    """A variable, a recipe, a configuration and its name; each is refused before anything runs."""
+    yield run(("rehearse",), {"DECOMPOSERL_PROFILE": IN_A_VALUE})
+    home = {"DECOMPOSERL_DATA": str(folder)}
+    yield run(("rehearse", "--experiment", EVIL), home)
+    file = folder / f"fields{IN_A_NAME}.yaml"
+    yield run(("rehearse", "--config", str(file)), home)
+    for text in (f"? {json.dumps(EVIL)}", f"[{EVIL}"):
+        file.write_text(text, "utf-8")
+        yield run(("rehearse", "--config", str(file)), home)
+
+
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
     "metrics": _metrics,
@@ -162,6 +174,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "doctor": _doctor,
     "leaderboard": _leaderboard,
     "accept": _accept,
+    "rehearse": _rehearse,
 }
 COMMANDS = sorted(typer.main.get_command(app).commands)
 
