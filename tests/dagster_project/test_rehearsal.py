@@ -66,7 +66,7 @@ def test_the_claims_of_a_rehearsal_are_few_and_all_in_its_folder(
     assert (8, [4, 4]) == (claims.height, sorted(tests)[-2:])
     assert 0 == sum(sorted(tests)[:-2])
     words = claims["evidence"].str.count_matches(r"\S+").sort().to_list()
-    assert words[-1] > 4_000 > 1_000 > words[-2]  # the longest, and others as they come
+    assert (True, True) == (words[-1] > 4_000, words[-2] < 1_000)  # the longest, and any others
     (config,) = folder.glob("policy/tiny/outcome.json")
     assert '"steps": 2' in config.read_text("utf-8")
 
