@@ -30,6 +30,9 @@ HUB_MODELS: tuple[HubModel, ...] = (
     HubModel(
         "Qwen/Qwen2.5-3B-Instruct", "base policy of the 3B recipe, baselines", "Qwen Research"
     ),
+    HubModel(
+        "HuggingFaceTB/SmolLM2-135M-Instruct", "base policy of the recipe `smol`", "Apache-2.0"
+    ),
     HubModel("Qwen/Qwen2.5-14B-Instruct", "baselines", "Apache-2.0"),
     HubModel("Qwen/Qwen2.5-32B-Instruct", "baselines", "Apache-2.0"),
     HubModel("Qwen/Qwen3-32B", "judge; silver sub-questions of `local`", "Apache-2.0"),
