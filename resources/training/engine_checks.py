@@ -54,7 +54,7 @@ def judge_check(run: TrainingRun, judge: Judge, claims: ClaimFacts) -> Readiness
         return ReadinessCheck(
             "judge", engine, "ok", "not called: no reward of the experiment is judged"
         )
-    document = f"The note of the day is {uuid4().hex}."
+    document = f"The note of the day has the number {uuid4().int % 10**9}."
     call = JudgeCall("answerability", document=document, question="What is the note of the day?")
     fix = "check DECOMPOSERL_JUDGE_URL and the server's log (docs/running-on-gpus.md)"
     try:
