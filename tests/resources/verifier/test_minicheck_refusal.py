@@ -25,7 +25,8 @@ from decomposerl.errors import EngineError, EngineMissing
 profile, results, folder, *changed = sys.argv[1:]
 choices = engine_choices(profile, dict(one.split("=", 1) for one in changed))
 verifier = engine_resources(choices, results)["verifier"]
-port = verifier.model_copy(update={"model_path": folder}).open()
+changes = {"model_path": folder, "revision": "0123456789abcdef" * 2 + "01234567"}
+port = verifier.model_copy(update=changes).open()
 try:
     print(port.engine)
 except EngineMissing as error:
