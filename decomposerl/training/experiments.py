@@ -57,7 +57,7 @@ SMOL = Experiment(
     model="HuggingFaceTB/SmolLM2-135M-Instruct",
     lora=Lora(dtype="float32"),
     optimization=Optimization(learning_rate=5e-5, least_learning_rate=5e-6, steps=40),
-    grpo=Grpo(mask_truncated=False),
+    grpo=Grpo(per_device_batch=1, mask_truncated=False),  # with 4, the update was killed on 24 GiB
     sampling=RolloutSampling(max_prompt_tokens=1_600, max_completion_tokens=256),
     held_out=HeldOut(claims=16, every=20),
 )
