@@ -126,7 +126,7 @@ def doctor(stage: Stage, read_key: KeyReader) -> None:
         page = check_profile(stage.profile, read_key, stage.recipe.name)
     for one in page.findings:
         if one.state == "missing":
-            raise StepFailed(f"doctor: {one.part} {one.what}: {one.said}; {one.mend}")
+            raise StepFailed(f"doctor: {one.part} {one.what}: {one.said}; {one.fix}")
     stage.add(RehearsedStep("doctor", "", spent[0], note=f"{len(page.findings)} checks"))
 
 

@@ -13,7 +13,7 @@ _HEADER = ("port", "engine", "calls", "tokens", "US dollars")
 
 @dataclass(frozen=True, slots=True)
 class ReadinessCheck:
-    """One thing a run needs. ``mend`` is the command or variable that provides a missing one.
+    """One thing a run needs. ``fix`` is the command or variable that provides a missing one.
 
     The state ``note`` stops nothing: an optional thing that is absent, or that cannot be checked
     from here.
@@ -23,7 +23,7 @@ class ReadinessCheck:
     what: str
     state: State
     said: str
-    mend: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def readiness_text(page: Readiness) -> str:
         lines.append(
             f"{_MARKS[finding.state]} {finding.part:<9} {finding.what}: {finding.said}".rstrip()
         )
-        if finding.mend and finding.state != "ok":
-            lines.append(f"    {finding.mend}")
+        if finding.fix and finding.state != "ok":
+            lines.append(f"    {finding.fix}")
     for estimate in page.estimates:
         lines += ["", f"{estimate.run} over {estimate.basis}:", "", estimate_text(estimate)]
     if page.estimates:

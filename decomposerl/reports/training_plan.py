@@ -52,7 +52,7 @@ def judging_cost(
 def problem_lines(plan: DryRun) -> list[str]:
     """Each problem as one sentence with its remedy."""
     return [
-        f"{problem.part} {problem.what}: {problem.said}" + f" ({problem.mend})" * bool(problem.mend)
+        f"{problem.part} {problem.what}: {problem.said}" + f" ({problem.fix})" * bool(problem.fix)
         for problem in plan.problems
     ]
 
@@ -60,7 +60,7 @@ def problem_lines(plan: DryRun) -> list[str]:
 def dry_run_markdown(plan: DryRun) -> str:
     """The whole page: findings, amounts, memory and disk, lengths by source."""
     findings = [
-        (_MARKS[one.state], f"{one.part} {one.what}", one.said, one.mend) for one in plan.findings
+        (_MARKS[one.state], f"{one.part} {one.what}", one.said, one.fix) for one in plan.findings
     ]
     parts = [
         f"### Before training {plan.experiment}",

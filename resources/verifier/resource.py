@@ -119,7 +119,7 @@ class VerifierResource(ServerFields, ChatResource):
         shared, locks = self._server, ModelLocks("" if self.base_url else self.models_lock)
         self._closers.append(shared.stop)
         pin = locks.required if runs_remote_code(self.vllm_arguments) else locks.fetched
-        # Once each: a server is known by its object, and opening asks nobody for a commit.
+        # Once each: a server is known by its object, and opening sends no request for a commit.
         revision = cache(lambda: pin(self.model, self.revision))
         server = cache(lambda: self.server(revision()))
         return HostedMiniCheck(

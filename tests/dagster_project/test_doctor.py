@@ -1,4 +1,4 @@
-"""``decomposerl doctor``: what is missing and how to mend it, and what a run will cost."""
+"""``decomposerl doctor``: what is missing and how to fix it, and what a run will cost."""
 
 import json
 import math
@@ -120,11 +120,11 @@ def test_each_missing_thing_stands_with_what_mends_it(tmp_path: Path):
     lines = result.stdout.splitlines()
     crosses = [i for i, line in enumerate(lines) if line.startswith("✗")]
     assert f"{len(crosses)} required things missing" == lines[-1]
-    mends = [lines[i + 1].strip() for i in crosses]
-    assert "hf download no/such" in mends
-    assert any(mend.endswith("DECOMPOSERL_CHAT_URL") for mend in mends)
+    fixes = [lines[i + 1].strip() for i in crosses]
+    assert "hf download no/such" in fixes
+    assert any(fix.endswith("DECOMPOSERL_CHAT_URL") for fix in fixes)
     assert [] == [
-        m for m in mends if not m.startswith(("pip ", "python ", "hf ", "start ", "set "))
+        m for m in fixes if not m.startswith(("pip ", "python ", "hf ", "start ", "set "))
     ]
 
 
@@ -135,7 +135,7 @@ def test_the_paper_profile_wants_a_card_or_a_server(tmp_path: Path):
     starts = json.loads(doctor(tmp_path, "--json", VLLM="no-such-program", **env).stdout)
     by_part = {(f["part"], f["what"]): f for f in starts["findings"]}
     assert "missing" == by_part["program", "no-such-program"]["state"]
-    assert "DECOMPOSERL_VERIFIER_URL" in by_part["program", "no-such-program"]["mend"]
+    assert "DECOMPOSERL_VERIFIER_URL" in by_part["program", "no-such-program"]["fix"]
     with listing(MINICHECK_7B) as server:
         attached = doctor(tmp_path, "--json", VERIFIER_URL=server.url, **env)
     page = json.loads(attached.stdout)
@@ -171,9 +171,9 @@ def test_a_key_is_sent_to_its_endpoint_and_never_shown(tmp_path: Path):
 def test_an_endpoint_that_is_not_the_right_one_says_how(body: bytes, status: int, said: str):
     """Each way of being wrong has its sentence, and none is an exception."""
     with listing(body=body, status=status) as server:
-        found = servers.endpoint(server.url, "tiny", NO_KEY, "mend")
+        found = servers.endpoint(server.url, "tiny", NO_KEY, "fix")
         assert [None] == server.keys  # no key, no header
-    assert ("missing", "mend") == (found.state, found.mend)
+    assert ("missing", "fix") == (found.state, found.fix)
     assert said in found.said
 
 
@@ -217,13 +217,13 @@ def test_the_endpoints_of_an_evaluation_are_looked_at(tmp_path: Path):
     ],
 )
 def test_a_verdict_needs_room_for_the_thought(model: str, state: str | None, tmp_path: Path):
-    """A model that thinks, but that gets no tokens for it, is noted with what mends it."""
+    """A model that thinks, but that gets no tokens for it, is noted with what fixes it."""
     env = {"PROFILE": "local", "ENDPOINT_MODEL": model}
     found = doctor(tmp_path, "--json", ENDPOINT_URL=closed_url(), **env)
     budgets = [one for one in json.loads(found.stdout)["findings"] if one["part"] == "budget"]
     assert [one["what"] for one in budgets] == [f"tokens of a verdict by {model}"] * bool(state)
     assert [state] * bool(state) == [one["state"] for one in budgets]
-    assert [state == "note"] * bool(state) == ["thinking_tokens" in one["mend"] for one in budgets]
+    assert [state == "note"] * bool(state) == ["thinking_tokens" in one["fix"] for one in budgets]
     limits = {room: look.verdict_tokens(model, room)[0].state for room in (1_023, 1_024)}
     assert {1_023: "note", 1_024: "ok"} == limits
 
@@ -253,7 +253,7 @@ def test_packages_and_models_are_found_where_they_are(tmp_path: Path):
     """An installed distribution has its version; a folder counts once its files are there."""
     assert "ok" == look.package("numpy", "").state
     absent = look.package("no-such-package", "pip install it", required=False)
-    assert ("note", "pip install it") == (absent.state, absent.mend)
+    assert ("note", "pip install it") == (absent.state, absent.fix)
     folder = str(tmp_path)
     assert "no tokenizer.json" == look.hub_model(folder, "tokenizer.json").said
     (tmp_path / "tokenizer.json").write_text("{}")
@@ -277,7 +277,7 @@ def test_bytes_instead_of_tokens_are_told(tmp_path: Path):
     """Without the model's tokenizer the page says what is lost, and where one may be named."""
     lost = look.chunk_tokenizer("", "nobody/nothing")
     assert ("note", True) == (lost.state, "measured in bytes" in lost.said)
-    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.mend
+    assert "DECOMPOSERL_VERIFIER_TOKENIZER" in lost.fix
     assert "note" == look.chunk_tokenizer("", "/no such name").state
     assert "missing" == look.chunk_tokenizer(str(tmp_path), "nobody/nothing").state
     (tmp_path / "tokenizer.json").write_text("{}")
@@ -310,7 +310,7 @@ def test_too_small_a_disk_is_missing(tmp_path: Path):
     folder = tmp_path / "not" / "yet"
     assert "ok" == look.disk(folder, 1e-6).state
     full = look.disk(folder, 1e9)
-    assert ("missing", True) == (full.state, "DECOMPOSERL_DATA" in full.mend)
+    assert ("missing", True) == (full.state, "DECOMPOSERL_DATA" in full.fix)
     assert not folder.exists()
 
 
@@ -382,7 +382,7 @@ def test_the_gpu_page_prints_what_the_doctor_prints(name: ProfileName, tmp_path:
 
 
 def test_the_page_says_what_is_missing_in_the_last_line():
-    """And keeps a finding's mend for when it is needed."""
+    """And keeps a finding's fix for when it is needed."""
     fine = ReadinessCheck("package", "numpy", "ok", "2.0", "pip install numpy")
     lost = ReadinessCheck("model", "m", "missing", "not here", "hf download m")
 

@@ -22,15 +22,15 @@ def test_the_form_of_minicheck_is_looked_for(tmp_path: Path):
         lost = look.verifier_form(use, "", allow_own=False, search=nowhere)
         assert ("missing", True) == (lost.state, "DECOMPOSERL_ALLOW_OWN_PROMPT=yes" in lost.said)
         install = "pip install --no-deps 'minicheck @ git+https://github.com/Liyan06/MiniCheck.git"
-        assert lost.mend.startswith(install)
-        assert "DECOMPOSERL_PROMPTS" in lost.mend
+        assert lost.fix.startswith(install)
+        assert "DECOMPOSERL_PROMPTS" in lost.fix
         ours = look.verifier_form(use, "", allow_own=True, search=nowhere)
         assert ("note", True) == (ours.state, "own text" in ours.said)
         here = look.verifier_form(use, "", allow_own=False, search=[write_package(tmp_path / use)])
         assert "ok" == here.state
         assert here.said.startswith("prompt=published@")
     wrong = look.verifier_form("chat", "/no such folder", allow_own=True, search=nowhere)
-    assert ("missing", "set DECOMPOSERL_PROMPTS") == (wrong.state, wrong.mend)
+    assert ("missing", "set DECOMPOSERL_PROMPTS") == (wrong.state, wrong.fix)
 
 
 @pytest.mark.parametrize("profile", ["local", "paper"])

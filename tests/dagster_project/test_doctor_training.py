@@ -147,4 +147,4 @@ def test_a_server_that_samples_is_asked(tmp_path: Path):
     page = json.loads(doctor(tmp_path, "--json", **LOCAL, **at).stdout)
     (found,) = [one for one in page["findings"] if one["part"] == "sampler"]
     assert ("missing", NOBODY[:-3]) == (found["state"], found["what"])
-    assert "DECOMPOSERL_GENERATION_URL" in found["mend"]
+    assert "DECOMPOSERL_GENERATION_URL" in found["fix"]

@@ -41,8 +41,8 @@ def sampler_check(run: TrainingRun, rank: int) -> tuple[int, float | None]:
     again = replace(run, folder=run.folder.with_name("check"))
     judge, embedder = FailingJudge("coverage", 0), BagOfWordsEmbedder()
     monitor = prepare(again, load_policy(again), judge, embedder, lambda _: None)
-    told = [[-1.0] * 3, [-5.0]][rank]
-    points = sampler_gaps(monitor.trainer, [[5, 6, 7]], [[6] * len(told)], [told])
+    sampled = [[-1.0] * 3, [-5.0]][rank]
+    points = sampler_gaps(monitor.trainer, [[5, 6, 7]], [[6] * len(sampled)], [sampled])
     return points["sampler_gap"].rows, points["sampler_nll"].mean
 
 

@@ -112,7 +112,7 @@ def test_the_profile_hands_its_lock_file_to_everything_that_loads_a_model(tmp_pa
 
 
 def test_a_revision_is_looked_for_at_the_first_use():
-    """Making the settings asks nobody; one that is named needs no look."""
+    """Making the settings sends no request; one that is named needs no look."""
     looked: list[str] = []
 
     def found() -> str:
@@ -220,7 +220,7 @@ def test_the_doctor_shows_locks_and_what_it_cannot_see(tmp_path: Path):
     policy, judge = found["Qwen/Qwen2.5-7B-Instruct"], found["Qwen/Qwen3-32B"]
     assert ("ok", f"locked to {A}") == (policy["state"], policy["said"])
     assert "(Apache-2.0)" in policy["what"]
-    assert ("note", "start it with --revision COMMIT") == (judge["state"], judge["mend"])
+    assert ("note", "start it with --revision COMMIT") == (judge["state"], judge["fix"])
     verifier = found["bespokelabs/Bespoke-MiniCheck-7B"]
     assert "runs its repository's code" in verifier["what"]
     assert "not locked" in verifier["said"]

@@ -140,7 +140,7 @@ def test_a_judge_that_does_not_rule_is_a_problem(run: TrainingRun, *, reachable:
     """Unreachable or without a ruling: the finding has the reason and the fix."""
     (problem,) = dry_run(run, SilentJudge(reachable)).problems
     assert ("judge", True) == (problem.part, said in problem.said)
-    assert "DECOMPOSERL_JUDGE_URL" in problem.mend
+    assert "DECOMPOSERL_JUDGE_URL" in problem.fix
 
 
 @dataclass
@@ -163,7 +163,7 @@ def test_a_dead_embedder_of_questions_is_a_problem(run: TrainingRun):
     """It is found before the first step, with its reason and the variable that names it."""
     (problem,) = dry_run(run, RuleJudge(), None, DeadEmbedder()).problems
     assert ("questions", "no connection to 8002") == (problem.part, problem.said)
-    assert "DECOMPOSERL_QUESTIONS_URL" in problem.mend
+    assert "DECOMPOSERL_QUESTIONS_URL" in problem.fix
 
 
 def test_the_embedder_itself_is_asked_every_time(run: TrainingRun):
@@ -198,7 +198,7 @@ def test_calls_that_the_judge_cannot_read_are_named_before_the_first_step(run: T
     longest = claims["claim_id"][-1]
     assert ("missing", "context of 2,000 tokens") == (found.state, found.what)
     assert "calls do not fit about 1 of the claims, with 100 tokens for the reply" in found.said
-    needed = int(found.mend.split("--max-model-len ")[1].split()[0])
+    needed = int(found.fix.split("--max-model-len ")[1].split()[0])
     assert f"{longest} ({needed:,})" in found.said
     assert "ok" != context_of(run, needed - 1)[0].state
     assert "missing" != context_of(run, needed)[0].state
@@ -250,7 +250,7 @@ def test_a_base_that_is_not_here_is_named_with_its_command(run: TrainingRun, tmp
     """Its prompts and memory stay unknown; the rest is still reported."""
     result = dry_run(replace(run, base=str(tmp_path / "absent")), RuleJudge())
     assert {"model"} == {problem.part for problem in result.problems}
-    assert all("hf download" in problem.mend for problem in result.problems)
+    assert all("hf download" in problem.fix for problem in result.problems)
     assert (None, None) == (result.lengths, result.memory)
     assert "judge calls" in dry_run_markdown(result)
 
@@ -275,7 +275,7 @@ def test_a_sampler_that_is_not_installed_is_a_problem(run: TrainingRun, engine: 
     problem, *others = reversed(dry_run(sampled, RuleJudge()).problems)
     assert ("vllm", "not installed") == (problem.what, problem.said)
     assert ["sampler"] * (engine == "vllm_server") == [one.part for one in others]
-    assert "decomposerl[gpu]" in problem.mend
+    assert "decomposerl[gpu]" in problem.fix
 
 
 @pytest.mark.parametrize(

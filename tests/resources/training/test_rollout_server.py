@@ -95,7 +95,7 @@ def test_a_server_that_cannot_sample_is_named_with_the_reason(server: Sampler, s
     """Health, version, model, context, and the endpoints through which TRL sends the weights."""
     with server:
         found = sampler(server.url, MODEL, TOKENS, FIX)
-    assert ("missing", FIX) == (found.state, found.mend)
+    assert ("missing", FIX) == (found.state, found.fix)
     assert said in found.said
     gone = sampler(server.url, MODEL, TOKENS, FIX)
     assert "does not answer" in gone.said

@@ -122,10 +122,10 @@ PROMPTS = ([5, 6, 7], [8, 9, 10, 11, 5])
 COMPLETIONS = ([6, 7, 8, 9], [10])
 
 
-def of_rows(monitor: TrainingMonitor, told: Sequence[Sequence[float | None]]) -> list[float]:
+def of_rows(monitor: TrainingMonitor, sampled: Sequence[Sequence[float | None]]) -> list[float]:
     """The distances token by token, each row alone and without padding."""
     far: list[float] = []
-    for prompt, completion, row in zip(PROMPTS, COMPLETIONS, told, strict=True):
+    for prompt, completion, row in zip(PROMPTS, COMPLETIONS, sampled, strict=True):
         ids = torch.tensor([[*prompt, *completion]])
         with torch.no_grad():
             logits = monitor.trainer.model(input_ids=ids).logits[0, len(prompt) - 1 : -1]
@@ -136,19 +136,19 @@ def of_rows(monitor: TrainingMonitor, told: Sequence[Sequence[float | None]]) ->
 
 
 @pytest.mark.parametrize(
-    "told",
+    "sampled",
     [
         [[-1.0, -2.0, -0.5, -3.0], [-1.5]],
         [[-1.0, None, float("nan"), -3.0], [None]],
     ],
 )
 def test_padding_and_unknown_tokens_do_not_count(
-    base: Path, tmp_path: Path, told: Sequence[Sequence[float | None]]
+    base: Path, tmp_path: Path, sampled: Sequence[Sequence[float | None]]
 ):
     """The mean over the known tokens of rows of different lengths, as if each were alone."""
     monitor = prepared(tmp_path / "run", base)
-    found = sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, told)
-    expected = of_rows(monitor, told)
+    found = sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, sampled)
+    expected = of_rows(monitor, sampled)
     assert len(expected) == found["sampler_gap"].rows == found["sampler_gap_base"].rows
     assert found["sampler_gap"].mean == pytest.approx(sum(expected) / len(expected), abs=1e-5)
     nothing = sampler_gaps(monitor.trainer, PROMPTS, COMPLETIONS, [[None] * 4, [None]])

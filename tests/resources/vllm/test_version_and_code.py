@@ -92,7 +92,7 @@ def test_a_program_is_asked_before_it_starts_a_server(tmp_path: Path):
         server.base_url()
     assert not (tmp_path / "logs").exists()
     found = vllm_program(old, "install another")
-    assert ("missing", "install another") == (found.state, found.mend)
+    assert ("missing", "install another") == (found.state, found.fix)
     assert "CVE-2026-22807" in found.said
     for says in ("exit 1", "echo"):
         assert "" == installed_version(script(tmp_path, says))
@@ -120,7 +120,7 @@ def test_a_running_server_that_is_old_is_refused(tmp_path: Path):
         with pytest.raises(EngineError, match=r"vLLM 0\.21\.0 is refused"):
             attached.base_url()
         looked = endpoint(f"{url}/v1", "org/tiny", SecretStr(""), "update it")
-        assert ("missing", "update it") == (looked.state, looked.mend)
+        assert ("missing", "update it") == (looked.state, looked.fix)
         assert "vLLM 0.21.0 is refused" in looked.said
 
 
@@ -174,7 +174,7 @@ def test_the_verifiers_server_loads_the_locked_commit(tmp_path: Path):
 
 
 def test_a_verifier_that_runs_code_needs_a_commit_before_anything_starts(tmp_path: Path):
-    """Opening asks nobody; the first use names the model and the command."""
+    """Opening sends no request; the first use names the model and the command."""
     port = verifier(tmp_path, vllm_arguments=[CODE]).open()
     with pytest.raises(EngineError, match="commit of org/no-such-model is not known"):
         port.support_probability([PAIR])

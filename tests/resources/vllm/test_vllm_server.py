@@ -153,7 +153,7 @@ def test_a_server_that_does_not_come_up_is_explained(
 ):
     """Death, sickness, a wrong model and a lock say what happened, and leave nothing running.
 
-    What waiting cannot mend is told at once.
+    What waiting cannot fix is reported at once.
     """
     server = process(held, behaviour, timeout_s)
     with pytest.raises(EngineError, match=said):
@@ -350,7 +350,7 @@ def test_attaching_explains_what_is_wrong(held: Path):
     ],
 )
 def test_a_running_server_that_wants_another_key_is_told_at_once(held: Path, key: str, said: str):
-    """Waiting would not mend it; the error names the variable and not the key."""
+    """Waiting would not fix it; the error names the variable and not the key."""
     port = free_port()
     with subprocess.Popen(command(held, "locked").words(port)) as other:
         attached = resource(
