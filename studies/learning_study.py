@@ -36,7 +36,7 @@ from resources.training.train import train
 from studies.learning_report import CLEAN, TITLES, Study, study_page
 
 VARIANTS = ("tiny", "tiny_s10", "tiny_shuffled")
-"""Those of the page's first section, besides ``CLEAN``."""
+"""By default; with a control ``CLEAN`` too."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -45,11 +45,10 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.one:
         _train_one(options, *options.one.rsplit(":", 1))
         return 0
-    names = [*options.variants, *([CLEAN] if options.control else [])]
-    wanted = [f"{name}:{seed}" for seed in range(1, options.seeds + 1) for name in names]
+    wanted = [f"{n}:{seed}" for seed in range(1, options.seeds + 1) for n in options.variants]
     with ThreadPoolExecutor(options.workers) as pool:
         done = list(pool.map(lambda one: _in_process(options, one), wanted))
-    study = Study.read(options.out, names, options.seeds)
+    study = Study.read(options.out, options.variants, options.seeds)
     page = study_page(study, options.picture)
     print(page)
     if options.report:
@@ -123,7 +122,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
         "--out", type=Path, default=Path("data/learning_study"), help="folder of the runs"
     )
     parser.add_argument("--seeds", type=int, choices=range(1, 100), default=5, metavar="N")
-    parser.add_argument("--variants", nargs="+", choices=list(TITLES), default=list(VARIANTS))
+    parser.add_argument("--variants", nargs="+", choices=list(TITLES))
     parser.add_argument("--workers", type=int, default=2, help="parallel runs")
     parser.add_argument("--threads", type=int, default=1, help="threads of a run")
     parser.add_argument("--prompts", default="", help="folder with your own policy.md")
@@ -135,6 +134,10 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(words)
     if options.control is not None and not (options.control / "config.json").is_file():
         parser.error(f"--control: {options.control} contains no model")
+    default = [*VARIANTS, *([CLEAN] if options.control else [])]
+    options.variants = options.variants or default
+    if CLEAN in options.variants and options.control is None:
+        parser.error(f"{CLEAN} needs --control")
     return options
 
 

@@ -193,6 +193,7 @@ def test_the_clean_start_is_the_same_recipe_on_another_base(tmp_path: Path):
         (["--seeds", "0"], "--seeds"),
         (["--seeds", "many"], "--seeds"),
         (["--control", "no/such/folder"], "contains no model"),
+        (["--variants", "tiny", CLEAN], "needs --control"),
         (["--epochs", "2"], "--epochs"),
     ],
 )
