@@ -19,30 +19,42 @@ from decomposerl.reports.figure_style import PALETTE, REST, legend, new_grid, pn
 from decomposerl.rewards.catalogue import REWARDS
 from decomposerl.training.curves import measure_named, smoothed
 
-_TITLES = {
+CLEAN = "tiny_clean"
+"""The run that starts from the warm start on clean traces."""
+TITLES = {
     "tiny": "labels on all claims",
     "tiny_s10": "labels on a tenth",
     "tiny_shuffled": "rewards shuffled in groups",
+    CLEAN: "from the clean warm start",
+    "smol": "SmolLM2-135M-Instruct, labels on all claims",
 }
-_COLOURS = {"tiny": PALETTE[-1], "tiny_s10": PALETTE[2], "tiny_shuffled": REST}
+_COLOURS = {
+    "tiny": PALETTE[-1],
+    "tiny_s10": PALETTE[2],
+    "tiny_shuffled": REST,
+    CLEAN: PALETTE[4],
+    "smol": PALETTE[-1],
+}
 _PAID = tuple(reward.name for reward in REWARDS if reward.weight)
 _VERDICTS = ("balanced_accuracy", "verdict_given", "right_among_given")
 _REPORTED = (
     *(f"held_out_sampled/{name}" for name in (*_PAID, "total", *_VERDICTS, "questions")),
     "held_out_greedy/balanced_accuracy",
 )
+_DRAWN = (*_PAID, "total", "questions", "verdict_given", "right_among_given")
 _PHASES = ("generation", "judging", "update")
 _WINDOW = 9
 _COLUMNS = 3
+_NORMAL_95 = 1.96
+_OVER = ["spread", "rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Outcomes and curves by variant, one entry per seed; ``control``: levels by seed."""
+    """Outcomes and curves by variant, one entry per seed."""
 
     outcomes: dict[str, list[dict[str, Any]]]
     curves: dict[str, list[pl.DataFrame]]
-    control: list[dict[str, float]]
 
     @classmethod
     def read(cls, folder: Path, variants: Sequence[str], seeds: int) -> "Study":
@@ -58,12 +70,12 @@ class Study:
                 name: [pl.read_parquet(path / "curves.parquet") for path, _ in each]
                 for name, each in done.items()
             },
-            [
-                outcome["before"]
-                for seed in range(1, seeds + 1)
-                if _is_finished(outcome := _outcome(folder / "control" / str(seed)))
-            ],
         )
+
+    @property
+    def clean(self) -> list[dict[str, float]]:
+        """The measures of the clean warm start before any step, by seed."""
+        return [outcome["before"] for outcome in self.outcomes.get(CLEAN, [])]
 
 
 def _outcome(folder: Path) -> dict[str, Any]:
@@ -86,19 +98,25 @@ def study_page(study: Study, picture: Path) -> str:
             minutes = [sum(o["seconds"][phase] for phase in _PHASES) / 60 for o in outcomes]
             seeds = f"{len(outcomes)} seed{'s' * (len(outcomes) > 1)}"
             parts.append(
-                f"### `{name}`: {_TITLES[name]}\n\n{seeds}, "
+                f"### `{name}`: {TITLES[name]}\n\n{seeds}, "
                 f"{outcomes[0]['steps']} steps, {np.median(minutes):.1f} minutes of generation, "
                 "judging and update.\n"
             )
-            parts.append(_table(outcomes, study.control))
+            parts.append(_table(outcomes, study.curves[name], () if name == CLEAN else study.clean))
     return "\n".join(parts)
 
 
-def _table(outcomes: Sequence[dict[str, Any]], control: Sequence[dict[str, float]]) -> str:
+def _table(
+    outcomes: Sequence[dict[str, Any]],
+    curves: Sequence[pl.DataFrame],
+    clean: Sequence[dict[str, float]],
+) -> str:
     lines = [
-        "| measure, on held-out claims | before | after | change | clean warm start |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| measure, on held-out claims | before | after | change |",
+        "| --- | ---: | ---: | ---: |",
     ]
+    if clean:
+        lines = [lines[0] + " clean warm start |", lines[1] + " ---: |"]
     for key in _REPORTED:
         if not all(key in outcome[end] for outcome in outcomes for end in ("before", "after")):
             continue  # not measurable, for example without a trace of two questions
@@ -106,40 +124,69 @@ def _table(outcomes: Sequence[dict[str, Any]], control: Sequence[dict[str, float
         after = np.array([outcome["after"][key] for outcome in outcomes])
         split, _, name = key.partition("/")
         how = "greedy" if split.endswith("greedy") else "sampled"
-        level = [each[key] for each in control if key in each]
-        lines.append(
-            f"| {measure_named(name).title}, {how} | {_band(before)} | {_band(after)} "
-            f"| {_band(after - before, '+')} | {_band(np.array(level)) if level else ''} |"
-        )
+        cells = [f"{measure_named(name).title}, {how}"]
+        if len(outcomes) > 1:
+            cells += [_band(before), _band(after), _band(after - before, "+")]
+        else:
+            cells += _interval(before[0], after[0], _errors(curves[0], split, name))
+        if clean:
+            level = [each[key] for each in clean if key in each]
+            cells.append(_band(np.array(level)) if level else "")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _band(values: NDArray[np.float64], sign: str = "") -> str:
     """Median, and minimum and maximum in brackets."""
-    texts = [f"{value:{sign}.3f}" for value in (np.median(values), values.min(), values.max())]
-    return texts[0] if len(values) == 1 else f"{texts[0]} ({texts[1]} to {texts[2]})"
+    return _cell(float(np.median(values)), values.min(), values.max(), sign)
+
+
+def _cell(value: float, low: float, high: float, sign: str = "") -> str:
+    return f"{value:{sign}.3f} ({low:{sign}.3f} to {high:{sign}.3f})"
+
+
+def _errors(curves: pl.DataFrame, split: str, name: str) -> tuple[float, float]:
+    """Standard errors of a measure's mean over the claims, at the first and at the last step."""
+    chosen = curves.filter(pl.col("split") == split, pl.col("measure") == name).sort("step")
+    errors = [(spread or 0.0) / max(rows, 1) ** 0.5 for spread, rows in chosen[_OVER].iter_rows()]
+    return (errors[0], errors[-1]) if errors else (0.0, 0.0)
+
+
+def _interval(before: float, after: float, errors: tuple[float, float]) -> list[str]:
+    """The cells of a single run: values and change with 95 % intervals over the claims.
+
+    The samples of both ends are taken as independent, so the change's interval is wide.
+    """
+    first, last = (_NORMAL_95 * error for error in errors)
+    both, change = float(np.hypot(first, last)), after - before
+    return [
+        _cell(before, before - first, before + first),
+        _cell(after, after - last, after + last),
+        _cell(change, change - both, change + both, "+"),
+    ]
 
 
 def _picture(study: Study) -> bytes:
-    names = [*_PAID, "total", "questions"]
-    rows = -(-len(names) // _COLUMNS)
+    rows = -(-len(_DRAWN) // _COLUMNS)
     figure, grid = new_grid(11.0, 0.8 + 2.2 * rows, rows, _COLUMNS)
     panels = [axes for line in grid for axes in line]
-    for axes, name in zip(panels, names, strict=False):
+    for axes, name in zip(panels, _DRAWN, strict=False):
         axes.set_title(measure_named(name).title, loc="left", fontsize=11)
         for variant, curves in study.curves.items():
             _draw(axes, [_smoothed(one, name) for one in curves], variant)
         key = f"held_out_sampled/{name}"
-        levels = [each[key] for each in study.control if key in each]
+        levels = [each[key] for each in study.clean if key in each]
         if levels:
             axes.axhline(
                 float(np.median(levels)),
                 color=PALETTE[4],
                 linewidth=1.0,
                 linestyle="--",
-                label="warm start on clean traces",
+                label="clean warm start, untrained",
             )
-    for axes in panels[-_COLUMNS:]:
+    for axes in panels[len(_DRAWN) :]:
+        axes.set_visible(False)
+    for axes in panels[len(_DRAWN) - _COLUMNS : len(_DRAWN)]:
         axes.set_xlabel("optimizer steps")
     legend(figure, panels[0], columns=4)
     return png(figure)
@@ -159,7 +206,7 @@ def _draw(axes: Any, lines: Sequence[NDArray[np.float64]], variant: str) -> None
         np.median(stack, axis=0),
         color=_COLOURS[variant],
         linewidth=1.8,
-        label=_TITLES[variant],
+        label=TITLES[variant],
     )
 
 

@@ -6,7 +6,7 @@ after all) ends as wrong when the model refuses it, never as a failed call.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -17,7 +17,8 @@ from decomposerl.baselines.method import ClaimInput
 from decomposerl.errors import EngineMissing
 from decomposerl.evaluation.scored_claims import DROPPED, MOST_WORDS, BeyondContext
 from decomposerl.prompts.template import PromptFile
-from decomposerl.training.evidence_view import best_sentences
+from decomposerl.training.evidence_view import best_sentences, evidence_view
+from decomposerl.training.experiment import EvidenceView
 from resources.tokens.model_tokens import ModelTokens, tokenizer_file
 from resources.tokens.word_tokens import CautiousTokens
 
@@ -49,21 +50,30 @@ ROOMS = {"single_call": Room(3_072), "faithful": Room(2_048, later=2_048)}
 
 @dataclass(frozen=True)
 class ContextGuard:
-    """A rule for claims that do not fit ``context`` tokens; 0 is no limit, or none is known."""
+    """A rule for claims that do not fit ``context`` tokens; 0 is no limit, or none is known.
+
+    Where a policy reads a ``view`` of the evidence, the view has to fit.
+    """
 
     rule: BeyondContext
     context: int = 0
     file: PromptFile | None = None
     room: Room = NO_ROOM
     counter: Counts = field(default_factory=CautiousTokens)
+    view: EvidenceView | None = None
 
     def fitted(self, question: ClaimInput) -> tuple[ClaimInput | None, BeyondContext | None]:
         """The question to ask, None for no call, and what was done; the same where it fits."""
         if self.rule == DROPPED and len(question.evidence.split()) > MOST_WORDS:
             return None, DROPPED
+        whole = question
+        if self.view is not None:
+            question = replace(
+                question, evidence=evidence_view(question.claim, question.evidence, self.view)
+            )
         left = self._left(question)
         if left is None:
-            return question, None
+            return whole, None
         if self.rule != "best_sentences":
             return None, "wrong"
         each = _NUMBER if self._numbers and question.passages else 1

@@ -196,7 +196,8 @@ class EvaluationModelResource(StoredResource):
         here = context_of(base, weights.revision)
         context = self.open_models.context_of(base) if served else here
         room = Room(decoding_of(recipe).max_tokens)
-        guard = self._guard(context, base, file=policy_prompt, room=room)
+        view = recipe.evidence_view
+        guard = self._guard(context, base, file=policy_prompt, room=room, view=view)
         if served:
             name, folder = f"{recipe.name}-{chosen.selected.step}", chosen.adapter.resolve()
             adapter = PolicyAdapter(name, folder, base, weights_digest(folder))

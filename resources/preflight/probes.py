@@ -210,6 +210,19 @@ def gpus(command: str = "nvidia-smi", *, required: bool) -> list[ReadinessCheck]
     ]
 
 
+def available_memory(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes that programs can still take: of this machine, or of the container's limit if less."""
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    try:
+        most = int((cgroup / "memory.max").read_text("utf-8"))
+        held = int((cgroup / "memory.current").read_text("utf-8"))
+    except (OSError, ValueError):  # no container, or one without a limit ("max")
+        return free
+    return min(free, most - held)
+
+
 def disk(folder: Path, needed_gib: float) -> ReadinessCheck:
     """Free disk space for ``folder``, which need not exist yet."""
     existing = folder

@@ -25,7 +25,7 @@ from decomposerl.training.estimate import (
 )
 from decomposerl.training.memory import MemoryEstimate, ModelShape, estimate_memory, shape_of
 from decomposerl.training.token_report import ALL, LENGTHS, TokenReport, token_report
-from resources.preflight.probes import disk
+from resources.preflight.probes import available_memory, disk
 from resources.preflight.workload import claim_facts
 from resources.training.data import training_prompts
 from resources.training.engine_checks import (
@@ -68,7 +68,7 @@ def dry_run(
         *([] if embedder is None else [question_check(run, embedder)]),
         *sampler_checks(run),
         disk(run.folder, round(sum(needed.values()) / _GIB, 2)),
-        *_gpu(run, memory),
+        *_room(run, memory),
         *vllm_checks(run),
     )
     return DryRun(
@@ -182,8 +182,14 @@ def _disk(
     return dict(disk_bytes(estimate, adapter, longest, run.limits.checkpoints_kept))
 
 
-def _gpu(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[ReadinessCheck]:
+def _room(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[ReadinessCheck]:
+    """The device's free memory, and what the run needs of it."""
+    here = run.generation.engine == "transformers"
+    needed = 0 if memory is None else memory.total if here else memory.updating
     if not run.device.startswith("cuda"):
+        fix = "end other programs, or shorten prompts and completions or per_device_batch"
+        if memory is not None:
+            yield _enough("memory", run.device, available_memory(), needed, fix)
         return
     import torch
 
@@ -194,11 +200,12 @@ def _gpu(run: TrainingRun, memory: MemoryEstimate | None) -> Iterator[ReadinessC
     free, whole = torch.cuda.mem_get_info(run.device)
     if run.generation.engine == "vllm_colocate":
         free -= round(run.generation.memory_share * whole)
-    here = run.generation.engine == "transformers"
-    needed = 0 if memory is None else memory.total if here else memory.updating
+    fix = "free the card, or shorten prompts and completions"
+    yield _enough("GPU", run.device, free, needed, fix)
+
+
+def _enough(part: str, device: str, free: int, needed: int, fix: str) -> ReadinessCheck:
     detail = f"{free / _GIB:,.1f} GiB for training, about {needed / _GIB:,.1f} needed"
     if free < needed:
-        fix = "free the card, or shorten prompts and completions"
-        yield ReadinessCheck("GPU", run.device, "missing", detail, fix)
-    else:
-        yield ReadinessCheck("GPU", run.device, "ok", detail)
+        return ReadinessCheck(part, device, "missing", detail, fix)
+    return ReadinessCheck(part, device, "ok", detail)

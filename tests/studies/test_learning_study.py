@@ -1,4 +1,4 @@
-"""The learning study: which runs it reads, what it tells of them, which recipes it trains."""
+"""The learning study: which runs it reads, what it reports on them, which recipes it trains."""
 
 import json
 from dataclasses import replace
@@ -11,11 +11,20 @@ from decomposerl import schemas
 from decomposerl.training.experiments import experiment
 from resources.store.parquet import write_parquet
 from studies import learning_study
-from studies.learning_report import _COLOURS, _PAID, _REPORTED, Study, _smoothed, study_page
-from studies.learning_study import CONTROL, VARIANTS, _recipe
+from studies.learning_report import (
+    _COLOURS,
+    _DRAWN,
+    _REPORTED,
+    CLEAN,
+    TITLES,
+    Study,
+    _smoothed,
+    study_page,
+)
+from studies.learning_study import VARIANTS, _recipe
 
 STEPS = 12
-SHOWN = (*_PAID, "total", "questions")
+READ = (*VARIANTS, CLEAN)
 
 
 def write_run(folder: Path, before: float, after: float, stopped: str = "") -> None:
@@ -37,12 +46,12 @@ def write_run(folder: Path, before: float, after: float, stopped: str = "") -> N
             "split": split,
             "measure": measure,
             "mean": before + (after - before) * step / (STEPS - 1),
-            "spread": None,
-            "rows": 32,
+            "spread": 0.5,
+            "rows": 49,
         }
         for step in reversed(range(STEPS))
         for split in ("train", "held_out_sampled")
-        for measure in SHOWN
+        for measure in _DRAWN
     ]
     write_parquet(pl.DataFrame(rows, schemas.CURVES.schema), folder / "curves.parquet")
 
@@ -56,23 +65,23 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "tiny" / "5").mkdir()
     write_run(tmp_path / "tiny_shuffled" / "1", 0.25, 0.25)
     for seed, level in ((1, 0.875), (2, 0.5), (3, 0.75)):
-        write_run(tmp_path / "control" / str(seed), level, level)
+        write_run(tmp_path / CLEAN / str(seed), level, level)
     return tmp_path
 
 
 def test_finished_runs_are_read_and_no_others(folder: Path):
     """One that stopped early, or has no outcome, or is of a seed not asked for, is left out."""
-    study = Study.read(folder, VARIANTS, 5)
-    assert {"tiny": 3, "tiny_s10": 0, "tiny_shuffled": 1} == {
+    study = Study.read(folder, READ, 5)
+    assert {"tiny": 3, "tiny_s10": 0, "tiny_shuffled": 1, CLEAN: 3} == {
         name: len(each) for name, each in study.outcomes.items()
     }
     assert [0.75, 0.5, 1.0] == [one["after"][_REPORTED[0]] for one in study.outcomes["tiny"]]
     assert {name: len(each) for name, each in study.curves.items()} == {
         name: len(each) for name, each in study.outcomes.items()
     }
-    assert [dict.fromkeys(_REPORTED, level) for level in (0.875, 0.5, 0.75)] == study.control
+    assert [dict.fromkeys(_REPORTED, level) for level in (0.875, 0.5, 0.75)] == study.clean
     assert 2 == len(Study.read(folder, VARIANTS, 2).outcomes["tiny"])
-    assert [] == Study.read(folder / "tiny", VARIANTS, 2).control
+    assert [] == Study.read(folder, VARIANTS, 2).clean
 
 
 def table_of(page: str, variant: str) -> list[list[str]]:
@@ -84,7 +93,7 @@ def table_of(page: str, variant: str) -> list[list[str]]:
 
 def test_the_table_has_medians_with_their_band(folder: Path, tmp_path: Path):
     """Median, least and greatest of both ends and of the change; the control's level beside."""
-    page = study_page(Study.read(folder, VARIANTS, 5), tmp_path / "learning.png")
+    page = study_page(Study.read(folder, READ, 5), tmp_path / "learning.png")
     rows = table_of(page, "tiny")
     assert len(_REPORTED) == len(rows)
     for _, before, after, change, level in rows:
@@ -92,23 +101,33 @@ def test_the_table_has_medians_with_their_band(folder: Path, tmp_path: Path):
         assert "0.750 (0.500 to 1.000)" == after
         assert "+0.500 (+0.250 to +0.750)" == change
         assert "0.750 (0.500 to 0.875)" == level
-    assert {("0.250", "0.250", "+0.000")} == {
-        tuple(r[1:4]) for r in table_of(page, "tiny_shuffled")
-    }
+    assert [4] * len(_REPORTED) == [len(row) for row in table_of(page, CLEAN)]
     assert "\n3 seeds, 12 steps, 2.0 minutes" in page
     assert "tiny_s10" not in page
     assert "![Each reward over the steps](learning.png)" in page
+
+
+def test_a_single_run_has_intervals_over_its_claims(folder: Path, tmp_path: Path):
+    """1.96 standard errors at both ends; those of the change add up as of two samples."""
+    write_run(folder / "smol/1", 0.25, 0.75)
+    page = study_page(Study.read(folder, ["smol"], 1), tmp_path / "learning.png")
+    by_title = {row[0]: row[1:] for row in table_of(page, "smol")}
+    assert by_title["Format, sampled"] == [
+        "0.250 (0.110 to 0.390)",
+        "0.750 (0.610 to 0.890)",
+        "+0.500 (+0.302 to +0.698)",
+    ]
 
 
 def test_a_measure_that_a_run_lacks_has_no_line(folder: Path, tmp_path: Path):
     """Diversity needs two questions; where no trace had them it is not reported."""
     study = Study.read(folder, VARIANTS, 5)
     del study.outcomes["tiny"][1]["after"]["held_out_sampled/diversity"]
-    page = study_page(replace(study, control=[]), tmp_path / "learning.png")
+    page = study_page(study, tmp_path / "learning.png")
     rows = table_of(page, "tiny")
     assert len(_REPORTED) - 1 == len(rows)
     assert not [row for row in rows if row[0].startswith("Diversity")]
-    assert {""} == {row[4] for row in rows}
+    assert {4} == {len(row) for row in rows}
 
 
 def inked(path: Path, colour: str) -> int:
@@ -153,21 +172,18 @@ def test_a_line_is_the_moving_mean_of_the_training_steps(folder: Path):
 
 def test_variants_are_the_recipes_with_another_seed():
     """It is what ``policy`` trains under the name with that seed."""
-    for name in VARIANTS:
+    for name in set(TITLES) - {CLEAN}:
         assert experiment(f"{name}-seed_3") == _recipe(name, 3, None)
     assert 0.1 == _recipe("tiny_s10", 1, None).supervision
     assert _recipe("tiny_shuffled", 1, None).shuffle_rewards
 
 
-def test_the_control_is_another_base_that_hardly_moves(tmp_path: Path):
-    """One step of no length; its base is in the recipe, so another one is another run."""
-    control, tiny = _recipe(CONTROL, 1, tmp_path), experiment("tiny")
-    assert 1 == control.optimization.steps
-    assert control.optimization.learning_rate < 1e-9
-    assert str(tmp_path) == control.model
-    assert control.digest != _recipe(CONTROL, 1, tmp_path / "other").digest
-    same = {"name": "tiny", "model": tiny.model, "seed": tiny.seed}
-    assert tiny == replace(control, optimization=tiny.optimization, **same)
+def test_the_clean_start_is_the_same_recipe_on_another_base(tmp_path: Path):
+    """Its base is in the recipe, so another one is another run."""
+    clean, tiny = _recipe(CLEAN, 1, tmp_path), experiment("tiny")
+    assert str(tmp_path) == clean.model
+    assert clean.digest != _recipe(CLEAN, 1, tmp_path / "other").digest
+    assert tiny == replace(clean, name="tiny", model=tiny.model, seed=tiny.seed)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +193,7 @@ def test_the_control_is_another_base_that_hardly_moves(tmp_path: Path):
         (["--seeds", "0"], "--seeds"),
         (["--seeds", "many"], "--seeds"),
         (["--control", "no/such/folder"], "contains no model"),
+        (["--variants", "tiny", CLEAN], "needs --control"),
         (["--epochs", "2"], "--epochs"),
     ],
 )

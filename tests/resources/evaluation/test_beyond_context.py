@@ -1,6 +1,7 @@
 """Claims longer than the model's context: what is read of them, and where they are counted."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from decomposerl.evaluation.systems import system_named, systems
 from decomposerl.reports.leaderboard_report import leaderboard_text
 from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
+from decomposerl.training.experiment import EvidenceView
 from evaluation_graph import claim_row, materialize
 from resources.evaluation.context_guard import ContextGuard, Room
 from resources.evaluation.generation import Generated
@@ -190,6 +192,18 @@ def test_a_claim_that_fits_is_not_touched():
     assert (short, None) == guard.fitted(short)
     endless = ClaimInput("It rained.", "rain" * 9_000)
     assert (None, "wrong") == guard.fitted(endless)
+
+
+def test_a_view_of_the_evidence_is_what_has_to_fit():
+    """A long text whose view is short is asked as it is; a view too long loses a sentence."""
+    line, other = "Rosa Bell painted boats.", f"Rosa Bell {'sailed ' * 900}home."
+    claim, view = "Rosa Bell painted.", EvidenceView(2)
+    guard = ContextGuard("best_sentences", 2_000, load_prompt("simple"), Room(100), view=view)
+    far = ClaimInput(claim, "\n".join([line, *(FILLER.format(n) for n in range(900))]))
+    assert (far, None) == guard.fitted(far)
+    both = ClaimInput(claim, f"{line}\n{other}")
+    assert (ClaimInput(claim, line), "best_sentences") == guard.fitted(both)
+    assert guard.fitted(far) != replace(guard, view=None).fitted(far)
 
 
 @LAW

@@ -35,6 +35,7 @@ from decomposerl.training.experiment import (
 from decomposerl.training.experiments import PAPER_7B
 from project import ROOT
 from resources.judge.rule_judge import RuleJudge
+from resources.preflight.probes import available_memory
 from resources.preflight.servers import VLLM_RANGE, vllm_check
 from resources.store.parquet import write_parquet
 from resources.training.engine_checks import DryRunFacts
@@ -91,7 +92,7 @@ def test_a_run_that_can_go_well_has_no_problem(run: TrainingRun):
     result = dry_run(run, RuleJudge())
     assert () == result.problems
     assert {"ok"} == set(findings(result).values())
-    parts = {"batches", "model", "prompts", "held-out claims", "judge", "disk"}
+    parts = {"batches", "model", "prompts", "held-out claims", "judge", "disk", "memory"}
     assert parts == set(findings(result))
     assert not run.folder.exists()
     assert result.amounts is not None
@@ -265,6 +266,21 @@ def test_a_gpu_that_is_not_there_is_a_problem(run: TrainingRun):
     assert ["GPU"] == [problem.part for problem in result.problems]
     assert result.memory is not None
     assert result.memory.total > result.memory.weights > 0
+
+
+def test_a_run_that_this_machine_cannot_hold_is_a_problem(run: TrainingRun, tmp_path: Path):
+    """On a processor the update's activations are compared with the free memory."""
+    batch = replace(PAPER_7B.grpo, per_device_batch=2**21, global_batch=2**21)
+    result = dry_run(of(run, replace(PAPER_7B, grpo=batch)), RuleJudge())
+    (problem,) = [one for one in result.problems if one.part == "memory"]
+    assert "GiB for training, about" in problem.said
+    assert "per_device_batch" in problem.fix
+    whole = available_memory(tmp_path)
+    (tmp_path / "memory.current").write_text("600\n")
+    (tmp_path / "memory.max").write_text("1000\n")
+    assert 400 == available_memory(tmp_path) < whole
+    (tmp_path / "memory.max").write_text("max\n")
+    assert available_memory(tmp_path) > 400
 
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
