@@ -2,7 +2,7 @@
 
 Runs the jobs of a full run on eight claims with the profile's own engines: the funnel's model
 stages, two GRPO steps, the adapter and the verifier on two test sets, the leaderboard. Everything
-lies in ``<data>/rehearsal``, which is made anew, so no stored result hides a wire; the runs are
+lies in ``<data>/rehearsal``, which is made anew, so no stored result hides a fault; the runs are
 recorded in memory only.
 """
 

@@ -4,13 +4,14 @@
 prepared: ``venv`` with vLLM for processors, and ``hub`` with SmolLM2 (``studies/real_model.py``).
 The model stands in for every model of the profile: judge, silver, embedders, verifier, policy. Two
 servers are started here as a user would; those of verifier and evaluation start and stop by
-themselves. Answers of 135 million parameters are worthless; what is shown is that every wire
-carries.
+themselves. Answers of 135 million parameters are worthless; what is shown is that every part
+works with every other.
 """
 
 import argparse
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import time
@@ -116,14 +117,16 @@ def page(folder: Path, env: dict[str, str], minutes: float) -> str:
     root = f"{folder.parent}/"
     shown = "\n".join(f"{name}={value.replace(root, '')}" for name, value in env.items())
     date = datetime.now(UTC).date().isoformat()
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
     own = (folder / "rehearsal.md").read_text("utf-8").replace(root, "")
     return f"""\
 # A rehearsal on real vLLM
 
 `make real` writes this page: `decomposerl rehearse` with the profile `paper`, where
-SmolLM2-135M-Instruct on vLLM for processors stands in for every model. {_NOT_MEASURED}
+SmolLM2-135M-Instruct on vLLM for processors stands in for every model.
+{_NOT_MEASURED}
 
-- {date}, {os.cpu_count()} cores, {platform.machine()}, {minutes:,.0f} minutes, all starts included
+- {date}, commit {_commit()}, {machine}, {minutes:,.0f} minutes, all starts included
 - {ours}
 - servers: {vllm}
 
@@ -141,9 +144,19 @@ SmolLM2-135M-Instruct on vLLM for processors stands in for every model. {_NOT_ME
 {own}"""
 
 
+def _commit() -> str:
+    """The commit of this checkout, marked where files differ from it."""
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    words = [git, "describe", "--always", "--dirty", "--exclude=*"]
+    done = subprocess.run(words, cwd=_PROMPTS, capture_output=True, text=True, check=False)  # noqa: S603 - our own words
+    return done.stdout.strip() or "unknown"
+
+
 _NOT_MEASURED = (
-    "It shows that every wire carries. Answers of a model this small are worthless, and two cores "
-    "say nothing about a GPU's speed."
+    "It shows that every part works with the others. Answers of a model this small are worthless,\n"
+    "and two cores say nothing about a GPU's speed."
 )
 _VERSIONS = (
     "from importlib.metadata import version as v; "

@@ -139,4 +139,4 @@ def _count(amount: int) -> str:
 
 
 def _rate(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:,.1f}"
+    return "" if rate is None else f"{rate:,.1f}" if rate >= 1 else f"{rate:.2g}"
