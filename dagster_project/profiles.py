@@ -6,7 +6,8 @@ starts, so a key is never part of a configuration; ``read_key`` is for ``decompo
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -22,6 +23,7 @@ from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
 from resources.store.paths import local, regular_file
 
+_DATA = "DECOMPOSERL_DATA"
 _MAX_TOML_BYTES = 1_000_000
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -73,9 +75,9 @@ def _profile(env: Mapping[str, str]) -> Profile:
     corpora = _folder(env, "DECOMPOSERL_CORPORA")
     if corpora is not None and not corpora.is_dir():
         raise ConfigError(f"DECOMPOSERL_CORPORA names no folder: {corpora}")
-    data = _folder(env, "DECOMPOSERL_DATA") or _ROOT / "data"
+    data = _folder(env, _DATA) or _ROOT / "data"
     if data.exists() and not data.is_dir():
-        raise ConfigError(f"DECOMPOSERL_DATA names a file, not a folder: {data}")
+        raise ConfigError(f"{_DATA} names a file, not a folder: {data}")
     known = cast("ProfileName", name)
     return Profile(known, corpora, data, engine_choices(known, env))
 
@@ -90,10 +92,18 @@ def _environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
-def with_data_folder(profile: Profile, data: Path) -> Profile:
-    """The profile with another data folder, for this process and those that it starts."""
-    os.environ["DECOMPOSERL_DATA"] = str(data)
-    return replace(profile, data=data)
+@contextmanager
+def with_data_folder(profile: Profile, data: Path) -> Iterator[Profile]:
+    """The profile with another data folder, in this process and in those that it starts."""
+    before = os.environ.get(_DATA)
+    os.environ[_DATA] = str(data)
+    try:
+        yield replace(profile, data=data)
+    finally:
+        if before is None:
+            del os.environ[_DATA]
+        else:
+            os.environ[_DATA] = before
 
 
 def load_env_file() -> None:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -20,7 +21,6 @@ from dagster_project.job_runs import JobRuns
 from dagster_project.profiles import Profile, with_data_folder
 from dagster_project.rehearsal_parts import PORTS, Say, Stage, StepFailed, seconds_per_step
 from dagster_project.training_estimate import training_amounts, training_estimate
-from decomposerl.errors import ConfigError
 from decomposerl.reports.rehearsal import (
     Rehearsal,
     RehearsedStep,
@@ -28,6 +28,7 @@ from decomposerl.reports.rehearsal import (
     training_sentence,
 )
 from decomposerl.training.experiment import Experiment
+from resources.hub.locks import models_lock
 from resources.store.parquet import DataFolder
 from resources.training.metrics_log import PHASES
 from resources.training.run_inputs import policy_folder
@@ -48,10 +49,9 @@ def rehearse(
     ``config`` has ``resources``, as the run configuration of a job.
 
     Raises:
-        ConfigError: the configuration has another part.
+        ConfigError: the configuration has a part that no job of it reads.
     """
-    if unknown := sorted(set(config or {}) - {"resources"}):
-        raise ConfigError(f"a rehearsal's configuration has 'resources' only, not '{unknown[0]}'")
+    parts.refuse_configuration(config or {})
     steps: list[RehearsedStep] = []
     with _stage(profile, recipe, say, config or {}, steps) as stage:
         try:
@@ -82,10 +82,16 @@ def _stage(
     steps: list[RehearsedStep],
 ) -> Iterator[Stage]:
     """An empty data folder, and runs that are recorded in memory."""
-    data = profile.data / FOLDER
-    shutil.rmtree(data, ignore_errors=True)
-    small = with_data_folder(profile, data)
-    with dg.DagsterInstance.ephemeral() as instance:
+    data, locked = profile.data / FOLDER, Path(models_lock(profile.data))
+    if data.exists():
+        shutil.rmtree(data)
+    data.mkdir(parents=True)
+    if locked.is_file():  # the full run's commits are rehearsed, not the newest ones
+        shutil.copyfile(locked, models_lock(data))
+    with (
+        with_data_folder(profile, data) as small,
+        dg.DagsterInstance.ephemeral() as instance,
+    ):
         runs, folder = JobRuns(small, instance), DataFolder(base_dir=str(data))
         yield Stage(small, recipe, config, runs, folder, say, steps)
 

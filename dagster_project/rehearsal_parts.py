@@ -16,8 +16,10 @@ from dagster_project.doctor import KeyReader, check_profile
 from dagster_project.job_runs import JobRuns
 from dagster_project.profiles import Profile, benchmarks_for, sources_for
 from dagster_project.run_errors import failure_of
+from decomposerl.errors import ConfigError
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import POLICY_METHOD, VERIFIERS
+from decomposerl.prompts.judge import TASKS
 from decomposerl.reports.cost import Port
 from decomposerl.reports.rehearsal import RehearsedStep
 from decomposerl.training.experiment import BASE_POLICY, Experiment
@@ -54,11 +56,15 @@ PORTS: dict[str, Port] = {
     "judge": "judge",
 }
 _SUMMED = ("seconds", "engine calls", *(f"chat {name}" for name in _COUNTED))
-_MODEL_STAGES = (*list(PORTS)[:-1], "decontaminated")
+_MODEL_STAGES = (
+    *("rule_filtered", "difficulty_band", "deduplicated", "decontaminated", "silver_decomposed"),
+)
 _RESOURCES: dict[str, tuple[str, ...]] = {
     "funnel": ("tokens", "entities", "verifier", "embedder", "decomposer"),
+    "train": ("judge", "question_embedder", "policy_trainer"),
     "evaluate": ("evaluation_model", "verifier"),
 }
+"""The resources of each job that ``--config`` may change."""
 Say = Callable[[RehearsedStep], None]
 
 
@@ -75,10 +81,10 @@ class Done:
     failure: str
 
     def require(self) -> None:
-        """Go on only if nothing failed.
+        """Raise if a step failed.
 
         Raises:
-            StepFailed: something did.
+            StepFailed: with its name and its error.
         """
         if self.failure:
             raise StepFailed(self.failure)
@@ -108,16 +114,39 @@ class Stage:
         wanted: Callable[[str], bool] | None = None,
         partition: str | None = None,
     ) -> Done:
-        """Run a job, or what is ``wanted`` of it."""
-        own = self.config.get("resources", {})
+        """Run a job, or what is ``wanted`` of it.
+
+        Raises:
+            StepFailed: the configuration does not fit the job.
+        """
+        own = self.config.get("resources") or {}
         engines = {name: own[name] for name in _RESOURCES.get(job, ()) if name in own}
         given = {name: {"config": values} for name, values in ops.items()}
         config = {"ops": given, **({"resources": engines} if engines else {})}
-        with PeakMemory() as peak:
-            result = self.runs.execute(
-                job, config, partition, "CRITICAL", checks=False, wanted=wanted
-            )
+        try:
+            with PeakMemory() as peak:
+                result = self.runs.execute(
+                    job, config, partition, "CRITICAL", checks=False, wanted=wanted
+                )
+        except dg.DagsterInvalidConfigError as error:
+            raise StepFailed(f"{job}: {' '.join(str(error).split())}") from error
         return Done(_materialized(result), peak.mib, failure_of(result))
+
+
+def refuse_configuration(config: Mapping[str, Any]) -> None:
+    """Refuse parts that no job of a rehearsal reads.
+
+    Raises:
+        ConfigError: there is one, or ``resources`` is no mapping.
+    """
+    if unknown := sorted(set(config) - {"resources"}):
+        raise ConfigError(f"a rehearsal's configuration has 'resources' only, not '{unknown[0]}'")
+    given = config.get("resources") or {}
+    if not isinstance(given, dict):
+        raise ConfigError("'resources' of a rehearsal's configuration must be a mapping")
+    known = sorted({name for names in _RESOURCES.values() for name in names})
+    if unknown := sorted(set(given) - set(known)):
+        raise ConfigError(f"there is no resource '{unknown[0]}' to change; {', '.join(known)} are")
 
 
 def doctor(stage: Stage, read_key: KeyReader) -> None:
@@ -163,7 +192,7 @@ def _cut_claims(stage: Stage) -> int:
 def _cut_test_sets(stage: Stage) -> list[str]:
     """Keep a few claims of the first test sets that have some, and none of the others."""
     kept: list[str] = []
-    for name in (benchmark.name for benchmark in benchmarks_for(stage.profile)):
+    for name in _test_sets(stage.profile):
         claims = stage.folder.read(f"benchmark/{name}")
         chosen = evaluation_subset(claims, TEST_CLAIMS).claims
         if len(kept) == TEST_SETS or chosen.is_empty():
@@ -175,17 +204,17 @@ def _cut_test_sets(stage: Stage) -> list[str]:
 
 
 def curate(stage: Stage) -> None:
-    """The funnel's stages."""
-    done = stage.run(
-        "funnel",
-        _OPEN,
-        lambda key: "/" not in key and key not in {"attrition", "catalog", "chat_replies"},
-    )
-    for key, facts in done.facts.items():
-        if key in _MODEL_STAGES:
-            kept = f"{facts.get('dagster/row_count', 0)} claims stay"
-            stage.add(_step(key, facts, done.peak, kept))
-    done.require()
+    """The funnel's stages, those with a model in runs of their own, so that each has its peak."""
+    for name in _MODEL_STAGES:
+        own = {name: _OPEN[name]}
+        done = stage.run("funnel", own, name.__eq__)
+        done.require()
+        facts = done.facts[name]
+        kept = f"{facts.get('dagster/row_count', 0)} claims stay"
+        stage.add(_step(name, facts, done.peak, kept))
+    others = {"attrition", "catalog", "chat_replies", *_MODEL_STAGES}
+    rest = {name: values for name, values in _OPEN.items() if name not in _MODEL_STAGES}
+    stage.run("funnel", rest, lambda key: "/" not in key and key not in others).require()
     training = stage.folder.read("training_claims").height
     needed = stage.recipe.grpo.global_batch // stage.recipe.grpo.group_size
     if training < needed:
@@ -217,9 +246,10 @@ def _judging(stage: Stage, outcome: TrainingOutcome) -> RehearsedStep:
     engine, calls = str(outcome.judge["engine"]), int(outcome.judge["calls"])
     failed = int(outcome.judge["failed"])
     replies = replies_in(stage.folder.path / "engine_results" / REPLIES_FILE)
-    judged = replies.filter(pl.col("template").str.contains(r"^(?:answer|atom|correct|cover)"))
+    judged = replies.filter(pl.col("template").str.contains(f"^(?:{'|'.join(TASKS)})"))
     tokens = int((judged["prompt_tokens"] + judged["completion_tokens"]).sum())
-    seconds = outcome.seconds["judging"]
+    curves = pl.read_parquet(RunFolder(policy_folder(stage.folder, stage.recipe.name)).curves)
+    seconds = float(curves.filter(measure="seconds_judging")["mean"].sum())
     note = f"{failed:,} of {calls:,} without a ruling" if failed else "every call has a ruling"
     return RehearsedStep("judge", engine, seconds, calls, tokens, seconds, note=note)
 

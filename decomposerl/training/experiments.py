@@ -56,11 +56,11 @@ SMOL = Experiment(
     title="A small instruct model, to rehearse the real path on two cores",
     model="HuggingFaceTB/SmolLM2-135M-Instruct",
     lora=Lora(dtype="float32"),
-    optimization=Optimization(learning_rate=2e-4, least_learning_rate=2e-5, steps=20),
-    grpo=Grpo(per_device_batch=1, mask_truncated=False),  # one at a time, for the sake of memory
-    sampling=RolloutSampling(temperature=0.6, max_prompt_tokens=1_600, max_completion_tokens=160),
+    optimization=Optimization(learning_rate=2e-4, least_learning_rate=2e-5, steps=12),
+    grpo=Grpo(mask_truncated=False),
+    sampling=RolloutSampling(temperature=0.6, max_prompt_tokens=1_200, max_completion_tokens=160),
     evidence_view=TINY_VIEW,
-    held_out=HeldOut(claims=32, every=10),
+    held_out=HeldOut(claims=32),
 )
 """The paper's adapter and batch on 135 million parameters, with short evidence and traces.
 

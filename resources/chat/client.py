@@ -263,6 +263,7 @@ class ChatClient:
         reply = self._store.get([keyed.key]).get(keyed.key) if self._store else None
         replaced = reply.text if reply is not None else None
         outcome: Outcome | None = reply
+        first: ChatFailure | None = None
         request, unread = keyed.request, {"unparsable", *_CUT_OFF * keyed.request.resample}
         for attempt in range(1, _ATTEMPTS_TO_PARSE + 1):
             outcome = outcome or await caller.send(request)
@@ -271,13 +272,13 @@ class ChatClient:
                 if usable is not None:
                     return self._kept(keyed, usable, replaced)
                 outcome = ChatFailure("unparsable", complaint, attempt, outcome.text)
+            elif first is not None and outcome.reason == "refused":
+                return first  # a longer reply does not fit the context: the first fault is reported
             elif outcome.reason not in unread:
                 return outcome
-            failure = replace(outcome, attempts=attempt)
-            request, outcome = (
-                self._settings.repeated(request, cut=failure.reason in _CUT_OFF),
-                None,
-            )
+            failure = first = replace(outcome, attempts=attempt)
+            request = self._settings.repeated(request, cut=failure.reason in _CUT_OFF)
+            outcome = None
         return failure
 
     def _kept(

@@ -73,11 +73,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """``PREDICTIONS`` and ``CALLS`` in the order of the claims; ``asked`` counts new claims."""
+    """``PREDICTIONS`` and ``CALLS`` in the order of the claims.
+
+    ``asked`` counts new claims, ``stored`` those that were known; others were not asked at all.
+    """
 
     predictions: pl.DataFrame
     calls: pl.DataFrame
     asked: int
+    stored: int
 
 
 def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
@@ -119,7 +123,7 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     predictions = _predictions(finished, task, asked)
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(finished), len(questions) - known)
+    return Generated(predictions, _calls(finished), len(questions) - known, known)
 
 
 @dataclass(frozen=True, slots=True)

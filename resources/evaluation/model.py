@@ -17,7 +17,7 @@ one that does not fit is an error.
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
@@ -28,8 +28,10 @@ from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import PromptSettings, VerdictRule
+from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import experiment
 from resources.evaluation.caller import MethodCaller
+from resources.evaluation.chat_caller import ChatCaller
 from resources.evaluation.context_guard import ROOMS, ContextGuard, Room, counter_of
 from resources.evaluation.generation import Task
 from resources.evaluation.local_model import Batching, LocalModel
@@ -40,6 +42,7 @@ from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.trained_policy import (
     PROMPT,
     REVISION,
+    ChosenPolicy,
     chosen_policy,
     decoding_of,
     policy_procedure,
@@ -56,6 +59,9 @@ from resources.training.run_store import RunFolder, base_revision_of
 from resources.verifier.resource import VerifierResource
 from resources.vllm.adapters import PolicyAdapter
 from resources.vllm.shared import SharedServer
+
+if TYPE_CHECKING:
+    from resources.chat.client import ChatClient
 
 _Opened = tuple[Task, MethodCaller, Details, ContextGuard]
 
@@ -140,25 +146,35 @@ class EvaluationModelResource(StoredResource):
             stored = verifier.open()
             return task, RuleChat(stored, prompts), stored.details, self._guard()
         served = {"open": self.open_models, "openai": self.openai, "endpoint": self.endpoint}
-        place, model = served[system.model.port], system.model.requested
+        place = served[system.model.port]
+        model, locks = place.model or system.model.requested, ModelLocks(models_lock(data.path))
+        revision = place.revision if place.endpoints else locks.cached(model, place.revision)
         room = ROOMS[task.protocol]
         room = replace(room, reply=room.reply + place.call_settings(self.seed).room)
         file = prompts.file(method.prompt)
-        guard = self._guard(place.context_of(model), model, file=file, room=room)
+        guard = self._guard(
+            place.context_of(model, revision), model, revision, file=file, room=room
+        )
         caller, chat = place.caller(
-            model,
+            system.model.requested,
             prompts,
             self.seed,
             results=Path(self.results_dir),
             closers=self._closers,
             shared=self._server,
-            pin=ModelLocks(models_lock(data.path)).fetched,
+            pin=locks.fetched,
         )
         return task, caller, chat.details, guard
 
-    def _guard(self, context: int = 0, model: str = "", **asked: Any) -> ContextGuard:  # noqa: ANN401 - of a guard
+    def _guard(
+        self,
+        context: int = 0,
+        model: str = "",
+        revision: str = "",
+        **asked: Any,  # noqa: ANN401 - of a guard
+    ) -> ContextGuard:
         """The rule for claims beyond ``context``; 0 where evidence is split, or not known."""
-        counter = counter_of(model, self.open_models.revision) if context else CautiousTokens()
+        counter = counter_of(model, revision) if context else CautiousTokens()
         return ContextGuard(self.beyond_context, context, counter=counter, **asked)
 
     def _verifier(self, system: System, verifier: VerifierResource) -> _Opened:
@@ -193,27 +209,41 @@ class EvaluationModelResource(StoredResource):
             revision=REVISION,
         )
         served = self.policies == "served"
-        here = context_of(base, weights.revision)
-        context = self.open_models.context_of(base) if served else here
-        room = Room(decoding_of(recipe).max_tokens)
-        view = recipe.evidence_view
-        guard = self._guard(context, base, file=policy_prompt, room=room, view=view)
+        read = self.open_models.context_of if served else context_of
+        guard = self._guard(
+            read(base, weights.revision),
+            base,
+            weights.revision,
+            file=policy_prompt,
+            room=Room(decoding_of(recipe).max_tokens),
+            view=recipe.evidence_view,
+        )
         if served:
-            name, folder = f"{recipe.name}-{chosen.selected.step}", chosen.adapter.resolve()
-            adapter = PolicyAdapter(name, folder, base, weights_digest(folder))
-            caller, chat = self.open_models.caller(
-                base,
-                prompts,
-                self.seed,
-                results=Path(self.results_dir),
-                closers=self._closers,
-                shared=self._server,
-                adapter=adapter,
-                pin=lambda *_: loaded,
-            )
+            caller, chat = self._served_policy(recipe, chosen, prompts, weights, loaded)
             return task, caller, chat.details, guard
         batching = Batching(size=self.batch_size, top_logprobs=self.likeliest, seed=self.seed)
         return task, LocalModel(weights, prompts, batching), dict, guard
+
+    def _served_policy(
+        self,
+        recipe: Experiment,
+        chosen: ChosenPolicy,
+        prompts: MethodPrompts,
+        weights: Weights,
+        loaded: str,
+    ) -> tuple[ChatCaller, "ChatClient"]:
+        """A caller of the adapter on its base, at the endpoint or on the server of the run."""
+        name, folder = f"{recipe.name}-{chosen.selected.step}", chosen.adapter.resolve()
+        return self.open_models.caller(
+            weights.base,
+            prompts,
+            self.seed,
+            results=Path(self.results_dir),
+            closers=self._closers,
+            shared=self._server,
+            adapter=PolicyAdapter(name, folder, weights.base, weights_digest(folder)),
+            pin=lambda *_: loaded,
+        )
 
     def _base_revision(self, data: DataFolder, run: RunFolder, base: str) -> str:
         """The commit of a hub's base: the one it was trained on, else the locked one.

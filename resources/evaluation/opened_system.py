@@ -72,7 +72,7 @@ class OpenedSystem:
             guard=self.guard,
         )
         self.calls += made.asked
-        self.hits += claims.height - made.asked
+        self.hits += made.stored
         return made
 
     def _calibration(self) -> Calibration | None:

@@ -21,7 +21,7 @@ from resources.chat.settings import MOST_REPLY_BYTES, Ceilings, ChatSettings
 from resources.evaluation.chat_caller import CallSettings, ChatCaller
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.weights import context_of, weights_digest
-from resources.hub.locks import Pin, as_named
+from resources.hub.locks import MAIN, Pin, as_named
 from resources.vllm.adapters import PolicyAdapter, refuse_short_context, serve_adapter
 from resources.vllm.server import ServerFields, VllmServer
 from resources.vllm.shared import SharedServer
@@ -112,9 +112,13 @@ class ServedModels(ServerFields):
         width, price, asked = self.concurrency, self._price, self.call_settings(seed)
         return ChatCaller(chat, asked, prompts=prompts, claims_at_once=width, price=price), chat
 
-    def context_of(self, model: str) -> int:
-        """Tokens of prompt and reply together that the model reads here; 0: not known."""
-        return self.context or CONTEXTS.get(model) or context_of(model, self.revision or "main")
+    def context_of(self, model: str, revision: str = "") -> int:
+        """Tokens of prompt and reply together that the model reads here; 0: not known.
+
+        ``revision`` is the one to look up on this machine, by default that of the settings.
+        """
+        here = revision or self.revision or MAIN
+        return self.context or CONTEXTS.get(model) or context_of(model, here)
 
     def _urls(
         self,
@@ -126,7 +130,8 @@ class ServedModels(ServerFields):
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
         urls = tuple(self.endpoints) or (shared.url(server),)
         for url in urls:
-            refuse_short_context(url, server.model, self.context_of(server.model), key)
+            context = self.context_of(server.model, server.revision)
+            refuse_short_context(url, server.model, context, key)
         if adapter:
             for url in urls:
                 serve_adapter(url, adapter, key, self.lora_rank)

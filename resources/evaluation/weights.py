@@ -118,6 +118,8 @@ def _ends(*ids: int | list[int] | None) -> list[int]:
 
 def context_of(base: str, revision: str = "main") -> int:
     """Tokens that a model reads, by the configuration on this machine; 0 where there is none."""
+    if not base:
+        return 0
     try:
         folder = Path(base) if Path(base).is_dir() else cached_model(base, revision)
     except (EngineMissing, ValueError):

@@ -38,8 +38,8 @@ class PeakMemory:
         self._thread.join(_PATIENCE_S)
 
     def _sample(self) -> None:
-        while (used := self._used()) is not None:
-            self.mib = max(used, self.mib or 0)
+        while (used := self._used()) is not None or self.mib is not None:
+            self.mib = max(used or 0, self.mib or 0)
             if self._done.wait(_EVERY_S):
                 return
 

@@ -109,6 +109,7 @@ def _read(url: str, key: str = "") -> bytes:
     try:
         return fetched(url, key, _TIMEOUT_S)
     except urllib.error.HTTPError as error:
+        error.close()
         raise EngineError(f"answered with status {error.code}") from error
     except OSError as error:
         raise EngineError(f"does not answer: {getattr(error, 'reason', error)}") from error

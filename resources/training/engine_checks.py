@@ -27,6 +27,7 @@ from resources.preflight.servers import sampler, vllm_check
 from resources.training.process import TrainingRun
 
 _LISTED = 5
+_BATCH = 256  # texts that are tokenized at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ def context_check(
     claims = pl.read_parquet(run.claims, columns=["claim_id", "evidence"])
     used = claims.join(lengths.too_long, on="claim_id", how="anti")
     ids, texts = used["claim_id"].to_list(), used["evidence"].to_list()
-    tokens = [len(one) for one in tokenizer(texts)["input_ids"]] if texts else []
+    batches = (texts[first : first + _BATCH] for first in range(0, len(texts), _BATCH))
+    tokens = [len(one) for batch in batches for one in tokenizer(batch)["input_ids"]]
     what = f"context of {facts.judge_context:,} tokens"
     states: dict[int, State] = {0: "missing", run.experiment.sampling.max_completion_tokens: "note"}
     for trace, state in states.items():

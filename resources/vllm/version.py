@@ -82,8 +82,11 @@ def server_version_problem(
 
 
 def _interpreter(script: Path) -> list[str]:
-    """The words of a script's first line if they start a Python."""
-    with script.open("rb") as stream:
-        first = stream.readline(_FIRST_LINE)
+    """The words of a script's first line if they start a Python; none where it cannot be read."""
+    try:
+        with script.open("rb") as stream:
+            first = stream.readline(_FIRST_LINE)
+    except OSError:
+        return []
     words = first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []
     return words if words and any("python" in Path(word).name for word in words) else []

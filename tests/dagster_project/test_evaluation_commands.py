@@ -53,9 +53,9 @@ def test_a_verifier_that_was_asked_in_our_words_says_so():
     """The engine's name has it, and a note below explains it; nothing where no row needs it."""
     own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")
     for shown in (leaderboard_text, leaderboard_markdown):
-        told = shown(board(own), {"fever": "FEVER"})
-        assert 1 == told.count("prompt=own@0123")
-        assert "asked in this project's words" in " ".join(told.split())
+        reported = shown(board(own), {"fever": "FEVER"})
+        assert 1 == reported.count("prompt=own@0123")
+        assert "asked in this project's words" in " ".join(reported.split())
         assert "project's words" not in shown(board(), {"fever": "FEVER"})
 
 

@@ -106,7 +106,7 @@ def test_difficulty_over_http_scores_every_claim_once(
 
 @pytest.mark.parametrize("answer", [BUSY, BROKEN, CUT, NO_JSON], ids=["429", "500", "cut", "page"])
 def test_a_passing_fault_is_not_seen_in_the_silver_table(tmp_path: Path, answer: Answer):
-    """What a retry mends leaves no trace but a call more."""
+    """What a retry fixes leaves no trace but a call more."""
     write_claims(tmp_path, DECONTAMINATED, 30)
     with QuestionServer([WELL, answer]) as server:
         result = run_stage("silver_decomposed", tmp_path, server.url, MODEL)

@@ -46,12 +46,12 @@ def write_run(folder: Path, before: float, after: float, stopped: str = "") -> N
             "split": split,
             "measure": measure,
             "mean": before + (after - before) * step / (STEPS - 1),
-            "spread": 0.5,
+            "spread": None if measure == "balanced_accuracy" else 0.5,
             "rows": 49,
         }
         for step in reversed(range(STEPS))
         for split in ("train", "held_out_sampled")
-        for measure in _DRAWN
+        for measure in (*_DRAWN, "balanced_accuracy")
     ]
     write_parquet(pl.DataFrame(rows, schemas.CURVES.schema), folder / "curves.parquet")
 
@@ -81,7 +81,8 @@ def test_finished_runs_are_read_and_no_others(folder: Path):
     }
     assert [dict.fromkeys(_REPORTED, level) for level in (0.875, 0.5, 0.75)] == study.clean
     assert 2 == len(Study.read(folder, VARIANTS, 2).outcomes["tiny"])
-    assert [] == Study.read(folder, VARIANTS, 2).clean
+    assert 2 == len(Study.read(folder, VARIANTS, 2).clean)
+    assert [] == Study.read(folder / "tiny", VARIANTS, 2).clean
 
 
 def table_of(page: str, variant: str) -> list[list[str]]:
@@ -117,13 +118,14 @@ def test_a_single_run_has_intervals_over_its_claims(folder: Path, tmp_path: Path
         "0.750 (0.610 to 0.890)",
         "+0.500 (+0.302 to +0.698)",
     ]
+    assert ["0.250", "0.750", "+0.500"] == by_title["Balanced accuracy, sampled"]
 
 
 def test_a_measure_that_a_run_lacks_has_no_line(folder: Path, tmp_path: Path):
     """Diversity needs two questions; where no trace had them it is not reported."""
     study = Study.read(folder, VARIANTS, 5)
     del study.outcomes["tiny"][1]["after"]["held_out_sampled/diversity"]
-    page = study_page(study, tmp_path / "learning.png")
+    page = study_page(replace(study, clean=[]), tmp_path / "learning.png")
     rows = table_of(page, "tiny")
     assert len(_REPORTED) - 1 == len(rows)
     assert not [row for row in rows if row[0].startswith("Diversity")]

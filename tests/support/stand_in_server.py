@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -35,17 +36,27 @@ def serving(folder: Path, *words: str, model: str = "org/m", **names: str) -> It
         asked, env=os.environ | names, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + PATIENCE_S
     try:
-        while child.poll() is None:
-            try:
-                urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S).close()  # noqa: S310
-                break
-            except OSError:
-                pass
+        while not _answers(url):
+            assert child.poll() is None, f"the stand-in ended with {child.returncode}"
+            assert time.monotonic() < deadline, "the stand-in does not answer"
+            time.sleep(0.05)
         yield url
     finally:
         child.terminate()
         child.wait(PATIENCE_S)
+
+
+def _answers(url: str) -> bool:
+    """Whether a server is there, healthy or not."""
+    try:
+        urllib.request.urlopen(f"{url}/health", timeout=PATIENCE_S).close()  # noqa: S310
+    except urllib.error.HTTPError as error:
+        error.close()
+    except OSError:
+        return False
+    return True
 
 
 def refusal(folder: Path, *words: str, model: str = "org/m", **names: str) -> str:

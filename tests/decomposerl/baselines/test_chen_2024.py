@@ -117,7 +117,7 @@ def test_evidence_without_passages_is_one_passage():
 
 @pytest.mark.parametrize("reply", ["Unknown", "Mostly supported", ""])
 def test_a_verdict_of_neither_word_is_unparsed(reply: str):
-    """Half true and not told are no verdicts."""
+    """Half true and not stated are no verdicts."""
     ended = said(f"1. {ASKED[0]}", "NONE", "1", "Summary.", reply).ended
     assert (None, "unparsed") == outcome(ended)
 

@@ -179,8 +179,8 @@ def test_not_knowing_is_an_abstention(method: Method, protocol: Protocol):
     unknown = {"answer": "unknown", "procedure": pairs}
 
     def model(call: ModelCall, number: int) -> ModelReply:
-        told = unknown.get(call.operation)
-        return by_operation()(call, number) if told is None else ModelReply(told)
+        reported = unknown.get(call.operation)
+        return by_operation()(call, number) if reported is None else ModelReply(reported)
 
     driven = drive(method.procedures[protocol], model)
     if unknown.keys() & set(driven.operations()):

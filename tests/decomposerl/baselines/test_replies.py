@@ -159,7 +159,7 @@ line = st.text(st.characters(codec="utf-8", categories=("L", "N", "Zs")), min_si
 @given(st.lists(st.tuples(line, line), max_size=4))
 def test_pairs_written_are_pairs_read(pairs: list[tuple[str, str]]):
     """The lines that the next prompt shows are read as the pairs that they were made from."""
-    plain = [(" ".join(asked.split()), " ".join(told.split())) for asked, told in pairs]
+    plain = [(" ".join(asked.split()), " ".join(reported.split())) for asked, reported in pairs]
     assert tuple(plain) == read_pairs(qa_lines(pairs))
     assert tuple(asked for asked, _ in plain) == read_list(numbered(asked for asked, _ in pairs))
 

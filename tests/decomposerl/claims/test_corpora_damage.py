@@ -1,4 +1,4 @@
-"""Damaged, cut and empty files: what is lost is counted and told, and nothing more is lost."""
+"""Damaged, cut and empty files: what is lost is counted and reported, and nothing more is lost."""
 
 import gzip
 import json
@@ -134,7 +134,7 @@ def test_a_file_without_rows_is_told_by_the_status(
 
 
 def test_carriage_returns_alone_and_repeated_columns_are_unreadable(tmp_path: Path):
-    """Neither gives rows that could be told apart; the message says why."""
+    """Neither gives rows that could be distinguished; the message says why."""
     for content, why in (
         (b"claim,label\rOne.,yes\rTwo.,no\r", "carriage return"),
         (b"claim,label,label\nOne.,yes,no\n", "repeats the column label"),

@@ -86,7 +86,7 @@ def test_the_file_comes_back_as_it_was_written():
     ],
 )
 def test_a_file_of_another_shape_is_refused(value: object):
-    """It is never read as "nothing was accepted"; the command that mends it is named."""
+    """It is never read as "nothing was accepted"; the command that fixes it is named."""
     with pytest.raises(ConfigError, match=r"accepted\.json .*decomposerl accept --fresh"):
         accepted_from(value)
 

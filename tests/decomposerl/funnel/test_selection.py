@@ -204,7 +204,7 @@ def test_the_totals_weigh_each_cell_by_its_claims():
 
 
 def test_no_rows_give_no_cells():
-    """An empty pool selects nothing, asks nobody, and its totals are 0."""
+    """An empty pool selects nothing, makes no call, and its totals are 0."""
     embedder = BagOfWordsEmbedder()
     chosen = select_diverse(SILVER_DECOMPOSED.empty(), SelectionSettings(), embedder)
     assert DIVERSITY_SELECTED.schema == chosen.kept.schema

@@ -77,7 +77,7 @@ def test_counts_that_the_bounds_give_ask_nobody():
 @FRAME_LAW
 @given(frames(SILVER_DECOMPOSED), slack | st.none())
 def test_every_training_claim_has_its_exact_length(frame: pl.DataFrame, width: int | None):
-    """Long evidence is told as by counting everybody, and no survivor stays uncounted."""
+    """Long evidence is recognized as if all rows were counted, and no survivor stays uncounted."""
     blank = frame.with_columns(evidence_tokens=pl.lit(None, dtype=pl.Int64()))
     counter = WordCounter(slack=width)
     done = assembled(blank, counter)

@@ -256,7 +256,7 @@ def test_a_table_with_two_rulings_or_a_foreign_value_is_refused():
 
 
 def test_two_rollouts_of_one_group_and_number_are_refused_in_the_table():
-    """Their rows could not be told apart."""
+    """Their rows could not be distinguished."""
     one = rollout("g", 0, "Claim.", "Text.", [Cycle("Who?", "Ilva.")])
     planned = plan([one, one])
     with pytest.raises(SchemaError, match="rows repeat"):

@@ -198,7 +198,7 @@ def test_all_pairs_above_a_floor_are_given_once_in_order(
 
 
 def test_too_many_pairs_are_refused_with_the_number_and_the_way_out():
-    """2,000 equal rows make two million pairs: told, not stored."""
+    """2,000 equal rows make two million pairs: counted, not stored."""
     vectors = np.repeat(clustered(1), 2_000, axis=0)
     with pytest.raises(ConfigError, match=r"more than 1,000 pairs .* raise pairs_floor"):
         cosine_pairs(vectors, 0.9, most=1_000)

@@ -186,7 +186,7 @@ def test_pairs_are_all_pairs(rows: list[str], floor: float):
 
 
 def test_more_pairs_than_first_guessed_are_all_found_and_too_many_refused():
-    """30 equal texts make 435 pairs, more than the room at first; a limit is told."""
+    """30 equal texts make 435 pairs, more than the room at first; a limit is reported."""
     rows = ["the same words"] * 30
     assert len(jaccard_pairs(rows, 0.7).earlier) == 30 * 29 // 2
     with pytest.raises(ConfigError, match="435 pairs of claims"):

@@ -133,12 +133,16 @@ def test_stage_page_counts(world: World):
 def test_the_stage_page_tells_that_minicheck_was_asked_in_our_words(world: World):
     """In bold where ``prompt=own`` is in an engine's name, and not otherwise."""
 
-    def told(engines: str) -> str:
+    def said(engines: str) -> str:
         empty = schemas.DROPS.empty()
         return stage_page("s", world.claims, world.claims, empty, {}, engines=engines).prompt_md
 
-    assert told("minicheck:chat prompt=own@0123 r2").startswith("**prompt=own: MiniCheck was asked")
-    assert ["", "", ""] == [told("lexical"), told("a prompt=published@01"), told("b prompt=file@0")]
+    assert said("minicheck:chat prompt=own@0123 r2").startswith("**prompt=own: MiniCheck was asked")
+    assert ["", "", ""] == [
+        said("lexical"),
+        said("a prompt=published@01"),
+        said("b prompt=file@0"),
+    ]
 
 
 def test_stage_page_of_nothing():

@@ -62,8 +62,8 @@ def test_scores_of_any_text(rollouts: list[tuple[Pairs, str]], shuffling: random
 def test_further_questions_hide_nothing(clash: str, harmless: str):
     """A contradiction stays one beside two questions that are about other things."""
     pairs = [*CLASHES[clash], *HARMLESS[harmless]]
-    told = {question for question, _ in CLASHES[clash]}
-    if told.isdisjoint(question for question, _ in HARMLESS[harmless]):
+    reported = {question for question, _ in CLASHES[clash]}
+    if reported.isdisjoint(question for question, _ in HARMLESS[harmless]):
         assert ["contradicts:1", "contradicts:0"] == states(pairs)[:2]
 
 

@@ -156,7 +156,9 @@ def test_the_worked_example_of_the_docs():
     vectors = MiniLM().embed([question for question, _ in cycles])
     case = RewardCase(Rollout("g", 0, claim, "", trace, "Refuted", 3), signals, vectors)
     scored = reward_batch([case], RewardSettings())
-    told = re.findall(r"^\| \*\*\w.*\*\*([−\d./]+)\*\* \|$", PAGE.read_text("utf-8"), re.MULTILINE)
-    stated = [0.5 if number == "1/2" else float(number.replace("−", "-")) for number in told]
+    printed = re.findall(
+        r"^\| \*\*\w.*\*\*([−\d./]+)\*\* \|$", PAGE.read_text("utf-8"), re.MULTILINE
+    )
+    stated = [0.5 if number == "1/2" else float(number.replace("−", "-")) for number in printed]
     found = [scores[0].value for scores in scored.results.values()]
     assert stated == pytest.approx([*found, scored.totals[0]], abs=0.006)

@@ -111,8 +111,8 @@ def test_a_dodged_question_is_no_silence():
 def test_the_votes_of_an_unlabelled_group_are_read_the_same():
     """Two abstaining rollouts outvote one that supports."""
     silent = case([(WHO, SILENT), (WHEN, SILENT)], "N", "NN", "00")
-    told = case([(WHO, "Oskar Lund."), (WHEN, "In 1931.")], "S", "NN", "++")
-    cases = numbered([silent, silent, told])
+    reported = case([(WHO, "Oskar Lund."), (WHEN, "In 1931.")], "S", "NN", "++")
+    cases = numbered([silent, silent, reported])
     assert (S, R) == (pseudo_label(cases, PLAIN), pseudo_label(cases, REFUTES))
 
 

@@ -38,7 +38,7 @@ ABSTENTIONS = [
     "I'm sorry, but I don't know.",
     "Unfortunately, I do not know.",
     "Based on the given document, I don't know.",
-    # The paper's monkey, told in other words.
+    # The paper's monkey, in other words.
     "I don't know the ranges of Vervet monkeys from the evidence document that was given.",
     "I don't know from the document alone.",
     "I don't know exactly.",

@@ -336,7 +336,7 @@ def test_an_endpoint_without_log_probabilities_is_given_up_after_a_window(tmp_pa
     ],
 )
 def test_which_model_names_are_the_one_asked_for(reported: str, *, accepted: bool):
-    """Dated snapshots, revisions and names told beforehand; not a smaller sibling."""
+    """Dated snapshots, revisions and names given beforehand; not a smaller sibling."""
     asked = settings("http://h/v1", served_as=("local",)).model_copy(update={"model": "gpt-5"})
     assert accepted == asked.names_the_model(reported)
 
@@ -345,11 +345,11 @@ def test_counts_are_plain_numbers(tmp_path: Path):
     """Metadata is JSON: every counter, each failure by its reason, and what the first said."""
     with FaultServer([server.EMPTY]) as served, client(served.url, tmp_path) as chat:
         chat.complete([request(1), request(1)])
-        told = json.loads(json.dumps(chat.counts.metadata()))
-    assert told["failed_empty"] == told["asked"] == 2
-    assert "no text came; 5 tokens were used" == told["example empty"]
+        noted = json.loads(json.dumps(chat.counts.metadata()))
+    assert noted["failed_empty"] == noted["asked"] == 2
+    assert "no text came; 5 tokens were used" == noted["example empty"]
     assert (1, 1, 10, 5) == tuple(
-        told[name] for name in ("calls", "shared", "prompt_tokens", "completion_tokens")
+        noted[name] for name in ("calls", "shared", "prompt_tokens", "completion_tokens")
     )
 
 

@@ -49,17 +49,17 @@ def test_the_key_stands_nowhere(
         chat = ChatClient(chosen, tmp_path, SecretStr(KEY), MadeUpTime().timing())
         with chat:
             found = chat.complete([request(number) for number in range(3)])
-            told = [repr(found), repr(chat), repr(chosen), repr(vars(chat)), str(chat.counts)]
-            told += [json.dumps(chat.counts.metadata()), chosen.model_dump_json()]
-            told += [repr(vars(part)) for part in vars(chat).values() if hasattr(part, "__dict__")]
+            seen = [repr(found), repr(chat), repr(chosen), repr(vars(chat)), str(chat.counts)]
+            seen += [json.dumps(chat.counts.metadata()), chosen.model_dump_json()]
+            seen += [repr(vars(part)) for part in vars(chat).values() if hasattr(part, "__dict__")]
             assert chat.store is not None
-            told += [repr(frame_of(chat.store).rows())]
+            seen += [repr(frame_of(chat.store).rows())]
             files = [path.read_bytes() for path in tmp_path.iterdir()]
         assert {f"Bearer {KEY}"} == set(served.authorizations)
     files += [path.read_bytes() for path in tmp_path.iterdir()]
     printed = capfd.readouterr()
     assert caplog.records
-    assert KEY[:10] not in "\n".join([*told, caplog.text, printed.out, printed.err])
+    assert KEY[:10] not in "\n".join([*seen, caplog.text, printed.out, printed.err])
     assert not any(KEY.encode() in content for content in files)
 
 
@@ -113,8 +113,8 @@ def test_a_key_that_no_header_can_carry_is_refused(broken: str):
 @pytest.mark.parametrize("key", ["sk-'\"Oz4x", "sk-\\Oz4x"])
 def test_the_key_is_cut_out_of_a_repr_too(key: str):
     """An error that shows the key as Python writes it does not show it."""
-    told = f"bad {key!r} and {key} and {key.encode()!r}"
-    assert "Oz4x" not in without_key(told, SecretStr(f" {key}\n"))
+    reported = f"bad {key!r} and {key} and {key.encode()!r}"
+    assert "Oz4x" not in without_key(reported, SecretStr(f" {key}\n"))
 
 
 @pytest.mark.parametrize(

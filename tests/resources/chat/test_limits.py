@@ -124,9 +124,9 @@ def test_retry_after_is_seconds_or_a_date(value: str | None, expected: float | N
 def test_the_client_waits_as_long_as_it_was_told():
     """A 429 with ``Retry-After`` rests the endpoint for that long, not for the drawn pause."""
     time = MadeUpTime()
-    told = Answer(429, {"Retry-After": "77"}, b"{}")
+    reported = Answer(429, {"Retry-After": "77"}, b"{}")
     with (
-        FaultServer([told]) as served,
+        FaultServer([reported]) as served,
         ChatClient(settings(served.url), None, None, time.timing()) as chat,
     ):
         assert [None] == failures(chat.complete([request(1)]))
@@ -136,9 +136,9 @@ def test_the_client_waits_as_long_as_it_was_told():
 def test_a_rest_of_hours_is_not_waited_for():
     """Where the endpoint says to come back tomorrow, the failure says so at once."""
     time = MadeUpTime()
-    told = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
+    reported = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
     with (
-        FaultServer(usual=told) as served,
+        FaultServer(usual=reported) as served,
         ChatClient(settings(served.url, concurrency=1), None, None, time.timing()) as chat,
     ):
         found = chat.complete([request(number) for number in range(5)])
@@ -150,10 +150,10 @@ def test_a_rest_of_hours_is_not_waited_for():
 def test_an_endpoint_at_rest_for_hours_is_tried_by_one_call_now_and_then():
     """One call every ``circuit_patience_s``; the first that is answered ends the rest."""
     time = MadeUpTime()
-    told = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
+    reported = Answer(429, {"Retry-After": "86400"}, b'{"error": {"message": "daily quota"}}')
     chosen = {"concurrency": 1, "circuit_patience_s": 60.0}
     with (
-        FaultServer([told, told]) as served,
+        FaultServer([reported, reported]) as served,
         ChatClient(settings(served.url, **chosen), None, None, time.timing()) as chat,
     ):
         counts = []
@@ -164,7 +164,7 @@ def test_an_endpoint_at_rest_for_hours_is_tried_by_one_call_now_and_then():
     # After 0 s, 45 s, 90 s (the trial, refused) and 135 s.
     assert [(1, 0), (1, 0), (2, 0), (2, 0)] == counts
     with (
-        FaultServer([told]) as served,
+        FaultServer([reported]) as served,
         ChatClient(settings(served.url, **chosen), None, None, time.timing()) as chat,
     ):
         chat.complete([request(1)])
@@ -174,9 +174,9 @@ def test_an_endpoint_at_rest_for_hours_is_tried_by_one_call_now_and_then():
 
 def test_a_rest_says_for_how_long_and_why():
     """Where no circuit is open, the failure still says what the endpoint asked for."""
-    told = Answer(429, {"Retry-After": "7200"}, b'{"error": {"message": "daily quota"}}')
+    reported = Answer(429, {"Retry-After": "7200"}, b'{"error": {"message": "daily quota"}}')
     with (
-        FaultServer(usual=told) as served,
+        FaultServer(usual=reported) as served,
         ChatClient(settings(served.url), None, None, MadeUpTime().timing()) as chat,
     ):
         chat.complete([request(1)])
@@ -189,8 +189,8 @@ def test_a_rest_says_for_how_long_and_why():
 def test_a_resting_endpoint_leaves_its_calls_to_another():
     """One endpoint asks for a pause: its call goes to the other without one."""
     time = MadeUpTime()
-    told = Answer(429, {"Retry-After": "100"}, b"{}")
-    with FaultServer(usual=told) as busy, FaultServer() as free:
+    reported = Answer(429, {"Retry-After": "100"}, b"{}")
+    with FaultServer(usual=reported) as busy, FaultServer() as free:
         both = settings(busy.url, free.url, concurrency=1)
         with ChatClient(both, None, None, time.timing()) as chat:
             assert [None] * 6 == failures(chat.complete([request(n) for n in range(6)]))

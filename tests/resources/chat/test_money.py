@@ -104,8 +104,8 @@ def test_a_ceiling_stops_at_once_whatever_the_pace(pace: dict[str, float]):
 def test_what_no_endpoint_takes_gives_its_pace_and_reservation_back():
     """A hundred refusals for want of an endpoint cost neither time nor calls of the ceiling."""
     time = MadeUpTime()
-    told = Answer(429, {"Retry-After": "86400"}, b"{}")
-    with FaultServer([told]) as served:
+    reported = Answer(429, {"Retry-After": "86400"}, b"{}")
+    with FaultServer([reported]) as served:
         chosen = settings(
             served.url, requests_per_minute=1, concurrency=1, ceilings=Ceilings(calls=3)
         )

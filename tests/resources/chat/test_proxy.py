@@ -46,8 +46,8 @@ def test_a_proxy_sees_neither_a_local_call_nor_its_key(code: str, host: str):
     usual = Answer(body=json.dumps(VECTOR).encode()) if code is EMBEDDING else Answer()
     with FaultServer(usual=usual) as endpoint, FaultServer() as proxy:
         address = proxy.url.removesuffix("/v1")
-        told = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"), address)
-        child(code.format(url=endpoint.url.replace("127.0.0.1", host)), **told)
+        reported = dict.fromkeys(("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"), address)
+        child(code.format(url=endpoint.url.replace("127.0.0.1", host)), **reported)
         assert [f"Bearer {KEY}"] == endpoint.authorizations
         assert [] == proxy.authorizations
 

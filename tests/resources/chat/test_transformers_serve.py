@@ -123,7 +123,7 @@ def test_minicheck_refuses_a_peer_without_log_probabilities(url: str, folder: Pa
 
 
 def test_the_silver_stage_runs_over_the_peer(tmp_path: Path):
-    """Each claim is asked once and kept by what the model wrote; a second run asks nobody."""
+    """Each claim is asked once and kept by what the model wrote; a second run makes no call."""
     folder, data = tiny_writer(tmp_path / "tiny-writer"), tmp_path / "data"
     before = write_claims(data, DECONTAMINATED, 24)
     with serving(folder) as address:
@@ -132,11 +132,11 @@ def test_the_silver_stage_runs_over_the_peer(tmp_path: Path):
     kept, drops = (pl.read_parquet(data / f"{name}.parquet") for name in stages)
     hashes = [file_sha256(data / f"{name}.parquet") for name in stages]
     again = run_stage("silver_decomposed", data, address, str(folder))  # the peer is gone
-    told = again.asset_materializations_for_node("silver_decomposed")[0].metadata
+    facts = again.asset_materializations_for_node("silver_decomposed")[0].metadata
     assert [] == conservation_errors(before, kept, drops)
     assert {"too_few_questions"} == set(drops["reason"])
     assert {("Does snow fall?", 2)} == {
         (row[0][1], row[1]) for row in kept[["questions", "n_star"]].rows()
     }
-    assert (0, 24) == tuple(told[name].value for name in ("engine calls", "engine results reused"))
+    assert (0, 24) == tuple(facts[name].value for name in ("engine calls", "engine results reused"))
     assert hashes == [file_sha256(data / f"{name}.parquet") for name in stages]

@@ -101,7 +101,7 @@ def asked(outcomes: Sequence[str | ChatFailure], **chosen: Any) -> list[list[str
     ids=["key", "key in the middle", "model", "outage", "money"],
 )
 def test_what_no_other_claim_can_mend_stops_the_stage(outcomes: list[str | ChatFailure], said: str):
-    """A wrong key, an outage and a ceiling are told with their words, whatever the share."""
+    """A wrong key, an outage and a ceiling are reported with their words, whatever the share."""
     for share in (0.05, 1.0):
         with pytest.raises(EngineError, match=said):
             asked(outcomes, most_unanswered=share)

@@ -1,4 +1,4 @@
-"""Vectors over HTTP, from a small endpoint on loopback that can be told to misbehave."""
+"""Vectors over HTTP, from a small endpoint on loopback that misbehaves on request."""
 
 import base64
 import hashlib
@@ -86,8 +86,8 @@ class Answer(BaseHTTPRequestHandler):
         elif fault == "nonsense":
             self._send(200, b"{not json")
         elif fault.isdigit():
-            told = {"error": {"message": f"refused, given {self.headers['Authorization']}"}}
-            self._send(int(fault), json.dumps(told).encode())
+            reported = {"error": {"message": f"refused, given {self.headers['Authorization']}"}}
+            self._send(int(fault), json.dumps(reported).encode())
         else:
             self._send(200, json.dumps(self._reply(body, fault)).encode())
 

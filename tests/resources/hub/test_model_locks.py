@@ -12,6 +12,7 @@ from decomposerl.errors import ConfigError, EngineMissing
 from decomposerl.evaluation.systems import CHAT_MODELS
 from decomposerl.training.experiment import BASE_POLICY
 from decomposerl.training.experiments import EXPERIMENTS
+from decomposerl.training.layout import LAYOUTS
 from project import ROOT
 from resources.hub.locks import LockState, ModelLocks, locked_models, models_lock, read_model_lock
 from resources.hub.models import HUB_MODELS, HubModel
@@ -160,6 +161,7 @@ def test_the_table_has_every_model_that_the_project_names():
     named |= {one.requested for one in CHAT_MODELS if one.port == "open"}
     named |= {one.model for one in EXPERIMENTS if one.model != BASE_POLICY}
     named |= {one.repo_id for one in MODELS.values()}
+    named |= {server.model for layout in LAYOUTS for server in layout.servers}
     assert named == {row.name for row in HUB_MODELS}
 
 

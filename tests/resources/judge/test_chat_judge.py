@@ -146,7 +146,7 @@ def test_a_call_that_failed_has_no_value_and_a_reason(answer: Answer, reason: st
     ids=["key", "model", "down"],
 )
 def test_an_endpoint_that_never_answers_is_an_error(answer: Answer, said: str):
-    """A wrong key is told to a person; it does not become a table of missing rulings."""
+    """A wrong key is an error; it does not become a table of missing rulings."""
     with Session(None, usual=answer) as session, pytest.raises(EngineError, match=said):
         session.judge.judge([COVERAGE])
 

@@ -170,7 +170,7 @@ def test_a_look_alone_trains_nothing(tmp_path: Path, base: Path):
 
 
 def test_a_problem_found_before_stops_the_run_unless_told_otherwise(tmp_path: Path, base: Path):
-    """Prompts that are all too long are a problem; the sentence says what mends it."""
+    """Prompts that are all too long are a problem; the sentence says what fixes it."""
     run = planned(tmp_path, base)
     sampling = replace(run.experiment.sampling, max_prompt_tokens=1)
     run = planned(tmp_path, base, sampling=sampling)
