@@ -23,7 +23,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     ),
     "science": ("spacy",),
     "trf": ("spacy-curated-transformers",),
-    "train": ("accelerate", "datasets", "peft", "trl"),
+    "train": ("accelerate", "datasets", "peft", "psutil", "trl"),
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
 }

@@ -141,7 +141,9 @@ def _table(
 
 
 def _band(values: NDArray[np.float64], sign: str = "") -> str:
-    """Median, and minimum and maximum in brackets."""
+    """Median, and minimum and maximum in brackets; a single value alone."""
+    if len(values) == 1:
+        return f"{values[0]:{sign}.3f}"
     return _cell(float(np.median(values)), values.min(), values.max(), sign)
 
 
