@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.baselines.method import ClaimInput, Procedure, Verification
+from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import READING
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT, BeyondContext
@@ -24,11 +25,15 @@ from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
 from resources.evaluation.prediction_store import Prediction, PredictionStore
-from resources.evaluation.runner import ClaimToVerify, FailureLimit, Progress, run_claims
+from resources.evaluation.runner import (
+    ClaimToVerify,
+    FailureLimit,
+    Finished,
+    Progress,
+    run_claims,
+)
 from resources.evaluation.trained_policy import AGREEMENT
 
-SUPPORT = "support_probability"
-"""The note of a method that gives a support probability."""
 _UNASKED = Verification(None, "unparsed", "not asked: its evidence is beyond the model's context")
 
 
@@ -105,21 +110,76 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     prompt_hash = task.prompt_hash(caller)
     if calibration is not None:  # refuse a wrong one before any call is paid
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
-    guarded = _guarded(_claims(claims), guard)
-    questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
-    store = PredictionStore(
-        shards / benchmark, caller.engine, task.store_name, prompt_hash, questions
+    answered = answer_claims(
+        task,
+        benchmark,
+        _claims(claims),
+        caller,
+        shards,
+        limits=limits,
+        progress=progress,
+        guard=guard,
     )
-    known = len(store.read(list(questions)))
-    answered = run_claims(
-        task.procedure, task.prompt, guarded.asked, caller, store, limits=limits, progress=progress
-    )
-    finished = guarded.noted(answered, claims["claim_id"].to_list())
+    finished = answered.predictions
     asked = {"benchmark": benchmark, "engine": caller.engine, "prompt_hash": prompt_hash}
     predictions = _predictions(finished, task, asked)
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(finished), len(questions) - known)
+    return Generated(predictions, _calls(finished), answered.asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The result of each claim, in the order of the claims; ``asked`` counts new claims."""
+
+    predictions: list[Prediction]
+    asked: int
+
+
+def answer_claims(  # noqa: PLR0913 - as predict
+    task: Task,
+    folder: str,
+    claims: Sequence[ClaimToVerify],
+    caller: MethodCaller,
+    shards: Path,
+    *,
+    limits: FailureLimit | None = None,
+    progress: Progress | None = None,
+    guard: ContextGuard | None = None,
+    finished: Finished | None = None,
+    at_once: int = 0,
+) -> Answered:
+    """Answer ``claims`` with distinct ids; what is stored in ``folder`` of ``shards`` is reused.
+
+    ``finished`` receives each result as soon as it is there; those without a call come last.
+    ``at_once`` is as for ``run_claims``.
+
+    Raises:
+        EngineError: as ``predict``.
+    """
+    guarded = _guarded(claims, guard)
+    questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
+    prompt_hash = task.prompt_hash(caller)
+    store = PredictionStore(shards / folder, caller.engine, task.store_name, prompt_hash, questions)
+    known = len(store.read(list(questions)))
+    each = finished or (lambda _: None)
+    answered = run_claims(
+        task.procedure,
+        task.prompt,
+        guarded.asked,
+        caller,
+        store,
+        limits=limits,
+        progress=progress,
+        finished=lambda one: each(guarded.noted(one.claim_id, one)),
+        at_once=at_once,
+    )
+    found = {one.claim_id: one for one in answered}
+    every = [guarded.noted(one.claim_id, found.get(one.claim_id)) for one in claims]
+    for one in every:
+        if one.claim_id not in found:
+            each(one)
+    return Answered(every, len(questions) - known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +189,13 @@ class _Guarded:
     asked: list[ClaimToVerify]
     beyond: Mapping[str, BeyondContext]
 
-    def noted(self, answered: Sequence[Prediction], order: Sequence[str]) -> list[Prediction]:
-        """All predictions in ``order``, those beyond the context with a note."""
-        found = {one.claim_id: one for one in answered}
-        for claim_id, done in self.beyond.items():
-            one = found.get(claim_id) or Prediction(claim_id, _UNASKED, None, ())
-            notes = {BEYOND_CONTEXT: done} | dict(one.verification.notes)
-            found[claim_id] = replace(one, verification=replace(one.verification, notes=notes))
-        return [found[claim_id] for claim_id in order]
+    def noted(self, claim_id: str, answered: Prediction | None) -> Prediction:
+        """A claim's prediction, with a note where it was beyond the context."""
+        one = answered or Prediction(claim_id, _UNASKED, None, ())
+        if claim_id not in self.beyond:
+            return one
+        notes = {BEYOND_CONTEXT: self.beyond[claim_id]} | dict(one.verification.notes)
+        return replace(one, verification=replace(one.verification, notes=notes))
 
 
 def _guarded(claims: Sequence[ClaimToVerify], guard: ContextGuard | None) -> _Guarded:
