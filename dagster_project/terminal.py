@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -145,9 +146,21 @@ def print_marked(text: str) -> None:
         terminal.print(line, style=_STYLES.get(line[:1], ""))
 
 
+def print_block(text: str, style: str = "", indent: int = 0) -> None:
+    """Print a paragraph, wrapped to the terminal's width at this indent."""
+    block = Padding(Text(printable(text), style=style), (0, 0, 0, indent), expand=False)
+    Terminal().print(block, soft_wrap=False)
+
+
 def print_json(value: object) -> None:
     """Print a value as JSON; its strings read back unchanged."""
     typer.echo(printable_json(value))
+
+
+def print_json_line(value: object) -> None:
+    """The same on one line, sent at once, as a program reads it from a pipe."""
+    typer.echo(printable_json(value, indent=None))
+    sys.stdout.flush()
 
 
 def print_rows(frame: "pl.DataFrame", output: Format) -> None:
