@@ -12,6 +12,7 @@ from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.rule_chat.reading import (
     evidence_in,
     known_statements,
+    lists_more,
     pairs_in,
     statement_of,
 )
@@ -42,10 +43,12 @@ def check(variables: Mapping[str, str], *, may_be_unknown: bool) -> Weighing:
     if "predicates" in variables:
         return _conjunction(pairs_in(variables))
     statement = _checked(variables)
-    ruled = verdict(statement, known_statements(variables))
+    known, evidence = known_statements(variables), evidence_in(variables)
+    ruled = verdict(statement, known)
+    if ruled == "Supported" and _lists_more(statement, "\n".join([*known, evidence or ""])):
+        return "Refuted"
     if ruled != "NotEnoughInfo":
         return str(ruled)
-    evidence = evidence_in(variables)
     if evidence is None or (may_be_unknown and not _covers(evidence, statement)):
         return "Unknown" if may_be_unknown else "Refuted"
     return (yield from _verified(evidence, statement))
@@ -106,7 +109,16 @@ def _truth(question: str, answer: str) -> str:
 
 def _verified(evidence: str, statement: str) -> Weighing:
     (probability,) = yield ((evidence, statement),)
-    return "Supported" if probability > _HOLDS else "Refuted"
+    held = probability > _HOLDS and not _lists_more(statement, evidence)
+    return "Supported" if held else "Refuted"
+
+
+def _lists_more(statement: str, text: str) -> bool:
+    """Whether a statement claims more years or numbers of a list than ``text`` holds.
+
+    The verifier weighs the share of the numbers that it finds, and takes half of them for enough.
+    """
+    return not read(statement).negated and lists_more(statement, text)
 
 
 def _answered(
