@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 _Params = ParamSpec("_Params")
 _RUNS = (["asset", "materialize"], ["job", "execute"])
 _USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
+_NARROWEST = 20  # characters of a line beside its indent
 _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
 
 
@@ -146,10 +146,15 @@ def print_marked(text: str) -> None:
         terminal.print(line, style=_STYLES.get(line[:1], ""))
 
 
-def print_block(text: str, style: str = "", indent: int = 0) -> None:
-    """Print a paragraph, wrapped to the terminal's width at this indent."""
-    block = Padding(Text(printable(text), style=style), (0, 0, 0, indent), expand=False)
-    Terminal().print(block, soft_wrap=False)
+def print_block(text: str, style: str = "", indent: int = 0, lead: str = "") -> None:
+    """Print a paragraph, wrapped to the terminal's width at this indent; ``lead`` stands in it."""
+    terminal = Terminal()
+    margin = f"{lead:>{indent}}"
+    block = Text(printable(text), style=style)
+    for line in block.wrap(terminal, max(terminal.width - indent, _NARROWEST)):
+        line.rstrip()
+        terminal.print(Text(margin, style=style).append_text(line))
+        margin = " " * indent
 
 
 def print_json(value: object) -> None:

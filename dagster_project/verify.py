@@ -8,19 +8,21 @@ rules are opened without Dagster.
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from dagster_project.profiles import Profile, load_env_file, resources_for
 from dagster_project.training_estimate import default_recipe
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.baselines.method import ClaimInput
+from decomposerl.baselines.method import ClaimInput, Verification
 from decomposerl.errors import ConfigError, EvaluationError
 from decomposerl.evaluation.systems import System, system_named, systems
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.claim_records import ClaimRecord
 from decomposerl.training.experiment import BASE_POLICY
 from decomposerl.training.experiments import EXPERIMENTS, experiment
+from resources.corpora.text_search import Passage, TextSearch
 from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.rule_systems import needs_no_model, opened_without_model
@@ -28,6 +30,7 @@ from resources.evaluation.runner import ClaimToVerify
 
 EMBEDDED_SYSTEM = "self_ask-rules-faithful"
 """The default of the embedded profile; it works after any installation."""
+_UNASKED = Prediction("", Verification(None, "unparsed", ""), None, ())
 _RULES = "is tiny: rules on words, no language model. It is often wrong"
 _TINY = "is tiny: 0.4 million parameters, trained on an invented world. It is often wrong"
 
@@ -49,18 +52,25 @@ class ClaimVerifier:
     def verify(self, records: Sequence[ClaimRecord], each: Callable[[VerifiedClaim], None]) -> None:
         """Call ``each`` with the result of each claim, in their order, as soon as it is there.
 
+        A claim without evidence gets no call and no verdict.
+
         Raises:
             EngineError: no claim can be answered.
         """
-        distinct = {one.key: one for one in records}
-        waiting, done = deque(records), dict[str, Prediction]()
+        distinct = {one.key: one for one in records if one.evidence}
+        waiting = deque(records)
+        done = {one.key: _UNASKED for one in records if not one.evidence}
 
-        def finished(one: Prediction) -> None:
-            done[one.claim_id] = one
+        def show() -> None:
             while waiting and waiting[0].key in done:
                 record = waiting.popleft()
                 each(self._verified(record, done[record.key]))
 
+        def finished(one: Prediction) -> None:
+            done[one.claim_id] = one
+            show()
+
+        show()
         self.opened.verify(
             [
                 ClaimToVerify(key, ClaimInput(one.claim, one.evidence, one.passages))
@@ -70,9 +80,10 @@ class ClaimVerifier:
         )
 
     def _verified(self, record: ClaimRecord, one: Prediction) -> VerifiedClaim:
-        return self.about.verified(
+        result = self.about.verified(
             record.claim, record.evidence, one.verification, one.confidence, record.claim_id
         )
+        return replace(result, warnings=(*record.notes, *result.warnings))
 
 
 @contextmanager
@@ -138,3 +149,26 @@ def _weakness(system: System) -> tuple[str, ...]:
     if port == "policy" and experiment(system.model.key).model == BASE_POLICY:
         return (f"{system.key} {_TINY}",)
     return ()
+
+
+def with_evidence(records: Sequence[ClaimRecord], folder: Path) -> list[ClaimRecord]:
+    """The claims, those without evidence with the passages of a folder that bear on them.
+
+    A claim that no passage bears on stays without evidence, with a note.
+
+    Raises:
+        EngineMissing, SourceFileError: as ``TextSearch.search``.
+    """
+    search = TextSearch(folder)
+    return [
+        one if one.evidence else _found(one, search.search(one.claim), folder) for one in records
+    ]
+
+
+def _found(record: ClaimRecord, passages: Sequence[Passage], folder: Path) -> ClaimRecord:
+    if not passages:
+        return replace(record, notes=(f"nothing relevant was found in {folder}",))
+    texts = tuple(one.text for one in passages)
+    files = ", ".join(dict.fromkeys(one.file for one in passages))
+    note = f"evidence found in {files}"
+    return replace(record, evidence="\n".join(texts), passages=texts, notes=(note,))

@@ -40,6 +40,9 @@ def verify(  # noqa: PLR0913 - each is one option
     evidence: Annotated[
         Path | None, typer.Option(help="Text file with its evidence; '-': standard input.")
     ] = None,
+    retrieve: Annotated[
+        Path | None, typer.Option(help="Folder of .txt and .md files to find evidence in.")
+    ] = None,
     system: Annotated[
         str, typer.Option(help="A system's key, as in docs/evaluation.md; default: the profile's.")
     ] = "",
@@ -53,9 +56,11 @@ def verify(  # noqa: PLR0913 - each is one option
     before it are done; a claim that was answered before costs no call.
     """
     from dagster_project.profiles import profile_from_environment
-    from dagster_project.verify import claim_verifier
+    from dagster_project.verify import claim_verifier, with_evidence
 
-    records = _records(file, claim, evidence)
+    records = _records(file, claim, evidence, searched=retrieve is not None)
+    if retrieve is not None:
+        records = with_evidence(records, retrieve)
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
@@ -84,9 +89,9 @@ def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
 
 
 def _records(
-    file: Path | None, claim: str | None, evidence: Path | None
+    file: Path | None, claim: str | None, evidence: Path | None, *, searched: bool
 ) -> "Sequence[ClaimRecord]":
-    """The claims of a file or of the options.
+    """The claims of a file or of the options; ``searched``: they need no evidence of their own.
 
     Raises:
         ConfigError: both were given, or neither, or a claim without evidence.
@@ -99,11 +104,15 @@ def _records(
     if file is not None:
         if evidence is not None:
             raise ConfigError("--evidence belongs to --claim; in FILE each line has its evidence")
-        return read_claim_records(_read(file).split("\n"), _name(file))
+        return read_claim_records(_read(file).split("\n"), _name(file), evidence=not searched)
+    if evidence is None and not searched:
+        raise ConfigError("--claim needs --evidence FILE, or --retrieve FOLDER")
+    values: dict[str, object] = {"claim": claim}
     if evidence is None:
-        raise ConfigError("--claim needs --evidence FILE")
-    values: dict[str, object] = {"claim": claim, "evidence": _read(evidence)}
-    return [checked_record(values, f"--claim with {_name(evidence)}")]
+        return [checked_record(values, "--claim", evidence=False)]
+    return [
+        checked_record(values | {"evidence": _read(evidence)}, f"--claim with {_name(evidence)}")
+    ]
 
 
 def _read(path: Path) -> str:
@@ -123,7 +132,7 @@ def _print_claim(one: "VerifiedClaim", hidden: int) -> None:
     """A claim's trace; the last ``hidden`` warnings were printed before."""
     print_block(f"{one.claim_id}: {one.claim}" if one.claim_id else one.claim, "bold")
     for number, question in enumerate(one.questions, start=1):
-        print_block(f"{number}. {question.question}", "cyan", indent=2)
+        print_block(question.question, "cyan", indent=5, lead=f"{number}. ")
         print_block(question.answer, indent=5)
         for text, style in _evidence(question):
             print_block(text, style, indent=5)
@@ -133,7 +142,8 @@ def _print_claim(one: "VerifiedClaim", hidden: int) -> None:
     print_block(_confidence(one.confidence), "dim", indent=2)
     for warning in one.warnings[: len(one.warnings) - hidden]:
         print_block(f"! {warning}", "yellow", indent=2)
-    print_block(f"{one.system}, {one.engine}\n", "dim", indent=2)
+    print_block(f"{one.system}, {one.engine}", "dim", indent=2)
+    print_block("")
 
 
 def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:

@@ -117,7 +117,7 @@ class Verifying:
             questions,
             self.system,
             self.engine,
-            (*_warnings(ended, questions), *self.warnings),
+            (*(_warnings(ended, questions) if evidence else ()), *self.warnings),
             claim_id,
         )
 

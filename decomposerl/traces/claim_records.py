@@ -16,13 +16,15 @@ from decomposerl.traces.records import Problem, group_of, json_object
 class ClaimRecord:
     """A claim with its evidence. ``passages`` are the parts of the evidence, in order.
 
-    ``claim_id`` is the caller's own, empty where it gave none.
+    ``claim_id`` is the caller's own, empty where it gave none. ``notes`` say where the evidence
+    comes from, if it was searched for; it may then be empty.
     """
 
     claim: str
     evidence: str
     passages: tuple[str, ...]
     claim_id: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -17,24 +17,27 @@ MOST_SENTENCES = 3
 _LEAST_SHARE = 0.5
 _SHORT = 3
 """Content words below which an answer is read together with its question."""
+_TELLING = 2
+"""Content words of a sentence that is not repeated by chance."""
 _LEAD = re.compile(r"^\W*(?:yes|no|true|false|correct|incorrect)\b[\s,.:;!–—-]*", re.IGNORECASE)
 
 
 def sentences_behind(question: str, answer: str, evidence: str) -> tuple[str, ...]:
     """At most ``MOST_SENTENCES`` sentences of the evidence, in its order; none for an abstention.
 
-    Sentences that the answer quotes come alone. Without a quotation it is, for each sentence of
-    the answer, the one that holds all of its numbers and at least half of its content words, most
-    first; an answer of fewer than three such words is read together with its question, and the
-    sentence must hold all of the answer. Empty means that nothing in the evidence is near.
+    They are those that the answer repeats as they are, and those that its other words quote. Where
+    these quote nothing, it is for each sentence of them the one that holds all of its numbers and
+    at least half of its content words, most first; an answer of fewer than three such words is read
+    together with its question, and the sentence must hold all of the answer. Empty means that
+    nothing in the evidence is near.
     """
     if abstains(answer):
         return ()
     sentences = split_sentences(evidence)
-    quoted = _quoted(answer, evidence, sentences)
-    places = quoted or [place for place in _nearest(question, answer, evidence) if place >= 0]
-    chosen = sorted(dict.fromkeys(places).keys())[:MOST_SENTENCES]
-    return tuple(sentences[place] for place in chosen)
+    places, rest = _repeated(answer, evidence)
+    quoted = _quoted(rest, evidence, sentences)
+    places += quoted or [place for place in _nearest(question, rest, evidence) if place >= 0]
+    return tuple(sentences[place] for place in sorted(set(places))[:MOST_SENTENCES])
 
 
 def _quoted(answer: str, evidence: str, sentences: Sequence[str]) -> list[int]:
@@ -61,6 +64,18 @@ def _spans(evidence: str, sentences: Sequence[str]) -> list[tuple[int, int]]:
         position = start + len(sentence)
         spans.append((start, position))
     return spans
+
+
+def _repeated(answer: str, evidence: str) -> tuple[list[int], str]:
+    """The places of the sentences that the answer repeats, white space apart; its other words."""
+    rest = f" {' '.join(answer.split())} "
+    places = []
+    for place, one in enumerate(_parsed(evidence)):
+        text = f" {' '.join(one.text.split())} "
+        if len(one.content) >= _TELLING and text in rest:
+            places.append(place)
+            rest = rest.replace(text, " \n ")
+    return places, rest
 
 
 def _nearest(question: str, answer: str, evidence: str) -> Iterator[int]:

@@ -222,6 +222,25 @@ def test_no_verdict_is_code_3(tmp_path: Path):
     assert all("no verdict could be read" in one["warnings"] for one in lines(result))
 
 
+def test_evidence_from_a_folder(evidence: Path, tmp_path: Path):
+    """The files that it came from are named; a claim that nothing bears on gets no call, code 3."""
+    pytest.importorskip("bm25s", reason="bm25s is not installed (extra retrieve)")
+    folder = ("--retrieve", evidence.parent)
+    found = verify(tmp_path, "--claim", TRUE, *folder, "--json")
+    (one,) = lines(found)
+    assert (0, "Supported") == (found.exit_code, one["verdict"])
+    assert ["evidence found in evidence.txt", WEAK] == one["warnings"]
+    silent = {"claim": "Marie Curie discovered radium."}
+    own = {"claim": "Marie Curie discovered radium.", "evidence": "Marie Curie discovered radium."}
+    mixed = verify(tmp_path, "-", *folder, "--json", text=jsonl(silent, own, {"claim": TRUE}))
+    assert 3 == mixed.exit_code
+    nothing, *others = lines(mixed)
+    assert (None, []) == (nothing["verdict"], nothing["questions"])
+    assert [f"nothing relevant was found in {tmp_path}", WEAK] == nothing["warnings"]
+    assert ["Supported", "Supported"] == [one["verdict"] for one in others]
+    assert [WEAK] == others[0]["warnings"]
+
+
 PROGRAM = f"""
 import sys
 from decomposerl.api import verify

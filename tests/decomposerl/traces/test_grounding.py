@@ -9,9 +9,10 @@ from decomposerl.traces.grounding import MOST_SENTENCES, sentences_behind
 
 EVIDENCE = (
     "The Osk bridge was designed by Oskar Lund. It opened in 1871. It opened again after a fire.\n"
-    "Lund was born in Odense. The bridge was closed in 1902."
+    "Lund was born in Odense. The bridge was closed in 1902.\n"
+    'She is "Ada". She was born in Odense.'
 )
-DESIGNED, OPENED, AGAIN, BORN, CLOSED = split_sentences(EVIDENCE)
+DESIGNED, OPENED, AGAIN, BORN, CLOSED, ADA, SHE = split_sentences(EVIDENCE)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,8 @@ DESIGNED, OPENED, AGAIN, BORN, CLOSED = split_sentences(EVIDENCE)
         ("Where was Lund born?", "Odense.", (BORN,)),
         ("When was the bridge closed?", "1903", ()),
         ("When did it open?", "It opened in 1872.", ()),
+        ("Is it?", f"Yes, {DESIGNED} {BORN} 1990", (DESIGNED, BORN)),
+        ("Is it?", f"{ADA} {SHE}", (ADA, SHE)),
         ("Who painted it?", "A painter from Graz covered all its walls.", ()),
         ("Who painted it?", "I don't know.", ()),
         ("Who painted it?", "", ()),
@@ -38,7 +41,7 @@ def test_what_an_answer_rests_on(question: str, answer: str, behind: tuple[str, 
 
 def test_quotations_come_alone():
     """Where an answer quotes, its other words choose no sentence."""
-    answer = f'"{CLOSED}" So it did not stay open, as Lund was born in Odense.'
+    answer = f'"{CLOSED}" So it did not stay open, as Lund, born in Odense, left.'
     assert (CLOSED,) == sentences_behind("Is it open?", answer, EVIDENCE)
 
 
