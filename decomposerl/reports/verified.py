@@ -15,6 +15,7 @@ from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import Confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
+from decomposerl.text.number_lists import lists_more
 from decomposerl.traces.abstention import abstains
 from decomposerl.traces.grounding import sentences_behind
 from decomposerl.traces.trace import Verdict
@@ -117,7 +118,7 @@ class Verifying:
             questions,
             self.system,
             self.engine,
-            (*(_warnings(ended, questions) if evidence else ()), *self.warnings),
+            (*_warnings(claim, evidence, ended, questions), *self.warnings),
             claim_id,
         )
 
@@ -157,7 +158,11 @@ class Verifying:
         )
 
 
-def _warnings(ended: Verification, questions: Sequence[VerifiedQuestion]) -> Iterator[str]:
+def _warnings(
+    claim: str, evidence: str, ended: Verification, questions: Sequence[VerifiedQuestion]
+) -> Iterator[str]:
+    if not evidence:
+        return
     beyond = _BEYOND.get(str(ended.notes.get(BEYOND_CONTEXT)))
     if beyond:
         yield beyond
@@ -167,3 +172,5 @@ def _warnings(ended: Verification, questions: Sequence[VerifiedQuestion]) -> Ite
     for number, one in enumerate(questions, start=1):
         if not one.evidence and not abstains(one.answer):
             yield f"answer {number} is near to no sentence of the evidence"
+    if ended.verdict == "Supported" and lists_more(claim, evidence):
+        yield "the claim lists years or numbers of which the evidence holds only some"

@@ -187,6 +187,15 @@ def test_a_model_at_an_endpoint(tmp_path: Path):
     assert "sk-secret" not in json.dumps(both)
 
 
+def test_a_list_of_years_is_checked_for_every_system(tmp_path: Path):
+    """A model that calls it supported by one of two years is believed, with a warning."""
+    with FaultServer(usual=spelled("Supported", "Refuted")) as served:
+        false, true = lines(at_endpoint(tmp_path, served, FALSE, TRUE))
+    lists = "the claim lists years or numbers of which the evidence holds only some"
+    assert ("Supported", [lists]) == (false["verdict"], false["warnings"])
+    assert ("Supported", []) == (true["verdict"], true["warnings"])
+
+
 def test_a_calibration_is_used_where_it_fits(tmp_path: Path):
     """It turns the confidence into a share of right verdicts; another prompt's is a warning."""
     system = "simple-endpoint-faithful"

@@ -8,11 +8,11 @@ a statement against evidence; the rules of the embedded judge check answers agai
 import re
 from collections.abc import Generator, Mapping, Sequence
 
+from decomposerl.text.number_lists import lists_more
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.rule_chat.reading import (
     evidence_in,
     known_statements,
-    lists_more,
     pairs_in,
     statement_of,
 )
@@ -45,7 +45,7 @@ def check(variables: Mapping[str, str], *, may_be_unknown: bool) -> Weighing:
     statement = _checked(variables)
     known, evidence = known_statements(variables), evidence_in(variables)
     ruled = verdict(statement, known)
-    if ruled == "Supported" and _lists_more(statement, "\n".join([*known, evidence or ""])):
+    if ruled == "Supported" and lists_more(statement, "\n".join([*known, evidence or ""])):
         return "Refuted"
     if ruled != "NotEnoughInfo":
         return str(ruled)
@@ -109,16 +109,9 @@ def _truth(question: str, answer: str) -> str:
 
 def _verified(evidence: str, statement: str) -> Weighing:
     (probability,) = yield ((evidence, statement),)
-    held = probability > _HOLDS and not _lists_more(statement, evidence)
+    # The verifier weighs the share of the numbers that it finds: half of them may be enough for it.
+    held = probability > _HOLDS and not lists_more(statement, evidence)
     return "Supported" if held else "Refuted"
-
-
-def _lists_more(statement: str, text: str) -> bool:
-    """Whether a statement claims more years or numbers of a list than ``text`` holds.
-
-    The verifier weighs the share of the numbers that it finds, and takes half of them for enough.
-    """
-    return not read(statement).negated and lists_more(statement, text)
 
 
 def _answered(

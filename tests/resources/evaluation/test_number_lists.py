@@ -6,10 +6,10 @@ import pytest
 
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, Procedure
+from decomposerl.text.number_lists import lists_more
 from evaluation_parts import shelf
 from fakes import ScriptedVerifier
 from resources.evaluation.rule_chat.chat import RuleChat
-from resources.evaluation.rule_chat.reading import lists_more
 from resources.evaluation.runner import ClaimToVerify, run_claims
 from resources.verifier.lexical import LexicalVerifier
 
@@ -72,6 +72,7 @@ def test_the_years_of_a_range_are_held(claim: str):
         ("1,200 and 1,300 men", "1300 men and 1200 women", False),
         ("between 10 and 12 percent", "10 percent", True),
         ("in 1937", "in 1936", False),
+        ("in 1937 and not in 1936", "in 1937", False),
         ("", "", False),
     ],
 )
