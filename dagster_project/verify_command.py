@@ -20,6 +20,7 @@ from decomposerl.errors import ConfigError, SourceFileError
 from decomposerl.traces.abstention import abstains
 
 if TYPE_CHECKING:
+    from dagster_project.profiles import Profile
     from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
     from decomposerl.traces.claim_records import ClaimRecord
 
@@ -51,12 +52,12 @@ def verify(  # noqa: PLR0913 - each is one option
 ) -> None:
     """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
 
-    Exits with 0 if the claim is Supported, 1 if it is Refuted, 3 without a verdict. With FILE: 0 if
-    every claim got a verdict, else 3. Wrong use is 2. Each claim is printed as soon as it and those
-    before it are done; a claim that was answered before costs no call.
+    Exit codes: 0 Supported, 1 Refuted, 2 wrong use, 3 no verdict; with FILE 0 if every claim got a
+    verdict. Claims come in the order of the file, each as soon as it is done. One that was answered
+    before costs no call. See docs/verify.md.
     """
     from dagster_project.profiles import profile_from_environment
-    from dagster_project.verify import claim_verifier, with_evidence
+    from dagster_project.verify import with_evidence
 
     records = _records(file, claim, evidence, searched=retrieve is not None)
     if retrieve is not None:
@@ -64,21 +65,31 @@ def verify(  # noqa: PLR0913 - each is one option
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
+    verdicts = _verified(profile, system, records, as_json=as_json)
+    raise typer.Exit(exit_code(verdicts, many=claim is None))
+
+
+def _verified(
+    profile: "Profile", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
+) -> list[str | None]:
+    """Verify the claims, print each, and return the verdicts."""
+    from dagster_project.verify import claim_verifier
+
     verdicts: list[str | None] = []
     with claim_verifier(profile, system) as verifier:
-        if not as_json:
-            for warning in verifier.about.warnings:
-                print_note(warning)
+        warnings = verifier.about.warnings
+        for warning in () if as_json else warnings:
+            print_note(warning)
 
         def show(one: "VerifiedClaim") -> None:
             verdicts.append(one.verdict)
             if as_json:
                 print_json_line(one.as_json())
             else:
-                _print_claim(one, hidden=len(verifier.about.warnings))
+                _print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
-    raise typer.Exit(exit_code(verdicts, many=claim is None))
+    return verdicts
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:

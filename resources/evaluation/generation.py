@@ -112,20 +112,18 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
     answered = answer_claims(
         task,
-        benchmark,
         _claims(claims),
         caller,
-        shards,
+        shards / benchmark,
         limits=limits,
         progress=progress,
         guard=guard,
     )
-    finished = answered.predictions
     asked = {"benchmark": benchmark, "engine": caller.engine, "prompt_hash": prompt_hash}
-    predictions = _predictions(finished, task, asked)
+    predictions = _predictions(answered.predictions, task, asked)
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(finished), answered.asked)
+    return Generated(predictions, _calls(answered.predictions), answered.asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +136,17 @@ class Answered:
 
 def answer_claims(  # noqa: PLR0913 - as predict
     task: Task,
-    folder: str,
     claims: Sequence[ClaimToVerify],
     caller: MethodCaller,
-    shards: Path,
+    folder: Path,
     *,
     limits: FailureLimit | None = None,
     progress: Progress | None = None,
     guard: ContextGuard | None = None,
-    finished: Finished | None = None,
+    finished: Finished = lambda _: None,
     at_once: int = 0,
 ) -> Answered:
-    """Answer ``claims`` with distinct ids; what is stored in ``folder`` of ``shards`` is reused.
+    """Answer ``claims`` with distinct ids; what is stored below ``folder`` is reused.
 
     ``finished`` receives each result as soon as it is there; those without a call come last.
     ``at_once`` is as for ``run_claims``.
@@ -159,10 +156,9 @@ def answer_claims(  # noqa: PLR0913 - as predict
     """
     guarded = _guarded(claims, guard)
     questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
-    prompt_hash = task.prompt_hash(caller)
-    store = PredictionStore(shards / folder, caller.engine, task.store_name, prompt_hash, questions)
+    names = (caller.engine, task.store_name, task.prompt_hash(caller))
+    store = PredictionStore(folder, *names, questions)
     known = len(store.read(list(questions)))
-    each = finished or (lambda _: None)
     answered = run_claims(
         task.procedure,
         task.prompt,
@@ -171,14 +167,12 @@ def answer_claims(  # noqa: PLR0913 - as predict
         store,
         limits=limits,
         progress=progress,
-        finished=lambda one: each(guarded.noted(one.claim_id, one)),
+        finished=lambda one: finished(guarded.noted(one.claim_id, one)),
         at_once=at_once,
     )
-    found = {one.claim_id: one for one in answered}
-    every = [guarded.noted(one.claim_id, found.get(one.claim_id)) for one in claims]
-    for one in every:
-        if one.claim_id not in found:
-            each(one)
+    every = guarded.all_noted(answered, [one.claim_id for one in claims])
+    for one in (one for one in every if one.claim_id not in questions):
+        finished(one)
     return Answered(every, len(questions) - known)
 
 
@@ -196,6 +190,11 @@ class _Guarded:
             return one
         notes = {BEYOND_CONTEXT: self.beyond[claim_id]} | dict(one.verification.notes)
         return replace(one, verification=replace(one.verification, notes=notes))
+
+    def all_noted(self, answered: Sequence[Prediction], order: Sequence[str]) -> list[Prediction]:
+        """All predictions in ``order``, those without a call included."""
+        found = {one.claim_id: one for one in answered}
+        return [self.noted(claim_id, found.get(claim_id)) for claim_id in order]
 
 
 def _guarded(claims: Sequence[ClaimToVerify], guard: ContextGuard | None) -> _Guarded:

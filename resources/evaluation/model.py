@@ -162,11 +162,9 @@ class EvaluationModelResource(StoredResource):
         prompts = MethodPrompts(given={PROMPT: policy_prompt})
         loaded = self._base_revision(data, RunFolder(chosen.folder), base)
         weights = Weights(base, str(chosen.adapter), loaded or MAIN, self.device, recipe.lora.dtype)
+        procedure = policy_procedure(decoding_of(recipe, samples))
         task = task_of(
-            system,
-            policy_procedure(decoding_of(recipe, samples)),
-            PROMPT,
-            self.seed,
+            *(system, procedure, PROMPT, self.seed),
             settings=json.dumps([asdict(decoding_of(recipe)), weights.name], sort_keys=True),
             samples=samples,
             revision=REVISION,
@@ -175,8 +173,7 @@ class EvaluationModelResource(StoredResource):
         here = context_of(base, weights.revision)
         context = self.open_models.context_of(base) if served else here
         room = Room(decoding_of(recipe).max_tokens)
-        view = recipe.evidence_view
-        guard = self._guard(context, base, file=policy_prompt, room=room, view=view)
+        guard = self._guard(context, base, file=policy_prompt, room=room, view=recipe.evidence_view)
         if served:
             name, folder = f"{recipe.name}-{chosen.selected.step}", chosen.adapter.resolve()
             adapter = PolicyAdapter(name, folder, base, weights_digest(folder))

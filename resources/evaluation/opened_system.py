@@ -90,10 +90,9 @@ class OpenedSystem:
         """
         made = answer_claims(
             self.task,
-            VERIFIED,
             claims,
             self.caller,
-            self.folder / SHARDS,
+            self.folder / SHARDS / VERIFIED,
             limits=FailureLimit(1.0),
             guard=self.guard,
             finished=finished,
