@@ -150,7 +150,8 @@ def _print_claim(one: "VerifiedClaim", hidden: int) -> None:
     print_block(
         one.verdict or "No verdict", _COLOURS.get(one.verdict or "", "bold yellow"), indent=2
     )
-    print_block(_confidence(one.confidence), "dim", indent=2)
+    if one.verdict is not None:
+        print_block(_confidence(one.confidence), "dim", indent=2)
     for warning in one.warnings[: len(one.warnings) - hidden]:
         print_block(f"! {warning}", "yellow", indent=2)
     print_block(f"{one.system}, {one.engine}", "dim", indent=2)
@@ -165,6 +166,6 @@ def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
 
 def _confidence(confidence: "VerdictConfidence | None") -> str:
     if confidence is None:
-        return "confidence: none, the system has no probabilities"
+        return "confidence: none, the system gives no probability of its verdict"
     calibrated = "none" if confidence.calibrated is None else f"{confidence.calibrated:.2f}"
     return f"confidence: raw {confidence.raw:.2f}, calibrated {calibrated} ({confidence.meaning})"

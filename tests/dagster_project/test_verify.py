@@ -222,6 +222,14 @@ def test_a_calibration_is_used_where_it_fits(tmp_path: Path):
     assert [] == after["warnings"]
 
 
+def test_a_profile_without_its_policy_says_how_to_train_it(tmp_path: Path):
+    """The default of the other profiles is their trained policy; one line names the way out."""
+    result = verify(tmp_path, "-", text=jsonl(row(TRUE)), DECOMPOSERL_PROFILE="local")
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "holds no trained policy. Train it first: " in result.stderr
+    assert "Another system: --system" in result.stderr
+
+
 def test_no_verdict_is_code_3(tmp_path: Path):
     """A reply without a verdict is a warning of its claim; so is a call that got no reply."""
     with FaultServer(usual=replying("Perhaps.")) as served:
