@@ -1,8 +1,8 @@
 """The ``decomposerl`` command: look at the funnel, scores and rewards in a terminal.
 
 Reads the profile from the environment. Every error of this project is one red line and exit code 2.
-Only ``score`` and ``rehearse``, which open engines, import Dagster, so the others start fast. To
-run the graph, use the ``dagster`` command.
+Only ``score``, ``rehearse`` and ``verify`` with a model import Dagster, so the others start fast.
+To run the graph, use the ``dagster`` command.
 """
 
 from collections.abc import Callable
@@ -34,6 +34,7 @@ from dagster_project.terminal import (
     print_text,
     report_errors,
 )
+from dagster_project.verify_command import verify
 from decomposerl.errors import DecomposeRLError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Commands,
-    help="Look at the claim-verification funnel and its results, and score traces.",
+    help="Verify claims, score traces, look at the funnel and its results.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -244,7 +245,7 @@ def _existing_data_folder(data: Path | None) -> Path:
     return folder
 
 
-for command in (score, metrics, leaderboard, accept, rehearse):
+for command in (verify, score, metrics, leaderboard, accept, rehearse):
     app.command()(command)
 
 if __name__ == "__main__":

@@ -41,6 +41,11 @@ class Profile:
     data: Path
     engines: EngineChoices = field(default_factory=EngineChoices)
 
+    @property
+    def results(self) -> Path:
+        """The folder of stored engine results."""
+        return self.data / "engine_results"
+
 
 def profile_from_environment(environment: Mapping[str, str] | None = None) -> Profile:
     """Read the profile; relative folders are relative to the working directory.
@@ -138,7 +143,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
     from resources.hub.locks import models_lock
     from resources.store.parquet import DataFolder, ParquetTables
 
-    results = str(profile.data / "engine_results")
+    results = str(profile.results)
     return {
         "io_manager": ParquetTables(base_dir=str(profile.data)),
         "data_folder": DataFolder(base_dir=str(profile.data)),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _Params = ParamSpec("_Params")
 _RUNS = (["asset", "materialize"], ["job", "execute"])
 _USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
+_NARROWEST = 20  # characters of a line beside its indent
 _STYLES = {"✓": "green", "✗": "red", "·": "yellow"}
 
 
@@ -145,9 +146,26 @@ def print_marked(text: str) -> None:
         terminal.print(line, style=_STYLES.get(line[:1], ""))
 
 
+def print_block(text: str, style: str = "", indent: int = 0, lead: str = "") -> None:
+    """Print a paragraph, wrapped to the terminal's width at this indent; ``lead`` stands in it."""
+    terminal = Terminal()
+    margin = f"{lead:>{indent}}"
+    block = Text(printable(text), style=style)
+    for line in block.wrap(terminal, max(terminal.width - indent, _NARROWEST)):
+        line.rstrip()
+        terminal.print(Text(margin, style=style).append_text(line))
+        margin = " " * indent
+
+
 def print_json(value: object) -> None:
     """Print a value as JSON; its strings read back unchanged."""
     typer.echo(printable_json(value))
+
+
+def print_json_line(value: object) -> None:
+    """The same on one line, sent at once, as a program reads it from a pipe."""
+    typer.echo(printable_json(value, indent=None))
+    sys.stdout.flush()
 
 
 def print_rows(frame: "pl.DataFrame", output: Format) -> None:

@@ -26,6 +26,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "train": ("accelerate", "datasets", "peft", "psutil", "trl"),
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
+    "retrieve": ("bm25s",),
 }
 EXTRA_OF: Mapping[str, str] = {
     package: extra for extra, packages in _PACKAGES.items() for package in packages

@@ -19,13 +19,13 @@ def printable(text: str, keep: str = "\n\t") -> str:
     return "".join(one if one in keep or _shows(one) else _escaped(one) for one in text)
 
 
-def printable_json(value: object) -> str:
-    """``value`` as JSON with an indent of two; invisible characters are escaped.
+def printable_json(value: object, indent: int | None = 2) -> str:
+    """``value`` as JSON, on one line if ``indent`` is None; invisible characters are escaped.
 
     Raises:
         ValueError: a number is not finite.
     """
-    text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
     return "".join(one if one == "\n" or _shows(one) else _in_json(one) for one in text)
 
 

@@ -14,6 +14,8 @@ from decomposerl.traces.trace import Verdict
 
 THRESHOLD = 0.5
 """Supported is strictly above it, as in the public code."""
+SUPPORT = "support_probability"
+"""The note with the verifier's probability."""
 
 
 def from_probability(probability: float) -> Verification:
@@ -25,7 +27,7 @@ def from_probability(probability: float) -> Verification:
     if math.isnan(probability) or not 0 <= probability <= 1:
         raise CallFailedError(f"the verifier gave no probability: {probability}")
     verdict: Verdict = "Supported" if probability > THRESHOLD else "Refuted"
-    notes = {"support_probability": float(probability)}
+    notes = {SUPPORT: float(probability)}
     return Verification(verdict, "parsed", f"{probability:.6f}", notes=notes)
 
 

@@ -97,6 +97,19 @@ def read_trace_records(lines: Iterable[str], file: str) -> tuple[list[TraceRecor
     return reader.records, reader.problems
 
 
+def json_object(text: str) -> dict[str, object] | str:
+    """The JSON object of a line, or what is wrong with the line. Never raises."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "not UTF-8 text"
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return f"is no JSON: {error}"
+    return values if isinstance(values, dict) else f"is {kind_of(values)} instead of an object"
+
+
 def group_of(claim: str, evidence: str) -> str:
     """The group of a record that names none: 16 hex digits of SHA-256 over both texts."""
     text = json.dumps([claim, evidence], ensure_ascii=False)
@@ -116,18 +129,9 @@ class _Reader:
     """A number up to which none of a group is free."""
 
     def read(self, line: int, text: str) -> None:
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            self._drop(line, "", "not UTF-8 text")
-            return
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            self._drop(line, "", f"is no JSON: {error}")
-            return
-        if not isinstance(values, dict):
-            self._drop(line, "", f"is {kind_of(values)} instead of an object")
+        values = json_object(text)
+        if isinstance(values, str):
+            self._drop(line, "", values)
             return
         self._report_unread(line, values)
         fields = Fields(values)

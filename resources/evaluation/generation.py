@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from decomposerl.baselines.method import ClaimInput, Procedure, Verification
+from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import READING
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT, BeyondContext
@@ -24,11 +25,15 @@ from decomposerl.traces.abstention import abstains
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
 from resources.evaluation.prediction_store import Prediction, PredictionStore
-from resources.evaluation.runner import ClaimToVerify, FailureLimit, Progress, run_claims
+from resources.evaluation.runner import (
+    ClaimToVerify,
+    FailureLimit,
+    Finished,
+    Progress,
+    run_claims,
+)
 from resources.evaluation.trained_policy import AGREEMENT
 
-SUPPORT = "support_probability"
-"""The note of a method that gives a support probability."""
 _UNASKED = Verification(None, "unparsed", "not asked: its evidence is beyond the model's context")
 
 
@@ -109,21 +114,74 @@ def predict(  # noqa: PLR0913 - what to run, on what, how and where it is stored
     prompt_hash = task.prompt_hash(caller)
     if calibration is not None:  # refuse a wrong one before any call is paid
         calibration.apply(np.empty(0), model=caller.engine, prompt_hash=prompt_hash)
-    guarded = _guarded(_claims(claims), guard)
-    questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
-    store = PredictionStore(
-        shards / benchmark, caller.engine, task.store_name, prompt_hash, questions
+    answered = answer_claims(
+        task,
+        _claims(claims),
+        caller,
+        shards / benchmark,
+        limits=limits,
+        progress=progress,
+        guard=guard,
     )
-    known = len(store.read(list(questions)))
-    answered = run_claims(
-        task.procedure, task.prompt, guarded.asked, caller, store, limits=limits, progress=progress
-    )
-    finished = guarded.noted(answered, claims["claim_id"].to_list())
     asked = {"benchmark": benchmark, "engine": caller.engine, "prompt_hash": prompt_hash}
-    predictions = _predictions(finished, task, asked)
+    predictions = _predictions(answered.predictions, task, asked)
     if calibration is not None:
         predictions = _calibrated(predictions, calibration, caller.engine, prompt_hash)
-    return Generated(predictions, _calls(finished), len(questions) - known, known)
+    return Generated(predictions, _calls(answered.predictions), answered.asked, answered.stored)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The result of each claim, in the order of the claims.
+
+    ``asked`` counts new claims, ``stored`` those that were known; others were not asked at all.
+    """
+
+    predictions: list[Prediction]
+    asked: int
+    stored: int
+
+
+def answer_claims(  # noqa: PLR0913 - as predict
+    task: Task,
+    claims: Sequence[ClaimToVerify],
+    caller: MethodCaller,
+    folder: Path,
+    *,
+    limits: FailureLimit | None = None,
+    progress: Progress | None = None,
+    guard: ContextGuard | None = None,
+    finished: Finished = lambda _: None,
+    at_once: int = 0,
+) -> Answered:
+    """Answer ``claims`` with distinct ids; what is stored below ``folder`` is reused.
+
+    ``finished`` receives each result as soon as it is there; those without a call come last.
+    ``at_once`` is as for ``run_claims``.
+
+    Raises:
+        EngineError: as ``predict``.
+    """
+    guarded = _guarded(claims, guard)
+    questions = {one.claim_id: _digest(one.question) for one in guarded.asked}
+    names = (caller.engine, task.store_name, task.prompt_hash(caller))
+    store = PredictionStore(folder, *names, questions)
+    known = len(store.read(list(questions)))
+    answered = run_claims(
+        task.procedure,
+        task.prompt,
+        guarded.asked,
+        caller,
+        store,
+        limits=limits,
+        progress=progress,
+        finished=lambda one: finished(guarded.noted(one.claim_id, one)),
+        at_once=at_once,
+    )
+    every = guarded.all_noted(answered, [one.claim_id for one in claims])
+    for one in (one for one in every if one.claim_id not in questions):
+        finished(one)
+    return Answered(every, len(questions) - known, known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +191,18 @@ class _Guarded:
     asked: list[ClaimToVerify]
     beyond: Mapping[str, BeyondContext]
 
-    def noted(self, answered: Sequence[Prediction], order: Sequence[str]) -> list[Prediction]:
-        """All predictions in ``order``, those beyond the context with a note."""
+    def noted(self, claim_id: str, answered: Prediction | None) -> Prediction:
+        """A claim's prediction, with a note where it was beyond the context."""
+        one = answered or Prediction(claim_id, _UNASKED, None, ())
+        if claim_id not in self.beyond:
+            return one
+        notes = {BEYOND_CONTEXT: self.beyond[claim_id]} | dict(one.verification.notes)
+        return replace(one, verification=replace(one.verification, notes=notes))
+
+    def all_noted(self, answered: Sequence[Prediction], order: Sequence[str]) -> list[Prediction]:
+        """All predictions in ``order``, those without a call included."""
         found = {one.claim_id: one for one in answered}
-        for claim_id, done in self.beyond.items():
-            one = found.get(claim_id) or Prediction(claim_id, _UNASKED, None, ())
-            notes = {BEYOND_CONTEXT: done} | dict(one.verification.notes)
-            found[claim_id] = replace(one, verification=replace(one.verification, notes=notes))
-        return [found[claim_id] for claim_id in order]
+        return [self.noted(claim_id, found.get(claim_id)) for claim_id in order]
 
 
 def _guarded(claims: Sequence[ClaimToVerify], guard: ContextGuard | None) -> _Guarded:

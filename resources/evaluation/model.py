@@ -21,8 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PrivateAttr
 
-from decomposerl.baselines.catalogue import METHODS
-from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.checkpoint import CheckpointRule
 from decomposerl.evaluation.scored_claims import BeyondContext
@@ -38,6 +36,7 @@ from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.opened_system import Details, OpenedSystem
 from resources.evaluation.rule_chat.chat import RuleChat
+from resources.evaluation.rule_systems import method_task, task_of, verifier_task
 from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.trained_policy import (
     PROMPT,
@@ -47,7 +46,7 @@ from resources.evaluation.trained_policy import (
     decoding_of,
     policy_procedure,
 )
-from resources.evaluation.verifier_caller import VerifierCaller, scored
+from resources.evaluation.verifier_caller import VerifierCaller
 from resources.evaluation.weights import Weights, context_of, weights_digest
 from resources.hub.locks import MAIN, ModelLocks, models_lock
 from resources.store.parquet import DataFolder
@@ -118,27 +117,8 @@ class EvaluationModelResource(StoredResource):
             task, caller, details, guard = self._prompted(system, data, verifier)
         return OpenedSystem(task, caller, data.path, details, guard)
 
-    def _task(self, system: System, procedure: Procedure, prompt: str, **fields: Any) -> Task:  # noqa: ANN401 - of a task
-        return Task(
-            system.key,
-            system.method,
-            system.model.key,
-            system.protocol,
-            procedure,
-            prompt,
-            seed=self.seed,
-            **fields,
-        )
-
     def _prompted(self, system: System, data: DataFolder, verifier: VerifierResource) -> _Opened:
-        method = _method(system)
-        task = self._task(
-            system,
-            method.procedures[_protocol(system, method)],
-            method.prompt,
-            decomposes=method.decomposes,
-            revision=method.revision,
-        )
+        task = method_task(system, self.seed)
         shown = None if self.demonstrations < 0 else self.demonstrations
         wording = PromptSettings(self.verdict_rule, shown)
         prompts = MethodPrompts(self.prompts_dir, settings=wording)
@@ -151,7 +131,7 @@ class EvaluationModelResource(StoredResource):
         revision = place.revision if place.endpoints else locks.cached(model, place.revision)
         room = ROOMS[task.protocol]
         room = replace(room, reply=room.reply + place.call_settings(self.seed).room)
-        file = prompts.file(method.prompt)
+        file = prompts.file(task.prompt)
         guard = self._guard(
             place.context_of(model, revision), model, revision, file=file, room=room
         )
@@ -184,9 +164,7 @@ class EvaluationModelResource(StoredResource):
                 f"system '{system.key}' needs the verifier {needed}; this profile has "
                 f"{verifier.engine}"
             )
-        revision = _method(system).revision
-        task = self._task(system, scored, system.method, decomposes=False, revision=revision)
-        stored = verifier.open()
+        task, stored = verifier_task(system, self.seed), verifier.open()
         return task, VerifierCaller(stored), stored.details, self._guard()
 
     def _policy(
@@ -200,10 +178,9 @@ class EvaluationModelResource(StoredResource):
         prompts = MethodPrompts(given={PROMPT: policy_prompt})
         loaded = self._base_revision(data, RunFolder(chosen.folder), base)
         weights = Weights(base, str(chosen.adapter), loaded or MAIN, self.device, recipe.lora.dtype)
-        task = self._task(
-            system,
-            policy_procedure(decoding_of(recipe, samples)),
-            PROMPT,
+        procedure = policy_procedure(decoding_of(recipe, samples))
+        task = task_of(
+            *(system, procedure, PROMPT, self.seed),
             settings=json.dumps([asdict(decoding_of(recipe)), weights.name], sort_keys=True),
             samples=samples,
             revision=REVISION,
@@ -254,17 +231,3 @@ class EvaluationModelResource(StoredResource):
         if self.policies == "served" and self.open_models.endpoints:
             return named
         return base_revision_of(run) or ModelLocks(models_lock(data.path)).fetched(base, named)
-
-
-def _method(system: System) -> Method:
-    for method in METHODS:
-        if method.name == system.method:
-            return method
-    raise ConfigError(f"there is no method '{system.method}' for system '{system.key}'")
-
-
-def _protocol(system: System, method: Method) -> Protocol:
-    for protocol in method.procedures:
-        if protocol == system.protocol:
-            return protocol
-    raise ConfigError(f"{method.title} has no protocol '{system.protocol}'")

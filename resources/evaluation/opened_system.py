@@ -1,6 +1,6 @@
 """A system with its engine, ready to predict test sets, and what it was asked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,10 +10,13 @@ from decomposerl.evaluation.calibration import Calibration
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
-from resources.evaluation.generation import Generated, Task, predict
-from resources.evaluation.runner import FailureLimit
+from resources.evaluation.generation import Generated, Task, answer_claims, predict
+from resources.evaluation.runner import ClaimToVerify, FailureLimit, Finished
 
 SHARDS = "prediction_shards"
+VERIFIED = "verify"
+"""The folder of shards of claims that belong to no test set."""
+_AT_ONCE = 16  # claims in progress in this process: more would delay the first result
 _REPORTS = 20  # progress messages of a run
 Details = Callable[[], Mapping[str, int | float | str]]
 
@@ -68,14 +71,42 @@ class OpenedSystem:
             self.folder / SHARDS,
             limits=FailureLimit(most_failed),
             progress=progress,
-            calibration=self._calibration() if calibrated else None,
+            calibration=self.calibration() if calibrated else None,
             guard=self.guard,
         )
         self.calls += made.asked
         self.hits += made.stored
         return made
 
-    def _calibration(self) -> Calibration | None:
+    def verify(self, claims: Sequence[ClaimToVerify], finished: Finished) -> None:
+        """Answer claims with distinct ids that belong to no test set.
+
+        ``finished`` receives each claim's result as soon as it is there, in any order. A claim
+        whose call got no answer has none, and is asked again by the next call; the others are
+        stored.
+
+        Raises:
+            EngineError: no call can be answered.
+        """
+        made = answer_claims(
+            self.task,
+            claims,
+            self.caller,
+            self.folder / SHARDS / VERIFIED,
+            limits=FailureLimit(1.0),
+            guard=self.guard,
+            finished=finished,
+            at_once=_AT_ONCE,
+        )
+        self.calls += made.asked
+        self.hits += made.stored
+
+    def calibration(self) -> Calibration | None:
+        """The system's calibration, None where none was fitted.
+
+        Raises:
+            EvaluationError: it was fitted to another model or prompt.
+        """
         prompt_hash = self.task.prompt_hash(self.caller)
         return usable_calibration(
             self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash

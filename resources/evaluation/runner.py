@@ -33,6 +33,8 @@ from resources.evaluation.prediction_store import (
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished claims and the number of all claims."""
+Finished = Callable[[Prediction], None]
+"""Called with each claim's result as soon as it is there, stored ones first."""
 _STORE_ROWS, _STORE_S = 64, 5.0
 """Finished claims are stored when there are this many, or when the next one finishes after this
 many seconds."""
@@ -62,19 +64,28 @@ def run_claims(  # noqa: PLR0913 - what to run, on what, how and where it is sto
     *,
     limits: FailureLimit | None = None,
     progress: Progress | None = None,
+    finished: Finished | None = None,
+    at_once: int = 0,
 ) -> list[Prediction]:
     """The result of each claim, in order; claims in ``store`` cost no call.
+
+    ``at_once`` claims are in progress at most, where the caller batches them; 0: as many as it
+    takes. Fewer give the first result sooner.
 
     Raises:
         EngineError: more claims failed than the limit allows, or the caller reports that no claim
             can be answered; finished claims are stored.
     """
-    results = _Results(claims, store, limits or FailureLimit(), progress)
+    results = _Results(claims, store, limits or FailureLimit(), progress, finished)
     rest = [claim for claim in claims if claim.claim_id not in results.done]
-    drive = _concurrently if caller.concurrent else _together
+    if caller.concurrent:
+        ended = _concurrently(procedure, prompt, rest, caller)
+    else:
+        most = min(caller.claims_at_once, at_once or caller.claims_at_once)
+        ended = _together(procedure, prompt, rest, caller, most)
     try:
-        with closing(drive(procedure, prompt, rest, caller)) as finished:
-            for one in finished:
+        with closing(ended):
+            for one in ended:
                 results.add(one)
     finally:
         results.flush()
@@ -91,12 +102,16 @@ class _Results:
         store: PredictionStore,
         limits: FailureLimit,
         progress: Progress | None,
+        finished: Finished | None,
     ) -> None:
         self._store, self._limits, self._progress = store, limits, progress
+        self._finished = finished or (lambda _: None)
         self._total, self._failed = len(claims), 0
         self._waiting: list[Prediction] = []
         self._since = time.monotonic()
         self.done = store.read([claim.claim_id for claim in claims])
+        for one in self.done.values():
+            self._finished(one)
         self._report()
 
     def add(self, one: Prediction) -> None:
@@ -105,6 +120,7 @@ class _Results:
         self._waiting.append(one)
         if len(self._waiting) >= _STORE_ROWS or time.monotonic() - self._since > _STORE_S:
             self.flush()
+        self._finished(one)
         self._report()
         self._failed += one.failed
         if self._failed > self._limits.most_failed * self._total:
@@ -219,13 +235,17 @@ def _results(ended: set[Future[Prediction]]) -> Iterator[Prediction]:
 
 
 def _together(
-    procedure: Procedure, prompt: str, claims: Sequence[ClaimToVerify], caller: MethodCaller
+    procedure: Procedure,
+    prompt: str,
+    claims: Sequence[ClaimToVerify],
+    caller: MethodCaller,
+    at_once: int,
 ) -> Generator[Prediction, None, None]:
     """The calls of all claims in progress in one batch; as one ends the next takes its place."""
     rest = iter(claims)
     running: list[_ClaimInProgress] = []
     while True:
-        free = caller.claims_at_once - len(running)
+        free = at_once - len(running)
         running += [_started(claim, procedure) for claim in islice(rest, free)]
         if not running:
             return

@@ -9,6 +9,7 @@ trace is repaired.
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -30,8 +31,10 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Verdict
 from decomposerl.training.evidence_view import evidence_view
 from decomposerl.training.experiment import EvidenceView, Experiment
-from resources.store.parquet import DataFolder
 from resources.training.run_store import RunFolder, read_outcome
+
+if TYPE_CHECKING:
+    from resources.store.parquet import DataFolder
 
 PROMPT = NAME
 REVISION = 1
@@ -52,7 +55,7 @@ class ChosenPolicy:
 
 
 def chosen_policy(
-    data: DataFolder, experiment: str, rule: CheckpointRule = "final"
+    data: "DataFolder", experiment: str, rule: CheckpointRule = "final"
 ) -> ChosenPolicy:
     """The adapter of a recipe to evaluate.
 
@@ -74,7 +77,7 @@ def chosen_policy(
 
 
 def chosen_facts(
-    data: DataFolder, system: System, rule: CheckpointRule
+    data: "DataFolder", system: System, rule: CheckpointRule
 ) -> dict[str, str | int | float]:
     """Run metadata about the weights behind a policy's predictions; empty for other systems."""
     if system.model.port != "policy":

@@ -22,12 +22,12 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
-from typing import Any, TypeVar
-
-import dagster as dg
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from decomposerl.errors import ConfigError, DecomposeRLError
-from resources.store.parquet import DataFolder, ParquetTables
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 _POLL_S = 0.2
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -70,6 +70,8 @@ def locked_asset(asset: _Asset) -> _Asset:
     # Dagster stores what is yielded before it resumes, so a generator outlasts the writing.
 
     def writing(*args: object, **inputs: object) -> Iterator[Any]:
+        import dagster as dg
+
         context = dg.AssetExecutionContext.get()
         with _lock_of_step(context):
             made = asset(*args, **inputs)
@@ -89,7 +91,7 @@ def locked_asset(asset: _Asset) -> _Asset:
 
 
 @contextmanager
-def _lock_of_step(context: dg.AssetExecutionContext) -> Iterator[None]:
+def _lock_of_step(context: "dg.AssetExecutionContext") -> Iterator[None]:
     """The lock of the asset, or of the one partition, that a step writes.
 
     Raises:
@@ -104,8 +106,10 @@ def _lock_of_step(context: dg.AssetExecutionContext) -> Iterator[None]:
         yield
 
 
-def _data(context: dg.AssetExecutionContext) -> Path:
+def _data(context: "dg.AssetExecutionContext") -> Path:
     """The data folder that the step reads or writes."""
+    from resources.store.parquet import DataFolder, ParquetTables
+
     for resource in context.resources.original_resource_dict.values():
         if isinstance(resource, DataFolder | ParquetTables):
             return Path(resource.base_dir)
@@ -133,6 +137,8 @@ def _take(handle: FileIO, what: str, deadline: float) -> None:
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 raise
+            import dagster as dg
+
             dg.get_dagster_logger().warning(
                 f"{handle.name}: the file system has no locks ({error.strerror}), so a second run "
                 f"that writes {what} would not be noticed"

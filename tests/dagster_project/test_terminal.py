@@ -164,6 +164,34 @@ def _rehearse(folder: Path) -> Iterator[Result]:
         yield run(("rehearse", "--config", str(file)), home)
 
 
+def _verify(folder: Path) -> Iterator[Result]:
+    """Claims, evidence, ids, files and systems; standard input; text and JSON."""
+    home = {"DECOMPOSERL_DATA": str(folder / "data")}
+    evidence = folder / f"evidence{IN_A_NAME}.txt"
+    evidence.write_text(f"Ada was born in {EVIL} Odense. {EVIL}", "utf-8")
+    one = (
+        "verify",
+        "--claim",
+        f"Ada was born in {IN_A_VALUE} Odense.",
+        "--evidence",
+        str(evidence),
+    )
+    row = {
+        "claim": f"Ada {EVIL} was born.",
+        "evidence": [f"Ada was born. {EVIL}"],
+        "claim_id": EVIL,
+    }
+    path = folder / f"claims{IN_A_NAME}.jsonl"
+    path.write_text(json.dumps(row), "utf-8")
+    for form in ((), ("--json",)):
+        yield run((*one, *form), home)
+        yield run(("verify", str(path), *form), home)
+    yield run((*one, "--system", EVIL), home)
+    path.write_text(f"{json.dumps(row)}\n{json.dumps({'claim': EVIL, EVIL: 1})}", "utf-8")
+    yield run(("verify", str(path)), home)
+    yield run(("verify", str(folder / IN_A_NAME)), home)
+
+
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
     "metrics": _metrics,
@@ -175,6 +203,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "leaderboard": _leaderboard,
     "accept": _accept,
     "rehearse": _rehearse,
+    "verify": _verify,
 }
 COMMANDS = sorted(typer.main.get_command(app).commands)
 

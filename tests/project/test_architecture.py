@@ -47,6 +47,8 @@ DOMAIN_IMPORTS = {
     "threadpoolctl",
     "torch",
 }
+ENTRY_IMPORTS = {"api.py": {"dagster_project"}}
+"""What the Python entry point alone imports: the wiring opens its engines, inside a function."""
 FILE_LINES, TEST_FILE_LINES, FUNCTION_LINES = 300, 400, 40
 LOAD_SECONDS = 3.0
 
@@ -169,7 +171,8 @@ def test_nothing_is_patched(path: Path):
 def test_the_domain_imports_only_what_is_listed(path: Path):
     """A new dependency of ``decomposerl`` is a decision, taken in this file's list."""
     roots = {name.split(".")[0] for name in imported(parsed(path))}
-    assert set() == roots - DOMAIN_IMPORTS - sys.stdlib_module_names
+    listed = DOMAIN_IMPORTS | ENTRY_IMPORTS.get(path.name, set())
+    assert set() == roots - listed - sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "decomposerl").rglob("*.py")), ids=in_repo)

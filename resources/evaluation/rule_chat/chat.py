@@ -26,7 +26,7 @@ from resources.evaluation.method_prompts import MethodPrompts
 from resources.evaluation.rule_chat import checks, texts
 from resources.evaluation.rule_chat.checks import Weighing
 
-RULES = 3
+RULES = 4
 """Raised whenever the rules change, so that stored claims are not mixed."""
 
 

@@ -8,6 +8,7 @@ a statement against evidence; the rules of the embedded judge check answers agai
 import re
 from collections.abc import Generator, Mapping, Sequence
 
+from decomposerl.text.number_lists import lists_more
 from resources.decomposer.rule_engine import questions_of
 from resources.evaluation.rule_chat.reading import (
     evidence_in,
@@ -42,10 +43,12 @@ def check(variables: Mapping[str, str], *, may_be_unknown: bool) -> Weighing:
     if "predicates" in variables:
         return _conjunction(pairs_in(variables))
     statement = _checked(variables)
-    ruled = verdict(statement, known_statements(variables))
+    known, evidence = known_statements(variables), evidence_in(variables)
+    ruled = verdict(statement, known)
+    if ruled == "Supported" and lists_more(statement, "\n".join([*known, evidence or ""])):
+        return "Refuted"
     if ruled != "NotEnoughInfo":
         return str(ruled)
-    evidence = evidence_in(variables)
     if evidence is None or (may_be_unknown and not _covers(evidence, statement)):
         return "Unknown" if may_be_unknown else "Refuted"
     return (yield from _verified(evidence, statement))
@@ -106,7 +109,9 @@ def _truth(question: str, answer: str) -> str:
 
 def _verified(evidence: str, statement: str) -> Weighing:
     (probability,) = yield ((evidence, statement),)
-    return "Supported" if probability > _HOLDS else "Refuted"
+    # The verifier weighs the share of the numbers that it finds: half of them may be enough for it.
+    held = probability > _HOLDS and not lists_more(statement, evidence)
+    return "Supported" if held else "Refuted"
 
 
 def _answered(

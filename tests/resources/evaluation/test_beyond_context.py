@@ -20,9 +20,12 @@ from decomposerl.schemas import BENCHMARK_CLAIMS
 from decomposerl.training.evidence_view import best_sentences
 from decomposerl.training.experiment import EvidenceView
 from evaluation_graph import claim_row, materialize
+from evaluation_parts import ScriptedCaller, two_steps
 from resources.evaluation.context_guard import ContextGuard, Room
-from resources.evaluation.generation import Generated
+from resources.evaluation.generation import Generated, Task, answer_claims
 from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.prediction_store import Prediction
+from resources.evaluation.runner import ClaimToVerify
 from resources.evaluation.served_policy import ServedModels
 from resources.evaluation.weights import Weights, context_of
 from resources.policy_tiny.folder import CHECKPOINT
@@ -192,6 +195,24 @@ def test_a_claim_that_fits_is_not_touched():
     assert (short, None) == guard.fitted(short)
     endless = ClaimInput("It rained.", "rain" * 9_000)
     assert (None, "wrong") == guard.fitted(endless)
+
+
+def test_claims_without_a_call_are_handed_over_last(tmp_path: Path):
+    """Each with the note of what was done with it; the results keep the order of the claims."""
+    endless, short = ClaimInput("It rained.", "rain" * 9_000), ClaimInput("It rained.", "It did.")
+    claims = [ClaimToVerify("a", endless), ClaimToVerify("b", short)]
+    guard = ContextGuard("wrong", 4_000, load_prompt("simple"), Room(100))
+    task = Task("two-steps", "two-steps", "scripted", "faithful", two_steps, "simple")
+    seen: list[Prediction] = []
+    caller = ScriptedCaller()
+    made = answer_claims(task, claims, caller, tmp_path, guard=guard, finished=seen.append)
+    assert made.predictions == seen[::-1]
+    notes = [one.verification.notes.get("beyond_context") for one in seen]
+    assert [("b", None), ("a", "wrong")] == [
+        *zip([one.claim_id for one in seen], notes, strict=True)
+    ]
+    assert ["Supported", None] == [one.verification.verdict for one in seen]
+    assert 1 == made.asked
 
 
 def test_a_view_of_the_evidence_is_what_has_to_fit():

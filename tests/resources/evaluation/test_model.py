@@ -91,7 +91,7 @@ def test_rules_answer_any_method(key: str, tmp_path: Path):
     """Without a model each method runs to its end; the engine's name says what answered."""
     made = predicted(resource(tmp_path), key, tmp_path)
     assert ["parsed", "parsed"] == made.predictions["parse_status"].to_list()
-    assert made.predictions["engine"][0].startswith("rule_chat:3+lexical_verifier:")
+    assert made.predictions["engine"][0].startswith("rule_chat:4+lexical_verifier:")
     assert {key} == set(made.predictions["system"])
     again = predicted(resource(tmp_path), key, tmp_path)
     assert (2, 0) == (made.asked, again.asked)

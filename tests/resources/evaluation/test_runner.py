@@ -70,6 +70,41 @@ def test_an_engine_in_this_process_gets_full_batches(tmp_path: Path):
     assert sum(1 + n % 3 for n in range(20)) == sum(sizes)
 
 
+@pytest.mark.parametrize("way", ["batches", "threads"])
+def test_results_are_handed_over_as_they_end(way: str, tmp_path: Path):
+    """Before the next claims are asked; each claim once, and stored ones first in a second run."""
+    caller = ScriptedCaller(concurrent=way == "threads", claims_at_once=1)
+    seen: list[tuple[str, int]] = []
+
+    def run(count: int) -> list[str]:
+        seen.clear()
+        run_claims(
+            two_steps,
+            "simple",
+            cases(count),
+            caller,
+            shelf(tmp_path),
+            finished=lambda one: seen.append((one.claim_id, len(caller.batches))),
+        )
+        return [claim_id for claim_id, _ in seen]
+
+    ids = [case.claim_id for case in cases(4)]
+    assert ids[:3] == run(3)
+    assert [2, 4, 6] == [batches for _, batches in seen]
+    assert ids == run(4)
+    assert [6, 6, 6, 8] == [batches for _, batches in seen]
+
+
+def test_a_batching_engine_may_start_with_fewer_claims(tmp_path: Path):
+    """The first result then waits for that many claims only; the results are the same."""
+    whole, few = ScriptedCaller(), ScriptedCaller()
+    everything = run_claims(two_steps, "simple", cases(5), whole, shelf(tmp_path / "a"))
+    found = run_claims(two_steps, "simple", cases(5), few, shelf(tmp_path / "b"), at_once=2)
+    assert everything == found
+    assert {4, 1} == set(map(len, whole.batches))
+    assert 2 == max(map(len, few.batches))
+
+
 def test_a_finished_run_asks_nothing(tmp_path: Path):
     """The same claims again: every answer comes from the shelf and is the same."""
     first = run_claims(two_steps, "simple", cases(7), ScriptedCaller(), shelf(tmp_path))

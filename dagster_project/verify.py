@@ -1,0 +1,174 @@
+"""Verdicts on claims that belong to no test set, with any system of the catalogue.
+
+``decomposerl verify`` and ``decomposerl.api`` use it. It needs no run, no label and no benchmark
+file; results are stored in the data folder, so a claim is answered once by one system. Systems of
+rules are opened without Dagster.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dagster_project.profiles import Profile, load_env_file, resources_for
+from dagster_project.training_estimate import default_recipe
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.method import ClaimInput, Verification
+from decomposerl.errors import ConfigError, EvaluationError
+from decomposerl.evaluation.systems import System, system_named, systems
+from decomposerl.reports.verified import VerifiedClaim, Verifying
+from decomposerl.traces.claim_records import ClaimRecord
+from decomposerl.training.experiment import BASE_POLICY
+from decomposerl.training.experiments import EXPERIMENTS, experiment
+from resources.corpora.text_search import Passage, TextSearch
+from resources.evaluation.opened_system import OpenedSystem
+from resources.evaluation.prediction_store import Prediction
+from resources.evaluation.rule_systems import needs_no_model, opened_without_model
+from resources.evaluation.runner import ClaimToVerify
+
+EMBEDDED_SYSTEM = "self_ask-rules-faithful"
+"""The default of the embedded profile; it works after any installation."""
+_UNASKED = Prediction("", Verification(None, "unparsed", ""), None, ())
+_RULES = "is tiny: rules on words, no language model. It is often wrong"
+_TINY = "is tiny: 0.4 million parameters, trained on an invented world. It is often wrong"
+
+
+def default_system(profile: Profile) -> str:
+    """The system that a profile verifies with: rules if embedded, else its trained policy."""
+    if profile.name == "embedded":
+        return EMBEDDED_SYSTEM
+    return f"decomposerl-{default_recipe(profile.engines).name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimVerifier:
+    """A system that is open, and what all of its results have in common."""
+
+    opened: OpenedSystem
+    about: Verifying
+
+    def verify(self, records: Sequence[ClaimRecord], each: Callable[[VerifiedClaim], None]) -> None:
+        """Call ``each`` with the result of each claim, in their order, as soon as it is there.
+
+        A claim without evidence gets no call and no verdict.
+
+        Raises:
+            EngineError: no claim can be answered.
+        """
+        distinct = {one.key: one for one in records if one.evidence}
+        waiting = deque(records)
+        done = {one.key: _UNASKED for one in records if not one.evidence}
+
+        def show() -> None:
+            while waiting and waiting[0].key in done:
+                record = waiting.popleft()
+                each(self._verified(record, done[record.key]))
+
+        def finished(one: Prediction) -> None:
+            done[one.claim_id] = one
+            show()
+
+        show()
+        self.opened.verify(
+            [
+                ClaimToVerify(key, ClaimInput(one.claim, one.evidence, one.passages))
+                for key, one in distinct.items()
+            ],
+            finished,
+        )
+
+    def _verified(self, record: ClaimRecord, one: Prediction) -> VerifiedClaim:
+        result = self.about.verified(
+            record.claim, record.evidence, one.verification, one.confidence, record.claim_id
+        )
+        return replace(result, warnings=(*record.notes, *result.warnings))
+
+
+@contextmanager
+def claim_verifier(profile: Profile, system: str = "") -> Iterator[ClaimVerifier]:
+    """Open a system, by default that of the profile; what it starts ends with the block.
+
+    A calibration of another model or prompt is not used, and its claims have a warning.
+
+    Raises:
+        ConfigError: there is no such system, the profile has no engine for it, or its policy was
+            not trained.
+    """
+    chosen = named_system(system or default_system(profile))
+    with _opened(profile, chosen) as opened:
+        warnings = _weakness(chosen)
+        calibration = None
+        try:
+            calibration = opened.calibration()
+        except EvaluationError as error:
+            warnings = (*warnings, f"not calibrated: {error}")
+        prompt_hash = opened.task.prompt_hash(opened.caller)
+        about = Verifying(chosen.key, opened.engine, prompt_hash, calibration, warnings)
+        yield ClaimVerifier(opened, about)
+
+
+def named_system(key: str) -> System:
+    """The system of the catalogue with this key.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    return system_named(key, systems(METHODS, [one.name for one in EXPERIMENTS]))
+
+
+@contextmanager
+def _opened(profile: Profile, system: System) -> Iterator[OpenedSystem]:
+    if needs_no_model(system, profile.engines.verifier):
+        prompts = profile.engines.prompts
+        yield opened_without_model(system, profile.data, profile.results, prompts)
+        return
+    load_env_file()
+    engines = resources_for(profile)
+    with ExitStack() as stack:
+
+        def resource(name: str) -> Any:  # noqa: ANN401 - a Dagster resource
+            return stack.enter_context(engines[name].process_config_and_initialize_cm())
+
+        model, data = resource("evaluation_model"), resource("data_folder")
+        try:
+            opened = model.opened(system, data, resource("verifier"))
+        except ConfigError as error:
+            raise ConfigError(
+                f"{error}. Another system: --system, such as {EMBEDDED_SYSTEM}"
+            ) from error
+        yield opened
+
+
+def _weakness(system: System) -> tuple[str, ...]:
+    """What a user should know of a system that answers, but not well."""
+    port = system.model.port
+    if port == "rules" or (port == "verifier" and system.model.key == "lexical"):
+        return (f"{system.key} {_RULES}",)
+    if port == "policy" and experiment(system.model.key).model == BASE_POLICY:
+        return (f"{system.key} {_TINY}",)
+    return ()
+
+
+def with_evidence(records: Sequence[ClaimRecord], folder: Path) -> list[ClaimRecord]:
+    """The claims, those without evidence with the passages of a folder that bear on them.
+
+    A claim that no passage bears on stays without evidence, with a note.
+
+    Raises:
+        EngineMissing, SourceFileError: as ``TextSearch.search``.
+    """
+    search = TextSearch(folder)
+    return [
+        one if one.evidence else _found(one, search.search(one.claim), folder) for one in records
+    ]
+
+
+def _found(record: ClaimRecord, passages: Sequence[Passage], folder: Path) -> ClaimRecord:
+    if not passages:
+        return replace(record, notes=(f"nothing relevant was found in {folder}",))
+    texts = tuple(one.text for one in passages)
+    files = ", ".join(dict.fromkeys(one.file for one in passages))
+    note = f"evidence found in {files}"
+    return replace(record, evidence="\n".join(texts), passages=texts, notes=(note,))

@@ -1,0 +1,171 @@
+"""The options and the output of ``decomposerl verify``; ``verify`` does the work."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagster_project.evaluation_commands import DataOption
+from dagster_project.terminal import (
+    JsonOption,
+    print_block,
+    print_json_line,
+    print_note,
+    report_errors,
+)
+from decomposerl.errors import ConfigError, SourceFileError
+from decomposerl.traces.abstention import abstains
+
+if TYPE_CHECKING:
+    from dagster_project.profiles import Profile
+    from decomposerl.reports.verified import VerdictConfidence, VerifiedClaim, VerifiedQuestion
+    from decomposerl.traces.claim_records import ClaimRecord
+
+STANDARD_INPUT = "-"
+REFUTED, NO_VERDICT = 1, 3
+"""Exit codes beside 0; 2 is a wrong use, as in all commands."""
+_COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
+
+
+@report_errors
+def verify(  # noqa: PLR0913 - each is one option
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="JSONL: claim, evidence, optional claim_id; '-': standard input."),
+    ] = None,
+    *,
+    claim: Annotated[str | None, typer.Option(help="One claim, in place of FILE.")] = None,
+    evidence: Annotated[
+        Path | None, typer.Option(help="Text file with its evidence; '-': standard input.")
+    ] = None,
+    retrieve: Annotated[
+        Path | None, typer.Option(help="Folder of .txt and .md files to find evidence in.")
+    ] = None,
+    system: Annotated[
+        str, typer.Option(help="A system's key, as in docs/evaluation.md; default: the profile's.")
+    ] = "",
+    data: DataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
+
+    Exit codes: 0 Supported, 1 Refuted, 2 wrong use, 3 no verdict; with FILE 0 if every claim got a
+    verdict. Claims come in the order of the file, each as soon as it is done. One that was answered
+    before costs no call. See docs/verify.md.
+    """
+    from dagster_project.profiles import profile_from_environment
+    from dagster_project.verify import with_evidence
+
+    records = _records(file, claim, evidence, searched=retrieve is not None)
+    if retrieve is not None:
+        records = with_evidence(records, retrieve)
+    profile = profile_from_environment()
+    if data is not None:
+        profile = replace(profile, data=data.resolve())
+    verdicts = _verified(profile, system, records, as_json=as_json)
+    raise typer.Exit(exit_code(verdicts, many=claim is None))
+
+
+def _verified(
+    profile: "Profile", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
+) -> list[str | None]:
+    """Verify the claims, print each, and return the verdicts."""
+    from dagster_project.verify import claim_verifier
+
+    verdicts: list[str | None] = []
+    with claim_verifier(profile, system) as verifier:
+        warnings = verifier.about.warnings
+        for warning in () if as_json else warnings:
+            print_note(warning)
+
+        def show(one: "VerifiedClaim") -> None:
+            verdicts.append(one.verdict)
+            if as_json:
+                print_json_line(one.as_json())
+            else:
+                _print_claim(one, hidden=len(warnings))
+
+        verifier.verify(records, show)
+    return verdicts
+
+
+def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
+    """The exit code for these verdicts; of ``many`` claims it tells only whether all have one."""
+    if None in verdicts:
+        return NO_VERDICT
+    return REFUTED if not many and verdicts == ["Refuted"] else 0
+
+
+def _records(
+    file: Path | None, claim: str | None, evidence: Path | None, *, searched: bool
+) -> "Sequence[ClaimRecord]":
+    """The claims of a file or of the options; ``searched``: they need no evidence of their own.
+
+    Raises:
+        ConfigError: both were given, or neither, or a claim without evidence.
+        SourceFileError: a file cannot be read, or a line or field of it.
+    """
+    from decomposerl.traces.claim_records import checked_record, read_claim_records
+
+    if (file is None) == (claim is None):
+        raise ConfigError("give either FILE or --claim TEXT with --evidence FILE")
+    if file is not None:
+        if evidence is not None:
+            raise ConfigError("--evidence belongs to --claim; in FILE each line has its evidence")
+        return read_claim_records(_read(file).split("\n"), _name(file), evidence=not searched)
+    if evidence is None and not searched:
+        raise ConfigError("--claim needs --evidence FILE, or --retrieve FOLDER")
+    values: dict[str, object] = {"claim": claim}
+    if evidence is None:
+        return [checked_record(values, "--claim", evidence=False)]
+    return [
+        checked_record(values | {"evidence": _read(evidence)}, f"--claim with {_name(evidence)}")
+    ]
+
+
+def _read(path: Path) -> str:
+    """A file or standard input; bytes that are not UTF-8 become surrogates."""
+    try:
+        content = sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
+    except OSError as error:
+        raise SourceFileError(f"{_name(path)} cannot be read: {error.strerror}") from error
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _name(path: Path) -> str:
+    return "standard input" if str(path) == STANDARD_INPUT else str(path)
+
+
+def _print_claim(one: "VerifiedClaim", hidden: int) -> None:
+    """A claim's trace; the last ``hidden`` warnings were printed before."""
+    print_block(f"{one.claim_id}: {one.claim}" if one.claim_id else one.claim, "bold")
+    for number, question in enumerate(one.questions, start=1):
+        print_block(question.question, "cyan", indent=5, lead=f"{number}. ")
+        print_block(question.answer, indent=5)
+        for text, style in _evidence(question):
+            print_block(text, style, indent=5)
+    print_block(
+        one.verdict or "No verdict", _COLOURS.get(one.verdict or "", "bold yellow"), indent=2
+    )
+    if one.verdict is not None:
+        print_block(_confidence(one.confidence), "dim", indent=2)
+    for warning in one.warnings[: len(one.warnings) - hidden]:
+        print_block(f"! {warning}", "yellow", indent=2)
+    print_block(f"{one.system}, {one.engine}", "dim", indent=2)
+    print_block("")
+
+
+def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
+    yield from ((f"evidence: {sentence}", "green") for sentence in question.evidence)
+    if not question.evidence and not abstains(question.answer):
+        yield "no sentence of the evidence behind this answer", "yellow"
+
+
+def _confidence(confidence: "VerdictConfidence | None") -> str:
+    if confidence is None:
+        return "confidence: none, the system gives no probability of its verdict"
+    calibrated = "none" if confidence.calibrated is None else f"{confidence.calibrated:.2f}"
+    return f"confidence: raw {confidence.raw:.2f}, calibrated {calibrated} ({confidence.meaning})"

@@ -1,0 +1,176 @@
+"""A verified claim: verdict, confidence, and each question with the evidence its answer rests on.
+
+Takes how a system ended a claim, gives ``VerifiedClaim``: the result of ``decomposerl.api`` and of
+``decomposerl verify --json``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from decomposerl.baselines.method import ParseStatus, Verification
+from decomposerl.baselines.minicheck import SUPPORT
+from decomposerl.evaluation.calibration import Calibration
+from decomposerl.evaluation.confidence import Confidence
+from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
+from decomposerl.text.number_lists import lists_more
+from decomposerl.traces.abstention import abstains
+from decomposerl.traces.grounding import sentences_behind
+from decomposerl.traces.trace import Verdict
+
+_NO_VERDICT: dict[ParseStatus, str] = {
+    "unparsed": "no verdict could be read",
+    "truncated": "the token limit ended the reply before its verdict",
+    "failed": "a call got no reply",
+}
+_BEYOND = {
+    "best_sentences": "the evidence exceeds the model's context: only the sentences nearest to the "
+    "claim were read",
+    "wrong": "the evidence exceeds the model's context: it was not read",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedQuestion:
+    """A question, its answer, and the sentences of the evidence that the answer rests on.
+
+    ``evidence`` is empty where the answer abstains, and where no sentence is near to it.
+    """
+
+    question: str
+    answer: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictConfidence:
+    """Confidence in the verdict, 0..1 each. ``meaning`` says what the numbers are.
+
+    ``raw`` is the probability of the verdict's word, ``normalised`` its share of both words; of a
+    verifier both are the probability of the verdict. ``calibrated`` is the share of verdicts with
+    such a confidence that were right on a dev split, None where no calibration was fitted.
+    """
+
+    raw: float
+    normalised: float
+    calibrated: float | None
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedClaim:
+    """The verdict of ``system`` on a claim, with its trace.
+
+    ``verdict`` is None where there is none; ``warnings`` then say why. ``confidence`` is None where
+    the system has no probabilities (rules). ``engine`` names program and model. ``claim_id`` is the
+    caller's own, empty where it gave none.
+    """
+
+    claim: str
+    verdict: Verdict | None
+    confidence: VerdictConfidence | None
+    questions: tuple[VerifiedQuestion, ...]
+    system: str
+    engine: str
+    warnings: tuple[str, ...]
+    claim_id: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as JSON values, without an empty ``claim_id``."""
+        values = asdict(self)
+        claim_id = values.pop("claim_id")
+        return {"claim_id": claim_id, **values} if claim_id else values
+
+
+@dataclass(frozen=True, slots=True)
+class Verifying:
+    """A system as its results name it; ``warnings`` hold for all of its claims."""
+
+    system: str
+    engine: str
+    prompt_hash: str
+    calibration: Calibration | None = None
+    warnings: tuple[str, ...] = ()
+
+    def verified(
+        self,
+        claim: str,
+        evidence: str,
+        ended: Verification,
+        confidence: Confidence | None,
+        claim_id: str = "",
+    ) -> VerifiedClaim:
+        """The result for one claim."""
+        questions = tuple(
+            VerifiedQuestion(
+                cycle.question,
+                cycle.answer,
+                sentences_behind(cycle.question, cycle.answer, evidence),
+            )
+            for cycle in ended.cycles
+        )
+        return VerifiedClaim(
+            claim,
+            ended.verdict,
+            self._confidence(ended, confidence),
+            questions,
+            self.system,
+            self.engine,
+            (*_warnings(claim, evidence, ended, questions), *self.warnings),
+            claim_id,
+        )
+
+    def _confidence(
+        self, ended: Verification, confidence: Confidence | None
+    ) -> VerdictConfidence | None:
+        support = ended.notes.get(SUPPORT)
+        if ended.verdict is not None and isinstance(support, float):
+            chance = support if ended.verdict == "Supported" else 1.0 - support
+            return VerdictConfidence(
+                chance, chance, None, "the verifier's probability of the verdict"
+            )
+        if confidence is None:
+            return None
+        calibrated = self._calibrated(confidence)
+        return VerdictConfidence(
+            confidence.raw, confidence.normalised, calibrated, self._meaning(confidence)
+        )
+
+    def _calibrated(self, confidence: Confidence) -> float | None:
+        if self.calibration is None:
+            return None
+        raw = np.array([confidence.normalised])
+        model, prompt_hash = self.engine, self.prompt_hash
+        return float(self.calibration.apply(raw, model=model, prompt_hash=prompt_hash)[0])
+
+    def _meaning(self, confidence: Confidence) -> str:
+        raw = "raw is the probability of the verdict's word after the trace"
+        if confidence.lower_bound:
+            raw += " (the other word was not among the listed tokens)"
+        if self.calibration is None:
+            return f"{raw}; it is usually near 1, and says little until it is calibrated"
+        fit = self.calibration
+        return (
+            f"{raw}; calibrated is the share of right verdicts at such a confidence, among "
+            f"{fit.rows:,} claims of {fit.fitted_on}"
+        )
+
+
+def _warnings(
+    claim: str, evidence: str, ended: Verification, questions: Sequence[VerifiedQuestion]
+) -> Iterator[str]:
+    if not evidence:
+        return
+    beyond = _BEYOND.get(str(ended.notes.get(BEYOND_CONTEXT)))
+    if beyond:
+        yield beyond
+    elif ended.verdict is None:
+        reason = f": {ended.reply}" if ended.status == "failed" else ""
+        yield f"{_NO_VERDICT.get(ended.status, 'no verdict')}{reason}"
+    for number, one in enumerate(questions, start=1):
+        if not one.evidence and not abstains(one.answer):
+            yield f"answer {number} is near to no sentence of the evidence"
+    if ended.verdict == "Supported" and lists_more(claim, evidence):
+        yield "the claim lists years or numbers of which the evidence holds only some"

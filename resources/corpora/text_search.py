@@ -1,0 +1,121 @@
+"""Passages of a folder of text files that bear on a claim, ranked by BM25 (library bm25s).
+
+A passage is a paragraph, or consecutive sentences of a long one. Words are compared by the stems
+that the rules use, without stop words.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from decomposerl.errors import SourceFileError
+from decomposerl.extras import require
+from decomposerl.text.sentences import split_sentences
+from decomposerl.text.words import Sentence, parse
+from resources.store.paths import regular_file
+
+SUFFIXES = frozenset({".md", ".txt"})
+MOST_PASSAGES = 5
+_WORDS = 120
+"""Words of a passage from which on the next sentence begins another."""
+_CANDIDATES = 50
+_LEAST_SHARE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage, and the path of its file in the folder."""
+
+    text: str
+    file: str
+
+
+class TextSearch:
+    """The text files of a folder, read and indexed at the first search."""
+
+    def __init__(self, folder: Path) -> None:
+        """Files of ``SUFFIXES`` are read, also in folders below it."""
+        self._folder = folder
+
+    def search(self, claim: str, most: int = MOST_PASSAGES) -> list[Passage]:
+        """At most ``most`` relevant passages, best first; empty where none is relevant.
+
+        A relevant passage holds a quarter of the claim's content words, and one of its names where
+        it has any: BM25 alone ranks, and would always find something.
+
+        Raises:
+            EngineMissing: bm25s is not installed.
+            SourceFileError: there is no such folder, a file cannot be read as UTF-8 text, or there
+                is no text.
+        """
+        wanted = parse(claim)
+        known = [stem for stem in dict.fromkeys(wanted.stems) if stem in self._vocabulary]
+        if not known:
+            return []
+        size = min(_CANDIDATES, len(self._passages))
+        ranked, scores = self._index.retrieve([known], k=size, show_progress=False)
+        places = [int(at) for at, score in zip(ranked[0], scores[0], strict=True) if score > 0]
+        relevant = (self._passages[at] for at in places if _relevant(wanted, self._parsed[at]))
+        return [passage for passage, _ in zip(relevant, range(most), strict=False)]
+
+    @cached_property
+    def _passages(self) -> list[Passage]:
+        if not self._folder.is_dir():
+            raise SourceFileError(f"{self._folder} is no folder")
+        files = sorted(path for path in self._folder.rglob("*") if path.suffix in SUFFIXES)
+        found = [
+            Passage(text, str(path.relative_to(self._folder)))
+            for path in files
+            for text in _passages_of(_text_of(path))
+        ]
+        if not found:
+            kinds = " or ".join(sorted(SUFFIXES))
+            raise SourceFileError(f"{self._folder} holds no text in files that end in {kinds}")
+        return found
+
+    @cached_property
+    def _parsed(self) -> list[Sentence]:
+        return [parse(passage.text) for passage in self._passages]
+
+    @cached_property
+    def _vocabulary(self) -> frozenset[str]:
+        return frozenset[str]().union(*(one.content for one in self._parsed))
+
+    @cached_property
+    def _index(self) -> Any:  # noqa: ANN401 - of a library without types
+        require("bm25s")
+        import bm25s
+
+        index = bm25s.BM25()
+        index.index([list(one.stems) for one in self._parsed], show_progress=False)
+        return index
+
+
+def _relevant(claim: Sentence, passage: Sentence) -> bool:
+    shared = claim.content & passage.content
+    named = not claim.names or not claim.names.isdisjoint(shared)
+    return named and len(shared) >= _LEAST_SHARE * len(claim.content)
+
+
+def _passages_of(text: str) -> Iterator[str]:
+    """Paragraphs, which blank lines separate; long ones in parts of whole sentences."""
+    for paragraph in "\n".join(line.strip() for line in text.splitlines()).split("\n\n"):
+        part: list[str] = []
+        for sentence in split_sentences(" ".join(paragraph.split())):
+            part.append(sentence)
+            if sum(len(one.split()) for one in part) >= _WORDS:
+                yield " ".join(part)
+                part = []
+        if part:
+            yield " ".join(part)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return regular_file(path).read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise SourceFileError(f"{path} is not UTF-8 text") from error
+    except OSError as error:
+        raise SourceFileError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,279 @@
+"""``decomposerl verify`` and ``decomposerl.api``: verdict, trace and exit code of any claim."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from dagster_project.cli import app
+from dagster_project.verify_command import exit_code
+from decomposerl.evaluation.calibration import Calibration
+from decomposerl.text.sentences import split_sentences
+from fault_server import MODEL, Answer, FaultServer, replying
+from project import PYTHONPATH, ROOT
+from resources.evaluation.calibrating import write_calibration
+
+EVIDENCE = (
+    "Ada Brown was a Danish swimmer. She was born in Odense. Ada Brown won the national "
+    "championship in 1937.\nShe retired in 1940."
+)
+TRUE = "Ada Brown was born in Odense and won the national championship in 1937."
+FALSE = "Ada Brown won the national championship in 1937 and 1936."
+KEYS = ["claim", "verdict", "confidence", "questions", "system", "engine", "warnings"]
+WEAK = "self_ask-rules-faithful is tiny: rules on words, no language model. It is often wrong"
+
+
+def verify(folder: Path, *words: object, text: str | None = None, **env: str) -> Result:
+    environment = {"DECOMPOSERL_DATA": str(folder / "data"), "COLUMNS": "80", **env}
+    return CliRunner(env=environment).invoke(app, ["verify", *map(str, words)], input=text)
+
+
+def lines(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def jsonl(*rows: Mapping[str, object]) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def row(claim: str, **more: object) -> dict[str, object]:
+    return {"claim": claim, "evidence": EVIDENCE, **more}
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Path:
+    path = tmp_path / "evidence.txt"
+    path.write_text(EVIDENCE, "utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict", "code"), [(TRUE, "Supported", 0), (FALSE, "Refuted", 1)]
+)
+def test_one_claim(claim: str, verdict: str, code: int, evidence: Path, tmp_path: Path):
+    """Verdict and exit code agree; each answer has sentences of the evidence."""
+    result = verify(tmp_path, "--claim", claim, "--evidence", evidence, "--json")
+    (one,) = lines(result)
+    assert (code, verdict) == (result.exit_code, one["verdict"])
+    assert KEYS == list(one)
+    assert (claim, None, [WEAK]) == (one["claim"], one["confidence"], one["warnings"])
+    assert one["engine"].startswith("rule_chat:")
+    assert one["questions"]
+    for question in one["questions"]:
+        assert ["question", "answer", "evidence"] == list(question)
+        assert set(question["evidence"]) <= set(split_sentences(EVIDENCE))
+        assert question["evidence"]
+
+
+def test_what_a_person_sees(evidence: Path, tmp_path: Path):
+    """Questions with answers and evidence, then verdict and confidence; the warning is apart."""
+    result = verify(tmp_path, "--claim", FALSE, "--evidence", evidence)
+    page = result.stdout
+    order = (FALSE, "1. ", "evidence: ", "2. ", "Refuted", "confidence: none", "self_ask-rules-")
+    places = [page.index(part) for part in order]
+    assert places == sorted(places)
+    assert "evidence: Ada Brown won the national championship in 1937." in page
+    assert f"{WEAK}\n" == result.stderr
+    assert all(len(line) <= 80 for line in page.splitlines())
+
+
+def test_a_file_of_claims(tmp_path: Path):
+    """One object a line, in the order of the file; its own ids come back; the exit code is 0."""
+    path = tmp_path / "claims.jsonl"
+    passages = EVIDENCE.split("\n")
+    claims = (row(FALSE, claim_id="b", label="Refuted"), row(TRUE), row(FALSE, claim_id=7))
+    path.write_text(jsonl(*claims, row(TRUE) | {"evidence": passages}) + "\n", "utf-8")
+    result = verify(tmp_path, path, "--json")
+    found = lines(result)
+    assert 0 == result.exit_code
+    assert [FALSE, TRUE, FALSE, TRUE] == [one["claim"] for one in found]
+    assert ["b", None, "7", None] == [one.get("claim_id") for one in found]
+    assert ["Refuted", "Supported", "Refuted", "Supported"] == [one["verdict"] for one in found]
+    piped = verify(tmp_path, "-", "--json", text=path.read_text("utf-8"))
+    assert found == lines(piped)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("{", "line 1: ", "is no JSON"),
+        ("[]", "line 1: ", "a list instead of an object"),
+        (jsonl(row(TRUE), {"claim": TRUE}), "line 2, field 'evidence': ", "is missing"),
+        (jsonl(row(TRUE), row(" ")), "line 2, field 'claim': ", "is blank"),
+        (jsonl(row(TRUE), {}, {}), "line 2, field 'claim': ", "3 further problems"),
+        ("\n", "", "holds no claim"),
+    ],
+)
+def test_a_bad_line_ends_it_before_any_call(text: str, where: str, what: str, tmp_path: Path):
+    """One line names file, line and field; nothing is printed, stored or asked."""
+    result = verify(tmp_path, "-", text=text)
+    assert (2, "") == (result.exit_code, result.stdout)
+    (message,) = result.stderr.splitlines()
+    assert message.startswith(f"standard input{', ' if where else ' '}{where}")
+    assert what in message
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "either FILE or --claim"),
+        (["--claim", TRUE], "--claim needs --evidence"),
+        (["a.jsonl", "--claim", TRUE], "either FILE or --claim"),
+        (["a.jsonl", "--evidence", "b"], "--evidence belongs to --claim"),
+        (["absent.jsonl"], "absent.jsonl cannot be read"),
+        (["--claim", TRUE, "--evidence", "absent.txt"], "absent.txt cannot be read"),
+        (["-", "--system", "oracle"], "there is no system 'oracle'"),
+        (["-", "--system", "decomposerl-tiny"], "Another system: --system"),
+        (["-", "--system", "simple-gpt-4.1-mini-faithful"], "Another system: --system"),
+    ],
+)
+def test_a_wrong_use_is_one_line_and_code_2(words: list[str], message: str, tmp_path: Path):
+    """Also a system that does not exist, was not trained, or that the profile lacks."""
+    result = verify(tmp_path, *words, text=jsonl(row(TRUE)))
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert message in result.stderr
+    assert 1 == len(result.stderr.splitlines())
+
+
+def test_exit_codes():
+    """One claim: its verdict; many: whether all have one."""
+    assert [0, 1, 3] == [exit_code([v], many=False) for v in ("Supported", "Refuted", None)]
+    assert [0, 0, 3] == [exit_code([v], many=True) for v in ("Supported", "Refuted", None)]
+    assert 3 == exit_code(["Supported", None], many=True)
+
+
+def at_endpoint(folder: Path, served: FaultServer, *claims: str) -> Result:
+    """Verify claims with the model of an endpoint, whose key is in the environment."""
+    return verify(
+        folder,
+        *("-", "--json", "--system", "simple-endpoint-faithful"),
+        text=jsonl(*map(row, claims)),
+        DECOMPOSERL_PROFILE="local",
+        DECOMPOSERL_ENDPOINT_URL=served.url,
+        DECOMPOSERL_ENDPOINT_MODEL=MODEL,
+        DECOMPOSERL_ENDPOINT_KEY="sk-secret",
+    )
+
+
+def spelled(verdict: str, other: str) -> Answer:
+    """A reply of one token, with the log-probabilities of both words."""
+    chances = [{"token": verdict, "logprob": -0.1}, {"token": other, "logprob": -2.4}]
+    token = {**chances[0], "top_logprobs": chances}
+    choice = {"index": 0, "finish_reason": "stop", "message": {"content": verdict}}
+    return Answer(change={"choices": [choice | {"logprobs": {"content": [token]}}]})
+
+
+def test_a_model_at_an_endpoint(tmp_path: Path):
+    """It is sent the key, its token probabilities are the confidence, no claim is asked twice."""
+    with FaultServer(usual=spelled("Refuted", "Supported")) as served:
+        (first,) = lines(at_endpoint(tmp_path, served, TRUE))
+        both = lines(at_endpoint(tmp_path, served, TRUE, FALSE))
+        assert 2 == len(served.asked)
+        assert {"Bearer sk-secret"} == set(served.authorizations)
+    assert first == both[0]
+    assert ["Refuted", "Refuted"] == [one["verdict"] for one in both]
+    confidence = first["confidence"]
+    assert exp(-0.1) == pytest.approx(confidence["raw"])
+    assert confidence["calibrated"] is None
+    assert "until it is calibrated" in confidence["meaning"]
+    assert "sk-secret" not in json.dumps(both)
+
+
+def test_a_list_of_years_is_checked_for_every_system(tmp_path: Path):
+    """A model that calls it supported by one of two years is believed, with a warning."""
+    with FaultServer(usual=spelled("Supported", "Refuted")) as served:
+        false, true = lines(at_endpoint(tmp_path, served, FALSE, TRUE))
+    lists = "the claim lists years or numbers of which the evidence holds only some"
+    assert ("Supported", [lists]) == (false["verdict"], false["warnings"])
+    assert ("Supported", []) == (true["verdict"], true["warnings"])
+
+
+def test_a_calibration_is_used_where_it_fits(tmp_path: Path):
+    """It turns the confidence into a share of right verdicts; another prompt's is a warning."""
+    system = "simple-endpoint-faithful"
+    with FaultServer(usual=spelled("Refuted", "Supported")) as served:
+        (before,) = lines(at_endpoint(tmp_path, served, TRUE))
+        stored = [*(tmp_path / "data/prediction_shards/verify").iterdir()]
+        fit = {"method": "temperature", "model": before["engine"], "temperature": 4.0, "rows": 900}
+        errors = dict.fromkeys(("error_before", "error_after", "brier_before", "brier_after"), 0.1)
+        known = {"prompt_hash": "0" * 64, "fitted_on": "dev", "folds": 5}
+        other = Calibration(**fit, **errors, **known)
+        write_calibration(tmp_path / "data", system, other)
+        (misfit,) = lines(at_endpoint(tmp_path, served, TRUE))
+        assert misfit["warnings"][0].startswith("not calibrated: ")
+        given = misfit["warnings"][0].partition(", not ")[2].partition(":")[0]
+        own = other.model_copy(update={"prompt_hash": given})
+        write_calibration(tmp_path / "data", system, own)
+        (after,) = lines(at_endpoint(tmp_path, served, TRUE))
+        assert 1 == len(served.asked)
+    assert 1 == len(stored)
+    assert before["confidence"] == misfit["confidence"]
+    assert before["confidence"]["raw"] == after["confidence"]["raw"]
+    assert 0.5 < after["confidence"]["calibrated"] < before["confidence"]["normalised"]
+    assert "900 claims of dev" in after["confidence"]["meaning"]
+    assert [] == after["warnings"]
+
+
+def test_a_profile_without_its_policy_says_how_to_train_it(tmp_path: Path):
+    """The default of the other profiles is their trained policy; one line names the way out."""
+    result = verify(tmp_path, "-", text=jsonl(row(TRUE)), DECOMPOSERL_PROFILE="local")
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "holds no trained policy. Train it first: " in result.stderr
+    assert "Another system: --system" in result.stderr
+
+
+def test_no_verdict_is_code_3(tmp_path: Path):
+    """A reply without a verdict is a warning of its claim; so is a call that got no reply."""
+    with FaultServer(usual=replying("Perhaps.")) as served:
+        result = at_endpoint(tmp_path, served, TRUE, FALSE)
+    assert 3 == result.exit_code
+    assert [None, None] == [one["verdict"] for one in lines(result)]
+    assert all("no verdict could be read" in one["warnings"] for one in lines(result))
+
+
+def test_evidence_from_a_folder(evidence: Path, tmp_path: Path):
+    """The files that it came from are named; a claim that nothing bears on gets no call, code 3."""
+    pytest.importorskip("bm25s", reason="bm25s is not installed (extra retrieve)")
+    folder = ("--retrieve", evidence.parent)
+    found = verify(tmp_path, "--claim", TRUE, *folder, "--json")
+    (one,) = lines(found)
+    assert (0, "Supported") == (found.exit_code, one["verdict"])
+    assert ["evidence found in evidence.txt", WEAK] == one["warnings"]
+    silent = {"claim": "Marie Curie discovered radium."}
+    own = {"claim": "Marie Curie discovered radium.", "evidence": "Marie Curie discovered radium."}
+    mixed = verify(tmp_path, "-", *folder, "--json", text=jsonl(silent, own, {"claim": TRUE}))
+    assert 3 == mixed.exit_code
+    nothing, *others = lines(mixed)
+    assert (None, []) == (nothing["verdict"], nothing["questions"])
+    assert [f"nothing relevant was found in {tmp_path}", WEAK] == nothing["warnings"]
+    assert ["Supported", "Supported"] == [one["verdict"] for one in others]
+    assert [WEAK] == others[0]["warnings"]
+
+
+PROGRAM = f"""
+import sys
+from decomposerl.api import verify
+assert "dagster" not in sys.modules
+result = verify({TRUE!r}, {EVIDENCE!r})
+print(result.verdict, result.questions[0].evidence[-1])
+print(*sorted({{"dagster", "torch", "transformers", "spacy"}} & set(sys.modules)))
+"""
+
+
+def test_python_needs_no_dagster(tmp_path: Path):
+    """Neither the import nor a verdict of the default system loads Dagster or a model library."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("DECOMPOSERL_")}
+    environment |= {"PYTHONPATH": PYTHONPATH, "DECOMPOSERL_DATA": str(tmp_path / "data")}
+    command = [sys.executable, "-c", PROGRAM]
+    ran = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert ["Supported She was born in Odense.", ""] == ran.stdout.splitlines()

@@ -1,0 +1,68 @@
+"""Finding evidence in a folder: what bears on the claim, best first, and nothing else."""
+
+from pathlib import Path
+
+import pytest
+
+from decomposerl.errors import SourceFileError
+from resources.corpora.text_search import Passage, TextSearch
+
+bm25s = pytest.importorskip("bm25s", reason="bm25s is not installed (extra retrieve)")
+
+BROWN = "Ada Brown was a Danish swimmer. She was born in Odense."
+BRIDGE = "The Osk bridge was designed by Oskar Lund and opened in 1871."
+LONG = " ".join(
+    f"Sentence number {n} is about the river Osk and its many ferries." for n in range(40)
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    home = tmp_path / "texts"
+    (home / "more").mkdir(parents=True)
+    (home / "people.txt").write_text(f"Brown is a colour.\n\n{BROWN}\n", "utf-8")
+    (home / "more/bridges.md").write_text(f"# Bridges\n\n{BRIDGE}\n\n{LONG}", "utf-8")
+    (home / "image.png").write_bytes(b"\x89PNG")
+    return home
+
+
+def test_the_nearest_passage_comes_first(folder: Path):
+    """Paragraphs are passages; files of folders below count, other kinds of file do not."""
+    search = TextSearch(folder)
+    found = search.search("Ada Brown, the swimmer, was born in Odense.")
+    assert Passage(BROWN, "people.txt") == found[0]
+    assert Passage(BRIDGE, "more/bridges.md") == search.search("Who designed the Osk bridge?")[0]
+
+
+def test_long_paragraphs_are_cut_at_sentences(folder: Path):
+    """Each part holds whole sentences, and no more are given than were asked for."""
+    found = TextSearch(folder).search("Many ferries cross the river Osk.", most=3)
+    assert 3 == len(found)
+    assert all(one.text.startswith("Sentence number") for one in found)
+    assert all(len(one.text.split()) < 150 and one.text.endswith("ferries.") for one in found)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Marie Curie discovered radium.",  # no word in common
+        "Paul Smith was born in a swimmer's family.",  # words, but not the name
+        "The treaty was signed by seventeen delegates of nine countries near a bridge.",
+        "",
+        "of the",
+    ],
+)
+def test_what_bears_on_nothing_finds_nothing(claim: str, folder: Path):
+    """A shared word alone is not relevant."""
+    assert [] == TextSearch(folder).search(claim)
+
+
+def test_what_cannot_be_searched_is_named(tmp_path: Path):
+    """No folder, no text, and a file that is not text."""
+    with pytest.raises(SourceFileError, match="absent is no folder"):
+        TextSearch(tmp_path / "absent").search("A claim.")
+    with pytest.raises(SourceFileError, match=r"holds no text in files that end in \.md or \.txt"):
+        TextSearch(tmp_path).search("A claim.")
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(SourceFileError, match=r"a\.txt is not UTF-8 text"):
+        TextSearch(tmp_path).search("A claim.")
