@@ -21,6 +21,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
+from dagster_project.run_commands import RunCommand, run
 from dagster_project.score_command import score
 from dagster_project.terminal import (
     Commands,
@@ -246,6 +247,7 @@ def _existing_data_folder(data: Path | None) -> Path:
 
 for command in (score, metrics, leaderboard, accept, rehearse):
     app.command()(command)
+app.command(cls=RunCommand)(run)
 
 if __name__ == "__main__":
     app()

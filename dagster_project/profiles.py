@@ -6,7 +6,8 @@ starts, so a key is never part of a configuration; ``read_key`` is for ``decompo
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -103,6 +104,29 @@ def load_env_file() -> None:
     that Dagster finds the keys.
     """
     load_dotenv(".env")
+
+
+def use_instance(
+    environment: MutableMapping[str, str] | None = None, project: Path = _ROOT
+) -> Path:
+    """The folder of the run history, for this process: ``DAGSTER_HOME``, else that of ``make``.
+
+    That is ``.dagster_home`` of the project, which is made where it is not there.
+
+    Raises:
+        ConfigError: ``DAGSTER_HOME`` names no folder.
+    """
+    env = os.environ if environment is None else environment
+    named = env.get("DAGSTER_HOME")
+    home = Path(local(named, "DAGSTER_HOME")) if named else project / ".dagster_home"
+    if not named:
+        home.mkdir(exist_ok=True)
+        if not (home / "dagster.yaml").exists():
+            shutil.copyfile(project / "dagster.yaml", home / "dagster.yaml")
+        env["DAGSTER_HOME"] = str(home)
+    if not home.is_dir():
+        raise ConfigError(f"DAGSTER_HOME names no folder: {home}")
+    return home
 
 
 def process_rank(environment: Mapping[str, str] | None = None) -> tuple[int, int]:

@@ -41,7 +41,7 @@ def rehearse(
     if data is not None:
         profile = replace(profile, data=data.resolve())
     recipe = recipe_named(experiment) if experiment else default_recipe(profile.engines)
-    page = run(profile, recipe, read_key, _say, _read_config(config))
+    page = run(profile, recipe, read_key, _say, read_config(config))
     print_text("")
     print_marked(rehearsal_text(page))
     if report is not None:
@@ -54,8 +54,8 @@ def _say(step: "RehearsedStep") -> None:
     print_marked(f"✓ {step.step:<20} {step.seconds:>7,.1f} s  {step.note}")
 
 
-def _read_config(path: Path | None) -> dict[str, Any]:
-    """The fields of resources in a YAML file.
+def read_config(path: Path | None) -> dict[str, Any]:
+    """A run configuration in a YAML file; empty without a file.
 
     Raises:
         ConfigError: it is no YAML mapping.
@@ -69,5 +69,5 @@ def _read_config(path: Path | None) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(config, dict):
-        raise ConfigError(f"{path} holds no mapping; it must begin with 'resources:'")
+        raise ConfigError(f"{path} holds no mapping; it must begin with 'ops:' or 'resources:'")
     return config

@@ -164,6 +164,13 @@ def _rehearse(folder: Path) -> Iterator[Result]:
         yield run(("rehearse", "--config", str(file)), home)
 
 
+def _run(folder: Path) -> Iterator[Result]:
+    """A stage, and the name of a configuration; nothing runs."""
+    home = {"DECOMPOSERL_DATA": str(folder)}
+    yield run(("run", EVIL), home)
+    yield run(("run", "claims/hover", "--config", str(folder / IN_A_NAME)), home)
+
+
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
     "metrics": _metrics,
@@ -175,6 +182,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "leaderboard": _leaderboard,
     "accept": _accept,
     "rehearse": _rehearse,
+    "run": _run,
 }
 COMMANDS = sorted(typer.main.get_command(app).commands)
 
