@@ -21,7 +21,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
-from dagster_project.run_commands import RunCommand, run
+from dagster_project.run_commands import RunCommand, run, train
 from dagster_project.score_command import score
 from dagster_project.terminal import (
     Commands,
@@ -245,7 +245,7 @@ def _existing_data_folder(data: Path | None) -> Path:
     return folder
 
 
-for command in (score, metrics, leaderboard, accept, rehearse):
+for command in (score, metrics, leaderboard, accept, rehearse, train):
     app.command()(command)
 app.command(cls=RunCommand)(run)
 

@@ -1,4 +1,4 @@
-"""``decomposerl run``: thin commands that start the graph's jobs on this project's instance.
+"""``decomposerl run`` and ``train``: start the graph's jobs on this project's instance.
 
 The UI shows their runs as any other. Words that name nothing end a command before its run starts,
 with exit code 2; a run that fails ends it with 1.
@@ -7,6 +7,7 @@ with exit code 2; a run that fails ends it with 1.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from textwrap import fill
@@ -19,6 +20,7 @@ from dagster_project.evaluation_commands import DataOption
 from dagster_project.rehearse_command import read_config
 from dagster_project.terminal import print_failure, print_note, print_text, report_errors
 from decomposerl.errors import ConfigError, DecomposeRLError
+from decomposerl.training.experiment import DEFAULT_SEED
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from dagster_project.stages import Stages
     from resources.store.parquet import DataFolder
 
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", "-c", help="YAML run configuration, see configs/.")
+]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also print Dagster's own lines.")
 ]
@@ -56,9 +61,7 @@ def run(
     upstream: Annotated[
         bool, typer.Option("--upstream", help="Also run the stages before them that are missing.")
     ] = False,
-    config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="YAML run configuration, see configs/.")
-    ] = None,
+    config: ConfigOption = None,
     data: DataOption = None,
     verbose: VerboseOption = False,
 ) -> None:
@@ -95,6 +98,93 @@ def _refuse_without_inputs(
         raise ConfigError(
             f"{readers}: not on disk: {condensed(absent, stages)}; name them too, or add --upstream"
         )
+
+
+class Tracker(StrEnum):
+    """An experiment tracker that also receives a training's measures."""
+
+    WANDB = "wandb"
+    TENSORBOARD = "tensorboard"
+    TRACKIO = "trackio"
+
+
+@report_errors
+def train(  # noqa: PLR0913 - each is one option of the command
+    recipe: Annotated[str, typer.Argument(help="A recipe, such as tiny or paper_7b.")],
+    *,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Another seed of it, as a run of its own.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Optimizer steps; default: the recipe's.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only check whether it is possible.")
+    ] = False,
+    report_to: Annotated[
+        Tracker | None, typer.Option(help="Also send each step's measures to this tracker.")
+    ] = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Train a policy with GRPO, or go on with its run where that was stopped.
+
+    Its claims and its base policy must be on disk: decomposerl run training_claims base_policy.
+    """
+    settings = read_config(config)
+    graph = named_graph(data)
+    name = _run_named(recipe, seed, graph.partitions("policy"))
+    values = {"steps": steps, "report_to": report_to and report_to.value}
+    given = {key: value for key, value in values.items() if value is not None}
+    given |= {"dry_run_only": True} if dry_run else {}
+    job = with_ops(settings, {"policy": given})
+    _require_tracker(graph.profile, job["ops"]["policy"]["config"])
+    with graph.started(verbose=verbose, messages=True) as started:
+        started.require(started.runs.execute("train", job, name))
+    if not dry_run:
+        print_text(f"adapter   {graph.folder.path / 'policy' / name / 'adapter'}")
+        print_text(f"evaluate  decomposerl evaluate decomposerl-{name}")
+
+
+def _require_tracker(profile: "Profile", config: Mapping[str, Any]) -> None:
+    from dagster_project.profiles import resources_for
+
+    fields = {key: config[key] for key in ("report_to", "python") if config.get(key)}
+    resources_for(profile)["policy_trainer"].model_copy(update=fields).require_reporter()
+
+
+def _run_named(recipe: str, seed: int | None, partitions: Sequence[str]) -> str:
+    """The partition of a recipe and seed.
+
+    Raises:
+        ConfigError: there is none; the message has the nearest recipes, or the seeds.
+    """
+    from dagster_project.stages import nearest
+    from decomposerl.training.experiments import SEEDS, run_name
+
+    name = recipe if seed is None else run_name(recipe, seed)
+    if name in partitions:
+        return name
+    base = run_name(recipe, DEFAULT_SEED)
+    if base in partitions:
+        seeds = ", ".join(map(str, (DEFAULT_SEED, *SEEDS)))
+        raise ConfigError(
+            f"'{name}' is no run: the seeds are {seeds} (SEEDS in "
+            "decomposerl/training/experiments.py)"
+        )
+    recipes = list(dict.fromkeys(run_name(one, DEFAULT_SEED) for one in partitions))
+    near = " or ".join(nearest(recipe, recipes))
+    raise ConfigError(f"there is no recipe '{recipe}'; the nearest is {near}")
+
+
+def with_ops(settings: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """A run configuration with further fields of assets, which win."""
+    ops = dict(settings.get("ops") or {})
+    for op, fields in given.items():
+        before = ops.get(op) or {}
+        ops[op] = {**before, "config": {**(before.get("config") or {}), **fields}}
+    return {**settings, "ops": ops}
 
 
 def _stage_list() -> str:
@@ -135,6 +225,13 @@ class NamedGraph:
         from resources.store.parquet import DataFolder
 
         return DataFolder(base_dir=str(self.profile.data))
+
+    def partitions(self, key: str) -> list[str]:
+        """The partitions of an asset, in order."""
+        import dagster as dg
+
+        node = self.definitions.resolve_asset_graph().get(dg.AssetKey.from_user_string(key))
+        return [] if node.partitions_def is None else list(node.partitions_def.get_partition_keys())
 
     def exists(self, key: str) -> bool:
         """Whether an asset without partitions is on disk."""

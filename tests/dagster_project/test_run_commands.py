@@ -1,6 +1,8 @@
-"""``decomposerl run``: jobs of the graph on the instance that the UI reads."""
+"""``decomposerl run`` and ``train``: jobs of the graph on the instance that the UI reads."""
 
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -12,8 +14,11 @@ from dagster_project.cli import app
 from dagster_project.profiles import use_instance
 from dagster_project.stages import Stage, condensed, missing_upstream, stages_named
 from decomposerl.errors import ConfigError
-from project import ROOT
+from project import PYTHONPATH, ROOT
+from resources.policy_tiny.folder import CHECKPOINT
 from toy_corpus import corpus
+from training_graph import write_claims
+from training_stand_in import STEPS
 
 CLAIMS = 12
 SOURCES = ("claims/a", "claims/b")
@@ -175,3 +180,71 @@ def test_the_instance_is_that_of_make(tmp_path: Path):
     assert tmp_path == use_instance({"DAGSTER_HOME": str(tmp_path)})
     with pytest.raises(ConfigError, match="names no folder"):
         use_instance({"DAGSTER_HOME": str(tmp_path / "absent")})
+
+
+@pytest.fixture
+def training(home: dict[str, str], tmp_path: Path) -> list[str]:
+    """What ``train`` needs on disk, and the option for a trainer that only plays one."""
+    data = Path(home["DECOMPOSERL_DATA"])
+    write_claims(data)
+    shutil.copytree(CHECKPOINT, data / "base_policy")
+    python = tmp_path / "python"
+    path, program = shlex.quote(str(PYTHONPATH)), shlex.quote(sys.executable)
+    # The words are: -m, the module, and those of the stand-in.
+    python.write_text(
+        f'#!/bin/sh\nshift 2\nPYTHONPATH={path} exec {program} -m training_stand_in "$@"\n'
+    )
+    python.chmod(0o755)
+    config = tmp_path / "train.yaml"
+    config.write_text(
+        f"ops: {{policy: {{config: {{held_out_claims: 2, python: {python}}}}}}}", "utf-8"
+    )
+    return ["--config", str(config)]
+
+
+def test_training_is_a_partition_of_the_policy(home: dict[str, str], training: list[str]):
+    """Recipe and seed name it; the steps are shown as they come, and the adapter at the end."""
+    done = run(home, "train", "tiny", "--seed", "2", "--steps", "7", *training)
+    assert 0 == done.exit_code, done.output
+    lines = done.stderr.splitlines()
+    assert [STEPS] == [sum(f"of {STEPS}:" in line for line in lines)]
+    assert any(line.startswith("✓ policy ") for line in lines)
+    assert "policy/tiny-seed_2/adapter" in done.stdout
+    assert "decomposerl evaluate decomposerl-tiny-seed_2" in done.stdout
+    (made,) = recorded(home)
+    assert ("train", "tiny-seed_2") == (made.job_name, made.tags["dagster/partition"])
+    config = made.run_config["ops"]["policy"]["config"]
+    assert (7, 2) == (config["steps"], config["held_out_claims"])
+
+
+def test_a_dry_run_shows_its_page_and_trains_nothing(home: dict[str, str], training: list[str]):
+    """The run is in the history; no adapter is named, as there is none."""
+    done = run(home, "train", "tiny", "--dry-run", *training)
+    assert 0 == done.exit_code, done.output
+    assert "30 steps will be made" in done.stderr
+    assert "" == done.stdout
+    assert not (Path(home["DECOMPOSERL_DATA"]) / "policy/tiny/adapter").exists()
+
+
+def test_a_training_without_its_claims_fails(home: dict[str, str]):
+    """The sentence names what is missing; the run is in the history."""
+    done = run(home, "train", "tiny")
+    assert 1 == done.exit_code
+    assert "training_claims.parquet is not there" in done.stderr.splitlines()[-1]
+    assert ["train"] == [one.job_name for one in recorded(home)]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("tinny",), "there is no recipe 'tinny'; the nearest is tiny"),
+        (("tiny", "--seed", "9"), "'tiny-seed_9' is no run: the seeds are 42, 1, 2, 3, 4"),
+        (("tiny-seed_9",), "'tiny-seed_9' is no run"),
+        (("tiny", "--report-to", "trackio"), "trackio is not installed: pip install trackio"),
+    ],
+)
+def test_a_training_that_cannot_be_is_refused(
+    words: tuple[str, ...], said: str, home: dict[str, str]
+):
+    """An unknown recipe or seed, or a tracker whose library is missing."""
+    assert_refused(home, run(home, "train", *words), said)

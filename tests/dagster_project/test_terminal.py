@@ -171,6 +171,13 @@ def _run(folder: Path) -> Iterator[Result]:
     yield run(("run", "claims/hover", "--config", str(folder / IN_A_NAME)), home)
 
 
+def _train(folder: Path) -> Iterator[Result]:
+    """A recipe, and the name of a configuration; nothing runs."""
+    home = {"DECOMPOSERL_DATA": str(folder)}
+    yield run(("train", EVIL), home)
+    yield run(("train", "tiny", "--config", str(folder / IN_A_NAME)), home)
+
+
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
     "metrics": _metrics,
@@ -183,6 +190,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "accept": _accept,
     "rehearse": _rehearse,
     "run": _run,
+    "train": _train,
 }
 COMMANDS = sorted(typer.main.get_command(app).commands)
 
