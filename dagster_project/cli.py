@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.evaluation_commands import DataOption, accept, data_folder, leaderboard
+from dagster_project.evaluation_commands import (
+    DataOption,
+    accept,
+    data_folder,
+    evaluate,
+    leaderboard,
+)
 from dagster_project.metrics_command import metrics
 from dagster_project.profiles import (
     benchmarks_for,
@@ -21,7 +27,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
-from dagster_project.run_commands import RunCommand, run, train
+from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score
 from dagster_project.terminal import (
     Commands,
@@ -35,6 +41,7 @@ from dagster_project.terminal import (
     print_text,
     report_errors,
 )
+from dagster_project.train_command import train
 from decomposerl.errors import DecomposeRLError
 
 if TYPE_CHECKING:
@@ -245,7 +252,7 @@ def _existing_data_folder(data: Path | None) -> Path:
     return folder
 
 
-for command in (score, metrics, leaderboard, accept, rehearse, train):
+for command in (score, metrics, leaderboard, accept, rehearse, train, evaluate):
     app.command()(command)
 app.command(cls=RunCommand)(run)
 

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dagster_project.evaluation_commands import DataOption
+from dagster_project.named_graph import read_config
 from dagster_project.terminal import print_marked, print_text, report_errors
-from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     from decomposerl.reports.rehearsal import RehearsedStep
@@ -52,22 +52,3 @@ def rehearse(
 
 def _say(step: "RehearsedStep") -> None:
     print_marked(f"✓ {step.step:<20} {step.seconds:>7,.1f} s  {step.note}")
-
-
-def read_config(path: Path | None) -> dict[str, Any]:
-    """A run configuration in a YAML file; empty without a file.
-
-    Raises:
-        ConfigError: it is no YAML mapping.
-    """
-    if path is None:
-        return {}
-    import yaml
-
-    try:
-        config = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(config, dict):
-        raise ConfigError(f"{path} holds no mapping; it must begin with 'ops:' or 'resources:'")
-    return config

@@ -18,7 +18,7 @@ from rich.segment import ControlType
 from dagster_project.run_errors import NOISE, PrintableFormatter
 from dagster_project.terminal import Terminal, mark_style
 
-LOGS = "logs"
+_LOGS = "logs"
 _LONG_S = 10.0  # a step that runs longer than this also shows its own messages
 _ROWS = "dagster/row_count"
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
@@ -35,7 +35,8 @@ class RunProgress:
         the steps of a training, and not only of assets that take long.
         """
         self.log: Path | None = None
-        self._data, self._verbose, self._messages = data, verbose, messages
+        self.folder = data / _LOGS
+        self._verbose, self._messages = verbose, messages
         self._stream = _own_stream()
         self._terminal = Terminal(file=self._stream)
         self._file: logging.FileHandler | None = None
@@ -88,7 +89,7 @@ class RunProgress:
     def _log_file(self, name: str) -> logging.FileHandler:
         """The handler of the run's log; Dagster opens its loggers several times in a run."""
         if self._file is None:
-            self.log = self._data / LOGS / name
+            self.log = self.folder / name
             self.log.parent.mkdir(parents=True, exist_ok=True)
             self._file = logging.FileHandler(self.log, encoding="utf-8", errors="backslashreplace")
             self._file.setFormatter(PrintableFormatter(logging.Formatter(_FORMAT)))

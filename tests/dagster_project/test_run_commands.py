@@ -1,5 +1,6 @@
-"""``decomposerl run`` and ``train``: jobs of the graph on the instance that the UI reads."""
+"""``decomposerl run``, ``train`` and ``evaluate``: jobs on the instance that the UI reads."""
 
+import re
 import shlex
 import shutil
 import sys
@@ -14,6 +15,7 @@ from dagster_project.cli import app
 from dagster_project.profiles import use_instance
 from dagster_project.stages import Stage, condensed, missing_upstream, stages_named
 from decomposerl.errors import ConfigError
+from evaluation_graph import write_tests
 from project import PYTHONPATH, ROOT
 from resources.policy_tiny.folder import CHECKPOINT
 from toy_corpus import corpus
@@ -248,3 +250,48 @@ def test_a_training_that_cannot_be_is_refused(
 ):
     """An unknown recipe or seed, or a tracker whose library is missing."""
     assert_refused(home, run(home, "train", *words), said)
+
+
+SIMPLE, COT, UNTRAINED = "simple-rules-faithful", "cot-rules-faithful", "decomposerl-tiny"
+
+
+def test_systems_are_evaluated_ranked_and_shown(home: dict[str, str]):
+    """Each in a run of its own, on the test sets that were named; others stay out of the table."""
+    data = Path(home["DECOMPOSERL_DATA"])
+    write_tests(data)
+    done = run(home, "evaluate", SIMPLE, "--benchmarks", "fever", "--limit", "4")
+    assert 0 == done.exit_code, done.output
+    assert re.search(r"^✓ predictions/fever +4 rows", done.stderr, re.MULTILINE)
+    assert "Simple @ rules *" in done.stdout
+    done = run(home, "evaluate", COT, UNTRAINED, COT, "--benchmarks", " fever,fever")
+    assert 1 == done.exit_code
+    assert "CoT @ rules " in done.stdout
+    assert "Simple @ rules" not in done.stdout
+    failure = [line for line in done.stderr.splitlines() if "(log: " in line]
+    assert 1 == len(failure)
+    assert "tiny" in failure[0]
+    assert 12 == pl.read_parquet(data / f"predictions/fever/{COT}.parquet").height
+    assert not (data / f"predictions/wice/{COT}.parquet").exists()
+    ran = [(one.job_name, one.tags.get("dagster/partition")) for one in recorded(home)]
+    assert [("rank", None), ("evaluate", UNTRAINED), ("evaluate", COT)] == ran[:3]
+    assert 5 == len(ran)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "name a system; the methods are simple, cot"),
+        (
+            ("cot-rule-faithful",),
+            "there is no system 'cot-rule-faithful'; the nearest is cot-rules-fa",
+        ),
+        ((COT, "--benchmarks", "fevr"), "there is no test set 'fevr'; the nearest is fever"),
+        ((COT, "--benchmarks", "fever"), "benchmark/fever; first: decomposerl run benchmark/fever"),
+        ((COT,), "first: decomposerl run benchmarks"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused(
+    words: tuple[str, ...], said: str, home: dict[str, str]
+):
+    """No system, an unknown one, an unknown test set, one whose claims are not on disk."""
+    assert_refused(home, run(home, "evaluate", *words), said)

@@ -178,6 +178,14 @@ def _train(folder: Path) -> Iterator[Result]:
     yield run(("train", "tiny", "--config", str(folder / IN_A_NAME)), home)
 
 
+def _evaluate(folder: Path) -> Iterator[Result]:
+    """A system, a test set, and the name of a configuration; nothing runs."""
+    home = {"DECOMPOSERL_DATA": str(folder)}
+    yield run(("evaluate", EVIL), home)
+    yield run(("evaluate", "cot-rules-faithful", "--benchmarks", EVIL), home)
+    yield run(("evaluate", "cot-rules-faithful", "--config", str(folder / IN_A_NAME)), home)
+
+
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
     "metrics": _metrics,
@@ -189,6 +197,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "leaderboard": _leaderboard,
     "accept": _accept,
     "rehearse": _rehearse,
+    "evaluate": _evaluate,
     "run": _run,
     "train": _train,
 }
