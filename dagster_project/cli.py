@@ -19,6 +19,7 @@ from dagster_project.evaluation_commands import (
     evaluate,
     leaderboard,
 )
+from dagster_project.init_command import CorporaOption, corpora_folder, init
 from dagster_project.metrics_command import metrics
 from dagster_project.profiles import (
     benchmarks_for,
@@ -167,9 +168,7 @@ def fetch(
     revision: Annotated[
         str | None, typer.Option(help="Commit to pin; default: the locked one, else the newest.")
     ] = None,
-    corpora: Annotated[
-        Path | None, typer.Option(help="Folder to fetch into; default: DECOMPOSERL_CORPORA.")
-    ] = None,
+    corpora: CorporaOption = None,
     endpoint: Annotated[
         str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
     ] = None,
@@ -178,7 +177,7 @@ def fetch(
     from resources.hub.download import fetch as fetch_files
 
     on_hub = _corpora_on_hub(source)
-    folder = _corpora_folder(corpora)
+    folder = corpora_folder(corpora)
     for corpus in on_hub:
         print_text(f"{corpus.title}: {corpus.license}. {corpus.terms}")
         if corpus.hub is not None:
@@ -232,16 +231,6 @@ def _corpora_on_hub(name: str) -> "list[Source | Benchmark]":
     return list(homes.values())
 
 
-def _corpora_folder(corpora: Path | None) -> Path:
-    if corpora is None:
-        corpora = profile_from_environment().corpora
-    if corpora is None:
-        raise DecomposeRLError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
-    folder = corpora.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _existing_data_folder(data: Path | None) -> Path:
     folder = data_folder(data)
     if not folder.is_dir():
@@ -255,6 +244,7 @@ def _existing_data_folder(data: Path | None) -> Path:
 for command in (score, metrics, leaderboard, accept, rehearse, train, evaluate):
     app.command()(command)
 app.command(cls=RunCommand)(run)
+app.add_typer(init, name="init")
 
 if __name__ == "__main__":
     app()
