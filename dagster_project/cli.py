@@ -1,12 +1,12 @@
-"""The ``decomposerl`` command: look at the funnel, scores and rewards in a terminal.
+"""The ``decomposerl`` command: look at the funnel and its results, run parts of the graph, check.
 
 Reads the profile from the environment. Every error of this project is one red line and exit code 2.
-Only ``score`` and ``rehearse``, which open engines, import Dagster, so the others start fast. To
-run the graph, use the ``dagster`` command.
+Only commands that open engines or start a run import Dagster, so the others start fast.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,16 +50,34 @@ if TYPE_CHECKING:
 
     from decomposerl.claims.source import Benchmark, Source
 
+_LOOK, _RUN, _CHECK = "Look", "Run", "Check"
 app = typer.Typer(
     cls=Commands,
-    help="Look at the claim-verification funnel and its results, and score traces.",
+    help="Curate claims, train and evaluate a claim decomposer, and look at every step.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
-@app.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_text(f"decomposerl {version('decomposerl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+@app.command(rich_help_panel=_LOOK)
 @report_errors
 def explain(
     claim_id: Annotated[str, typer.Argument(help="A claim id, or its first 6 or more hex digits.")],
@@ -77,7 +95,7 @@ def explain(
         print_marked(journey_text(history))
 
 
-@app.command()
+@app.command(rich_help_panel=_LOOK)
 @report_errors
 def attrition(
     data: DataOption = None,
@@ -139,7 +157,7 @@ def _rethreshold(
     print_text(f"\nengine={record['engine'] or 'none'}")
 
 
-@app.command()
+@app.command(rich_help_panel=_LOOK)
 @report_errors
 def sources(as_json: JsonOption = False) -> None:
     """List the corpora: licence, terms, use, and files on disk."""
@@ -161,7 +179,7 @@ def sources(as_json: JsonOption = False) -> None:
     print_text(f"{where}: {folder}")
 
 
-@app.command()
+@app.command(rich_help_panel=_RUN)
 @report_errors
 def fetch(
     source: Annotated[str, typer.Argument(help="Name of a corpus, as 'sources' lists it.")],
@@ -186,7 +204,7 @@ def fetch(
                 print_text(str(path))
 
 
-@app.command()
+@app.command(rich_help_panel=_CHECK)
 @report_errors
 def doctor(
     data: DataOption = None,
@@ -241,10 +259,18 @@ def _existing_data_folder(data: Path | None) -> Path:
     return folder
 
 
-for command in (score, metrics, leaderboard, accept, rehearse, train, evaluate):
-    app.command()(command)
-app.command(cls=RunCommand)(run)
-app.add_typer(init, name="init")
+for command, panel in (
+    (leaderboard, _LOOK),
+    (metrics, _LOOK),
+    (run, _RUN),
+    (train, _RUN),
+    (evaluate, _RUN),
+    (score, _RUN),
+    (rehearse, _CHECK),
+    (accept, _CHECK),
+):
+    app.command(cls=RunCommand if command is run else None, rich_help_panel=panel)(command)
+app.add_typer(init, name="init", rich_help_panel=_RUN)
 
 if __name__ == "__main__":
     app()

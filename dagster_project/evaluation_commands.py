@@ -36,11 +36,24 @@ DataOption = Annotated[
 ]
 
 
+def _systems_like(beginning: str) -> list[str]:
+    from decomposerl.baselines.catalogue import METHODS
+    from decomposerl.evaluation.systems import systems
+    from decomposerl.training.experiments import RECIPES
+
+    every = systems(METHODS, [recipe.name for recipe in RECIPES])
+    return [one.key for one in every if one.key.startswith(beginning)]
+
+
 @report_errors
 def evaluate(  # noqa: PLR0913 - each is one option of the command
     systems: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SYSTEM...", help="Such as cot-rules-faithful, decomposerl-tiny."),
+        typer.Argument(
+            metavar="SYSTEM...",
+            help="Such as cot-rules-faithful, decomposerl-tiny.",
+            autocompletion=_systems_like,
+        ),
     ] = None,
     *,
     benchmarks: Annotated[

@@ -28,17 +28,25 @@ _NEW_LINE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 class RunProgress:
     """Prints what a run did; ``log`` is the file of its last run, None before the first."""
 
-    def __init__(self, data: Path, *, verbose: bool = False, messages: bool = False) -> None:
+    def __init__(
+        self,
+        data: Path,
+        *,
+        verbose: bool = False,
+        messages: bool = False,
+        terminal: Terminal | None = None,
+    ) -> None:
         """Logs are written to ``logs/`` of the data folder.
 
         ``verbose`` also prints Dagster's lines; ``messages`` prints those of every asset, such as
-        the steps of a training, and not only of assets that take long.
+        the steps of a training, and not only of assets that take long. ``terminal``: standard
+        error by default.
         """
         self.log: Path | None = None
         self.folder = data / _LOGS
         self._verbose, self._messages = verbose, messages
         self._stream = _own_stream()
-        self._terminal = Terminal(file=self._stream)
+        self._terminal = terminal or Terminal(file=self._stream)
         self._file: logging.FileHandler | None = None
         self._made: dict[str, dg.AssetMaterialization] = {}
         self._started, self._running = 0.0, ""

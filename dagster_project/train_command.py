@@ -30,9 +30,18 @@ class Tracker(StrEnum):
     TRACKIO = "trackio"
 
 
+def _recipes_like(beginning: str) -> list[str]:
+    from decomposerl.training.experiments import RECIPES
+
+    return [one.name for one in RECIPES if one.name.startswith(beginning)]
+
+
 @report_errors
 def train(  # noqa: PLR0913 - each is one option of the command
-    recipe: Annotated[str, typer.Argument(help="A recipe, such as tiny or paper_7b.")],
+    recipe: Annotated[
+        str,
+        typer.Argument(help="A recipe, such as tiny or paper_7b.", autocompletion=_recipes_like),
+    ],
     *,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Another seed of it, as a run of its own.")
