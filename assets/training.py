@@ -27,7 +27,7 @@ from resources.training.run_inputs import dry_run_folder, gather_inputs, judge_f
 
 _TRAINER_FIELDS = (
     *("python", "launch", "paged", "memory_share", "importance_correction"),
-    *("checkpoint_every", "most_judge_failures", "most_wait_s", "sampler_check_every"),
+    *("checkpoint_every", "most_judge_failures", "most_wait_s", "sampler_check_every", "report_to"),
 )
 _DEPS = ("training_claims", "training_claims_random", "silver_decomposed", "base_policy")
 
@@ -80,6 +80,12 @@ class PolicyConfig(dg.Config):
     )
     sampler_check_every: int | None = Field(
         default=None, ge=1, description="steps between checks that vLLM has the policy's weights"
+    )
+
+    report_to: str | None = Field(
+        default=None,
+        pattern="^(none|wandb|tensorboard|trackio)$",
+        description="experiment tracker: none, wandb, tensorboard or trackio",
     )
 
     def applied(self, experiment: Experiment) -> Experiment:

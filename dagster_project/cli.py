@@ -1,18 +1,25 @@
-"""The ``decomposerl`` command: look at the funnel, scores and rewards in a terminal.
+"""The ``decomposerl`` command: look at the funnel and its results, run parts of the graph, check.
 
 Reads the profile from the environment. Every error of this project is one red line and exit code 2.
-Only ``score``, ``rehearse`` and ``verify`` with a model import Dagster, so the others start fast.
-To run the graph, use the ``dagster`` command.
+Only commands that open engines or start a run import Dagster, so the others start fast.
 """
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.evaluation_commands import DataOption, accept, data_folder, leaderboard
+from dagster_project.evaluation_commands import (
+    DataOption,
+    accept,
+    data_folder,
+    evaluate,
+    leaderboard,
+)
+from dagster_project.init_command import CorporaOption, corpora_folder, init
 from dagster_project.metrics_command import metrics
 from dagster_project.profiles import (
     benchmarks_for,
@@ -21,6 +28,7 @@ from dagster_project.profiles import (
     sources_for,
 )
 from dagster_project.rehearse_command import rehearse
+from dagster_project.run_command import RunCommand, run
 from dagster_project.score_command import score
 from dagster_project.terminal import (
     Commands,
@@ -34,6 +42,7 @@ from dagster_project.terminal import (
     print_text,
     report_errors,
 )
+from dagster_project.train_command import train
 from dagster_project.verify_command import verify
 from decomposerl.errors import DecomposeRLError
 
@@ -42,16 +51,34 @@ if TYPE_CHECKING:
 
     from decomposerl.claims.source import Benchmark, Source
 
+_LOOK, _RUN, _CHECK = "Look", "Run", "Check"
 app = typer.Typer(
     cls=Commands,
-    help="Verify claims, score traces, look at the funnel and its results.",
+    help="Verify claims; curate claims, train and evaluate a claim decomposer; look at every step.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
-@app.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print_text(f"decomposerl {version('decomposerl')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Options before the command."""
+
+
+@app.command(rich_help_panel=_LOOK)
 @report_errors
 def explain(
     claim_id: Annotated[str, typer.Argument(help="A claim id, or its first 6 or more hex digits.")],
@@ -69,7 +96,7 @@ def explain(
         print_marked(journey_text(history))
 
 
-@app.command()
+@app.command(rich_help_panel=_LOOK)
 @report_errors
 def attrition(
     data: DataOption = None,
@@ -131,7 +158,7 @@ def _rethreshold(
     print_text(f"\nengine={record['engine'] or 'none'}")
 
 
-@app.command()
+@app.command(rich_help_panel=_LOOK)
 @report_errors
 def sources(as_json: JsonOption = False) -> None:
     """List the corpora: licence, terms, use, and files on disk."""
@@ -153,16 +180,14 @@ def sources(as_json: JsonOption = False) -> None:
     print_text(f"{where}: {folder}")
 
 
-@app.command()
+@app.command(rich_help_panel=_RUN)
 @report_errors
 def fetch(
     source: Annotated[str, typer.Argument(help="Name of a corpus, as 'sources' lists it.")],
     revision: Annotated[
         str | None, typer.Option(help="Commit to pin; default: the locked one, else the newest.")
     ] = None,
-    corpora: Annotated[
-        Path | None, typer.Option(help="Folder to fetch into; default: DECOMPOSERL_CORPORA.")
-    ] = None,
+    corpora: CorporaOption = None,
     endpoint: Annotated[
         str | None, typer.Option(help="Another hub, or file:///folder with a hub's layout.")
     ] = None,
@@ -171,7 +196,7 @@ def fetch(
     from resources.hub.download import fetch as fetch_files
 
     on_hub = _corpora_on_hub(source)
-    folder = _corpora_folder(corpora)
+    folder = corpora_folder(corpora)
     for corpus in on_hub:
         print_text(f"{corpus.title}: {corpus.license}. {corpus.terms}")
         if corpus.hub is not None:
@@ -180,7 +205,7 @@ def fetch(
                 print_text(str(path))
 
 
-@app.command()
+@app.command(rich_help_panel=_CHECK)
 @report_errors
 def doctor(
     data: DataOption = None,
@@ -225,16 +250,6 @@ def _corpora_on_hub(name: str) -> "list[Source | Benchmark]":
     return list(homes.values())
 
 
-def _corpora_folder(corpora: Path | None) -> Path:
-    if corpora is None:
-        corpora = profile_from_environment().corpora
-    if corpora is None:
-        raise DecomposeRLError("no target folder: give --corpora FOLDER or set DECOMPOSERL_CORPORA")
-    folder = corpora.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def _existing_data_folder(data: Path | None) -> Path:
     folder = data_folder(data)
     if not folder.is_dir():
@@ -245,8 +260,19 @@ def _existing_data_folder(data: Path | None) -> Path:
     return folder
 
 
-for command in (verify, score, metrics, leaderboard, accept, rehearse):
-    app.command()(command)
+for command, panel in (
+    (verify, _RUN),
+    (leaderboard, _LOOK),
+    (metrics, _LOOK),
+    (run, _RUN),
+    (train, _RUN),
+    (evaluate, _RUN),
+    (score, _RUN),
+    (rehearse, _CHECK),
+    (accept, _CHECK),
+):
+    app.command(cls=RunCommand if command is run else None, rich_help_panel=panel)(command)
+app.add_typer(init, name="init", rich_help_panel=_RUN)
 
 if __name__ == "__main__":
     app()

@@ -4,6 +4,7 @@ Loads without torch, spaCy or any other engine package; engines import theirs on
 """
 
 import sys
+from collections.abc import Mapping
 
 import dagster as dg
 
@@ -32,8 +33,13 @@ from decomposerl.evaluation.systems import systems
 from decomposerl.training.experiments import EXPERIMENTS
 
 
-def build_definitions(profile: Profile) -> dg.Definitions:
-    """The whole project for one profile: its corpora folder, data folder and engines."""
+def build_definitions(
+    profile: Profile, loggers: Mapping[str, dg.LoggerDefinition] | None = None
+) -> dg.Definitions:
+    """The whole project for one profile: its corpora folder, data folder and engines.
+
+    ``loggers`` replace Dagster's by name; its own is ``console``.
+    """
     sources, benchmarks = sources_for(profile), benchmarks_for(profile)
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
@@ -61,6 +67,7 @@ def build_definitions(profile: Profile) -> dg.Definitions:
         ],
         jobs=JOBS,
         resources=resources,
+        loggers=loggers,
         # One process per step would cost seconds each and load the engines again.
         executor=dg.in_process_executor,
     )

@@ -1,26 +1,166 @@
-"""The commands on evaluation results: ``decomposerl leaderboard`` and ``decomposerl accept``."""
+"""The evaluation's commands: ``decomposerl evaluate``, ``leaderboard`` and ``accept``."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dagster_project.named_graph import (
+    ConfigOption,
+    VerboseOption,
+    named_graph,
+    read_config,
+    with_ops,
+)
 from dagster_project.profiles import profile_from_environment, titles_for
 from dagster_project.terminal import (
     Format,
     FormatOption,
+    print_note,
     print_rows,
     print_text,
     report_errors,
 )
 from decomposerl.errors import ConfigError
 
+if TYPE_CHECKING:
+    from dagster_project.named_graph import NamedGraph
+
 _PATIENCE_S = 10.0
+_PREDICTIONS = "predictions/"
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
 ]
+
+
+def _systems_like(beginning: str) -> list[str]:
+    from decomposerl.baselines.catalogue import METHODS
+    from decomposerl.evaluation.systems import systems
+    from decomposerl.training.experiments import RECIPES
+
+    every = systems(METHODS, [recipe.name for recipe in RECIPES])
+    return [one.key for one in every if one.key.startswith(beginning)]
+
+
+@report_errors
+def evaluate(  # noqa: PLR0913 - each is one option of the command
+    systems: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SYSTEM...",
+            help="Such as cot-rules-faithful, decomposerl-tiny.",
+            autocompletion=_systems_like,
+        ),
+    ] = None,
+    *,
+    benchmarks: Annotated[
+        str, typer.Option(help="Test sets, separated by commas; default: all.")
+    ] = "",
+    limit: Annotated[
+        int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
+    ] = None,
+    config: ConfigOption = None,
+    data: DataOption = None,
+    verbose: VerboseOption = False,
+) -> None:
+    """Evaluate systems on test sets, rank all that were evaluated, and show these systems.
+
+    The test sets must be on disk: decomposerl run benchmarks. A system that fails does not stop
+    the others; the exit code is then 1.
+    """
+    settings = read_config(config)
+    graph = named_graph(data)
+    every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
+    keys = _systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"))
+    sets = _test_sets(benchmarks, every) or every
+    _require_claims(sets, graph)
+    limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
+    done = _evaluated(graph, keys, sets, with_ops(settings, limits), verbose=verbose)
+    if done:
+        _print_board(graph, done)
+    if done != keys:
+        raise typer.Exit(1)
+
+
+def _evaluated(
+    graph: "NamedGraph",
+    systems: Sequence[str],
+    sets: Sequence[str],
+    config: Mapping[str, Any],
+    *,
+    verbose: bool,
+) -> list[str]:
+    """The systems that were evaluated and ranked; why others were not is printed."""
+    wanted = {f"{table}/{name}" for table in ("predictions", "scores") for name in sets}
+    done = []
+    with graph.started(verbose=verbose) as started:
+        for key in systems:
+            print_note(key)
+            result = started.runs.execute("evaluate", config, key, wanted=wanted.__contains__)
+            done += [key] if started.succeeded(result) else []
+        if done and not started.succeeded(started.runs.execute("rank")):
+            return []
+        print_note(f"Dagster's logs: {started.progress.folder}")
+    return done
+
+
+def _systems_named(words: Sequence[str], partitions: Sequence[str]) -> list[str]:
+    """The systems, each once.
+
+    Raises:
+        ConfigError: there is no word, or one names none; the message has the nearest names.
+    """
+    from dagster_project.stages import nearest
+
+    if not words:
+        examples = ", ".join(dict.fromkeys(one.partition("-")[0] for one in partitions))
+        raise ConfigError(f"name a system; the methods are {examples} (docs/evaluation.md)")
+    for word in words:
+        if word not in partitions:
+            near = " or ".join(nearest(word, partitions))
+            raise ConfigError(f"there is no system '{word}'; the nearest is {near}")
+    return list(dict.fromkeys(words))
+
+
+def _test_sets(words: str, every: Sequence[str]) -> list[str]:
+    """The test sets that are named, each once.
+
+    Raises:
+        ConfigError: one is unknown; the message has the nearest names.
+    """
+    from dagster_project.stages import nearest
+
+    chosen = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
+    for word in chosen:
+        if word not in every:
+            near = " or ".join(nearest(word, every))
+            raise ConfigError(f"there is no test set '{word}'; the nearest is {near}")
+    return chosen
+
+
+def _require_claims(sets: Sequence[str], graph: "NamedGraph") -> None:
+    stages = graph.stages
+    before = {one for name in sets for one in stages[f"{_PREDICTIONS}{name}"].upstream}
+    absent = [
+        key
+        for key, stage in stages.items()
+        if key in before and not stage.partitioned and not graph.exists(key)
+    ]
+    if absent:
+        first = absent[0] if len(absent) == 1 else stages[absent[0]].group
+        raise ConfigError(f"not on disk: {', '.join(absent)}; first: decomposerl run {first}")
+
+
+def _print_board(graph: "NamedGraph", systems: Sequence[str]) -> None:
+    from decomposerl.reports.leaderboard_report import leaderboard_text
+    from resources.evaluation.results_folder import read_leaderboard
+
+    board = read_leaderboard(graph.folder.path)
+    shown = board.filter(board["system"].is_in(list(systems)))
+    print_text(leaderboard_text(shown, titles_for(graph.profile)))
 
 
 @report_errors

@@ -3,7 +3,7 @@
 The graph is built once, so each further run costs only its steps.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,9 @@ import yaml
 
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile
+from dagster_project.run_errors import one_line
+from dagster_project.run_progress import RunProgress
+from decomposerl.errors import ConfigError
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 
@@ -26,9 +29,14 @@ def read_config(file: str) -> dict[str, Any]:
 class JobRuns:
     """Runs jobs of a profile; the graph is built at the first run."""
 
-    def __init__(self, profile: Profile, instance: dg.DagsterInstance) -> None:
-        """Runs are recorded on ``instance``."""
-        self._profile, self._instance = profile, instance
+    def __init__(
+        self,
+        profile: Profile,
+        instance: dg.DagsterInstance,
+        progress: RunProgress | None = None,
+    ) -> None:
+        """Record runs on ``instance``; ``progress`` shows them in place of Dagster's lines."""
+        self._profile, self._instance, self._progress = profile, instance, progress
 
     def run(
         self,
@@ -56,21 +64,48 @@ class JobRuns:
 
         ``log_level`` is that of the terminal; ``checks`` also runs the asset checks, each a step.
         ``wanted`` chooses from the job's assets by key, such as ``claims/hover``; None: all.
+
+        Raises:
+            ConfigError: the configuration has an unknown field or a wrong value.
         """
-        console = {"console": {"config": {"log_level": log_level}}}
         definition = self._graph.resolve_job_def(job)
         if wanted is not None or not checks:
             every = definition.asset_layer.selected_asset_keys
             keys = {key for key in every if wanted is None or wanted(key.to_user_string())}
             chosen = None if checks else set[dg.AssetCheckKey]()
             definition = definition.get_subset(asset_selection=keys, asset_check_selection=chosen)
-        return definition.execute_in_process(
-            run_config={**(config or {}), "loggers": console},
-            instance=self._instance,
-            raise_on_error=False,
-            partition_key=partition,
-        )
+        return self._executed(definition, config, log_level, partition_key=partition)
+
+    def materialize(
+        self, keys: Collection[str], config: Mapping[str, Any] | None = None
+    ) -> dg.ExecuteInProcessResult:
+        """Materialize these assets without partitions, with their checks; errors as ``execute``."""
+        selection = [dg.AssetKey.from_user_string(key) for key in keys]
+        job = self._graph.resolve_implicit_global_asset_job_def()
+        return self._executed(job, config, "INFO", asset_selection=selection)
 
     @cached_property
     def _graph(self) -> dg.Definitions:
-        return build_definitions(self._profile)
+        loggers = None if self._progress is None else {"console": self._progress.logger}
+        return build_definitions(self._profile, loggers)
+
+    def _executed(
+        self,
+        job: dg.JobDefinition,
+        config: Mapping[str, Any] | None,
+        log_level: str,
+        **selected: Any,  # noqa: ANN401 - arguments of Dagster's
+    ) -> dg.ExecuteInProcessResult:
+        console = {"console": {"config": {"log_level": log_level}}}
+        try:
+            return job.execute_in_process(
+                run_config={**(config or {}), "loggers": console},
+                instance=self._instance,
+                raise_on_error=False,
+                **selected,
+            )
+        except dg.DagsterInvalidConfigError as error:
+            raise ConfigError(one_line(str(error))) from error
+        finally:
+            if self._progress is not None:
+                self._progress.end_run()

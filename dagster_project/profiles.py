@@ -6,7 +6,8 @@ starts, so a key is never part of a configuration; ``read_key`` is for ``decompo
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -97,13 +98,18 @@ def _environment() -> dict[str, str]:
     return {**written, **os.environ}
 
 
+def use_data_folder(profile: Profile, data: Path) -> Profile:
+    """The profile with another data folder, for this process and those that it starts."""
+    os.environ[_DATA] = str(data)
+    return replace(profile, data=data)
+
+
 @contextmanager
 def with_data_folder(profile: Profile, data: Path) -> Iterator[Profile]:
-    """The profile with another data folder, in this process and in those that it starts."""
+    """The same for the block alone."""
     before = os.environ.get(_DATA)
-    os.environ[_DATA] = str(data)
     try:
-        yield replace(profile, data=data)
+        yield use_data_folder(profile, data)
     finally:
         if before is None:
             del os.environ[_DATA]
@@ -118,6 +124,29 @@ def load_env_file() -> None:
     that Dagster finds the keys.
     """
     load_dotenv(".env")
+
+
+def use_instance(
+    environment: MutableMapping[str, str] | None = None, project: Path = _ROOT
+) -> Path:
+    """The folder of the run history, for this process: ``DAGSTER_HOME``, else that of ``make``.
+
+    That is ``.dagster_home`` of the project, which is made where it is not there.
+
+    Raises:
+        ConfigError: ``DAGSTER_HOME`` names no folder.
+    """
+    env = os.environ if environment is None else environment
+    named = env.get("DAGSTER_HOME")
+    home = Path(local(named, "DAGSTER_HOME")) if named else project / ".dagster_home"
+    if not named:
+        home.mkdir(exist_ok=True)
+        if not (home / "dagster.yaml").exists():
+            shutil.copyfile(project / "dagster.yaml", home / "dagster.yaml")
+        env["DAGSTER_HOME"] = str(home)
+    if not home.is_dir():
+        raise ConfigError(f"DAGSTER_HOME names no folder: {home}")
+    return home
 
 
 def process_rank(environment: Mapping[str, str] | None = None) -> tuple[int, int]:

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dagster_project.evaluation_commands import DataOption
+from dagster_project.named_graph import read_config
 from dagster_project.terminal import print_marked, print_text, report_errors
-from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     from decomposerl.reports.rehearsal import RehearsedStep
@@ -41,7 +41,7 @@ def rehearse(
     if data is not None:
         profile = replace(profile, data=data.resolve())
     recipe = recipe_named(experiment) if experiment else default_recipe(profile.engines)
-    page = run(profile, recipe, read_key, _say, _read_config(config))
+    page = run(profile, recipe, read_key, _say, read_config(config))
     print_text("")
     print_marked(rehearsal_text(page))
     if report is not None:
@@ -52,22 +52,3 @@ def rehearse(
 
 def _say(step: "RehearsedStep") -> None:
     print_marked(f"✓ {step.step:<20} {step.seconds:>7,.1f} s  {step.note}")
-
-
-def _read_config(path: Path | None) -> dict[str, Any]:
-    """The fields of resources in a YAML file.
-
-    Raises:
-        ConfigError: it is no YAML mapping.
-    """
-    if path is None:
-        return {}
-    import yaml
-
-    try:
-        config = yaml.safe_load(path.read_text("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(config, dict):
-        raise ConfigError(f"{path} holds no mapping; it must begin with 'resources:'")
-    return config

@@ -29,7 +29,7 @@ from decomposerl.printable import printable
 if TYPE_CHECKING:
     from dagster_shared.error import SerializableErrorInfo
 
-_NOISE = "Dependencies for step "  # and its name: steps after a failed one
+NOISE = "Dependencies for step "  # and its name: steps after a failed one
 _COMMANDS = {"asset", "job"}
 
 
@@ -70,7 +70,7 @@ class RunErrors(logging.Filter):
                 self._sentences[f"{step}: {message}" if step else message] = None
             return False
         failed = event is not None and record.levelno >= logging.ERROR
-        return record.levelno >= logging.INFO and not failed and _NOISE not in message
+        return record.levelno >= logging.INFO and not failed and NOISE not in message
 
     def uncaught(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -157,7 +157,7 @@ def event_message(error: "SerializableErrorInfo") -> tuple[str, bool]:
     while causes[-1].cause is not None:
         causes.append(causes[-1].cause)
     ours = [cause for cause in causes if cause.cls_name in set(_error_names())]
-    message = _one_line((ours or causes[-1:])[0].message)
+    message = one_line((ours or causes[-1:])[0].message)
     return (message.partition(": ")[2] if ours else explained(message)), bool(ours)
 
 
@@ -168,9 +168,9 @@ def _error_message(error: BaseException) -> tuple[str, bool]:
         causes.append(causes[-1].__cause__)
     ours = [cause for cause in causes if isinstance(cause, DecomposeRLError)]
     message = str(ours[0]) if ours else explained(f"{type(error).__name__}: {error}")
-    return _one_line(message), bool(ours)
+    return one_line(message), bool(ours)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     """One line, without what Dagster appends: a configuration's schema or a stack trace."""
     return re.split(r" (?:Expected|Stack Trace): ", " ".join(text.split()))[0]

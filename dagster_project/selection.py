@@ -8,20 +8,19 @@ On the command line each single term of ``--select`` must match an asset.
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster._core.storage.tags import BACKFILL_ID_TAG
 
+from dagster_project.stages import nearest
 from decomposerl.errors import ConfigError
 
 if TYPE_CHECKING:
     from dagster._core.definitions.assets.graph.asset_graph import AssetGraph
 
 _TERM = re.compile(r'(\w+):(?:"([^"]*)"|([^\s(),"=]+))(?:="[^"]*"|=[^\s(),"]+)?')  # tag:k="v"
-_ALIKE = 0.55
 _IMPLICIT = "__ASSET_JOB"  # Dagster's job behind every asset selection
 
 
@@ -102,7 +101,7 @@ def _nearest(value: str, definitions: dg.Definitions) -> list[str]:
     """The terms whose value is most similar."""
     terms = list(_terms(definitions))
     values = sorted({value for value, _ in terms})
-    near = get_close_matches(value, values, 3, _ALIKE) or get_close_matches(value, values, 1, 0)
+    near = nearest(value, values)
     return [term for match in near for other, term in terms if other == match]
 
 

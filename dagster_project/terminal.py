@@ -85,7 +85,7 @@ def report_errors(command: Callable[_Params, None]) -> Callable[_Params, None]:
         except (DecomposeRLError, ModuleNotFoundError, OSError) as error:
             if isinstance(error, ModuleNotFoundError) and explained(str(error)) == str(error):
                 raise
-            Terminal(stderr=True).print(_message(error), style="red")
+            print_failure(_message(error))
             raise typer.Exit(2) from error
 
     return guarded
@@ -139,11 +139,21 @@ def print_note(line: str) -> None:
     typer.echo(printable(line, keep=""), err=True)
 
 
+def print_failure(sentence: str) -> None:
+    """Print why a command ends, in red on standard error."""
+    Terminal(stderr=True).print(sentence, style="red")
+
+
 def print_marked(text: str) -> None:
     """Print each line in the colour of its leading mark."""
     terminal = Terminal()
     for line in text.split("\n"):
-        terminal.print(line, style=_STYLES.get(line[:1], ""))
+        terminal.print(line, style=mark_style(line))
+
+
+def mark_style(line: str) -> str:
+    """The colour of the line's leading mark; empty where it has none."""
+    return _STYLES.get(line[:1], "")
 
 
 def print_block(text: str, style: str = "", indent: int = 0, lead: str = "") -> None:

@@ -99,7 +99,8 @@ def _read(path: Path) -> TrainingRun:
 
 def _train(run: TrainingRun, output: Output, options: Options) -> TrainingOutcome | None:
     """The outcome; None after a dry run only."""
-    require("torch", "transformers", "trl", "peft", "accelerate", "datasets")
+    tracker = [] if run.report_to == "none" else [run.report_to]
+    require("torch", "transformers", "trl", "peft", "accelerate", "datasets", *tracker)
     _set_threads(run.threads)
     profile = profile_from_environment()
     with _engines(run, profile) as (judge, embedder):

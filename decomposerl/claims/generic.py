@@ -62,6 +62,18 @@ Paths = Annotated[
 Labels = Annotated[tuple[str, ...], BeforeValidator(_labels)]
 
 
+def native_file(path: str, split: str) -> NativeFile:
+    """The file at a path below the corpora folder, in the format of its ending.
+
+    Raises:
+        ConfigError: the path is not below that folder, or its ending is unknown.
+    """
+    try:
+        return next(_native((_file(path),), split))
+    except ValueError as error:
+        raise ConfigError(f"{path} {error}") from error
+
+
 class _About(Section):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
     title: Name

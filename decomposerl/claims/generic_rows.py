@@ -77,6 +77,11 @@ def native_text(value: object) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
+def label_of(fields: Fields, column: str) -> str | None:
+    """The label of a row as it is compared; None where it is absent, null or no scalar."""
+    return native_text(_find(fields, column))
+
+
 @dataclass(frozen=True, slots=True)
 class RowReader:
     """The ``read`` function of a generic corpus."""

@@ -25,6 +25,7 @@ from decomposerl.schemas import DROPS
 from resources.store.parquet import StageOutput, StageRun
 
 _KEYS = ["claim_id", "source", "label"]
+_ROWS = "dagster/row_count"
 _MEANING = {
     "not_available": "none of its files is in the corpora folder; the frame is empty",
     "off_by_terms": "its terms allow evaluation only; it gives no training claim",
@@ -144,7 +145,7 @@ class StageRecorder:
     ) -> dg.MaterializeResult[StageOutput]:
         """The materialization of a report table, which neither keeps nor drops claims."""
         output = StageOutput(frame, self._run(frame.height, frame, None))
-        return dg.MaterializeResult(value=output, metadata=metadata)
+        return dg.MaterializeResult(value=output, metadata={_ROWS: frame.height, **metadata})
 
     def evaluated(
         self,
@@ -161,7 +162,7 @@ class StageRecorder:
         run = self._run(rows_in, frame, None, status=status)
         if status != "ok":
             self._context.log.warning(f"{self._key}: {_MEANING.get(status, status)}")
-        shown: dict[str, Any] = {"status": status, "seconds": run.seconds}
+        shown: dict[str, Any] = {_ROWS: frame.height, "status": status, "seconds": run.seconds}
         if self._engines:
             shown |= self._counted(run)
         output = StageOutput(frame, run, **beside)
@@ -205,7 +206,7 @@ class StageRecorder:
             names = ", ".join(page.struck)
             self._context.log.warning(f"{self._key}: removed most of {names}; see its 'guard'")
         return {
-            "dagster/row_count": page.rows_kept,
+            _ROWS: page.rows_kept,
             **page.numeric,
             "drops by reason": dg.MetadataValue.md(page.by_reason_md),
             "by source": dg.MetadataValue.md(page.by_source_md),

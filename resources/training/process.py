@@ -15,6 +15,8 @@ from typing import Any, Literal
 from decomposerl.training.experiment import Experiment, from_plain, plain_values
 
 GenerationEngine = Literal["transformers", "vllm_colocate", "vllm_server"]
+Reporter = Literal["none", "wandb", "tensorboard", "trackio"]
+"""An experiment tracker of transformers that also receives what TRL logs at every step."""
 STEP, DRY_RUN, OUTCOME = "step", "dry_run", "outcome"
 DONE, FAILED, REFUSED = 0, 1, 2
 _SIGNALLED = 128
@@ -76,7 +78,8 @@ class TrainingRun:
     a folder, ``revision`` the hub's commit of it (empty: its main branch). ``folder`` receives
     everything (``training.run_store``). ``key`` identifies the run:
     16 hex digits over recipe, claims, base weights and engines; another key starts from step 0.
-    ``prompts`` is a folder of your own prompt files, empty for the project's.
+    ``prompts`` is a folder of your own prompt files, empty for the project's. ``report_to`` changes
+    nothing of the run but who else sees its measures.
     """
 
     experiment: Experiment
@@ -91,6 +94,7 @@ class TrainingRun:
     threads: int = 1
     generation: Generation = field(default_factory=Generation)
     limits: RunLimits = field(default_factory=RunLimits)
+    report_to: Reporter = "none"
 
     def to_json(self) -> str:
         """The run as one JSON object."""

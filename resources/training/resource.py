@@ -21,6 +21,7 @@ import polars as pl
 from pydantic import Field
 
 from decomposerl.errors import TrainingError
+from decomposerl.extras import require
 from decomposerl.reports.training_figure import training_png
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes, ends
@@ -35,6 +36,7 @@ from resources.training.process import (
     DRY_RUN,
     Generation,
     GenerationEngine,
+    Reporter,
     RunLimits,
     TrainingOutcome,
     TrainingRun,
@@ -106,12 +108,30 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     sampler_check_every: int = Field(
         default=20, ge=1, description="steps between checks that vLLM has the policy's weights"
     )
+    report_to: Reporter = Field(
+        default="none",
+        description="tracker of transformers that also receives TRL's measures of every step",
+    )
     grace_s: float = Field(
         default=120, gt=0, description="seconds for a checkpoint when a run is cancelled"
     )
 
+    def require_reporter(self) -> None:
+        """Refuse a tracker that is not installed in this interpreter; others check it themselves.
+
+        Raises:
+            EngineMissing: it is not; the message names the command that installs it.
+        """
+        if self.report_to != "none" and not self.python:
+            require(self.report_to)
+
     def plan_run(self, inputs: RunInputs, *, stop_unhealthy: bool) -> TrainingRun:
-        """The run on this machine that learns from these inputs."""
+        """The run on this machine that learns from these inputs.
+
+        Raises:
+            EngineMissing: the tracker is not installed.
+        """
+        self.require_reporter()
         return TrainingRun(
             experiment=inputs.experiment,
             key=inputs.key,
@@ -139,6 +159,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
                 most_wait_s=self.most_wait_s,
                 sampler_check_every=self.sampler_check_every,
             ),
+            report_to=self.report_to,
         )
 
     def train(

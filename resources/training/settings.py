@@ -171,7 +171,7 @@ def _device(run: TrainingRun) -> dict[str, Any]:
 
 
 def _records(run: TrainingRun, folder: Path) -> dict[str, Any]:
-    """One log entry per step, checkpoints by steps, nothing sent anywhere."""
+    """One log entry per step, checkpoints by steps; sent nowhere but to the run's tracker."""
     return {
         "output_dir": str(folder),
         "save_strategy": "steps",
@@ -182,7 +182,9 @@ def _records(run: TrainingRun, folder: Path) -> dict[str, Any]:
         "logging_steps": 1,
         "log_completions": False,
         "disable_tqdm": True,
-        "report_to": "none",
+        "report_to": run.report_to,
+        "run_name": run.experiment.name,
+        "project": "decomposerl",  # of trackio; wandb reads WANDB_PROJECT
         "push_to_hub": False,
     }
 

@@ -12,8 +12,10 @@ from pathlib import Path
 import dagster as dg
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from assets.training import PolicyConfig
+from decomposerl.errors import EngineMissing
 from project import PYTHONPATH, SUPPORT
 from resources.training.process import (
     Generation,
@@ -237,12 +239,25 @@ def test_what_is_set_for_one_run_reaches_the_training_process():
     """Each field of the trainer becomes the run's, and is the profile's where it is not set."""
     inputs = RunInputs(RECIPES[0], "0" * 16, Path("c"), None, "b", "", Path("f"), Path("n"))
     fields = {"most_wait_s": 60, "sampler_check_every": 5, "importance_correction": False}
-    trainer = PolicyConfig(**fields).applied_to_trainer(PolicyTrainerResource(module="m"))
+    trainer = PolicyConfig(**fields, report_to="trackio", python="python3").applied_to_trainer(
+        PolicyTrainerResource(module="m")
+    )
     run = trainer.plan_run(inputs, stop_unhealthy=True)
+    assert "trackio" == TrainingRun.from_json(run.to_json()).report_to
     assert (60, 5) == (run.limits.most_wait_s, run.limits.sampler_check_every)
     assert not run.generation.importance_correction
     plain = PolicyTrainerResource(module="m").plan_run(inputs, stop_unhealthy=True)
-    assert (RunLimits(), Generation()) == (plain.limits, plain.generation)
+    assert (RunLimits(), Generation(), "none") == (plain.limits, plain.generation, plain.report_to)
+
+
+def test_a_tracker_that_is_not_installed_is_refused_before_the_process_starts():
+    """With the command that installs it; a process of another interpreter checks its own."""
+    trainer = PolicyTrainerResource(module="m", report_to="trackio")
+    with pytest.raises(EngineMissing, match="trackio is not installed: pip install trackio"):
+        trainer.require_reporter()
+    trainer.model_copy(update={"python": "python3"}).require_reporter()
+    with pytest.raises(ValidationError, match="report_to"):
+        PolicyConfig(report_to="mlflow")
 
 
 def test_base_weights_are_known_by_content(tmp_path: Path):

@@ -1,8 +1,10 @@
+import inspect
 import io
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -44,9 +46,13 @@ def assert_refused(result: Result, *words: str) -> None:
 
 def paths() -> list[tuple[str, ...]]:
     """Each command with a URL for one of its paths, and plain words where others are required."""
+    commands = [((), command) for command in app.registered_commands]
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        commands += [((str(group.name),), one) for one in group.typer_instance.registered_commands]
     return [
-        (command.callback.__name__, *with_url(hints, name))
-        for command in app.registered_commands
+        (*before, command.callback.__name__, *with_url(command.callback, name))
+        for before, command in commands
         if command.callback is not None
         for hints in [get_type_hints(command.callback, include_extras=True)]
         for name, hint in hints.items()
@@ -54,16 +60,22 @@ def paths() -> list[tuple[str, ...]]:
     ]
 
 
-def with_url(hints: dict[str, type], asked: str) -> list[str]:
+def with_url(command: Callable[..., object], asked: str) -> list[str]:
     """A command line in which one option or argument is a URL."""
     words = []
-    for name, hint in hints.items():
+    parameters = inspect.signature(command).parameters
+    for name, hint in get_type_hints(command, include_extras=True).items():
+        if name == "return":
+            continue
+        required = parameters[name].default is inspect.Parameter.empty
         value = "s3://bucket/x" if name == asked else "word"
         info = next(iter(getattr(hint, "__metadata__", ())), None)
         if isinstance(info, ArgumentInfo):
             words.append(value)
-        elif name == asked:
-            words += [next(iter(info.param_decls or ()), f"--{name.replace('_', '-')}"), value]
+        elif name == asked or required:
+            given = [info.default, *(info.param_decls or ())] if info else []
+            flags = [flag for flag in given if str(flag).startswith("--")]
+            words += [next(iter(flags), f"--{name.replace('_', '-')}"), value]
     return words
 
 

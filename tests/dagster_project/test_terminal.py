@@ -192,6 +192,44 @@ def _verify(folder: Path) -> Iterator[Result]:
     yield run(("verify", str(folder / IN_A_NAME)), home)
 
 
+def _run(folder: Path) -> Iterator[Result]:
+    """A stage, and the name of a configuration; nothing runs."""
+    home = {"DECOMPOSERL_DATA": str(folder)}
+    yield run(("run", EVIL), home)
+    yield run(("run", "claims/hover", "--config", str(folder / IN_A_NAME)), home)
+
+
+def _init(folder: Path) -> Iterator[Result]:
+    """Columns, labels, a name, a file's name and a row that cannot be read."""
+    (folder / "corpora").mkdir()
+    rows = folder / f"rows{IN_A_NAME}.jsonl"
+    words = ("init", "corpus", "own", "--corpora", str(folder / "corpora"), "--from", str(rows))
+    row = {"claim": f"A bridge. {EVIL}", "label": f"odd{EVIL}", f"evidence {EVIL}": f"a b c {EVIL}"}
+    rows.write_text(json.dumps(row), "utf-8")
+    yield run(words)
+    yield run((*words, "--claim", EVIL))
+    both = [row, row | {"label": EVIL}]
+    rows.write_text("\n".join(map(json.dumps, both)), "utf-8")
+    yield run((*words, "--supported", f"odd{EVIL}", "--refuted", EVIL))
+    rows.write_text(f"no json {EVIL}", "utf-8")
+    yield run(("init", "corpus", f"own{IN_A_NAME}", *words[3:]))
+
+
+def _train(folder: Path) -> Iterator[Result]:
+    """A recipe, and the name of a configuration; nothing runs."""
+    home = {"DECOMPOSERL_DATA": str(folder)}
+    yield run(("train", EVIL), home)
+    yield run(("train", "tiny", "--config", str(folder / IN_A_NAME)), home)
+
+
+def _evaluate(folder: Path) -> Iterator[Result]:
+    """A system, a test set, and the name of a configuration; nothing runs."""
+    home = {"DECOMPOSERL_DATA": str(folder)}
+    yield run(("evaluate", EVIL), home)
+    yield run(("evaluate", "cot-rules-faithful", "--benchmarks", EVIL), home)
+    yield run(("evaluate", "cot-rules-faithful", "--config", str(folder / IN_A_NAME)), home)
+
+
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
     "metrics": _metrics,
@@ -203,6 +241,10 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "leaderboard": _leaderboard,
     "accept": _accept,
     "rehearse": _rehearse,
+    "evaluate": _evaluate,
+    "init": _init,
+    "run": _run,
+    "train": _train,
     "verify": _verify,
 }
 COMMANDS = sorted(typer.main.get_command(app).commands)

@@ -167,6 +167,17 @@ def test_every_argument_is_one_that_trl_has_and_keeps():
     assert changed == {"report_to": []}
 
 
+def test_a_tracker_is_passed_on_with_the_name_of_the_run():
+    """By default there is none; the name is the partition's."""
+    run = replace(run_of(PAPER_7B, "cpu"), report_to="trackio")
+    given = grpo_arguments(run, Path("/nowhere"), PAPER_CLAIMS)
+    assert ("trackio", "paper_7b", "decomposerl") == (
+        given["report_to"], given["run_name"], given["project"]
+    )  # fmt: skip
+    config = GRPOConfig(**given)
+    assert (["trackio"], "paper_7b") == (config.report_to, config.run_name)
+
+
 def test_peft_receives_the_papers_adapter():
     """Rank 64 and alpha 128 on all seven projections, nothing else trained."""
     config = LoraConfig(**lora_arguments(PAPER_7B.lora))

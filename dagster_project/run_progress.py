@@ -1,0 +1,173 @@
+"""Shows a run as one line per asset on standard error; Dagster's own lines go to a log file.
+
+``RunProgress.logger`` is the console logger of the jobs in ``job_runs``. The log has every event
+with its stack trace and is named after the run's id, which the UI shows too.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self, TextIO
+
+import dagster as dg
+from rich.control import Control
+from rich.segment import ControlType
+
+from dagster_project.run_errors import NOISE, PrintableFormatter
+from dagster_project.terminal import Terminal, mark_style
+
+_LOGS = "logs"
+_LONG_S = 10.0  # a step that runs longer than this also shows its own messages
+_ROWS = "dagster/row_count"
+_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+_NEW_LINE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
+
+
+class RunProgress:
+    """Prints what a run did; ``log`` is the file of its last run, None before the first."""
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        verbose: bool = False,
+        messages: bool = False,
+        terminal: Terminal | None = None,
+    ) -> None:
+        """Logs are written to ``logs/`` of the data folder.
+
+        ``verbose`` also prints Dagster's lines; ``messages`` prints those of every asset, such as
+        the steps of a training, and not only of assets that take long. ``terminal``: standard
+        error by default.
+        """
+        self.log: Path | None = None
+        self.folder = data / _LOGS
+        self._verbose, self._messages = verbose, messages
+        self._stream = _own_stream()
+        self._terminal = terminal or Terminal(file=self._stream)
+        self._file: logging.FileHandler | None = None
+        self._made: dict[str, dg.AssetMaterialization] = {}
+        self._started, self._running = 0.0, ""
+
+    @property
+    def logger(self) -> dg.LoggerDefinition:
+        """The logger that a job opens when its run starts."""
+        standard = dg.colored_console_logger
+        return dg.LoggerDefinition(self._opened, standard.config_schema, standard.description)
+
+    def end_run(self) -> None:
+        """Close the log file of the run."""
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def show(self, record: logging.LogRecord) -> None:
+        """Print the line that stands for this record, if there is one."""
+        meta: Mapping[str, Any] = getattr(record, "dagster_meta", {})
+        event: dg.DagsterEvent | None = meta.get("dagster_event")
+        if event is None:
+            self._message(record, str(meta.get("orig_message", record.getMessage())))
+        else:
+            self._event(event, record.created)
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the log file and the stream."""
+        self.end_run()
+        if self._stream is not sys.stderr:
+            self._stream.close()
+
+    def _opened(self, context: dg.InitLoggerContext) -> logging.Logger:
+        shown = dg.colored_console_logger.logger_fn(context)
+        for handler in list(shown.handlers):
+            handler.setFormatter(PrintableFormatter(handler.formatter or logging.Formatter()))
+            handler.setLevel(logging.DEBUG)
+            if not self._verbose:
+                shown.removeHandler(handler)
+        shown.addHandler(self._log_file(f"{context.run_id}.log"))
+        shown.addHandler(_Shown(self))
+        shown.setLevel(logging.DEBUG)
+        return shown
+
+    def _log_file(self, name: str) -> logging.FileHandler:
+        """The handler of the run's log; Dagster opens its loggers several times in a run."""
+        if self._file is None:
+            self.log = self.folder / name
+            self.log.parent.mkdir(parents=True, exist_ok=True)
+            self._file = logging.FileHandler(self.log, encoding="utf-8", errors="backslashreplace")
+            self._file.setFormatter(PrintableFormatter(logging.Formatter(_FORMAT)))
+        return self._file
+
+    def _event(self, event: dg.DagsterEvent, at: float) -> None:
+        step, kind = event.step_key or "", event.event_type
+        if kind is dg.DagsterEventType.STEP_START:
+            self._started, self._running = at, step
+            self._show_running()
+        elif kind is dg.DagsterEventType.ASSET_MATERIALIZATION:
+            self._made[step] = event.step_materialization_data.materialization
+        elif kind is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+            self._check(event.asset_check_evaluation_data)
+        elif kind in {dg.DagsterEventType.STEP_SUCCESS, dg.DagsterEventType.STEP_FAILURE}:
+            self._end(step, at - self._started, failed=event.is_step_failure)
+
+    def _end(self, step: str, seconds: float, *, failed: bool) -> None:
+        made, self._running = self._made.pop(step, None), ""
+        name = step.replace("__", "/") if made is None else made.asset_key.to_user_string()
+        count = None if made is None else made.metadata.get(_ROWS)
+        rows = f"{count.value:>11,} rows" if isinstance(count, dg.IntMetadataValue) else " " * 16
+        # A step without a materialization is an asset check, or a run that only looks.
+        shown = made is not None or failed
+        self._print(f"{'✗' if failed else '✓'} {name:<36}{rows}{seconds:>9,.1f} s" * shown)
+
+    def _check(self, check: dg.AssetCheckEvaluation) -> None:
+        if not check.passed:
+            asset = check.asset_key.to_user_string()
+            self._print(f"· {asset}: check {check.check_name}: {check.description or 'failed'}")
+
+    def _message(self, record: logging.LogRecord, text: str) -> None:
+        """What an asset logged: its warnings, and the rest where that is wanted."""
+        warning = record.levelno >= logging.WARNING
+        wanted = self._messages or record.created - self._started > _LONG_S
+        shown = warning or (wanted and record.levelno >= logging.INFO)
+        if self._verbose or not shown or text.startswith(NOISE):
+            return
+        self._print(f"{'·' if warning else ' '} {text}")
+        self._show_running()
+
+    def _print(self, line: str) -> None:
+        self._terminal.control(_NEW_LINE)
+        if line:
+            self._terminal.print(line, style=mark_style(line))
+
+    def _show_running(self) -> None:
+        """The step in progress, on a line that the next one replaces."""
+        if self._running and self._terminal.is_terminal and not self._verbose:
+            self._terminal.print(f"  {self._running.replace('__', '/')} …", end="")
+
+
+class _Shown(logging.Handler):
+    """Passes records on. Apart, as Dagster's storage closes every handler when it is set up."""
+
+    def __init__(self, progress: RunProgress) -> None:
+        super().__init__(logging.DEBUG)
+        self._progress = progress
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one record."""
+        self._progress.show(record)
+
+
+def _own_stream() -> TextIO:
+    """Standard error under a descriptor of its own: during a run Dagster redirects the usual one.
+
+    Standard error itself where it is no file, as in tests.
+    """
+    try:
+        return os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8", errors="replace")
+    except (OSError, ValueError):
+        return sys.stderr

@@ -1,0 +1,54 @@
+"""``decomposerl`` itself: its version, its help, what a shell completes."""
+
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from dagster_project.cli import app
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def test_the_version_is_that_of_the_package():
+    """One line, without a command."""
+    done = CliRunner().invoke(app, ["--version"])
+    assert (0, f"decomposerl {version('decomposerl')}\n") == (done.exit_code, done.stdout)
+
+
+def test_the_help_groups_every_command():
+    """Each stands below look, run or check, and none in a group of its own."""
+    shown = ANSI.sub("", CliRunner(env={"COLUMNS": "100"}).invoke(app, ["--help"]).stdout)
+    assert ["Options", "Look", "Run", "Check"] == re.findall(r"╭─ (\w+) ─*╮", shown)
+    listed = re.findall(r"^│ (\w+) ", shown, re.MULTILINE)
+    assert set(typer.main.get_command(app).commands) == set(listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("decomposerl ev", ["evaluate"]),
+        ("decomposerl train tiny_s", ["tiny_s10", "tiny_shuffled", "tiny_strict"]),
+        ("decomposerl evaluate cot-rules-f", ["cot-rules-faithful"]),
+    ],
+)
+def test_a_shell_completes_commands_recipes_and_systems(words: str, offered: list[str]):
+    """By the protocol of the script that ``--install-completion`` installs."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from dagster_project.cli import app; app(prog_name='decomposerl')"],
+        env=os.environ
+        | {
+            "_DECOMPOSERL_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert offered == done.stdout.split()
