@@ -11,6 +11,7 @@ works with every other.
 import argparse
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -118,7 +119,8 @@ def page(folder: Path, env: dict[str, str], minutes: float) -> str:
     shown = "\n".join(f"{name}={value.replace(root, '')}" for name, value in env.items())
     date = datetime.now(UTC).date().isoformat()
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
-    own = (folder / "rehearsal.md").read_text("utf-8").replace(root, "")
+    own = (folder / "rehearsal.md").read_text("utf-8")
+    own = re.sub(rf"{re.escape(root)}(\S+)", rf"\1{' ' * len(root)}", own)  # columns stay aligned
     return f"""\
 # A rehearsal on real vLLM
 

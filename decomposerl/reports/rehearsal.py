@@ -10,7 +10,10 @@ from decomposerl.training.estimate import RunEstimate
 
 _HEADER = ("step", "engine", "seconds", "calls", "calls/s", "tokens", "tokens/s", "GPU MiB", "note")
 _TEXT = {"step", "engine", "note"}
-FEW_CLAIMS = "eight claims do not fill a server, so a full run is faster than these rates"
+FEW_CLAIMS = (
+    "eight claims do not fill a server, so a full run is faster than these rates; hours are of one "
+    "server or one training run, and times its number of GPUs they are GPU-hours"
+)
 
 
 @dataclass(frozen=True, slots=True)
