@@ -19,7 +19,8 @@ from dagster_project import rehearsal_parts as parts
 from dagster_project.doctor import KeyReader, estimates_for
 from dagster_project.job_runs import JobRuns
 from dagster_project.profiles import Profile, with_data_folder
-from dagster_project.rehearsal_parts import PORTS, Say, Stage, StepFailed, seconds_per_step
+from dagster_project.rehearsal_parts import PORTS, seconds_per_step
+from dagster_project.rehearsal_stage import Say, Stage, StepFailed, refuse_configuration
 from dagster_project.training_estimate import training_amounts, training_estimate
 from decomposerl.reports.rehearsal import (
     Rehearsal,
@@ -51,7 +52,7 @@ def rehearse(
     Raises:
         ConfigError: the configuration has a part that no job of it reads.
     """
-    parts.refuse_configuration(config or {})
+    refuse_configuration(config or {})
     steps: list[RehearsedStep] = []
     with _stage(profile, recipe, say, config or {}, steps) as stage:
         try:

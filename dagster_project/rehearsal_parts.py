@@ -3,29 +3,22 @@
 Thresholds are open, so that claims reach every stage. A part that fails raises ``StepFailed``.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-import dagster as dg
 import polars as pl
 
 from dagster_project.doctor import KeyReader, check_profile
-from dagster_project.job_runs import JobRuns
 from dagster_project.profiles import Profile, benchmarks_for, sources_for
-from dagster_project.run_errors import failure_of
-from decomposerl.errors import ConfigError
+from dagster_project.rehearsal_stage import Stage, StepFailed, timed
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import POLICY_METHOD, VERIFIERS
 from decomposerl.prompts.judge import TASKS
 from decomposerl.reports.cost import Port
 from decomposerl.reports.rehearsal import RehearsedStep
-from decomposerl.training.experiment import BASE_POLICY, Experiment
+from decomposerl.training.experiment import BASE_POLICY
 from resources.chat.reply_store import REPLIES_FILE, replies_in
-from resources.preflight.gpu_memory import PeakMemory
-from resources.store.parquet import DataFolder, write_parquet
+from resources.store.parquet import write_parquet
 from resources.training.metrics_log import PHASES
 from resources.training.process import TrainingOutcome
 from resources.training.run_inputs import policy_folder
@@ -59,99 +52,11 @@ _SUMMED = ("seconds", "engine calls", *(f"chat {name}" for name in _COUNTED))
 _MODEL_STAGES = (
     *("rule_filtered", "difficulty_band", "deduplicated", "decontaminated", "silver_decomposed"),
 )
-_RESOURCES: dict[str, tuple[str, ...]] = {
-    "funnel": ("tokens", "entities", "verifier", "embedder", "decomposer"),
-    "train": ("judge", "question_embedder", "policy_trainer"),
-    "evaluate": ("evaluation_model", "verifier"),
-}
-"""The resources of each job that ``--config`` may change."""
-Say = Callable[[RehearsedStep], None]
-
-
-class StepFailed(Exception):  # noqa: N818 - the name is what happened
-    """A step failed; the message is the sentence for the user."""
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a job did: the metadata of each asset that it materialized, and the first failure."""
-
-    facts: dict[str, dict[str, Any]]
-    peak: int | None
-    failure: str
-
-    def require(self) -> None:
-        """Raise if a step failed.
-
-        Raises:
-            StepFailed: with its name and its error.
-        """
-        if self.failure:
-            raise StepFailed(self.failure)
-
-
-@dataclass
-class Stage:
-    """What a rehearsal works with."""
-
-    profile: Profile
-    recipe: Experiment
-    config: Mapping[str, Any]
-    runs: JobRuns
-    folder: DataFolder
-    say: Say
-    steps: list[RehearsedStep]
-
-    def add(self, step: RehearsedStep) -> None:
-        """A step ended."""
-        self.steps.append(step)
-        self.say(step)
-
-    def run(
-        self,
-        job: str,
-        ops: Mapping[str, Any],
-        wanted: Callable[[str], bool] | None = None,
-        partition: str | None = None,
-    ) -> Done:
-        """Run a job, or what is ``wanted`` of it.
-
-        Raises:
-            StepFailed: the configuration does not fit the job.
-        """
-        own = self.config.get("resources") or {}
-        engines = {name: own[name] for name in _RESOURCES.get(job, ()) if name in own}
-        given = {name: {"config": values} for name, values in ops.items()}
-        config = {"ops": given, **({"resources": engines} if engines else {})}
-        try:
-            with PeakMemory() as peak:
-                result = self.runs.execute(
-                    job, config, partition, "CRITICAL", checks=False, wanted=wanted
-                )
-        except dg.DagsterInvalidConfigError as error:
-            raise StepFailed(f"{job}: {' '.join(str(error).split())}") from error
-        return Done(_materialized(result), peak.mib, failure_of(result))
-
-
-def refuse_configuration(config: Mapping[str, Any]) -> None:
-    """Refuse parts that no job of a rehearsal reads.
-
-    Raises:
-        ConfigError: there is one, or ``resources`` is no mapping.
-    """
-    if unknown := sorted(set(config) - {"resources"}):
-        raise ConfigError(f"a rehearsal's configuration has 'resources' only, not '{unknown[0]}'")
-    given = config.get("resources") or {}
-    if not isinstance(given, dict):
-        raise ConfigError("'resources' of a rehearsal's configuration must be a mapping")
-    known = sorted({name for names in _RESOURCES.values() for name in names})
-    if unknown := sorted(set(given) - set(known)):
-        raise ConfigError(f"there is no resource '{unknown[0]}' to change; {', '.join(known)} are")
 
 
 def doctor(stage: Stage, read_key: KeyReader) -> None:
     """Everything that the profile needs is here."""
-    with _timed() as spent:
+    with timed() as spent:
         page = check_profile(stage.profile, read_key, stage.recipe.name)
     for one in page.findings:
         if one.state == "missing":
@@ -161,7 +66,7 @@ def doctor(stage: Stage, read_key: KeyReader) -> None:
 
 def read(stage: Stage) -> None:
     """All corpora are read; a few claims and test claims of them stay."""
-    with _timed() as spent:
+    with timed() as spent:
         stage.run("funnel", {}, lambda key: key.startswith(("claims/", "benchmark/"))).require()
         kept = _cut_claims(stage)
         tests = _cut_test_sets(stage)
@@ -230,7 +135,7 @@ def train(stage: Stage) -> None:
         stage.run("training_inputs", {}).require()
     name = stage.recipe.name
     short = {"steps": STEPS, "held_out_claims": 2, "stop_unhealthy": False}
-    with _timed() as spent:
+    with timed() as spent:
         done = stage.run("train", {"policy": short | {"most_judge_failures": 1.0}}, None, name)
     done.require()
     outcome = read_outcome(RunFolder(policy_folder(stage.folder, name)))
@@ -274,7 +179,7 @@ def evaluate(stage: Stage) -> None:
 
 def rank(stage: Stage) -> None:
     """The leaderboard has both systems."""
-    with _timed() as spent:
+    with timed() as spent:
         stage.run("rank", {}).require()
     rows = stage.folder.read("leaderboard").filter(pl.col("engine").is_not_null())
     note = f"{rows['system'].n_unique()} systems"
@@ -295,27 +200,5 @@ def _step(key: str, facts: Mapping[str, Any], peak: int | None, note: str) -> Re
     return RehearsedStep(key, engine, seconds, calls, tokens, busy, peak, note)
 
 
-def _materialized(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
-    """The metadata of each materialized asset, in the order of the run."""
-    return {
-        event.asset_key.to_user_string(): {
-            name: value.value
-            for name, value in event.step_materialization_data.materialization.metadata.items()
-        }
-        for event in result.get_asset_materialization_events()
-        if event.asset_key is not None
-    }
-
-
 def _test_sets(profile: Profile) -> list[str]:
     return [benchmark.name for benchmark in benchmarks_for(profile)]
-
-
-@contextmanager
-def _timed() -> Iterator[list[float]]:
-    """A list that holds the seconds of the block when it has ended."""
-    spent, started = [0.0], time.perf_counter()
-    try:
-        yield spent
-    finally:
-        spent[0] = time.perf_counter() - started

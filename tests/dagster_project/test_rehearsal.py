@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from project import PYTHONPATH
+from resources.hub.locks import LOCK_FILE
 
 STEPS = (
     *("doctor", "corpora", "rule_filtered", "difficulty_band", "deduplicated", "decontaminated"),
@@ -82,18 +83,24 @@ def test_the_full_run_is_estimated_from_what_was_measured(
 
 def test_what_is_missing_ends_it_before_anything_runs(tmp_path: Path):
     """One sentence that names the step, what is missing, and the fix; exit code 1."""
+    lock = tmp_path / LOCK_FILE
+    lock.write_text(f'"org/m" = "{"a" * 40}"\n', "utf-8")
     done = rehearse(tmp_path, PROFILE="local", CHAT_URL="http://127.0.0.1:9/v1")
     assert 1 == done.returncode
     last = done.stdout.rstrip().splitlines()[-1]
     assert last.startswith("the rehearsal failed at doctor: ")
     assert "; " in last
     assert "corpora" not in done.stdout
+    # The commits of the full run are the ones that are rehearsed.
+    assert lock.read_text("utf-8") == (tmp_path / "rehearsal" / LOCK_FILE).read_text("utf-8")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("ops: {policy: {}}", "has 'resources' only, not 'ops'"),
+        ("resources: {jury: {config: {}}}", "there is no resource 'jury' to change"),
+        ("resources: [judge]", "must be a mapping"),
         ("[1]", "holds no mapping"),
         ("a: [", "is no YAML"),
     ],

@@ -259,6 +259,14 @@ def test_a_reply_that_is_cut_off_twice_is_a_failure(tmp_path: Path):
         assert 0 == frame_of(chat.store).height
 
 
+def test_a_longer_reply_that_does_not_fit_reports_the_first_fault():
+    """The second request asks for more tokens than the context has; the cause is the first."""
+    refused = Answer(400, {}, b'{"error": {"message": "longer than the context"}}')
+    with FaultServer([TRUNCATED, refused]) as served, client(served.url, None) as chat:
+        (found,) = chat.complete([replace(ASKED, resample=True)], good)
+    assert ("truncated", 1) == (found.reason, found.attempts)
+
+
 def test_the_bound_of_a_thought_is_part_of_the_key_where_there_is_one():
     """Requests without one keep the keys of their stored replies."""
     bound = replace(ASKED, thinking_tokens=9)

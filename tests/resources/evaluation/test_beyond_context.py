@@ -1,6 +1,7 @@
 """Claims longer than the model's context: what is read of them, and where they are counted."""
 
 import json
+from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -182,8 +183,11 @@ def test_dropped_claims_are_in_no_score(tmp_path: Path):
     assert COUNT == rows["beyond_context_rate"]
 
 
-def test_a_policy_in_process_has_the_context_of_its_base():
+def test_a_policy_in_process_has_the_context_of_its_base(tmp_path: Path):
     """Read from the configuration, before any weights; unknown where there is none."""
+    (tmp_path / "config.json").write_text("[]", "utf-8")
+    with chdir(tmp_path):  # a file of the working folder belongs to no model
+        assert 0 == context_of("")
     assert Weights(str(CHECKPOINT)).load().context == context_of(str(CHECKPOINT)) > 0
     assert 0 == context_of("org/none")
 
