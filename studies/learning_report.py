@@ -21,6 +21,8 @@ from decomposerl.training.curves import measure_named, smoothed
 
 CLEAN = "tiny_clean"
 """The run that starts from the warm start on clean traces."""
+_FLAWED = {"tiny", "tiny_s10", "tiny_shuffled"}
+"""Those that start from planted flaws, which are compared with the clean warm start."""
 TITLES = {
     "tiny": "labels on all claims",
     "tiny_s10": "labels on a tenth",
@@ -106,7 +108,8 @@ def study_page(study: Study, picture: Path) -> str:
                 f"{outcomes[0]['steps']} steps, {np.median(minutes):.1f} minutes of generation, "
                 "judging and update.\n"
             )
-            parts.append(_table(outcomes, study.curves[name], () if name == CLEAN else study.clean))
+            clean = study.clean if name in _FLAWED else ()
+            parts.append(_table(outcomes, study.curves[name], clean))
     return "\n".join(parts)
 
 
@@ -188,7 +191,8 @@ def _picture(study: Study) -> bytes:
         for variant, curves in study.curves.items():
             _draw(axes, [_smoothed(one, name) for one in curves], variant)
         key = f"held_out_sampled/{name}"
-        levels = [each[key] for each in study.clean if key in each]
+        compared = study.clean if _FLAWED & set(study.curves) else ()
+        levels = [each[key] for each in compared if key in each]
         if levels:
             axes.axhline(
                 float(np.median(levels)),
