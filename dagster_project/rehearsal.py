@@ -100,7 +100,8 @@ def _stage(
 def _training_hours(profile: Profile, stage: Stage) -> str:
     """The hours of the recipe's full run at the measured seconds of a step."""
     outcome = read_outcome(RunFolder(policy_folder(stage.folder, stage.recipe.name)))
-    amounts = training_amounts(stage.recipe, profile.data)
+    per_step = seconds_per_step(outcome)
+    amounts = training_amounts(stage.recipe, profile.data, per_step)
     whole = sum(outcome.seconds[phase] for phase in PHASES)
     share = outcome.seconds["judging"] / whole if whole else 0.0
-    return training_sentence(amounts, seconds_per_step(outcome), share)
+    return training_sentence(amounts, per_step, share)

@@ -75,19 +75,16 @@ class Stage:
         """Run a job, or what is ``wanted`` of it.
 
         Raises:
-            StepFailed: the configuration does not fit the job.
+            ConfigError: the configuration does not fit the job.
         """
         own = self.config.get("resources") or {}
         engines = {name: own[name] for name in _RESOURCES.get(job, ()) if name in own}
         given = {name: {"config": values} for name, values in ops.items()}
         config = {"ops": given, **({"resources": engines} if engines else {})}
-        try:
-            with PeakMemory() as peak:
-                result = self.runs.execute(
-                    job, config, partition, "CRITICAL", checks=False, wanted=wanted
-                )
-        except dg.DagsterInvalidConfigError as error:
-            raise StepFailed(f"{job}: {' '.join(str(error).split())}") from error
+        with PeakMemory() as peak:
+            result = self.runs.execute(
+                job, config, partition, "CRITICAL", checks=False, wanted=wanted
+            )
         return Done(_materialized(result), peak.mib, failure_of(result))
 
 

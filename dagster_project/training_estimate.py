@@ -41,9 +41,10 @@ def training_estimate(engines: EngineChoices, data: Path, name: str = "") -> Cos
     return CostEstimate(basis, None, lines, f"Training {recipe.name}")
 
 
-def training_amounts(recipe: Experiment, data: Path) -> RunEstimate:
-    """Steps, completions and judge calls over the claims in ``data``, or the paper's."""
-    return estimate_run(recipe, claim_facts(data / f"{recipe.claims}.parquet") or PAPER_CLAIMS)
+def training_amounts(recipe: Experiment, data: Path, seconds_per_step: float) -> RunEstimate:
+    """Steps, completions, judge calls and hours over the claims in ``data``, or the paper's."""
+    facts = claim_facts(data / f"{recipe.claims}.parquet") or PAPER_CLAIMS
+    return estimate_run(recipe, facts, seconds_per_step=seconds_per_step)
 
 
 def default_recipe(engines: EngineChoices) -> Experiment:

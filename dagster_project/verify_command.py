@@ -93,7 +93,7 @@ def _verified(
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
-    """The exit code for these verdicts; of ``many`` claims it tells only whether all have one."""
+    """The exit code for these verdicts; of ``many`` claims it says only whether all have one."""
     if None in verdicts:
         return NO_VERDICT
     return REFUTED if not many and verdicts == ["Refuted"] else 0

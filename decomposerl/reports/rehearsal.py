@@ -98,11 +98,10 @@ def at_measured_rates(
 
 
 def training_sentence(amounts: RunEstimate, seconds_per_step: float, waiting: float) -> str:
-    """The hours of the recipe's steps; ``waiting`` is the judge's share of a step, 0..1."""
-    hours = amounts.steps * seconds_per_step / SECONDS_AN_HOUR
+    """The hours of the whole run, ``amounts.hours``; ``waiting`` is the judge's share of a step."""
     return (
         f"training: {amounts.steps:,} steps of {seconds_per_step:,.1f} s (rewards {waiting:.0%} of "
-        f"it) are {hours:,.1f} hours"
+        f"it) and {amounts.held_out:,} held-out completions are at most {amounts.hours:,.1f} hours"
     )
 
 

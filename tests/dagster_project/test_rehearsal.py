@@ -78,6 +78,7 @@ def test_the_full_run_is_estimated_from_what_was_measured(
     """Hours of the recipe's thirty steps from two, and of the judge's calls."""
     (line,) = [one for one in done.stdout.splitlines() if one.startswith("training: ")]
     assert "30 steps of " in line
+    assert "512 held-out completions are at most " in line  # 128 claims, two completions, both ends
     assert "hours at the measured rates" in done.stdout
 
 
@@ -101,6 +102,7 @@ def test_what_is_missing_ends_it_before_anything_runs(tmp_path: Path):
         ("ops: {policy: {}}", "has 'resources' only, not 'ops'"),
         ("resources: {jury: {config: {}}}", "there is no resource 'jury' to change"),
         ("resources: [judge]", "must be a mapping"),
+        ("resources: {verifier: {config: {no_such_field: 1}}}", "no_such_field"),
         ("[1]", "holds no mapping"),
         ("a: [", "is no YAML"),
     ],

@@ -185,7 +185,7 @@ def test_what_must_be_there(name: str):
 
 
 def test_every_problem_of_a_line_is_named():
-    """Whoever fixes a file wants to fix it once."""
+    """So that a file can be fixed in one go."""
     records, problems = read(line(claim="", label="x", rollout="1", truncated=1))
     assert records == []
     assert ["claim", "label", "rollout", "truncated"] == [problem.field for problem in problems]
