@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,10 +74,12 @@ def _verified(
     profile: "Profile", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
 ) -> list[str | None]:
     """Verify the claims, print each, and return the verdicts."""
+    from dagster_project.progress_display import shown_progress
     from dagster_project.verify import claim_verifier
 
     verdicts: list[str | None] = []
-    with claim_verifier(profile, system) as verifier:
+    quiet = sys.stdout.isatty()  # claims are printed there, and a bar would be among them
+    with nullcontext() if quiet else shown_progress(), claim_verifier(profile, system) as verifier:
         warnings = verifier.about.warnings
         for warning in () if as_json else warnings:
             print_note(warning)

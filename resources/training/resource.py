@@ -31,6 +31,7 @@ from resources.store.parquet import file_sha256
 from resources.store.profile_defaults import ProfileDefaults
 from resources.store.recording import picture
 from resources.store.temporary import replace_file
+from resources.training.messages import TrainingMessages
 from resources.training.process import (
     DONE,
     DRY_RUN,
@@ -64,15 +65,6 @@ class TrainedRun:
     run: TrainingRun
     outcome: TrainingOutcome
     dry_run: dict[str, Any]
-
-
-class _Messages(dg.PipesTempFileMessageReader):
-    """Messages of one process."""
-
-    @property
-    def expected_writer_count(self) -> int:  # Dagster's own warns that it is a preview
-        """The number of processes that write."""
-        return 1
 
 
 class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -185,7 +177,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             # With the asset's own context Dagster warns about a method that it calls itself.
             context=context.op_execution_context,
             context_injector=dg.PipesTempFileContextInjector(),
-            message_reader=_Messages(),
+            message_reader=TrainingMessages(),
         ) as session:
             pipes = [w for pair in session.get_bootstrap_cli_arguments().items() for w in pair]
             status = self._run(run, log, [*options, *pipes], context.run.run_id)
