@@ -22,6 +22,8 @@ PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder
 # A minute of processor time that notices most mistakes: structure, contracts, documents, methods.
 FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge reports)
+# --again makes everything again, also what was made before and did not change.
+DEMO_ARGS ?=
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
@@ -63,7 +65,7 @@ help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
 demo: $(STAMPS)/demo .dagster_home/dagster.yaml
-	@$(BIN)/python -m dagster_project
+	@$(BIN)/python -m dagster_project $(DEMO_ARGS)
 
 ui: $(STAMPS)/demo .dagster_home/dagster.yaml
 	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml

@@ -76,6 +76,11 @@ class JobRuns:
             definition = definition.get_subset(asset_selection=keys, asset_check_selection=chosen)
         return self._executed(definition, config, log_level, partition_key=partition)
 
+    def keys(self, job: str) -> set[str]:
+        """The keys of a job's assets, such as ``claims/hover``."""
+        layer = self._graph.resolve_job_def(job).asset_layer
+        return {key.to_user_string() for key in layer.selected_asset_keys}
+
     def materialize(
         self, keys: Collection[str], config: Mapping[str, Any] | None = None
     ) -> dg.ExecuteInProcessResult:

@@ -43,9 +43,11 @@ class RunProgress:
         error by default.
         """
         self.log: Path | None = None
+        self.lists_assets = True
+        """Whether an asset that was made is a line."""
         self.folder = data / _LOGS
         self._verbose, self._messages = verbose, messages
-        self._stream = own_stream(sys.stderr)
+        self._stream = None if terminal else own_stream(sys.stderr)
         self._terminal = terminal or Terminal(file=self._stream)
         self._display = ProgressDisplay(self._terminal, self._log_line, line_every_s)
         self._file: logging.FileHandler | None = None
@@ -83,7 +85,7 @@ class RunProgress:
         """Remove the bars, and close the log file and the stream."""
         self._display.__exit__()
         self.end_run()
-        if self._stream is not sys.stderr:
+        if self._stream not in {None, sys.stderr}:
             self._stream.close()
 
     def _opened(self, context: dg.InitLoggerContext) -> logging.Logger:
@@ -126,7 +128,7 @@ class RunProgress:
         count = None if made is None else made.metadata.get(_ROWS)
         rows = f"{count.value:>11,} rows" if isinstance(count, dg.IntMetadataValue) else " " * 16
         # A step without a materialization is an asset check, or a run that only looks.
-        shown = made is not None or failed
+        shown = (made is not None and self.lists_assets) or failed
         self._print(f"{'✗' if failed else '✓'} {name:<36}{rows}{seconds:>9,.1f} s" * shown)
 
     def _check(self, check: dg.AssetCheckEvaluation) -> None:

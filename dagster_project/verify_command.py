@@ -89,7 +89,7 @@ def _verified(
             if as_json:
                 print_json_line(one.as_json())
             else:
-                _print_claim(one, hidden=len(warnings))
+                print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
     return verdicts
@@ -142,8 +142,8 @@ def _name(path: Path) -> str:
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
-def _print_claim(one: "VerifiedClaim", hidden: int) -> None:
-    """A claim's trace; the last ``hidden`` warnings were printed before."""
+def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
+    """Print a claim's trace; the last ``hidden`` warnings were printed before."""
     print_block(f"{one.claim_id}: {one.claim}" if one.claim_id else one.claim, "bold")
     for number, question in enumerate(one.questions, start=1):
         print_block(question.question, "cyan", indent=5, lead=f"{number}. ")
