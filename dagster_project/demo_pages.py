@@ -84,8 +84,10 @@ def _rank(one: VerifiedClaim) -> tuple[int, int]:
 def _right(folder: DataFolder, system: str) -> Iterator[dict[str, Any]]:
     """The predictions that match the label, with the claim's texts."""
     for path in sorted((folder.path / "predictions").glob(f"*/{system}.parquet")):
-        claims = pl.read_parquet(folder.path / "benchmark" / f"{path.parent.name}.parquet")
-        texts = claims.select("claim_id", "claim", "evidence", "label")
+        key = f"benchmark/{path.parent.name}"
+        if not folder.exists(key):  # a test set that is derived from another one
+            continue
+        texts = folder.read(key).select("claim_id", "claim", "evidence", "label")
         rows = pl.read_parquet(path).filter(pl.col("questions").is_between(1, _MOST_QUESTIONS))
         joined = rows.join(texts, on="claim_id").filter(pl.col("verdict") == pl.col("label"))
         yield from joined.sort("claim_id").iter_rows(named=True)
