@@ -22,10 +22,9 @@ from dagster_project.job_runs import JobRuns, read_config
 from dagster_project.profiles import Profile, load_env_file, profile_from_environment
 from dagster_project.progress_display import own_stream
 from dagster_project.run_progress import RunProgress
-from dagster_project.terminal import Terminal, print_failure
+from dagster_project.terminal import Terminal
 from dagster_project.verify_command import print_claim
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.errors import DecomposeRLError
 from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.training_report import duration
 from resources.store.parquet import DataFolder
@@ -45,14 +44,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dagster_project", description=__doc__)
     parser.add_argument("--again", action="store_true", help="make again what was made before")
     again = parser.parse_args(words).again
-    try:
-        load_env_file()
-        profile = dataclasses.replace(profile_from_environment(), corpora=None)
-        with dg.DagsterInstance.get() as instance:
-            return show(profile, instance, again=again)
-    except DecomposeRLError as error:
-        print_failure(str(error))
-        return 1
+    load_env_file()
+    profile = dataclasses.replace(profile_from_environment(), corpora=None)
+    with dg.DagsterInstance.get() as instance:
+        return show(profile, instance, again=again)
 
 
 def show(profile: Profile, instance: dg.DagsterInstance, *, again: bool = False) -> int:
