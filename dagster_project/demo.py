@@ -54,7 +54,7 @@ def show(profile: Profile, instance: dg.DagsterInstance, *, again: bool = False)
     """Make every part that is not finished, and show the results; 0 on success."""
     stream = own_stream(sys.stdout)
     terminal = Terminal(file=stream)
-    with RunProgress(profile.data, terminal=terminal) as progress:
+    with RunProgress(profile.data, messages=None, terminal=terminal) as progress:
         demo = Demo(profile, JobRuns(profile, instance, progress), progress, terminal)
         made = demo.make(again=again)
     if stream is not sys.stdout:

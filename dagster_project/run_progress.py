@@ -32,15 +32,15 @@ class RunProgress:
         data: Path,
         *,
         verbose: bool = False,
-        messages: bool = False,
+        messages: bool | None = False,
         terminal: Terminal | None = None,
         line_every_s: float = LINE_EVERY_S,
     ) -> None:
         """Logs are written to ``logs/`` of the data folder.
 
         ``verbose`` also prints Dagster's lines; ``messages`` prints those of every asset, such as
-        the steps of a training, and not only of assets that take long. ``terminal``: standard
-        error by default.
+        the steps of a training, and not only of assets that take long; None prints warnings alone.
+        ``terminal``: standard error by default.
         """
         self.log: Path | None = None
         self.lists_assets = True
@@ -139,7 +139,8 @@ class RunProgress:
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """What an asset logged: its warnings, and the rest where that is wanted."""
         warning = record.levelno >= logging.WARNING
-        wanted = self._messages or record.created - self._started > _LONG_S
+        long = self._messages is False and record.created - self._started > _LONG_S
+        wanted = self._messages or long
         shown = warning or (wanted and record.levelno >= logging.INFO)
         if self._verbose or not shown or text.startswith(NOISE):
             return
