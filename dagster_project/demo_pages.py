@@ -46,9 +46,7 @@ def training_page(folder: DataFolder, recipe: str) -> str:
 
 def board_page(folder: DataFolder, profile: Profile) -> str:
     """The leaderboard's means, one row a system."""
-    board = folder.read("leaderboard")
-    means = board.filter(pl.col("benchmark").is_in(MEANS) & pl.col("engine").is_not_null())
-    return leaderboard_text(means, titles_for(profile))
+    return leaderboard_text(folder.read("leaderboard"), titles_for(profile), only=MEANS)
 
 
 def made_page(folder: DataFolder, recipe: str) -> str:

@@ -130,9 +130,10 @@ class ProgressDisplay:
     def _say(self) -> None:
         with self._lock:
             line = "; ".join(f"{one.what}: {one.facts}" for one in self._shown)
+            oldest = min((one.since for one in self._shown), default=time.monotonic())
+        if time.monotonic() - oldest < min(_TICK_S, self._every_s):
+            return  # it has only begun
         self.said()
-        if not line:
-            return
         if self._rows is None:
             self._terminal.print(f"  {line}")
         if self._log is not None:
