@@ -22,9 +22,12 @@ PYTEST_ARGS ?= -q -n 2 --dist loadfile --no-loadscope-reorder
 # A minute of processor time that notices most mistakes: structure, contracts, documents, methods.
 FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts.py) \
 	$(addprefix tests/decomposerl/,baselines judge reports)
+# --again makes everything again, also what was made before and did not change.
+DEMO_ARGS ?=
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
+PIP_INSTALL = $(BIN)/python dagster_project/installing.py .venv/pip.log $(PIP_ARGS) -c constraints-cpu.txt
 STAMPS := .venv/stamps
 
 # The first interpreter that really starts and is new enough (a version manager's shim may not).
@@ -63,7 +66,7 @@ help:
 	@sed -n 's/^#   make/  make/p' Makefile
 
 demo: $(STAMPS)/demo .dagster_home/dagster.yaml
-	@$(BIN)/python -m dagster_project
+	@$(BIN)/python -m dagster_project $(DEMO_ARGS)
 
 ui: $(STAMPS)/demo .dagster_home/dagster.yaml
 	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml
@@ -109,17 +112,17 @@ $(STAMPS)/venv:
 
 $(STAMPS)/demo: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project into .venv (the first time takes some minutes)"
-	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[web,embed,science,train]'
+	@$(PIP_INSTALL) -e '.[web,embed,science,train]'
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project with its checks into .venv (the first time takes some minutes)"
-	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[dev]'
+	@$(PIP_INSTALL) -e '.[dev]'
 	@touch $(STAMPS)/demo $@
 
 $(STAMPS)/bench: $(STAMPS)/venv pyproject.toml constraints-cpu.txt
 	@echo "installing the project with the peers it is measured against into .venv"
-	@$(BIN)/python -m pip install --quiet $(PIP_ARGS) -c constraints-cpu.txt -e '.[bench]'
+	@$(PIP_INSTALL) -e '.[bench]'
 	@touch $@
 
 .real/hub: $(STAMPS)/venv studies/real-requirements.txt studies/real-model.txt studies/real_model.py

@@ -54,6 +54,7 @@ def _parse_rate(name: str, parts: dg.StaticPartitionsDefinition) -> dg.AssetChec
         return dg.AssetCheckResult(
             passed=share >= LEAST_PARSED,
             severity=_ERROR if share < LEAST_USEFUL else _WARN,
+            description=f"{share:.0%} of the replies have a readable verdict",
             metadata={"parsed share": share, **dict(status.value_counts(sort=True).iter_rows())},
         )
 

@@ -1,111 +1,179 @@
 """``make demo``: the whole graph on the bundled sample (``python -m dagster_project``).
 
-Runs the ``funnel`` job, trains the tiny policy for a few steps, evaluates every baseline as
-published and that policy on the sample's test sets, and rebuilds the catalogue; the run
-configurations are in ``configs``. Prints the attrition table, what training changed on held-out
-claims, the leaderboard, and where to look next. Needs no GPU and no key.
+Runs the ``funnel`` job, trains the tiny policy for a few steps, and evaluates every baseline as
+published and that policy on the sample's test sets; the run configurations are in ``configs``. Ends
+with one verified claim, what was made, the leaderboard, and the commands that come next. What was
+made before and did not change since is not made again (``FinishedParts``). Needs no GPU and no key.
 """
 
+import argparse
 import dataclasses
+import shlex
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import dagster as dg
-import polars as pl
 
+from dagster_project import demo_pages as pages
+from dagster_project.finished_parts import FinishedParts
 from dagster_project.job_runs import JobRuns, read_config
-from dagster_project.profiles import Profile, load_env_file, profile_from_environment, titles_for
+from dagster_project.profiles import Profile, load_env_file, profile_from_environment
+from dagster_project.progress_display import own_stream
+from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
+from dagster_project.verify_command import print_claim
 from decomposerl.baselines.catalogue import METHODS
-from decomposerl.claims.catalogue import SOURCES
 from decomposerl.evaluation.systems import systems as all_systems
-from decomposerl.reports.attrition import attrition_text, attrition_wide
-from decomposerl.reports.leaderboard_report import leaderboard_text
-from decomposerl.reports.training_report import changes_text
-from decomposerl.training.curves import Change, changes
+from decomposerl.reports.training_report import duration
 from resources.store.parquet import DataFolder
-from resources.training.process import TrainingOutcome
-from resources.training.run_inputs import policy_folder
-from resources.training.run_store import RunFolder, read_outcome
 
-_RECIPE = "tiny"
+RECIPE = "tiny"
+CONFIGS = {"funnel": "demo.yaml", "train": "demo_train.yaml", "policy": "demo_evaluate.yaml"}
 _ENGINES = {"rules", "lexical"}
-_HELD_OUT = ("format", "verification", "question_count", "necessity", "joint", "total")
-_Part = tuple[str, str]  # a table, and the facts printed below it
+_START = (
+    "The bundled sample through funnel, training and evaluation. It needs no key and no GPU.\n"
+    "On two quiet cores it takes about five minutes; its results take {disk} MB in {folder}."
+)
+_DISK_MB = 200
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run the demo on the sample; 0 on success."""
+    parser = argparse.ArgumentParser(prog="python -m dagster_project", description=__doc__)
+    parser.add_argument("--again", action="store_true", help="make again what was made before")
+    again = parser.parse_args(words).again
     load_env_file()
     profile = dataclasses.replace(profile_from_environment(), corpora=None)
     with dg.DagsterInstance.get() as instance:
-        return show(profile, instance, Terminal())
+        return show(profile, instance, again=again)
 
 
-def show(profile: Profile, instance: dg.DagsterInstance, console: Terminal) -> int:
-    """Run every job and print its results; 0 on success."""
-    runs, folder = JobRuns(profile, instance), DataFolder(base_dir=str(profile.data))
-    parts: tuple[Callable[[], _Part | None], ...] = (
-        lambda: _curate(runs, folder, profile.name),
-        lambda: _train(runs, folder),
-        lambda: _evaluate(runs, folder, profile, console),
+def show(profile: Profile, instance: dg.DagsterInstance, *, again: bool = False) -> int:
+    """Make every part that is not finished, and show the results; 0 on success."""
+    stream = own_stream(sys.stdout)
+    terminal = Terminal(file=stream)
+    with RunProgress(profile.data, messages=None, terminal=terminal) as progress:
+        demo = Demo(profile, JobRuns(profile, instance, progress), progress, terminal)
+        made = demo.make(again=again)
+    if stream is not sys.stdout:
+        stream.close()
+    if made:
+        _show_end(profile, DataFolder(base_dir=str(profile.data)))
+    return 0 if made else 1
+
+
+@dataclass
+class Demo:
+    """The parts of the demo; ``changed`` once one of them was made."""
+
+    profile: Profile
+    runs: JobRuns
+    progress: RunProgress
+    terminal: Terminal
+    changed: bool = False
+    folder: DataFolder = field(init=False)
+    finished: FinishedParts = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open what was recorded."""
+        self.folder = DataFolder(base_dir=str(self.profile.data))
+        self.finished = FinishedParts(self.folder.path, repr(self.profile))
+
+    def make(self, *, again: bool = False) -> bool:
+        """Make every part that is not finished, or all of them; whether all are."""
+        say = self.terminal.print
+        say(_START.format(disk=_DISK_MB, folder=self.folder.path))
+        if again:
+            self.finished.forget()
+        parts: tuple[tuple[str, Callable[[], bool]], ...] = (
+            ("funnel: from the corpora to training claims", self._curate),
+            (f"training: {RECIPE}, a policy of 0.4 million parameters", self._train),
+            ("evaluation: every baseline on rules, and the policy", self._evaluate),
+        )
+        for title, part in parts:
+            say(f"\n{title}")
+            started = time.perf_counter()
+            if not part():
+                say(f"the run failed: {self.runs.failure} (log: {self.progress.log})", style="red")
+                return False
+            say(f"  {title.partition(':')[0]}: {duration(time.perf_counter() - started)}")
+        return True
+
+    def _curate(self) -> bool:
+        made = self._job("funnel", config=CONFIGS["funnel"])
+        if made:
+            self.terminal.print(f"\n{pages.attrition_page(self.folder)}")
+        return made
+
+    def _train(self) -> bool:
+        inputs = self._job("training_inputs")
+        made = inputs and self._job("train", RECIPE, config=CONFIGS["train"])
+        if made:
+            self.terminal.print(f"\n{pages.training_page(self.folder, RECIPE)}")
+        return made
+
+    def _evaluate(self) -> bool:
+        """Every baseline and the policy; then the ranking.
+
+        Only the last system runs the asset checks: each is a step, 36 per system, and with them
+        evaluation by rules takes 1.7 times as long.
+        """
+        systems = [(key, "") for key in baselines()] + [(policy(), CONFIGS["policy"])]
+        self.progress.lists_assets = False
+        for number, (system, config) in enumerate(systems, 1):
+            started = time.perf_counter()
+            if not self._job("evaluate", system, config=config, checks=number == len(systems)):
+                return False
+            self.terminal.print(f"✓ {system:<40}{time.perf_counter() - started:>8.1f} s")
+        self.progress.lists_assets = True
+        return self._job("rank") and (not self.changed or self.runs.run("catalogue"))
+
+    def _job(
+        self, job: str, partition: str | None = None, *, config: str = "", checks: bool = True
+    ) -> bool:
+        """Make a job's assets, unless it is finished; whether it is then."""
+        settings = read_config(config)
+        keys = self.runs.keys(job) - self.runs.keys("catalogue")
+        name = f"{job}/{partition}" if partition else job
+        if self.finished.has(name, settings, keys):
+            self.terminal.print(f"✓ {name}: made before, unchanged since")
+            return True
+        self.changed = True
+        if not self.runs.run(job, settings, partition, checks=checks):
+            return False
+        self.finished.add(name, settings, keys)
+        return True
+
+
+def _show_end(profile: Profile, folder: DataFolder) -> None:
+    """One verified claim, what was made, the leaderboard, and the next commands."""
+    say = Terminal().print
+    claim = pages.shown_claim(folder, policy())
+    if claim is not None:
+        say(f"\nA claim that {policy()} got right")
+        print_claim(claim)
+    say(f"Made\n{pages.made_page(folder, RECIPE)}")
+    say(f"\nThe leaderboard's means\n{pages.board_page(folder, profile)}")
+    say("\nNext")
+    for what, words in _next(pages.dropped_claim(folder)):
+        say(f"  {what:<28}{shlex.join(words)}")
+
+
+def _next(dropped: str | None) -> list[tuple[str, list[str]]]:
+    program = ".venv/bin/decomposerl"
+    explained = (
+        [] if dropped is None else [("why a claim was dropped", [program, "explain", dropped])]
     )
-    for part in parts:
-        started = time.perf_counter()
-        result = part()
-        if result is None:
-            console.print("the run failed; the last line says why", style="red")
-            return 1
-        table, facts = result
-        _print(console, table)
-        _print(console, f"{facts}; this took {time.perf_counter() - started:.0f} s")
-    console.print(f"\nDuckDB    {folder.path / 'decomposerl.duckdb'}")
-    console.print("again     .venv/bin/decomposerl leaderboard")
-    console.print("columns   docs/evaluation.md")
-    console.print("browse    .venv/bin/decomposerl explain CLAIM_ID")
-    console.print("open UI   make ui   (then http://127.0.0.1:3000)")
-    return 0
-
-
-def _curate(runs: JobRuns, folder: DataFolder, profile: str) -> _Part | None:
-    """The funnel's attrition."""
-    if not runs.run("funnel", read_config("demo.yaml")):
-        return None
-    return attrition_text(_attrition(folder)), f"profile={profile}"
-
-
-def _train(runs: JobRuns, folder: DataFolder) -> _Part | None:
-    """What training changed on held-out claims."""
-    config = read_config("demo_train.yaml")
-    if not (runs.run("training_inputs") and runs.run("train", config, _RECIPE)):
-        return None
-    outcome = read_outcome(RunFolder(policy_folder(folder, _RECIPE)))
-    judge = outcome.judge.get("engine", "")
-    return changes_text(
-        _changes(outcome)
-    ), f"recipe={_RECIPE}; engine={judge}; {outcome.steps} steps"
-
-
-def _evaluate(
-    runs: JobRuns, folder: DataFolder, profile: Profile, console: Terminal
-) -> _Part | None:
-    """The leaderboard of every baseline and the policy.
-
-    Only the last system runs the asset checks: each is a step, 36 per system, and with them
-    evaluation by rules takes 1.7 times as long.
-    """
-    systems = [(key, "") for key in baselines()] + [(policy(), "demo_evaluate.yaml")]
-    console.print(f"\nevaluating {len(systems)} systems on the test sets of the sample")
-    for number, (system, config) in enumerate(systems, 1):
-        started = time.perf_counter()
-        checks = number == len(systems)
-        if not runs.run("evaluate", read_config(config), system, "ERROR", checks=checks):
-            return None
-        console.print(f"{number:>4}  {system:<40}{time.perf_counter() - started:>4.0f} s")
-    if not (runs.run("rank") and runs.run("catalogue")):
-        return None
-    board = leaderboard_text(folder.read("leaderboard"), titles_for(profile))
-    return board, f"profile={profile.name}; {len(systems)} systems"
+    return [
+        ("every trace, in a browser", [program, "view"]),
+        *explained,
+        ("all scores", [program, "leaderboard"]),
+        ("verify your own claim", [program, "verify", "--help"]),
+        ("use your own corpus", [program, "init", "corpus", "--help"]),
+        ("the graph", ["make", "ui"]),
+    ]
 
 
 def baselines() -> list[str]:
@@ -119,27 +187,5 @@ def baselines() -> list[str]:
 
 def policy() -> str:
     """The policy that the demo trains."""
-    (system,) = all_systems([], [_RECIPE])
+    (system,) = all_systems([], [RECIPE])
     return system.key
-
-
-def _attrition(folder: DataFolder) -> pl.DataFrame:
-    raw = {source.name: source.paper_raw for source in SOURCES if source.paper_raw is not None}
-    return attrition_wide(folder.read("attrition"), raw, {s.name: s.title for s in SOURCES})
-
-
-def _changes(outcome: TrainingOutcome) -> list[Change]:
-    """What training changed on held-out claims, in the measures of ``_HELD_OUT``."""
-    wanted = {f"held_out_sampled/{name}" for name in _HELD_OUT} | {
-        "held_out_greedy/balanced_accuracy"
-    }
-    before, after = (
-        {key: value for key, value in measures.items() if key in wanted}
-        for measures in (outcome.before, outcome.after)
-    )
-    return changes(before, after)
-
-
-def _print(console: Terminal, text: str) -> None:
-    console.print()
-    console.print(text)

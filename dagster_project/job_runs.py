@@ -13,7 +13,7 @@ import yaml
 
 from dagster_project.definitions import build_definitions
 from dagster_project.profiles import Profile
-from dagster_project.run_errors import one_line
+from dagster_project.run_errors import failure_of, one_line
 from dagster_project.run_progress import RunProgress
 from decomposerl.errors import ConfigError
 
@@ -37,6 +37,8 @@ class JobRuns:
     ) -> None:
         """Record runs on ``instance``; ``progress`` shows them in place of Dagster's lines."""
         self._profile, self._instance, self._progress = profile, instance, progress
+        self.failure = ""
+        """Why the last ``run`` failed; empty where it succeeded."""
 
     def run(
         self,
@@ -48,7 +50,9 @@ class JobRuns:
         checks: bool = True,
     ) -> bool:
         """Run a job and return whether it succeeded; arguments as ``execute``."""
-        return self.execute(job, config, partition, log_level, checks=checks).success
+        result = self.execute(job, config, partition, log_level, checks=checks)
+        self.failure = failure_of(result)
+        return result.success
 
     def execute(  # noqa: PLR0913 - each is one option of a run
         self,
@@ -75,6 +79,11 @@ class JobRuns:
             chosen = None if checks else set[dg.AssetCheckKey]()
             definition = definition.get_subset(asset_selection=keys, asset_check_selection=chosen)
         return self._executed(definition, config, log_level, partition_key=partition)
+
+    def keys(self, job: str) -> set[str]:
+        """The keys of a job's assets, such as ``claims/hover``."""
+        layer = self._graph.resolve_job_def(job).asset_layer
+        return {key.to_user_string() for key in layer.selected_asset_keys}
 
     def materialize(
         self, keys: Collection[str], config: Mapping[str, Any] | None = None

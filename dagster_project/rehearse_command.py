@@ -1,6 +1,9 @@
 """The options and the output of ``decomposerl rehearse``; ``rehearsal`` does the work."""
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +34,7 @@ def rehearse(
     Everything lies in rehearsal/ of the data folder, made anew. Exits with 1 if a step failed.
     """
     from dagster_project.profiles import load_env_file, profile_from_environment, read_key
+    from dagster_project.progress_display import shown_progress
     from dagster_project.rehearsal import rehearse as run
     from dagster_project.training_estimate import default_recipe
     from decomposerl.reports.rehearsal import rehearsal_markdown, rehearsal_text
@@ -41,7 +45,8 @@ def rehearse(
     if data is not None:
         profile = replace(profile, data=data.resolve())
     recipe = recipe_named(experiment) if experiment else default_recipe(profile.engines)
-    page = run(profile, recipe, read_key, _say, read_config(config))
+    with shown_progress(sys.stdout) as say:
+        page = run(profile, recipe, read_key, partial(_say, say), read_config(config))
     print_text("")
     print_marked(rehearsal_text(page))
     if report is not None:
@@ -50,5 +55,5 @@ def rehearse(
         raise typer.Exit(1)
 
 
-def _say(step: "RehearsedStep") -> None:
-    print_marked(f"✓ {step.step:<20} {step.seconds:>7,.1f} s  {step.note}")
+def _say(say: Callable[[str], None], step: "RehearsedStep") -> None:
+    say(f"✓ {step.step:<20} {step.seconds:>7,.1f} s  {step.note}")

@@ -104,10 +104,8 @@ class RunErrors(logging.Filter):
 
 
 def is_graph_command(words: Sequence[str]) -> bool:
-    """Whether a command line is the demo, or a ``dagster`` command that runs the graph itself."""
+    """Whether a command line is a ``dagster`` command that runs the graph itself."""
     program = Path(words[0])
-    if program.parts[-2:] == ("dagster_project", "__main__.py"):
-        return True
     named = program.name == "dagster" or program.parts[-2:] == ("dagster", "__main__.py")
     return named and bool(set(words[1:2]) & _COMMANDS)
 

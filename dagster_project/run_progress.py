@@ -1,20 +1,20 @@
 """Shows a run as one line per asset on standard error; Dagster's own lines go to a log file.
 
+What is in progress has a bar on a terminal, or a line now and then (``ProgressDisplay``).
+
 ``RunProgress.logger`` is the console logger of the jobs in ``job_runs``. The log has every event
 with its stack trace and is named after the run's id, which the UI shows too.
 """
 
 import logging
-import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 import dagster as dg
-from rich.control import Control
-from rich.segment import ControlType
 
+from dagster_project.progress_display import LINE_EVERY_S, ProgressDisplay, own_stream
 from dagster_project.run_errors import NOISE, PrintableFormatter
 from dagster_project.terminal import Terminal, mark_style
 
@@ -22,7 +22,6 @@ _LOGS = "logs"
 _LONG_S = 10.0  # a step that runs longer than this also shows its own messages
 _ROWS = "dagster/row_count"
 _FORMAT = "%(asctime)s %(levelname)s %(message)s"
-_NEW_LINE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 
 
 class RunProgress:
@@ -33,23 +32,27 @@ class RunProgress:
         data: Path,
         *,
         verbose: bool = False,
-        messages: bool = False,
+        messages: bool | None = False,
         terminal: Terminal | None = None,
+        line_every_s: float = LINE_EVERY_S,
     ) -> None:
         """Logs are written to ``logs/`` of the data folder.
 
         ``verbose`` also prints Dagster's lines; ``messages`` prints those of every asset, such as
-        the steps of a training, and not only of assets that take long. ``terminal``: standard
-        error by default.
+        the steps of a training, and not only of assets that take long; None prints warnings alone.
+        ``terminal``: standard error by default.
         """
         self.log: Path | None = None
+        self.lists_assets = True
+        """Whether an asset that was made is a line."""
         self.folder = data / _LOGS
         self._verbose, self._messages = verbose, messages
-        self._stream = _own_stream()
+        self._stream = None if terminal else own_stream(sys.stderr)
         self._terminal = terminal or Terminal(file=self._stream)
+        self._display = ProgressDisplay(self._terminal, self._log_line, line_every_s)
         self._file: logging.FileHandler | None = None
         self._made: dict[str, dg.AssetMaterialization] = {}
-        self._started, self._running = 0.0, ""
+        self._started = 0.0
 
     @property
     def logger(self) -> dg.LoggerDefinition:
@@ -73,13 +76,16 @@ class RunProgress:
             self._event(event, record.created)
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Start to show; among Dagster's own lines there is no bar."""
+        if not self._verbose:
+            self._display.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the log file and the stream."""
+        """Remove the bars, and close the log file and the stream."""
+        self._display.__exit__()
         self.end_run()
-        if self._stream is not sys.stderr:
+        if self._stream not in {None, sys.stderr}:
             self._stream.close()
 
     def _opened(self, context: dg.InitLoggerContext) -> logging.Logger:
@@ -106,8 +112,8 @@ class RunProgress:
     def _event(self, event: dg.DagsterEvent, at: float) -> None:
         step, kind = event.step_key or "", event.event_type
         if kind is dg.DagsterEventType.STEP_START:
-            self._started, self._running = at, step
-            self._show_running()
+            self._started = at
+            self._display.step(step.replace("__", "/"))
         elif kind is dg.DagsterEventType.ASSET_MATERIALIZATION:
             self._made[step] = event.step_materialization_data.materialization
         elif kind is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
@@ -116,12 +122,13 @@ class RunProgress:
             self._end(step, at - self._started, failed=event.is_step_failure)
 
     def _end(self, step: str, seconds: float, *, failed: bool) -> None:
-        made, self._running = self._made.pop(step, None), ""
+        made = self._made.pop(step, None)
+        self._display.step("")
         name = step.replace("__", "/") if made is None else made.asset_key.to_user_string()
         count = None if made is None else made.metadata.get(_ROWS)
         rows = f"{count.value:>11,} rows" if isinstance(count, dg.IntMetadataValue) else " " * 16
         # A step without a materialization is an asset check, or a run that only looks.
-        shown = made is not None or failed
+        shown = (made is not None and self.lists_assets) or failed
         self._print(f"{'✗' if failed else '✓'} {name:<36}{rows}{seconds:>9,.1f} s" * shown)
 
     def _check(self, check: dg.AssetCheckEvaluation) -> None:
@@ -132,22 +139,23 @@ class RunProgress:
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """What an asset logged: its warnings, and the rest where that is wanted."""
         warning = record.levelno >= logging.WARNING
-        wanted = self._messages or record.created - self._started > _LONG_S
+        long = self._messages is False and record.created - self._started > _LONG_S
+        wanted = self._messages or long
         shown = warning or (wanted and record.levelno >= logging.INFO)
         if self._verbose or not shown or text.startswith(NOISE):
             return
         self._print(f"{'·' if warning else ' '} {text}")
-        self._show_running()
 
     def _print(self, line: str) -> None:
-        self._terminal.control(_NEW_LINE)
         if line:
+            self._display.said()
             self._terminal.print(line, style=mark_style(line))
 
-    def _show_running(self) -> None:
-        """The step in progress, on a line that the next one replaces."""
-        if self._running and self._terminal.is_terminal and not self._verbose:
-            self._terminal.print(f"  {self._running.replace('__', '/')} …", end="")
+    def _log_line(self, line: str) -> None:
+        """What is in progress, as a line of the run's log."""
+        if self._file is not None:
+            fields = {"msg": line, "levelno": logging.INFO, "levelname": "INFO"}
+            self._file.handle(logging.makeLogRecord(fields))
 
 
 class _Shown(logging.Handler):
@@ -160,14 +168,3 @@ class _Shown(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Show one record."""
         self._progress.show(record)
-
-
-def _own_stream() -> TextIO:
-    """Standard error under a descriptor of its own: during a run Dagster redirects the usual one.
-
-    Standard error itself where it is no file, as in tests.
-    """
-    try:
-        return os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8", errors="replace")
-    except (OSError, ValueError):
-        return sys.stderr

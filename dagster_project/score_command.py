@@ -85,13 +85,15 @@ def score(  # noqa: PLR0913 - each is one option
     questions, group, rollout, truncated. See docs/rewards.md. Lines that cannot be read go to the
     rejects file, the others are scored, and the exit code is 3.
     """
+    from dagster_project.progress_display import shown_progress
     from dagster_project.score import parse_weights, score_file
     from decomposerl.rewards.settings import RewardSettings
 
     weights = parse_weights(weight or [])
     paper = RewardSettings(weights, necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
-    run = score_file(traces, settings, labelled_share, judge_calls, out)
+    with shown_progress():
+        run = score_file(traces, settings, labelled_share, judge_calls, out)
     _print_scores(run, output, questions=questions)
     if run.unreadable and not allow_unreadable:
         raise typer.Exit(UNREADABLE)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -73,10 +74,12 @@ def _verified(
     profile: "Profile", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
 ) -> list[str | None]:
     """Verify the claims, print each, and return the verdicts."""
+    from dagster_project.progress_display import shown_progress
     from dagster_project.verify import claim_verifier
 
     verdicts: list[str | None] = []
-    with claim_verifier(profile, system) as verifier:
+    quiet = sys.stdout.isatty()  # claims are printed there, and a bar would be among them
+    with nullcontext() if quiet else shown_progress(), claim_verifier(profile, system) as verifier:
         warnings = verifier.about.warnings
         for warning in () if as_json else warnings:
             print_note(warning)
@@ -86,7 +89,7 @@ def _verified(
             if as_json:
                 print_json_line(one.as_json())
             else:
-                _print_claim(one, hidden=len(warnings))
+                print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
     return verdicts
@@ -139,8 +142,8 @@ def _name(path: Path) -> str:
     return "standard input" if str(path) == STANDARD_INPUT else str(path)
 
 
-def _print_claim(one: "VerifiedClaim", hidden: int) -> None:
-    """A claim's trace; the last ``hidden`` warnings were printed before."""
+def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
+    """Print a claim's trace; the last ``hidden`` warnings were printed before."""
     print_block(f"{one.claim_id}: {one.claim}" if one.claim_id else one.claim, "bold")
     for number, question in enumerate(one.questions, start=1):
         print_block(question.question, "cyan", indent=5, lead=f"{number}. ")

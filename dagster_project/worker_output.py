@@ -1,11 +1,11 @@
 """The output of a training process: a Dagster run's log, or a terminal.
 
-Through Pipes each step is a log line and a structured message; on a terminal it moves a progress
-bar.
+Through Pipes each step is a log line and a structured message; open bars are messages, too.
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -15,16 +15,18 @@ from dagster_pipes import (
     PipesParamsLoader,
     open_dagster_pipes,
 )
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from dagster_project.progress_display import ProgressDisplay
 from dagster_project.terminal import Terminal, print_note
-from decomposerl.reports.training_report import changes_text, duration, step_line
+from decomposerl.progress import Bar, watched
+from decomposerl.reports.training_report import changes_text, step_line
 from decomposerl.training.curves import changes
 from resources.training.process import (
     StepReport,
     TrainingOutcome,
     dry_run_message,
     outcome_message,
+    progress_message,
     step_message,
 )
 
@@ -49,11 +51,22 @@ class Output(Protocol):
         ...
 
 
+_BARS_EVERY_S = 1.0
+
+
 class PipesOutput:
     """Reports to the Dagster run that started this process."""
 
     def __init__(self, pipes: PipesContext) -> None:
         self._pipes = pipes
+        self._bars, self._sent = 0, 0.0
+
+    def bars(self, bars: Sequence[Bar]) -> None:
+        """A structured message about the open bars, one a second where only their counts change."""
+        now = time.monotonic()
+        if len(bars) != self._bars or now - self._sent > _BARS_EVERY_S:
+            self._bars, self._sent = len(bars), now
+            self._pipes.report_custom_message(progress_message(bars))
 
     def note(self, text: str, level: int = logging.INFO) -> None:
         """A line of the run's log; an error is also the last line of the process's output."""
@@ -79,9 +92,8 @@ class PipesOutput:
 class TerminalOutput:
     """Reports to a terminal, for a run that a person starts."""
 
-    def __init__(self, console: Terminal, progress: Progress) -> None:
-        self._console, self._progress = console, progress
-        self._task = progress.add_task("training", total=None, left="")
+    def __init__(self, console: Terminal) -> None:
+        self._console = console
 
     def note(self, text: str, level: int = logging.INFO) -> None:
         """A line above the bar."""
@@ -89,14 +101,10 @@ class TerminalOutput:
         self._console.print(text, style=style)
 
     def step(self, report: StepReport) -> None:
-        """Print the step's numbers and move the bar."""
+        """Print the step's numbers."""
         self.note(_line(report))
         for warning in report.warnings:
             self.note(warning, logging.WARNING)
-        left = f"{duration(report.eta_s)} left"
-        self._progress.update(
-            self._task, completed=report.step, total=report.steps, left=left, refresh=True
-        )
 
     def dry_run(self, report: Mapping[str, Any]) -> None:
         """Print its page."""
@@ -104,7 +112,6 @@ class TerminalOutput:
 
     def outcome(self, outcome: TrainingOutcome) -> None:
         """Print both ends of the run as a table, and the paths of its results."""
-        self._progress.stop()
         self.note(changes_text(changes(outcome.before, outcome.after)))
         self.note(f"adapter  {outcome.adapter}")
         self.note(f"curves   {outcome.curves}")
@@ -142,13 +149,13 @@ def opened_output(*, silent: bool = False) -> Iterator[Output]:
         yield SilentOutput()
     elif pipes.is_dagster_pipes_process():
         with open_dagster_pipes(params_loader=pipes) as context:
-            yield PipesOutput(context)
+            output = PipesOutput(context)
+            with watched(output.bars):
+                yield output
     else:
         console = Terminal(stderr=True)
-        name, left = TextColumn("{task.description}"), TextColumn("{task.fields[left]}")
-        columns = (name, BarColumn(), MofNCompleteColumn(), left)
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-            yield TerminalOutput(console, progress)
+        with ProgressDisplay(console):
+            yield TerminalOutput(console)
 
 
 def _line(report: StepReport) -> str:

@@ -4,7 +4,7 @@ Every row names its engine by a number with the name below. The paper's scores a
 such and apart from ours. An empty cell is a dash.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
@@ -44,10 +44,12 @@ def leaderboard_text(
     titles: Mapping[str, str],
     *,
     everything: bool = False,
+    only: Collection[str] = (),
     width: int = 100,
 ) -> str:
     """Each table as aligned text; without ``everything`` only the systems that were run.
 
+    ``only`` are the test sets or means to show; empty: all.
     The paper's scores are on a separate line below ours. Columns that do not fit into ``width``
     characters follow in a further block of the same rows.
     """
@@ -57,7 +59,7 @@ def leaderboard_text(
     engines = _numbered(row["engine"] for _, rows in shown for row in rows)
     parts = []
     for table, rows in shown:
-        columns = _filled(rows, board)
+        columns = [name for name in _filled(rows, board) if not only or name in only]
         lines = [line for row in rows for line in _text_lines(row, columns, engines)]
         headers = [header.capitalize() for header in _HEAD]
         cells = [[*headers, *(_title(name, titles) for name in columns)], *lines]

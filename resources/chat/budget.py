@@ -9,12 +9,13 @@ import asyncio
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Self, TextIO
+from typing import Self
 
 from decomposerl.chat import ChatFailure, ChatRequest, FailureReason, Price
+from decomposerl.progress import bar
 from resources.chat.settings import Ceilings
 
 _NUMBERS = (
@@ -23,6 +24,7 @@ _NUMBERS = (
 )
 _CHARACTERS_A_TOKEN = 3.0  # English has about four; three leaves room for tables and names
 _TOKENS_A_MESSAGE = 8
+_LEAST_SHOWN = 16  # requests of a batch whose progress is shown
 _TEMPLATE_TOKENS = 1_024  # the most that chat templates add: a system prompt, a schema's frame
 
 
@@ -100,48 +102,24 @@ class Counts:
         return plain | {f"example {name}": text for name, text in sorted(self.examples.items())}
 
 
-class Progress:
-    """A bar over the distinct requests of one batch."""
+@contextmanager
+def batch_progress(total: int, remembered: int, counts: Counts) -> Iterator[Callable[[], None]]:
+    """Show the progress of a batch of distinct requests; call the result for each outcome.
 
-    def __init__(
-        self, total: int, remembered: int, counts: Counts, stream: TextIO | None = None
-    ) -> None:
-        """``remembered`` of ``total`` requests were answered from the store.
+    ``remembered`` of ``total`` requests were answered from the store. A small batch shows nothing,
+    as the claims of an evaluation each send one or two requests at a time.
+    """
+    calls, started = counts.calls, time.monotonic()
+    hits = f"{remembered / max(total, 1):.0%} hits"
+    known = remembered if total >= _LEAST_SHOWN else total
 
-        Draws on ``stream``, standard error if None, and only if it is a terminal.
-        """
-        from tqdm import tqdm
+    with bar("chat", total, "requests", known) as shown:
 
-        self._counts, self._calls = counts, counts.calls
-        self._hit_share = remembered / total if total else 0.0
-        self._started = time.monotonic()
-        self._bar = tqdm(
-            total=total,
-            initial=remembered,
-            desc="chat",
-            unit="request",
-            disable=None,
-            file=stream,
-        )
+        def step() -> None:
+            rate = (counts.calls - calls) / max(time.monotonic() - started, 1e-9)
+            shown.advance(note=f"{rate:,.1f} calls a second, {hits}, ${counts.money:,.4f}")
 
-    def __enter__(self) -> Self:
-        """The bar itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the last state visible."""
-        self._bar.close()
-
-    def step(self) -> None:
-        """One more request has its outcome."""
-        if self._bar.disable:
-            return
-        rate = (self._counts.calls - self._calls) / max(time.monotonic() - self._started, 1e-9)
-        self._bar.set_postfix_str(
-            f"{rate:,.0f} calls/s, {self._hit_share:.0%} hits, ${self._counts.money:,.4f}",
-            refresh=False,
-        )
-        self._bar.update()
+        yield step
 
 
 @dataclass(frozen=True, slots=True)

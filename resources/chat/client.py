@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import ConfigError
-from resources.chat.budget import Counts, Progress
+from resources.chat.budget import Counts, batch_progress
 from resources.chat.calls import Caller, Outcome
 from resources.chat.connection import LoopThread, clean_key
 from resources.chat.endpoints import Timing
@@ -204,11 +204,11 @@ class ChatClient:
     def _send_all(self, keyed: Sequence[KeyedRequest], total: int) -> dict[str, Outcome]:
         loop, caller = self._connected()
         left = deque(keyed)
-        with self.counts.busy(), Progress(total, total - len(keyed), self.counts) as progress:
-            return loop.run(self._work_off(left, caller, progress), left.clear)
+        with self.counts.busy(), batch_progress(total, total - len(keyed), self.counts) as step:
+            return loop.run(self._work_off(left, caller, step), left.clear)
 
     async def _work_off(
-        self, left: "deque[KeyedRequest]", caller: Caller, progress: Progress
+        self, left: "deque[KeyedRequest]", caller: Caller, step: Callable[[], None]
     ) -> dict[str, Outcome]:
         """Process the queue with as many workers as calls may be in flight.
 
@@ -221,7 +221,7 @@ class ChatClient:
             while left:
                 keyed = left.popleft()
                 outcomes[keyed.key] = await self._answer(keyed, caller)
-                progress.step()
+                step()
 
         deadline_s = self._settings.batch_deadline_s
         try:

@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import EngineError
+from decomposerl.progress import bar
 
 Item = TypeVar("Item", bound=Hashable)
 Outcome = TypeVar("Outcome")
@@ -144,14 +145,12 @@ class ChatEngine(Generic[Item]):
         Raises:
             EngineError: the run must stop (``FailurePolicy``); what was answered is stored.
         """
-        from tqdm import tqdm
-
         distinct = list(dict.fromkeys(items))
         answers = self._recalled(distinct, requests_of, parse)
         todo = [item for item in distinct if item not in answers]
         self.hits += len(items) - len(todo)
         complete = partial(self._complete, parse=parse)
-        with tqdm(total=len(todo), desc=self._port, unit="item", disable=None) as bar:
+        with bar(self._port, len(todo)) as progress:
             for batch in self._batches(todo, requests_of, complete):
                 self.calls += len(batch)
                 self._policy.note(list(chain.from_iterable(batch.values())))
@@ -161,7 +160,7 @@ class ChatEngine(Generic[Item]):
                     answers[item] = [
                         one if isinstance(one, ChatFailure) else one.value for one in own
                     ]
-                bar.update(len(batch))
+                progress.advance(len(batch))
         return [answers[item] for item in items]
 
     def _recalled(

@@ -7,10 +7,12 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.evaluation.calibration import Calibration
+from decomposerl.progress import bar
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
 from resources.evaluation.generation import Generated, Task, answer_claims, predict
+from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Finished
 
 SHARDS = "prediction_shards"
@@ -60,20 +62,22 @@ class OpenedSystem:
         """
 
         def progress(done: int, total: int) -> None:
+            shown.move(done)
             if total and done * _REPORTS // total != (done - 1) * _REPORTS // total:
                 log(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
 
-        made = predict(
-            self.task,
-            benchmark,
-            claims,
-            self.caller,
-            self.folder / SHARDS,
-            limits=FailureLimit(most_failed),
-            progress=progress,
-            calibration=self.calibration() if calibrated else None,
-            guard=self.guard,
-        )
+        with bar(f"{self.task.system}, {benchmark}", claims.height, "claims") as shown:
+            made = predict(
+                self.task,
+                benchmark,
+                claims,
+                self.caller,
+                self.folder / SHARDS,
+                limits=FailureLimit(most_failed),
+                progress=progress,
+                calibration=self.calibration() if calibrated else None,
+                guard=self.guard,
+            )
         self.calls += made.asked
         self.hits += made.stored
         return made
@@ -88,16 +92,22 @@ class OpenedSystem:
         Raises:
             EngineError: no call can be answered.
         """
-        made = answer_claims(
-            self.task,
-            claims,
-            self.caller,
-            self.folder / SHARDS / VERIFIED,
-            limits=FailureLimit(1.0),
-            guard=self.guard,
-            finished=finished,
-            at_once=_AT_ONCE,
-        )
+        with bar(self.task.system, len(claims), "claims") as shown:
+
+            def done(one: Prediction) -> None:
+                shown.advance()
+                finished(one)
+
+            made = answer_claims(
+                self.task,
+                claims,
+                self.caller,
+                self.folder / SHARDS / VERIFIED,
+                limits=FailureLimit(1.0),
+                guard=self.guard,
+                finished=done,
+                at_once=_AT_ONCE,
+            )
         self.calls += made.asked
         self.hits += made.stored
 

@@ -67,7 +67,10 @@ class Weights:
         import torch
         import transformers
         from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers.utils import logging
 
+        # A progress bar for loading would hide the run's own.
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         tokenizer: Any = AutoTokenizer.from_pretrained(self.base, revision=self.revision)
         model: Any = AutoModelForCausalLM.from_pretrained(
             self.base, revision=self.revision, dtype=getattr(torch, self.dtype)

@@ -161,7 +161,9 @@ class StageRecorder:
         """
         run = self._run(rows_in, frame, None, status=status)
         if status != "ok":
-            self._context.log.warning(f"{self._key}: {_MEANING.get(status, status)}")
+            said = f"{self._key}: {_MEANING.get(status, status)}"
+            # A limit was asked for, and the leaderboard marks the row.
+            self._context.log.log("INFO" if status == "limited" else "WARNING", said)
         shown: dict[str, Any] = {_ROWS: frame.height, "status": status, "seconds": run.seconds}
         if self._engines:
             shown |= self._counted(run)

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from decomposerl.progress import bar
 from resources.store.result_store import ResultStore, ResultStores, key_of
 
 Item = TypeVar("Item")
@@ -62,8 +63,6 @@ class StoredEngine(Generic[Item]):
         sends items to the engine and gives which of them (indices) have a storable answer,
         and those answers as an Arrow array. Returns each item's position, shape (n,).
         """
-        from tqdm import tqdm
-
         distinct: dict[str, int] = {}
         kept: list[Item] = []
         positions = np.empty(len(items), dtype=np.int64)
@@ -77,7 +76,7 @@ class StoredEngine(Generic[Item]):
         todo = _recall(store, distinct, fill)
         self.hits += len(items) - len(todo)
         keys = list(distinct)
-        with tqdm(total=len(todo), desc=self._port, unit="item", disable=None) as bar:
+        with bar(self._port, len(todo)) as progress:
             for start in range(0, len(todo), self._batch_size):
                 batch = todo[start : start + self._batch_size]
                 answered, values = ask([kept[i] for i in batch])
@@ -85,7 +84,7 @@ class StoredEngine(Generic[Item]):
                 rows = batch[answered]
                 store.write([keys[i] for i in rows], values)
                 fill(rows, values)
-                bar.update(len(batch))
+                progress.advance(len(batch))
         store.compact()
         return positions
 

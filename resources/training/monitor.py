@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from decomposerl.progress import Bar
 from decomposerl.training.curves import TRAIN, CurvePoint, Split
 from decomposerl.training.health import (
     AT_ONCE,
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
 class TrainingMonitor:
     """The state of a run around its trainer, and the callback.
 
-    ``held_out`` are the rows of the held-out claims, ``trainer`` is set once it exists, and
-    ``stopped`` is the reason of an early end.
+    ``held_out`` are the rows of the held-out claims, ``trainer`` is set once it exists,
+    ``progress`` while it trains, and ``stopped`` is the reason of an early end.
     """
 
     run: TrainingRun
@@ -62,6 +63,7 @@ class TrainingMonitor:
     safe_point: SafePoint = field(default_factory=SafePoint)
     trainer: "GRPOTrainer" = None
     stopped: str = ""
+    progress: Bar | None = None
     _findings: list[HealthFinding] = field(default_factory=list)
     _started: float = 0.0
     _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_STEPS))
@@ -99,6 +101,8 @@ class TrainingMonitor:
         """Finish the step: measure, log, check health, report; end the run if necessary."""
         if "loss" not in logs:
             return  # the summary at the end
+        if self.progress is not None:
+            self.progress.move(state.global_step)
         if self.trainer.accelerator.is_main_process:
             self._finish_step(state, logs)
         self.stopped = broadcast_from_main(self.trainer.accelerator, lambda: self.stopped)

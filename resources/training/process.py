@@ -1,7 +1,8 @@
 """The contract between the graph and a training process.
 
 The starter writes a ``TrainingRun`` as JSON. The process reports with JSON messages through Dagster
-Pipes: a ``StepReport`` per optimizer step, the dry run and, at the end, the ``TrainingOutcome``.
+Pipes: a ``StepReport`` per optimizer step, the dry run, now and then how far it is, and at the end
+the ``TrainingOutcome``.
 Each message has ``kind`` and that kind's fields.
 """
 
@@ -12,12 +13,13 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from decomposerl.progress import Bar, plain_bars
 from decomposerl.training.experiment import Experiment, from_plain, plain_values
 
 GenerationEngine = Literal["transformers", "vllm_colocate", "vllm_server"]
 Reporter = Literal["none", "wandb", "tensorboard", "trackio"]
 """An experiment tracker of transformers that also receives what TRL logs at every step."""
-STEP, DRY_RUN, OUTCOME = "step", "dry_run", "outcome"
+STEP, DRY_RUN, OUTCOME, PROGRESS = "step", "dry_run", "outcome", "progress"
 DONE, FAILED, REFUSED = 0, 1, 2
 _SIGNALLED = 128
 _MEANING = {
@@ -176,6 +178,11 @@ def step_message(report: StepReport) -> dict[str, Any]:
 def dry_run_message(report: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a dry run as a message."""
     return {"kind": DRY_RUN, "report": dict(report)}
+
+
+def progress_message(bars: Sequence[Bar]) -> dict[str, Any]:
+    """The bars that are open as a message."""
+    return {"kind": PROGRESS, "bars": plain_bars(bars)}
 
 
 def outcome_message(outcome: TrainingOutcome) -> dict[str, Any]:

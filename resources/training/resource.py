@@ -25,12 +25,13 @@ from decomposerl.extras import require
 from decomposerl.reports.training_figure import training_png
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes, ends
-from decomposerl.training.experiment import plain_values
+from decomposerl.training.experiment import BASE_POLICY, plain_values
 from resources.process.child import run_watched
 from resources.store.parquet import file_sha256
 from resources.store.profile_defaults import ProfileDefaults
 from resources.store.recording import picture
 from resources.store.temporary import replace_file
+from resources.training.messages import TrainingMessages
 from resources.training.process import (
     DONE,
     DRY_RUN,
@@ -51,7 +52,8 @@ from resources.vllm.process import tail
 _RUN_FILE, _LOG_FILE = "run.json", "worker.log"
 _RETURNS_MEMORY = ("env", "MALLOC_MMAP_THRESHOLD_=1048576")
 """On a processor: glibc returns freed tensors at once. By default it kept 3.3 of 3.4 GB after an
-update of 1,000 tokens on 135 million parameters; with this it needed 2.6 and kept 1.4.
+update of 1,000 tokens on 135 million parameters; with this it needed 2.6 and kept 1.4. The tiny
+policy needs little and is spared: there it tripled the system's share of a step, to 9 s.
 """
 _WEIGHTS = "adapter_model.safetensors"
 _ENDS = 10  # the ends of training curves are means over a tenth of the steps
@@ -64,15 +66,6 @@ class TrainedRun:
     run: TrainingRun
     outcome: TrainingOutcome
     dry_run: dict[str, Any]
-
-
-class _Messages(dg.PipesTempFileMessageReader):
-    """Messages of one process."""
-
-    @property
-    def expected_writer_count(self) -> int:  # Dagster's own warns that it is a preview
-        """The number of processes that write."""
-        return 1
 
 
 class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -185,7 +178,7 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
             # With the asset's own context Dagster warns about a method that it calls itself.
             context=context.op_execution_context,
             context_injector=dg.PipesTempFileContextInjector(),
-            message_reader=_Messages(),
+            message_reader=TrainingMessages(),
         ) as session:
             pipes = [w for pair in session.get_bootstrap_cli_arguments().items() for w in pair]
             status = self._run(run, log, [*options, *pipes], context.run.run_id)
@@ -215,7 +208,8 @@ class PolicyTrainerResource(ProfileDefaults, dg.ConfigurableResource):  # type: 
     def _run(self, run: TrainingRun, log: Path, options: Sequence[str], run_id: str) -> int:
         run_file = log.with_name(_RUN_FILE)
         replace_file(run_file, lambda path: path.write_text(run.to_json(), "utf-8"))
-        settings = () if run.device.startswith("cuda") else _RETURNS_MEMORY
+        spared = run.device.startswith("cuda") or run.experiment.model == BASE_POLICY
+        settings = () if spared else _RETURNS_MEMORY
         words = [*settings, self.python or sys.executable, *self.launch, "-m", self.module]
         title = f"run {run_id}, started by process {os.getpid()}"
         return run_watched([*words, "--run", str(run_file), *options], log, self.grace_s, title)

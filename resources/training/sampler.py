@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from decomposerl.progress import bar
 from decomposerl.training.curves import CurvePoint
 from resources.training.data import CLAIM_COLUMNS, Completion, CompletionReader, Row
 from resources.training.safe_point import temporary_seed
@@ -138,11 +139,18 @@ def sample_completions(
     size = trainer.args.per_device_train_batch_size * trainer.args.steps_per_generation
     tokens: list[Sequence[int]] = []
     seed = trainer.args.seed + trainer.state.global_step
-    with temporary_seed(seed), _eval_mode(trainer), _decoding(trainer, greedy=greedy):
+    title = f"held-out claims, {'greedy' if greedy else 'sampled'}"
+    with (
+        temporary_seed(seed),
+        _eval_mode(trainer),
+        _decoding(trainer, greedy=greedy),
+        bar(title, len(repeated), "traces") as shown,
+    ):
         for first in range(0, len(repeated), size):
             prompts = [row["prompt_ids"] for row in repeated[first : first + size]]
             completions, _ = trainer._generate_single_turn(prompts, None, {}, 1)  # noqa: SLF001 - TRL's one way to sample with every engine
             tokens += completions
+            shown.advance(len(completions))
     columns = {name: [row[name] for row in repeated] for name in CLAIM_COLUMNS}
     return reader.read(columns, tokens)
 

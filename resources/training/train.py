@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from decomposerl.errors import EngineError, RewardError, TrainingError
 from decomposerl.judge.call import Judge
 from decomposerl.ports import Embedder
+from decomposerl.progress import bar
 from decomposerl.rewards.composite import active_rewards, weights_of
 from decomposerl.training.experiment import Grpo, plain_values
 from resources.training.data import (
@@ -212,7 +213,9 @@ def _loop(monitor: TrainingMonitor) -> None:
     checkpoint = monitor.attempt.checkpoint
     if checkpoint is None:
         write_adapter(monitor.trainer, monitor.attempt.folder.adapter_at(0))
-    monitor.trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint.path))
+    done = monitor.attempt.resumed_from
+    with bar("training", monitor.trainer.args.max_steps, "steps", done) as monitor.progress:
+        monitor.trainer.train(resume_from_checkpoint=checkpoint and str(checkpoint.path))
 
 
 def _abandon_step(monitor: TrainingMonitor, stop: BaseException) -> None:

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from assets.training import PolicyConfig
 from decomposerl.errors import EngineMissing
+from decomposerl.progress import watched
 from project import PYTHONPATH, SUPPORT
 from resources.training.process import (
     Generation,
@@ -77,6 +78,15 @@ def test_a_run_shows_its_steps_and_gives_a_policy(data: Path, instance: dg.Dagst
     (evaluation,) = result.get_asset_check_evaluations()
     assert (True, "good") == (evaluation.passed, evaluation.partition)
     assert "3.2" in evaluation.metadata["means over the last 20 steps"].value
+
+
+def test_bars_of_the_process_are_shown_by_the_run(data: Path):
+    """As long as they are open, and never as messages of the run."""
+    looks: list[list[tuple[str, int, int]]] = []
+    with watched(lambda bars: looks.append([(b.what, b.done, b.total) for b in bars])):
+        assert materialize("good", data).success
+    assert [("training", 1, STEPS)] == looks[0]
+    assert [] == looks[-1]
 
 
 def test_the_process_gets_the_run_that_the_key_names(data: Path):

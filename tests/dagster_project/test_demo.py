@@ -6,20 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import polars as pl
 import pytest
-from rich.console import Console
 
-from dagster_project import demo
+from dagster_project import demo, demo_pages
 from dagster_project.definitions import defs
 from dagster_project.demo import baselines, policy
+from dagster_project.finished_parts import FILE, FinishedParts
 from dagster_project.job_runs import JobRuns, read_config
 from dagster_project.jobs import JOBS
 from dagster_project.profiles import Profile
+from dagster_project.run_progress import RunProgress
+from dagster_project.terminal import Terminal
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.training.curves import MEASURE_NAMES
 from decomposerl.training.experiments import experiment
-from resources.store.parquet import DataFolder
+from resources.store.parquet import DataFolder, write_parquet
 from resources.training.process import TrainingOutcome
+from resources.training.run_inputs import policy_folder
+from resources.training.run_store import RunFolder, write_outcome
 from toy_corpus import corpus
 
 SPLITS = ("held_out_sampled", "held_out_greedy")
@@ -60,7 +65,7 @@ def test_the_jobs_make_every_asset():
 def test_the_demo_trains_a_part_of_its_recipe():
     """Steps and held-out claims are fewer than the recipe's, all else is the recipe's."""
     (settings,) = read_config("demo_train.yaml")["ops"].values()
-    recipe = experiment(demo._RECIPE)
+    recipe = experiment(demo.RECIPE)
     assert ["steps", "held_out_claims"] == list(settings["config"])
     assert 0 < settings["config"]["steps"] < recipe.optimization.steps
     assert 0 < settings["config"]["held_out_claims"] < recipe.held_out.claims
@@ -85,10 +90,10 @@ def test_the_demo_evaluates_every_baseline_and_its_policy():
 
 @dataclass
 class NotedRuns(JobRuns):
-    """Notes the partitions that are run with checks, and those without; ranking fails."""
+    """Notes each run as job, partition and whether it has checks; ranking may fail."""
 
-    checked: list[str | None] = field(default_factory=list)
-    unchecked: list[str | None] = field(default_factory=list)
+    ranks: bool = True
+    made: list[tuple[str, str | None, bool]] = field(default_factory=list)
 
     def run(
         self,
@@ -99,20 +104,77 @@ class NotedRuns(JobRuns):
         *,
         checks: bool = True,
     ) -> bool:
-        """Whether it is an evaluation."""
-        assert log_level == ("ERROR" if partition else "INFO")
+        """Whether it succeeds; the policy alone has a configuration."""
         assert bool(config) == (partition == policy())
-        (self.checked if checks else self.unchecked).append(partition)
-        return job == "evaluate"
+        assert log_level == "INFO"
+        self.made.append((job, partition, checks))
+        return self.ranks or job != "rank"
+
+    def keys(self, job: str) -> set[str]:
+        """One asset of each job."""
+        return {job}
 
 
-def test_checks_of_predictions_run_once(tmp_path: Path):
+def demo_of(data: Path, runs: NotedRuns) -> demo.Demo:
+    terminal = Terminal(quiet=True)
+    profile = Profile("embedded", None, data)
+    return demo.Demo(profile, runs, RunProgress(data, terminal=terminal), terminal)
+
+
+@pytest.mark.parametrize("ranks", [True, False])
+def test_checks_of_predictions_run_once(ranks: bool, tmp_path: Path):  # noqa: FBT001 - parametrized
     """They are steps of every test set; what they show at the end is the last system's."""
-    runs, profile = NotedRuns(), Profile("embedded", None, tmp_path)
-    folder = DataFolder(base_dir=str(tmp_path))
-    assert demo._evaluate(runs, folder, profile, Console(quiet=True)) is None
-    assert baselines() == runs.unchecked
-    assert [policy(), None] == runs.checked
+    runs = NotedRuns(ranks=ranks)
+    assert ranks == demo_of(tmp_path, runs)._evaluate()
+    evaluations = [("evaluate", key, False) for key in baselines()]
+    after = [("rank", None, True), ("catalogue", None, True)]
+    assert [*evaluations, ("evaluate", policy(), True), *after[: 1 + ranks]] == runs.made
+
+
+def test_what_was_made_is_not_made_again(tmp_path: Path):
+    """A second demo makes what changed and what comes after it, and --again makes all."""
+    changed = f"evaluate/{baselines()[-1]}"
+    (tmp_path / "evaluate").mkdir()
+    assert demo_of(tmp_path, NotedRuns())._evaluate()
+    again = NotedRuns()
+    assert demo_of(tmp_path, again)._evaluate()
+    assert [] == again.made
+    (tmp_path / f"{changed}.parquet").write_bytes(b"another run's")
+    last = NotedRuns()
+    assert demo_of(tmp_path, last)._evaluate()
+    assert [baselines()[-1], policy(), None, None] == [part for _, part, _ in last.made]
+    whole, forgetful = NotedRuns(), demo_of(tmp_path, NotedRuns())
+    forgetful.runs = whole
+    forgetful.finished.forget()
+    assert forgetful._evaluate()
+    assert len(baselines()) + 3 == len(whole.made)
+
+
+def test_a_part_is_made_again_where_it_may_differ(tmp_path: Path):
+    """Another configuration, profile, file of a part before it, or a damaged record."""
+    (tmp_path / "table").mkdir()
+    table = tmp_path / "first.parquet"
+    table.write_bytes(b"1")
+
+    def has(profile: str = "p", settings: Mapping[str, Any] | None = None) -> list[bool]:
+        finished = FinishedParts(tmp_path, profile)
+        first = finished.has("first", settings or {}, {"first"})
+        return [first, finished.has("second/part", {}, {"table"})]
+
+    finished = FinishedParts(tmp_path, "p")
+    assert not finished.has("first", {}, {"first"})
+    finished.add("first", {}, {"first"})
+    finished.add("second/part", {}, {"table"})
+    assert [True, True] == has()
+    assert [False, False] == has(profile="other")
+    assert [False, False] == has(settings={"limit": 2})
+    (tmp_path / "table/part.parquet").write_bytes(b"2")
+    assert [True, False] == has()
+    (tmp_path / "table/part.parquet").unlink()
+    table.write_bytes(b"12")
+    assert [False, False] == has()
+    (tmp_path / FILE).write_text("[]")
+    assert [False, False] == has()
 
 
 def test_a_job_can_be_run_without_its_checks(tmp_path: Path):
@@ -134,7 +196,7 @@ def test_a_job_without_its_inputs_fails_and_says_so(
     """Nothing is trained where the funnel left nothing."""
     profile = Profile("embedded", None, tmp_path)
     with dg.instance_for_test() as instance:
-        done = JobRuns(profile, instance).run("train", read_config("demo_train.yaml"), demo._RECIPE)
+        done = JobRuns(profile, instance).run("train", read_config("demo_train.yaml"), demo.RECIPE)
     assert not done
     assert "training_claims.parquet is not there" in capsys.readouterr().err
     assert [] == list(tmp_path.glob("policy*"))
@@ -145,7 +207,7 @@ def test_a_demo_that_fails_says_so(tmp_path: Path, capsys: pytest.CaptureFixture
     profile = Profile("embedded", corpus(tmp_path / "corpora", claims=3), tmp_path / "data")
     (tmp_path / "corpora/toy/claims.jsonl").write_bytes(b"\xff\xfe{")
     with dg.instance_for_test() as instance:
-        assert 1 == demo.show(profile, instance, Console())
+        assert 1 == demo.show(profile, instance)
     assert "the run failed" in capsys.readouterr().out
     assert not (profile.data / "base_policy").exists()
 
@@ -164,18 +226,66 @@ OUTCOME = TrainingOutcome(
 )
 
 
-def test_what_training_changed_is_told_in_few_lines():
+@pytest.mark.parametrize("after", [0.75, None])
+def test_what_training_changed_is_a_few_lines(after: float | None, tmp_path: Path):
     """Rewards of sampled claims and the accuracy of greedy ones, with their differences."""
-    after = {key: value + 0.5 for key, value in OUTCOME.before.items()}
-    changes = demo._changes(replace(OUTCOME, after=after))
-    found = {(change.split, change.measure.name) for change in changes}
-    expected = {("held_out_sampled", name) for name in demo._HELD_OUT}
-    assert expected | {("held_out_greedy", "balanced_accuracy")} == found
-    assert {0.5} == {change.difference for change in changes}
+    measured = {} if after is None else dict.fromkeys(OUTCOME.before, after)
+    run = RunFolder(policy_folder(folder_of(tmp_path), "tiny"))
+    run.path.mkdir(parents=True)
+    outcome = replace(OUTCOME, after=measured, adapter=run.adapter, curves=run.curves)
+    write_outcome(run, outcome)
+    page = demo_pages.training_page(folder_of(tmp_path), "tiny")
+    lines = [line for line in page.splitlines() if "0.250" in line]
+    assert len(demo_pages._HELD_OUT) + 1 == len(lines)
+    assert all(("+0.500" in line) == (after is not None) for line in lines)
+    assert "20 steps; judge rules" == page.splitlines()[-1]
 
 
-def test_a_run_that_stopped_has_no_difference_to_tell():
-    """What was measured before it still is shown."""
-    changes = demo._changes(OUTCOME)
-    assert changes
-    assert {None} == {change.difference for change in changes}
+def folder_of(data: Path) -> DataFolder:
+    return DataFolder(base_dir=str(data))
+
+
+def prediction(claim_id: str, verdict: str, questions: int, answer: str) -> dict[str, Any]:
+    cycles = [
+        {"question": f"When, {n}?", "answer": answer, "thought": ""} for n in range(questions)
+    ]
+    trace = {"opening": "", "cycles": cycles, "verdict": verdict}
+    return {
+        **dict.fromkeys(("reply", "notes", "prompt_hash"), ""),
+        "claim_id": claim_id,
+        "benchmark": "fever",
+        "system": policy(),
+        "method": "decomposerl",
+        "model": "tiny",
+        "protocol": "trace",
+        "engine": "made up",
+        "verdict": verdict,
+        "parse_status": "parsed",
+        "questions": questions,
+        "abstentions": 0,
+        "calls": 1,
+        "trace": trace,
+        "seed": 0,
+    }
+
+
+def test_the_shown_claim_is_right_and_rests_on_evidence(tmp_path: Path):
+    """A wrong verdict is never shown; of the right ones the one with most answers in evidence."""
+    folder = folder_of(tmp_path)
+    evidence = "The bridge opened in 1871. It is long."
+    claims = [
+        {"claim_id": key, "claim": f"claim {key}", "evidence": evidence, "label": "Supported"}
+        for key in "abc"
+    ]
+    rows = [
+        prediction("a", "Refuted", 3, "The bridge opened in 1871."),
+        prediction("b", "Supported", 2, "I don't know."),
+        prediction("c", "Supported", 1, "The bridge opened in 1871."),
+    ]
+    assert demo_pages.shown_claim(folder, policy()) is None
+    write_parquet(pl.DataFrame(rows), tmp_path / f"predictions/fever/{policy()}.parquet")
+    write_parquet(pl.DataFrame(claims), tmp_path / "benchmark/fever.parquet")
+    shown = demo_pages.shown_claim(folder, policy())
+    assert shown is not None
+    assert ("c", "Supported", "claim c") == (shown.claim_id, shown.verdict, shown.claim)
+    assert ("The bridge opened in 1871.",) == shown.questions[0].evidence

@@ -49,6 +49,14 @@ def test_a_terminal_shows_what_was_run_with_the_papers_line_below():
     assert [] == [line for line in below if "the paper's " in line and "↳" in line]
 
 
+def test_some_columns_can_be_shown_alone():
+    """Every system keeps its row and its engine."""
+    shown = leaderboard_text(board(), {"fever": "FEVER"}, only=["mean_in_domain"])
+    assert "FEVER" not in shown
+    assert "Avg in" in shown
+    assert {"[1] qwen", "[2] tiny"} < set(shown.splitlines())
+
+
 def test_a_verifier_that_was_asked_in_our_words_says_so():
     """The engine's name has it, and a note below explains it; nothing where no row needs it."""
     own = score("minicheck-7b", "fever", 70.0, engine="minicheck:chat prompt=own@0123 r2")

@@ -2,6 +2,7 @@
 
 import io
 import re
+import time
 from pathlib import Path
 
 import dagster as dg
@@ -13,9 +14,16 @@ from dagster_project.terminal import Terminal
 EVIL = "\x1b[2J"
 
 
+class Slow(dg.Config):
+    """How long the asset takes at least, in seconds."""
+
+    seconds: float = 0.0
+
+
 @dg.asset(key=["claims", "toy"])
-def toy(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+def toy(context: dg.AssetExecutionContext, config: Slow) -> dg.MaterializeResult[None]:
     """An asset that logs, with a row count."""
+    time.sleep(config.seconds)
     context.log.info("step 1 of 2")
     context.log.warning(f"odd {EVIL}")
     return dg.MaterializeResult(metadata={"dagster/row_count": 1_234})
@@ -33,21 +41,31 @@ def guard() -> dg.AssetCheckResult:
     return dg.AssetCheckResult(passed=False, description="too few rows")
 
 
-def shown(data: Path, *, tty: bool, messages: bool = False) -> tuple[str, Path]:
+def shown(
+    data: Path,
+    *,
+    tty: bool,
+    messages: bool = False,
+    slow_s: float = 0.0,
+    line_every_s: float = 30.0,
+) -> tuple[str, Path]:
     """What a run of the asset and its checks prints, and its log."""
     stream = io.StringIO()
-    terminal = Terminal(file=stream, force_terminal=tty, color_system=None)
-    with RunProgress(data, messages=messages, terminal=terminal) as progress:
+    terminal = Terminal(file=stream, force_terminal=tty, color_system=None, width=120)
+    with RunProgress(
+        data, messages=messages, terminal=terminal, line_every_s=line_every_s
+    ) as progress:
         graph = dg.Definitions(
             assets=[toy],
             asset_checks=[fine, guard],
             jobs=[dg.define_asset_job("all")],
             loggers={"console": progress.logger},
         )
-        config = {"loggers": {"console": {}}}
+        ops = {"claims__toy": {"config": {"seconds": slow_s}}}
+        config = {"loggers": {"console": {}}, "ops": ops}
         assert graph.resolve_job_def("all").execute_in_process(config).success
-        assert progress.log is not None
-        return stream.getvalue(), progress.log
+    assert progress.log is not None
+    return stream.getvalue(), progress.log
 
 
 @pytest.mark.parametrize("messages", [False, True])
@@ -67,10 +85,15 @@ def test_an_asset_is_one_line(messages: bool, tmp_path: Path):  # noqa: FBT001 -
 
 
 def test_a_terminal_shows_what_is_in_progress(tmp_path: Path):
-    """On a line that the next one replaces; nothing of it is left at the end."""
-    text, _ = shown(tmp_path, tty=True)
-    running = "  claims/toy …"
-    assert f"{running}\r\x1b[2K· odd" in text
-    assert f"{running}\r\x1b[2K✓ claims/toy" in text
-    left = [line.rpartition("\x1b[2K")[2] for line in text.split("\n")]
-    assert [] == [line for line in left if "…" in line]
+    """A bar that is removed when the asset's line is printed; nothing of it is left at the end."""
+    text, _ = shown(tmp_path, tty=True, slow_s=0.6)
+    assert re.search(r"⠋ claims/toy +━+ +0\.\d s", text)
+    assert re.search(r"✓ claims/toy +1,234 rows", text)
+    assert "" == text.rpartition("\x1b[2K")[2].replace("\x1b[?25h", "").strip()
+
+
+def test_a_silent_step_logs_that_it_runs(tmp_path: Path):
+    """In the log and, as it is no terminal, on the stream."""
+    text, log = shown(tmp_path, tty=False, slow_s=0.6, line_every_s=0.1)
+    assert re.search(r"^  claims/toy: 0\.\d s$", text, re.MULTILINE)
+    assert re.search(r"INFO claims/toy: 0\.\d s$", log.read_text("utf-8"), re.MULTILINE)

@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from dagster_project.worker_output import Output, opened_output
+from decomposerl.progress import bar
 from decomposerl.schemas import CURVES
 from decomposerl.training.curves import CurvePoint, curve_rows
 from decomposerl.training.health import spread_key
@@ -53,8 +54,10 @@ def play(run: TrainingRun, output: Output) -> None:
         raise RuntimeError("the card fell off the bus")
     if part == "slow":
         wait_for_the_end(run.folder)
-    for step in range(2, STEPS + 1):
-        output.step(report(step))
+    with bar("training", STEPS, "steps", known=1) as shown:
+        for step in range(2, STEPS + 1):
+            output.step(report(step))
+            shown.move(step)
 
 
 def wait_for_the_end(folder: Path) -> None:

@@ -2,8 +2,8 @@
 
 import json
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,8 +17,9 @@ import fault_server as server
 from chat_parts import TEMPLATE, MadeUpTime, frame_of, request, settings
 from decomposerl.chat import ChatFailure, ChatReply, ChatRequest, Message, Sampling, Token
 from decomposerl.errors import ConfigError
+from decomposerl.progress import Bar, watched
 from fault_server import Answer, FaultServer, well_text
-from resources.chat.budget import Counts, Progress
+from resources.chat.budget import Counts, batch_progress
 from resources.chat.client import ChatClient
 from resources.chat.settings import effort_of
 
@@ -365,22 +366,19 @@ def test_a_batch_with_failures_is_told_in_one_warning(caplog: pytest.LogCaptureF
     assert "wrong key" in record.getMessage()
 
 
-class Terminal(StringIO):
-    """A text stream that calls itself a terminal."""
+def test_the_progress_of_a_batch_has_rate_hits_and_cost():
+    """How far, calls a second, share of hits, money; a small batch shows nothing."""
+    counts, seen = Counts(), []
 
-    def isatty(self) -> bool:
-        """Always."""
-        return True
+    def look(bars: Sequence[Bar]) -> None:
+        seen.extend((one.done, one.total, one.note) for one in bars)
 
-
-def test_the_bar_shows_rate_hits_and_cost():
-    """On a terminal: how far, calls a second, share of hits, money. Elsewhere nothing."""
-    counts, terminal, file = Counts(), Terminal(), StringIO()
-    for stream in (terminal, file):
-        with Progress(4, 1, counts, stream) as bar:
-            counts.add(calls=3, money=1.25)
-            for _ in range(3):
-                bar.step()
-    shown = terminal.getvalue()
-    assert all(part in shown for part in ("4/4", "calls/s", "25% hits", "$1.2500"))
-    assert "" == file.getvalue()
+    with watched(look):
+        for total in (16, 15):
+            with batch_progress(total, total - 3, counts) as step:
+                counts.add(calls=3, money=1.25)
+                for _ in range(3):
+                    step()
+    assert [13, 14, 15, 16] == [done for done, _, _ in seen]
+    assert {16} == {total for _, total, _ in seen}
+    assert all(part in seen[-1][2] for part in ("calls a second", "81% hits", "$1.2500"))
