@@ -1,4 +1,4 @@
-"""The options and the output of ``decomposerl score``; ``score`` does the work."""
+"""The options and the output of ``decomposerl score`` and ``decomposerl serve-rewards``."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -85,16 +85,68 @@ def score(  # noqa: PLR0913 - each is one option
     questions, group, rollout, truncated. See docs/rewards.md. Lines that cannot be read go to the
     rejects file, the others are scored, and the exit code is 3.
     """
-    from dagster_project.score import parse_weights, score_file
+    from dagster_project.score import score_file
     from decomposerl.rewards.settings import RewardSettings
 
-    weights = parse_weights(weight or [])
-    paper = RewardSettings(weights, necessity, abstention, atomicity, votes, failures)
+    paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
     run = score_file(traces, settings, labelled_share, judge_calls, out)
     _print_scores(run, output, questions=questions)
     if run.unreadable and not allow_unreadable:
         raise typer.Exit(UNREADABLE)
+
+
+@report_errors
+def serve_rewards(  # noqa: PLR0913 - each is one option
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8005,
+    at_once: Annotated[int, typer.Option(min=1, help="Requests that are scored at a time.")] = 8,
+    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest body of a request.")] = 64,
+    most_cycles: Annotated[
+        int, typer.Option(min=1, help="A trace with more is not judged, as in training.")
+    ] = 40,
+    weight: Weights = None,
+    necessity: Necessity = "min",
+    abstention: Abstention = "honest",
+    atomicity: Atomicity = "fraction",
+    votes: Votes = "judge",
+    failures: Failures = "drop_group",
+    grounding: Grounding = "literal",
+    silence: Silence = "literal",
+    restating: Restating = "literal",
+    labelled_share: Share = None,
+    judge_calls: Recorded = None,
+) -> None:
+    """Serve the rewards over HTTP, for a trainer in another environment.
+
+    POST /v1/rewards takes whole groups of rollouts with the fields that 'score' reads and returns
+    each reward's value, null where it does not count. GET /v1/health says what scores. There is no
+    authentication. Ctrl-C and SIGTERM finish the requests under way. See docs/rewards-server.md.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from dagster_project.reward_server import address_of, listening, reward_app, serve
+    from dagster_project.reward_service import opened_service
+    from decomposerl.rewards.settings import RewardSettings
+
+    paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
+    settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
+    with (
+        listening(host, port) as opened,
+        ThreadPoolExecutor(at_once, "rewards") as pool,
+        opened_service(settings, labelled_share, judge_calls, most_cycles) as service,
+    ):
+        app = reward_app(service, pool, most_megabytes * 1_000_000)
+        print_note(f"judge={service.judge.engine}, question embedder={service.embedder.engine}")
+        print_note(f"rewards on {address_of(opened)}/v1/rewards")
+        serve(app, opened)
+
+
+def _weights(pairs: list[str] | None) -> dict[str, float]:
+    from dagster_project.score import parse_weights
+
+    return parse_weights(pairs or [])
 
 
 def _print_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:
