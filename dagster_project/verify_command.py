@@ -44,6 +44,9 @@ def verify(  # noqa: PLR0913 - each is one option
     retrieve: Annotated[
         Path | None, typer.Option(help="Folder of .txt and .md files to find evidence in.")
     ] = None,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Rank what --retrieve finds by the embedder, too.")
+    ] = False,
     system: Annotated[
         str, typer.Option(help="A system's key, as in docs/evaluation.md; default: the profile's.")
     ] = "",
@@ -60,11 +63,13 @@ def verify(  # noqa: PLR0913 - each is one option
     from dagster_project.verify import with_evidence
 
     records = _records(file, claim, evidence, searched=retrieve is not None)
-    if retrieve is not None:
-        records = with_evidence(records, retrieve)
+    if rerank and retrieve is None:
+        raise ConfigError("--rerank belongs to --retrieve FOLDER")
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
+    if retrieve is not None:
+        records = with_evidence(records, retrieve, profile if rerank else None)
     verdicts = _verified(profile, system, records, as_json=as_json)
     raise typer.Exit(exit_code(verdicts, many=claim is None))
 
