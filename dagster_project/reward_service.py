@@ -179,10 +179,14 @@ def _incomplete(records: Sequence[TraceRecord], size: int | None) -> list[Proble
 def opened_service(
     settings: RewardSettings,
     labelled_share: float | None,
-    recorded: Path | None,
-    most_cycles: int,
+    most_cycles: int = MOST_CYCLES,
+    *,
+    recorded: Path | None = None,
+    most_calls: int = 0,
 ) -> Iterator[RewardService]:
     """The service with the engines of the profile; what they start ends with the block.
+
+    The last two are as in ``opened_engines``.
 
     Raises:
         ConfigError: as ``check_settings``, or the environment is wrong.
@@ -190,7 +194,7 @@ def opened_service(
     """
     check_settings(settings, labelled_share)
     profile = profile_from_environment().name
-    with opened_engines(recorded) as (judge, embedder):
+    with opened_engines(recorded, most_calls) as (judge, embedder):
         if recorded is not None:
             judge.judge([])  # reads the table
         yield RewardService(profile, judge, embedder, settings, labelled_share, most_cycles)

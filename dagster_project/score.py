@@ -102,10 +102,13 @@ def score_file(
 
 
 @contextmanager
-def opened_engines(recorded: Path | None = None) -> Iterator[tuple[Judge, Embedder]]:
+def opened_engines(
+    recorded: Path | None = None, most_calls: int = 0
+) -> Iterator[tuple[Judge, Embedder]]:
     """The judge and the question embedder of the profile; what they start ends with the block.
 
-    ``recorded`` is a ``judge_calls`` table to use instead of the judge.
+    ``recorded`` is a ``judge_calls`` table to use instead of the judge, ``most_calls`` the ceiling
+    of calls to an endpoint, 0 for none.
 
     Raises:
         ConfigError: the environment is wrong.
@@ -117,12 +120,16 @@ def opened_engines(recorded: Path | None = None) -> Iterator[tuple[Judge, Embedd
     engines = resources_for(profile_from_environment())
     with ExitStack() as opened:
 
-        def engine(name: str) -> Any:  # noqa: ANN401 - the port behind a resource
-            resource = engines[name].process_config_and_initialize_cm()
-            return opened.enter_context(resource).open()
+        def resource(name: str) -> Any:  # noqa: ANN401 - a Dagster resource
+            return opened.enter_context(engines[name].process_config_and_initialize_cm())
 
-        judge = engine("judge") if recorded is None else ReplayJudge(recorded)
-        yield judge, engine("question_embedder")
+        def judge() -> Judge:
+            if recorded is not None:
+                return ReplayJudge(recorded)
+            limited = resource("judge").model_copy(update={"call_ceiling": most_calls})
+            return limited.open()  # type: ignore[no-any-return]
+
+        yield judge(), resource("question_embedder").open()
 
 
 def parse_weights(pairs: Sequence[str]) -> dict[str, float]:

@@ -106,6 +106,9 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     most_cycles: Annotated[
         int, typer.Option(min=1, help="A trace with more is not judged, as in training.")
     ] = 40,
+    most_calls: Annotated[
+        int, typer.Option(min=0, help="Calls to a judge's endpoint in all; 0: no limit.")
+    ] = 0,
     weight: Weights = None,
     necessity: Necessity = "min",
     abstention: Abstention = "honest",
@@ -135,7 +138,9 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     with (
         listening(host, port) as opened,
         ThreadPoolExecutor(at_once, "rewards") as pool,
-        opened_service(settings, labelled_share, judge_calls, most_cycles) as service,
+        opened_service(
+            settings, labelled_share, most_cycles, recorded=judge_calls, most_calls=most_calls
+        ) as service,
     ):
         app = reward_app(service, pool, most_megabytes * 1_000_000)
         print_note(f"judge={service.judge.engine}, question embedder={service.embedder.engine}")

@@ -24,12 +24,13 @@ from typer.testing import CliRunner
 
 from chat_parts import settings as chat_settings
 from dagster_project.cli import app
+from dagster_project.reward_server import reward_app, web_server
 from dagster_project.reward_service import MOST_CYCLES, RewardService
 from decomposerl.errors import ConfigError, EngineError
 from decomposerl.judge.call import Judge, JudgeCall, Ruling
 from decomposerl.rewards.settings import RewardSettings
 from fakes import BagOfWordsEmbedder
-from fault_server import BROKEN, MODEL, Answer, FaultServer, replying
+from fault_server import MODEL, UNKNOWN_KEY, Answer, FaultServer, replying
 from planted_traces.planting import PlantedTrace, planted_traces
 from project import PYTHONPATH, ROOT
 from resources.chat.client import ChatClient
@@ -263,13 +264,20 @@ def test_a_ceiling_of_calls_holds_over_all_requests():
 
 
 def test_an_outage_ends_with_its_request():
-    """The next request is scored as soon as the judge answers again."""
-    with FaultServer([BROKEN] * 400, usual=SUPPORTED) as served, asking(served) as one:
-        status, reply = one.answer(body(ROW | {"trace": TRACES[0].text}))
+    """The next request is scored, even if the judge refused the key until it was given up."""
+    trace = "<question>Who?</question><answer>Number {}.</answer>"
+    many = [ROW | {"trace": trace.format(n), "label": "Supported"} for n in range(40)]
+    patience = {"circuit_cooldown_s": 0.05, "circuit_patience_s": 0.05}
+    with (
+        FaultServer([UNKNOWN_KEY] * 400, usual=SUPPORTED) as served,
+        asking(served, **patience) as one,
+    ):
+        status, reply = one.answer(body(*many))
         assert HTTPStatus.SERVICE_UNAVAILABLE == status
-        assert "out of memory" in reply["error"]
+        assert "the endpoint answers no request" in reply["error"]
         served._script.clear()
-        (again,) = scored(one, ROW | {"trace": TRACES[0].text, "label": "Supported"})
+        Event().wait(0.1)
+        (again,) = scored(one, many[0])
     assert 1.0 == again["rewards"]["coverage"]["value"]
 
 
@@ -390,28 +398,69 @@ def test_the_command_serves_what_score_writes(tmp_path: Path):
     assert None not in {one["total"] for one in reply["rollouts"]}
 
 
+OFF = [word for name in COVERAGE for word in ("--weight", f"{name}=0")]
+
+
+def at_endpoint(judge: FaultServer) -> dict[str, str]:
+    """The variables of a judge at an endpoint, and of no other engine that is used."""
+    return {
+        "DECOMPOSERL_PROFILE": "paper",
+        "DECOMPOSERL_JUDGE_URL": judge.url,
+        "DECOMPOSERL_JUDGE_MODEL": MODEL,
+    }
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_after_the_requests_under_way(number: signal.Signals, tmp_path: Path):
     """The reply still comes, though it takes longer than an interrupted command may live."""
     slow: Answer = replace(SUPPORTED, delay_s=2.5)
     asked = body(ROW | {"trace": TRACES[0].text, "label": "Supported"})
-    off = [word for name in COVERAGE for word in ("--weight", f"{name}=0")]
-    with FaultServer(usual=slow) as judge, ThreadPoolExecutor(1) as pool:
-        own = {
-            "DECOMPOSERL_PROFILE": "paper",
-            "DECOMPOSERL_JUDGE_URL": judge.url,
-            "DECOMPOSERL_JUDGE_MODEL": MODEL,
-        }
-        with Served(tmp_path, *off, **own) as server:
-            reply = pool.submit(server.send, "/v1/rewards", asked)
-            while not judge.asked:
-                assert not reply.done(), reply.result()
-                Event().wait(0.05)
-            server.process.send_signal(number)
-            status, scores = reply.result()
-            assert 200 == status, scores
-            assert 1.0 == scores["rollouts"][0]["rewards"]["coverage"]["counted"]
-            assert 128 + number == server.process.wait(timeout=30)
+    with (
+        FaultServer(usual=slow) as judge,
+        ThreadPoolExecutor(1) as pool,
+        Served(tmp_path, *OFF, **at_endpoint(judge)) as server,
+    ):
+        reply = pool.submit(server.send, "/v1/rewards", asked)
+        while not judge.asked:
+            assert not reply.done(), reply.result()
+            Event().wait(0.05)
+        server.process.send_signal(number)
+        status, scores = reply.result()
+        assert 200 == status, scores
+        assert 1.0 == scores["rollouts"][0]["rewards"]["coverage"]["counted"]
+        assert 128 + number == server.process.wait(timeout=30)
+
+
+def test_the_most_calls_are_an_option(tmp_path: Path):
+    """Of all requests together; a reply that is stored is no call."""
+    first, second = (
+        body(ROW | {"trace": trace.text, "label": "Supported"})
+        for trace in (TRACES[0], TRACES[GROUP])
+    )
+    with FaultServer(usual=SUPPORTED) as judge:
+        words = (*OFF, "--most-calls", "1")
+        with Served(tmp_path, *words, **at_endpoint(judge)) as server:
+            assert [200, 503, 200] == [
+                server.send("/v1/rewards", sent)[0] for sent in (first, second, first)
+            ]
+        assert 1 == len(judge.asked)
+
+
+def test_a_signal_is_not_sent_on():
+    """A second one would end the process before its engines are closed."""
+    passed_on: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: passed_on.append(number))
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            server = web_server(reward_app(service(), pool, 1))
+            with server.capture_signals():
+                signal.raise_signal(signal.SIGTERM)
+        assert server.should_exit
+        assert [] == passed_on
+        signal.raise_signal(signal.SIGTERM)
+        assert [signal.SIGTERM] == passed_on, "the earlier handler is back"
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(
