@@ -4,13 +4,14 @@ import asyncio
 import signal
 import socket
 from collections.abc import Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING
 
 from dagster_project.reward_service import Reply, RewardService
+from dagster_project.terminal import print_note
 from decomposerl.errors import ConfigError
 from decomposerl.extras import require
 from resources.process.interrupt import more_time
@@ -132,7 +133,25 @@ def web_server(app: "Starlette") -> "Server":
     return Gentle(config)
 
 
-def serve(app: "Starlette", opened: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT; requests under way are finished first."""
-    with more_time(_WAITS):
-        web_server(app).run(sockets=[opened])
+def serve_at(
+    host: str,
+    port: int,
+    opening: AbstractContextManager[RewardService],
+    at_once: int,
+    most_bytes: int,
+) -> None:
+    """Serve until SIGTERM or SIGINT; requests under way are finished first.
+
+    ``at_once`` requests are scored at a time; ``most_bytes`` is as in ``reward_app``.
+
+    Raises:
+        ConfigError: host or port cannot be used.
+        EngineMissing: as ``reward_app``.
+    """
+    pool = ThreadPoolExecutor(at_once, "rewards")
+    with listening(host, port) as opened, pool, opening as service:
+        app = reward_app(service, pool, most_bytes)
+        print_note(f"judge={service.judge.engine}, question embedder={service.embedder.engine}")
+        print_note(f"rewards on {address_of(opened)}/v1/rewards")
+        with more_time(_WAITS):
+            web_server(app).run(sockets=[opened])

@@ -53,6 +53,13 @@ Recorded = Annotated[
     Path | None, typer.Option(help="A judge_calls table to use instead of the judge.")
 ]
 Traces = Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="Requests that are scored at a time.")]
+MostCycles = Annotated[
+    int, typer.Option(min=1, help="A trace with more is not judged, as in training.")
+]
+MostCalls = Annotated[
+    int, typer.Option(min=0, help="Calls to a judge's endpoint in all; 0: no limit.")
+]
 Necessity = Annotated[Literal["min", "mean"], typer.Option(help="Over the questions of a trace.")]
 Votes = Annotated[
     Literal["judge", "policy"], typer.Option(help="Whose majority replaces a missing label.")
@@ -101,14 +108,10 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     *,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8005,
-    at_once: Annotated[int, typer.Option(min=1, help="Requests that are scored at a time.")] = 8,
+    at_once: AtOnce = 8,
     most_megabytes: Annotated[int, typer.Option(min=1, help="Largest body of a request.")] = 64,
-    most_cycles: Annotated[
-        int, typer.Option(min=1, help="A trace with more is not judged, as in training.")
-    ] = 40,
-    most_calls: Annotated[
-        int, typer.Option(min=0, help="Calls to a judge's endpoint in all; 0: no limit.")
-    ] = 0,
+    most_cycles: MostCycles = 40,
+    most_calls: MostCalls = 0,
     weight: Weights = None,
     necessity: Necessity = "min",
     abstention: Abstention = "honest",
@@ -127,25 +130,16 @@ def serve_rewards(  # noqa: PLR0913 - each is one option
     each reward's value, null where it does not count. GET /v1/health says what scores. There is no
     authentication. Ctrl-C and SIGTERM finish the requests under way. See docs/rewards-server.md.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
-    from dagster_project.reward_server import address_of, listening, reward_app, serve
+    from dagster_project.reward_server import serve_at
     from dagster_project.reward_service import opened_service
     from decomposerl.rewards.settings import RewardSettings
 
     paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
-    with (
-        listening(host, port) as opened,
-        ThreadPoolExecutor(at_once, "rewards") as pool,
-        opened_service(
-            settings, labelled_share, most_cycles, recorded=judge_calls, most_calls=most_calls
-        ) as service,
-    ):
-        app = reward_app(service, pool, most_megabytes * 1_000_000)
-        print_note(f"judge={service.judge.engine}, question embedder={service.embedder.engine}")
-        print_note(f"rewards on {address_of(opened)}/v1/rewards")
-        serve(app, opened)
+    service = opened_service(
+        settings, labelled_share, most_cycles, recorded=judge_calls, most_calls=most_calls
+    )
+    serve_at(host, port, service, at_once, most_megabytes * 1_000_000)
 
 
 def _weights(pairs: list[str] | None) -> dict[str, float]:

@@ -121,6 +121,21 @@ def test_an_example_needs_the_standard_library_alone(name: str):
     assert set() == imports(name)
 
 
+def trl_trainer(functions: Sequence[object], names: Sequence[str]) -> SimpleNamespace:
+    """What ``GRPOTrainer._calculate_rewards`` reads of its trainer."""
+    return SimpleNamespace(
+        accelerator=SimpleNamespace(device="cpu", is_main_process=True),
+        args=SimpleNamespace(report_to=[]),
+        state=SimpleNamespace(global_step=3),
+        reward_funcs=functions,
+        reward_func_names=names,
+        reward_processing_classes=[None] * len(names),
+        environments=None,
+        _log_completion_extra=None,
+        _log_metric=None,
+    )
+
+
 @pytest.mark.parametrize("judge", [Losing(()), Losing(("answerability",))])
 def test_trl_gets_the_trainers_values(judge: Losing, reader: CompletionReader, tmp_path: Path):
     """TRL's own summing of our functions gives our totals, nulls and weights included."""
@@ -138,17 +153,7 @@ def test_trl_gets_the_trainers_values(judge: Losing, reader: CompletionReader, t
         rewards = example("trl_rewards").RewardServer(url, reader.tokenizer, SIZE)
         functions = rewards.functions()
         names = [one.__name__ for one in functions]
-        trainer = SimpleNamespace(
-            accelerator=SimpleNamespace(device="cpu", is_main_process=True),
-            args=SimpleNamespace(report_to=[]),
-            state=SimpleNamespace(global_step=3),
-            reward_funcs=functions,
-            reward_func_names=names,
-            reward_processing_classes=[None] * len(names),
-            environments=None,
-            _log_completion_extra=None,
-            _log_metric=None,
-        )
+        trainer = trl_trainer(functions, names)
         before = len(judge.asked)
         texts = ["Verify it."] * len(inputs)
         calculated = GRPOTrainer._calculate_rewards(
