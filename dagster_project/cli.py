@@ -29,7 +29,7 @@ from dagster_project.profiles import (
 )
 from dagster_project.rehearse_command import rehearse
 from dagster_project.run_command import RunCommand, run
-from dagster_project.score_command import score
+from dagster_project.score_command import score, serve_rewards
 from dagster_project.terminal import (
     Commands,
     Format,
@@ -268,6 +268,7 @@ for command, panel in (
     (train, _RUN),
     (evaluate, _RUN),
     (score, _RUN),
+    (serve_rewards, _RUN),
     (rehearse, _CHECK),
     (accept, _CHECK),
 ):

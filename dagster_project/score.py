@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 import polars as pl
 
 from decomposerl.errors import ConfigError, DecomposeRLError, SourceFileError
+from decomposerl.judge.call import Judge
+from decomposerl.ports import Embedder
 from decomposerl.rewards.settings import RewardSettings
 from decomposerl.traces.records import Problem, TraceRecord, read_trace_records
 from decomposerl.traces.rollout import Rollout
@@ -82,43 +84,52 @@ def score_file(
         SourceFileError: the file cannot be read, or holds no trace that can be scored.
         DecomposeRLError: as ``resources.judge.scoring.reward_rollouts``.
     """
-    from decomposerl.rewards.composite import weights_of
+    from resources.judge.scoring import reward_rollouts
 
-    weights_of(settings)  # an unknown name fails before anything is spent
-    if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
-        raise ConfigError(f"--labelled-share is {labelled_share}; it must be between 0 and 1")
+    check_settings(settings, labelled_share)
     outputs = _Outputs.next_to(_target(traces, out))
     outputs.refuse_overwriting(traces)
     lines = _lines(traces)
     records, problems = _records(lines, _name(traces))
-    rollouts = [_relabelled(record, labelled_share).rollout() for record in records]
-    scoring, judge, embedder = _scored(rollouts, settings, recorded)
+    rollouts = rollouts_of_records(records, labelled_share)
+    with opened_engines(recorded) as (judge, embedder):
+        scoring = reward_rollouts(rollouts, judge, embedder, settings)
+        engines = judge.engine, embedder.engine
     outputs.refuse_overwriting(*([] if recorded is None else [recorded]))
     written = _write(scoring, outputs, with_verdicts=recorded is None)
     written += _write_rejects(problems, lines, outputs.rejects)
-    return ScoreRun(scoring, judge, embedder, tuple(problems), written)
+    return ScoreRun(scoring, *engines, tuple(problems), written)
 
 
-def _scored(
-    rollouts: Sequence[Rollout], settings: RewardSettings, recorded: Path | None
-) -> tuple["JudgedBatch", str, str]:
-    """The scored rollouts, and the engine names of judge and embedder."""
+@contextmanager
+def opened_engines(
+    recorded: Path | None = None, most_calls: int = 0
+) -> Iterator[tuple[Judge, Embedder]]:
+    """The judge and the question embedder of the profile; what they start ends with the block.
+
+    ``recorded`` is a ``judge_calls`` table to use instead of the judge, ``most_calls`` the ceiling
+    of calls to an endpoint, 0 for none.
+
+    Raises:
+        ConfigError: the environment is wrong.
+    """
     from dagster_project.profiles import load_env_file, profile_from_environment, resources_for
     from resources.judge.replay import ReplayJudge
-    from resources.judge.scoring import reward_rollouts
 
     load_env_file()
     engines = resources_for(profile_from_environment())
     with ExitStack() as opened:
 
-        def engine(name: str) -> Any:  # noqa: ANN401 - the port behind a resource
-            resource = engines[name].process_config_and_initialize_cm()
-            return opened.enter_context(resource).open()
+        def resource(name: str) -> Any:  # noqa: ANN401 - a Dagster resource
+            return opened.enter_context(engines[name].process_config_and_initialize_cm())
 
-        judge = engine("judge") if recorded is None else ReplayJudge(recorded)
-        embedder = engine("question_embedder")
-        scoring = reward_rollouts(rollouts, judge, embedder, settings)
-    return scoring, judge.engine, embedder.engine
+        def judge() -> Judge:
+            if recorded is not None:
+                return ReplayJudge(recorded)
+            limited = resource("judge").model_copy(update={"call_ceiling": most_calls})
+            return limited.open()  # type: ignore[no-any-return]
+
+        yield judge(), resource("question_embedder").open()
 
 
 def parse_weights(pairs: Sequence[str]) -> dict[str, float]:
@@ -158,6 +169,26 @@ def _records(lines: Sequence[str], name: str) -> tuple[list[TraceRecord], list[P
         listed = "".join(f"\n  {problem}" for problem in problems[:10])
         raise SourceFileError(f"{name} holds no trace that can be scored{listed}")
     return records, problems
+
+
+def check_settings(settings: RewardSettings, labelled_share: float | None) -> None:
+    """Refuse what would fail later, before anything is spent.
+
+    Raises:
+        ConfigError: a weight names no reward, or the share is not between 0 and 1.
+    """
+    from decomposerl.rewards.composite import weights_of
+
+    weights_of(settings)
+    if labelled_share is not None and not 0.0 <= labelled_share <= 1.0:
+        raise ConfigError(f"--labelled-share is {labelled_share}; it must be between 0 and 1")
+
+
+def rollouts_of_records(
+    records: Sequence[TraceRecord], labelled_share: float | None
+) -> list[Rollout]:
+    """The rollouts; with a share, those of other claims lose their label."""
+    return [_relabelled(record, labelled_share).rollout() for record in records]
 
 
 def _relabelled(record: TraceRecord, share: float | None) -> TraceRecord:

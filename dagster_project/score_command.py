@@ -1,4 +1,4 @@
-"""The options and the output of ``decomposerl score``; ``score`` does the work."""
+"""The options and the output of ``decomposerl score`` and ``decomposerl serve-rewards``."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +53,13 @@ Recorded = Annotated[
     Path | None, typer.Option(help="A judge_calls table to use instead of the judge.")
 ]
 Traces = Annotated[Path, typer.Argument(help="JSONL: claim, evidence, trace; '-': standard input.")]
+AtOnce = Annotated[int, typer.Option(min=1, help="Requests that are scored at a time.")]
+MostCycles = Annotated[
+    int, typer.Option(min=1, help="A trace with more is not judged, as in training.")
+]
+MostCalls = Annotated[
+    int, typer.Option(min=0, help="Calls to a judge's endpoint in all; 0: no limit.")
+]
 Necessity = Annotated[Literal["min", "mean"], typer.Option(help="Over the questions of a trace.")]
 Votes = Annotated[
     Literal["judge", "policy"], typer.Option(help="Whose majority replaces a missing label.")
@@ -86,17 +93,61 @@ def score(  # noqa: PLR0913 - each is one option
     rejects file, the others are scored, and the exit code is 3.
     """
     from dagster_project.progress_display import shown_progress
-    from dagster_project.score import parse_weights, score_file
+    from dagster_project.score import score_file
     from decomposerl.rewards.settings import RewardSettings
 
-    weights = parse_weights(weight or [])
-    paper = RewardSettings(weights, necessity, abstention, atomicity, votes, failures)
+    paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
     settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
     with shown_progress():
         run = score_file(traces, settings, labelled_share, judge_calls, out)
     _print_scores(run, output, questions=questions)
     if run.unreadable and not allow_unreadable:
         raise typer.Exit(UNREADABLE)
+
+
+@report_errors
+def serve_rewards(  # noqa: PLR0913 - each is one option
+    *,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0: any free one.")] = 8005,
+    at_once: AtOnce = 8,
+    most_megabytes: Annotated[int, typer.Option(min=1, help="Largest body of a request.")] = 64,
+    most_cycles: MostCycles = 40,
+    most_calls: MostCalls = 0,
+    weight: Weights = None,
+    necessity: Necessity = "min",
+    abstention: Abstention = "honest",
+    atomicity: Atomicity = "fraction",
+    votes: Votes = "judge",
+    failures: Failures = "drop_group",
+    grounding: Grounding = "literal",
+    silence: Silence = "literal",
+    restating: Restating = "literal",
+    labelled_share: Share = None,
+    judge_calls: Recorded = None,
+) -> None:
+    """Serve the rewards over HTTP, for a trainer in another environment.
+
+    POST /v1/rewards takes whole groups of rollouts with the fields that 'score' reads and returns
+    each reward's value, null where it does not count. GET /v1/health says what scores. There is no
+    authentication. Ctrl-C and SIGTERM finish the requests under way. See docs/rewards-server.md.
+    """
+    from dagster_project.reward_server import serve_at
+    from dagster_project.reward_service import opened_service
+    from decomposerl.rewards.settings import RewardSettings
+
+    paper = RewardSettings(_weights(weight), necessity, abstention, atomicity, votes, failures)
+    settings = replace(paper, grounding=grounding, silence=silence, restating=restating)
+    service = opened_service(
+        settings, labelled_share, most_cycles, recorded=judge_calls, most_calls=most_calls
+    )
+    serve_at(host, port, service, at_once, most_megabytes * 1_000_000)
+
+
+def _weights(pairs: list[str] | None) -> dict[str, float]:
+    from dagster_project.score import parse_weights
+
+    return parse_weights(pairs or [])
 
 
 def _print_scores(run: "ScoreRun", output: Format, *, questions: bool) -> None:

@@ -22,7 +22,7 @@ from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.claim_records import ClaimRecord
 from decomposerl.training.experiment import BASE_POLICY
 from decomposerl.training.experiments import EXPERIMENTS, experiment
-from resources.corpora.text_search import Passage, TextSearch
+from resources.corpora.text_search import TextSearch
 from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.rule_systems import needs_no_model, opened_without_model
@@ -151,24 +151,32 @@ def _weakness(system: System) -> tuple[str, ...]:
     return ()
 
 
-def with_evidence(records: Sequence[ClaimRecord], folder: Path) -> list[ClaimRecord]:
+def with_evidence(
+    records: Sequence[ClaimRecord], folder: Path, ranked_by: Profile | None = None
+) -> list[ClaimRecord]:
     """The claims, those without evidence with the passages of a folder that bear on them.
 
-    A claim that no passage bears on stays without evidence, with a note.
+    ``ranked_by`` is the profile whose embedder ranks them again, None for BM25's own order. A claim
+    that no passage bears on stays without evidence, with a note.
 
     Raises:
-        EngineMissing, SourceFileError: as ``TextSearch.search``.
+        EngineMissing, EngineError, SourceFileError: as ``TextSearch.search``.
     """
-    search = TextSearch(folder)
-    return [
-        one if one.evidence else _found(one, search.search(one.claim), folder) for one in records
-    ]
+    with ExitStack() as stack:
+        embedder = None
+        if ranked_by is not None:
+            load_env_file()
+            resource = resources_for(ranked_by)["embedder"].process_config_and_initialize_cm()
+            embedder = stack.enter_context(resource).open()
+        search = TextSearch(folder, embedder)
+        return [one if one.evidence else _found(one, search, folder) for one in records]
 
 
-def _found(record: ClaimRecord, passages: Sequence[Passage], folder: Path) -> ClaimRecord:
+def _found(record: ClaimRecord, search: TextSearch, folder: Path) -> ClaimRecord:
+    passages = search.search(record.claim)
     if not passages:
         return replace(record, notes=(f"nothing relevant was found in {folder}",))
     texts = tuple(one.text for one in passages)
     files = ", ".join(dict.fromkeys(one.file for one in passages))
-    note = f"evidence found in {files}"
+    note = f"evidence found in {files}, ranked by {search.ranking}"
     return replace(record, evidence="\n".join(texts), passages=texts, notes=(note,))

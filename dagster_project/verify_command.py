@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 REFUTED, NO_VERDICT = 1, 3
 """Exit codes beside 0; 2 is a wrong use, as in all commands."""
+RerankOption = Annotated[
+    bool, typer.Option("--rerank", help="Rank what --retrieve finds by the embedder, too.")
+]
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
 
 
@@ -45,6 +48,7 @@ def verify(  # noqa: PLR0913 - each is one option
     retrieve: Annotated[
         Path | None, typer.Option(help="Folder of .txt and .md files to find evidence in.")
     ] = None,
+    rerank: RerankOption = False,
     system: Annotated[
         str, typer.Option(help="A system's key, as in docs/evaluation.md; default: the profile's.")
     ] = "",
@@ -58,16 +62,26 @@ def verify(  # noqa: PLR0913 - each is one option
     before costs no call. See docs/verify.md.
     """
     from dagster_project.profiles import profile_from_environment
-    from dagster_project.verify import with_evidence
 
     records = _records(file, claim, evidence, searched=retrieve is not None)
-    if retrieve is not None:
-        records = with_evidence(records, retrieve)
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
+    records = _with_evidence(records, retrieve, profile, rerank=rerank)
     verdicts = _verified(profile, system, records, as_json=as_json)
     raise typer.Exit(exit_code(verdicts, many=claim is None))
+
+
+def _with_evidence(
+    records: "Sequence[ClaimRecord]", folder: Path | None, profile: "Profile", *, rerank: bool
+) -> "Sequence[ClaimRecord]":
+    from dagster_project.verify import with_evidence
+
+    if folder is not None:
+        return with_evidence(records, folder, profile if rerank else None)
+    if rerank:
+        raise ConfigError("--rerank belongs to --retrieve FOLDER")
+    return records
 
 
 def _verified(

@@ -27,6 +27,7 @@ _PACKAGES: Mapping[str, tuple[str, ...]] = {
     "gpu": ("vllm",),
     "hub": ("huggingface-hub",),
     "retrieve": ("bm25s",),
+    "rewards": ("starlette", "uvicorn"),
 }
 EXTRA_OF: Mapping[str, str] = {
     package: extra for extra, packages in _PACKAGES.items() for package in packages

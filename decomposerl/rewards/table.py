@@ -1,6 +1,6 @@
-"""A rewarded batch as the long ``REWARDS`` table: one row per value of a trace or question.
+"""A rewarded batch for others: the long ``REWARDS`` table, and JSON objects by rollout.
 
-The total is in it as a reward named ``total``.
+The table has one row per value of a trace or question; the total is a reward named ``total``.
 """
 
 from collections.abc import Iterator
@@ -38,3 +38,38 @@ def _rows(batch: RewardedBatch, index: int, run: str, step: int) -> Iterator[_Ro
     total = batch.totals[index]
     state = "scored" if total is not None else "dropped"
     yield (*key, TOTAL, None, total, state, 1.0, total is not None)
+
+
+def reward_objects(batch: RewardedBatch) -> list[dict[str, object]]:
+    """Each rollout as JSON values: ``group``, ``rollout``, ``total`` and ``rewards`` by name.
+
+    A reward has ``value`` (null unless ``state`` is scored), ``state``, ``weight``, ``counted``
+    (what enters the total before the weight, or null) and, where it has values by question,
+    ``questions`` in the order of the cycles.
+    """
+    return [
+        {
+            "group": rollout.group,
+            "rollout": rollout.number,
+            "total": _number(batch.totals[index]),
+            "rewards": {name: _reward_object(batch, name, index) for name in batch.results},
+        }
+        for index, rollout in enumerate(batch.rollouts)
+    ]
+
+
+def _reward_object(batch: RewardedBatch, name: str, index: int) -> dict[str, object]:
+    result = batch.results[name][index]
+    values: dict[str, object] = {
+        "value": _number(result.value),
+        "state": result.state,
+        "weight": batch.weights[name],
+        "counted": _number(batch.counted[name][index]),
+    }
+    asked = [{"value": _number(one.value), "state": one.state} for one in result.questions]
+    return values | ({"questions": asked} if asked else {})
+
+
+def _number(value: float | None) -> float | None:
+    """A plain number, also where NumPy computed it."""
+    return None if value is None else float(value)

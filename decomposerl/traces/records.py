@@ -1,6 +1,6 @@
-"""Traces to be scored, from JSONL lines: what ``decomposerl score`` reads.
+"""Traces to be scored: what ``decomposerl score`` reads from JSONL lines and the server from JSON.
 
-Takes lines, gives ``TraceRecord`` values and what is wrong with the rest. One line is one
+Takes lines or rows, gives ``TraceRecord`` values and what is wrong with the rest. One line is one
 trace of any policy with its claim::
 
     {"claim": "…", "evidence": "…" or ["…", "…"], "trace": "<think>…",
@@ -13,21 +13,23 @@ bad line never stops the lines after it, and none is repaired by a guess: it is 
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Literal
 
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.record_fields import FIELDS, Fields, kind_of, shown_name
 from decomposerl.traces.rollout import Rollout
 from decomposerl.traces.trace import Verdict
 
+Unit = Literal["line", "row"]
 _DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """One line that can be scored. ``line`` counts from 1; the rest is as in ``Rollout``."""
+    """One line or row that can be scored, and its number; the rest is as in ``Rollout``."""
 
     line: int
     claim: str
@@ -57,7 +59,8 @@ class TraceRecord:
 class Problem:
     """What is wrong, where. ``field`` is empty where the whole line is.
 
-    ``dropped`` says that the line is left out for it; an unknown field costs nothing.
+    ``dropped`` says that the line is left out for it; an unknown field costs nothing. ``unit`` is
+    what ``line`` counts.
     """
 
     file: str
@@ -65,10 +68,11 @@ class Problem:
     field: str
     reason: str
     dropped: bool = True
+    unit: Unit = "line"
 
     def __str__(self) -> str:
         """One line for a reader."""
-        where = f"{self.file}, line {self.line}"
+        where = f"{self.file}, {self.unit} {self.line}"
         return (
             f"{where}, field '{self.field}': {self.reason}"
             if self.field
@@ -97,6 +101,14 @@ def read_trace_records(lines: Iterable[str], file: str) -> tuple[list[TraceRecor
     return reader.records, reader.problems
 
 
+def read_trace_rows(rows: Sequence[object], place: str) -> tuple[list[TraceRecord], list[Problem]]:
+    """The same for JSON values, numbered from 0 as in their list; ``place`` is what holds them."""
+    reader = _Reader(place, "row")
+    for number, values in enumerate(rows):
+        reader.take(number, values)
+    return reader.records, reader.problems
+
+
 def json_object(text: str) -> dict[str, object] | str:
     """The JSON object of a line, or what is wrong with the line. Never raises."""
     try:
@@ -121,6 +133,7 @@ class _Reader:
     """Records and problems so far, and the fields and groups that were met."""
 
     file: str
+    unit: Unit = "line"
     records: list[TraceRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
@@ -132,6 +145,12 @@ class _Reader:
         values = json_object(text)
         if isinstance(values, str):
             self._drop(line, "", values)
+        else:
+            self.take(line, values)
+
+    def take(self, line: int, values: object) -> None:
+        if not isinstance(values, dict):
+            self._drop(line, "", f"is {kind_of(values)} instead of an object")
             return
         self._report_unread(line, values)
         fields = Fields(values)
@@ -164,22 +183,21 @@ class _Reader:
         first = next(iter(members.values()))
         for name in _SHARED:
             if getattr(record, name) != getattr(first, name):
-                yield name, f"differs from line {first.line} of the same group"
+                yield name, f"differs from {self.unit} {first.line} of the same group"
         if record.number in members:
-            other = members[record.number].line
-            yield "rollout", f"{record.number} is the number of line {other} of the same group"
+            other = f"{self.unit} {members[record.number].line}"
+            yield "rollout", f"{record.number} is the number of {other} of the same group"
 
     def _report_unread(self, line: int, values: Mapping[str, object]) -> None:
         for name in values:
             if name not in FIELDS and name not in self.unread:
                 self.unread.add(name)
-                reason = "is not read, here and in later lines"
-                self.problems.append(
-                    Problem(self.file, line, shown_name(name), reason, dropped=False)
-                )
+                reason = f"is not read, here and in later {self.unit}s"
+                problem = Problem(self.file, line, shown_name(name), reason, False, self.unit)
+                self.problems.append(problem)
 
     def _drop(self, line: int, name: str, reason: str) -> None:
-        self.problems.append(Problem(self.file, line, name, reason))
+        self.problems.append(Problem(self.file, line, name, reason, unit=self.unit))
 
 
 _SHARED = ("claim", "evidence", "label", "n_star")

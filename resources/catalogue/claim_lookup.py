@@ -66,10 +66,7 @@ def _resolve(data: Path, prefix: str) -> tuple[str, Where]:
 
 def _unknown(data: Path, prefix: str) -> str:
     if not any(data.glob("claims/*.parquet")):
-        return (
-            f"there are no claims in {data}. Make them with: "
-            "dagster asset materialize -m dagster_project.definitions --select '+key:\"catalog\"'"
-        )
+        return f"there are no claims in {data}. Make them with: decomposerl run catalog --upstream"
     return f"no claim in {data} has an id that begins with '{prefix}'"
 
 

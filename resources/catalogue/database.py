@@ -77,7 +77,7 @@ def open_catalogue(data: Path) -> "DuckDBPyConnection":
     if not path.is_file():
         raise DecomposeRLError(
             f"there is no catalogue in {data.resolve()}. Build it with: "
-            "dagster asset materialize -m dagster_project.definitions --select '+key:\"catalog\"'"
+            "decomposerl run catalog --upstream"
         )
     try:
         config = {"file_search_path": str(path.parent)}

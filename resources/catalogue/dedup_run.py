@@ -11,7 +11,6 @@ from decomposerl.reports.rethreshold import DedupRun, Thresholds, disagreements
 from decomposerl.schemas import PAIRS
 
 STAGE, BEFORE = "deduplicated", "difficulty_band"
-_MATERIALIZE = ".venv/bin/dagster asset materialize -m dagster_project.definitions --select"
 
 
 def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
@@ -24,7 +23,8 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
     path = data / "stage_runs" / f"{STAGE}.json"
     if not path.is_file():
         raise DecomposeRLError(
-            f"stage '{STAGE}' has not run in {data}. Run it with: {_MATERIALIZE} '*'"
+            f"stage '{STAGE}' has not run in {data}. Run it with: "
+            f"decomposerl run {STAGE} --upstream"
         )
     record: dict[str, Any] = json.loads(path.read_text("utf-8"))
     settings = json.loads(record["config"])
@@ -33,7 +33,7 @@ def read_dedup_run(data: Path) -> tuple[DedupRun, dict[str, Any]]:
         raise DecomposeRLError(
             f"no pairs are stored in {data}. Keep them, from a similarity of 0.6 up, by running "
             "the stage once with the setting 'pairs_floor: 0.6', as in configs/pairs.yaml: "
-            f"{_MATERIALIZE} {STAGE} -c configs/pairs.yaml"
+            f"decomposerl run {STAGE} --config configs/pairs.yaml"
         )
     drops = _read(data, f"drops/{STAGE}", ["claim_id"])
     pairs = PAIRS.conform(_read(data, f"pairs/{STAGE}"))

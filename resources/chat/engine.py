@@ -6,9 +6,10 @@ calls, and a killed run asks only for the rest.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import chain, islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from decomposerl.chat import Chat, ChatFailure, ChatReply, ChatRequest, Parse, Value
 from decomposerl.errors import EngineError
@@ -44,7 +45,7 @@ class FailurePolicy:
 
     def __init__(self, most_unanswered: float) -> None:
         """``most_unanswered`` is a share, 0..1; at 1 no share is too large."""
-        self._most = most_unanswered
+        self.most_unanswered = most_unanswered
         self._requests = self._stored = self._answered = 0
         self._lasting, self._given_up = "", False
         self.failures: Counter[str] = Counter()
@@ -96,10 +97,10 @@ class FailurePolicy:
         if self.failures and not answered and not _OF_THE_REQUEST.issuperset(self.failures):
             return f"not one of {self._requests:,} requests was answered ({reasons})"
         missing = self._requests - answered
-        if missing > self._most * self._requests:
+        if missing > self.most_unanswered * self._requests:
             return (
                 f"{missing:,} of {self._requests:,} requests got no answer, more than the share "
-                f"of {self._most:g} that most_unanswered allows ({reasons})"
+                f"of {self.most_unanswered:g} that most_unanswered allows ({reasons})"
             )
         return ""
 
@@ -119,6 +120,16 @@ class ChatEngine(Generic[Item]):
         """Items sent to the model since this object was made."""
         self.hits = 0
         """Items answered without the model: stored earlier, or repeated in one pass."""
+
+    def renewed(self) -> Self:
+        """The engine over the same client, so with its limits, and with counts of its own.
+
+        For one of several callers in threads: an outage that one met does not stop the next.
+        """
+        own = copy(self)
+        own._policy = FailurePolicy(self._policy.most_unanswered)  # noqa: SLF001 - its own class
+        own.calls = own.hits = 0
+        return own
 
     @property
     def engine(self) -> str:

@@ -1,17 +1,20 @@
 """Passages of a folder of text files that bear on a claim, ranked by BM25 (library bm25s).
 
 A passage is a paragraph, or consecutive sentences of a long one. Words are compared by the stems
-that the rules use, without stop words.
+that the rules use, without stop words. An embedder may rank the relevant ones again by meaning.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from decomposerl.errors import SourceFileError
 from decomposerl.extras import require
+from decomposerl.ports import Embedder
 from decomposerl.text.sentences import split_sentences
 from decomposerl.text.words import Sentence, parse
 from resources.store.paths import regular_file
@@ -35,9 +38,17 @@ class Passage:
 class TextSearch:
     """The text files of a folder, read and indexed at the first search."""
 
-    def __init__(self, folder: Path) -> None:
-        """Files of ``SUFFIXES`` are read, also in folders below it."""
-        self._folder = folder
+    def __init__(self, folder: Path, embedder: Embedder | None = None) -> None:
+        """Files of ``SUFFIXES`` are read, also in folders below it.
+
+        With an ``embedder``, relevant passages are ranked by the cosine to the claim.
+        """
+        self._folder, self._embedder = folder, embedder
+
+    @property
+    def ranking(self) -> str:
+        """What ranks the passages: for the note of a result."""
+        return f"BM25, then {self._embedder.engine}" if self._embedder else "BM25"
 
     def search(self, claim: str, most: int = MOST_PASSAGES) -> list[Passage]:
         """At most ``most`` relevant passages, best first; empty where none is relevant.
@@ -46,7 +57,8 @@ class TextSearch:
         it has any: BM25 alone ranks, and would always find something.
 
         Raises:
-            EngineMissing: bm25s is not installed.
+            EngineMissing: bm25s, or what the embedder needs, is not installed.
+            EngineError: the embedder failed.
             SourceFileError: there is no such folder, a file cannot be read as UTF-8 text, or there
                 is no text.
         """
@@ -57,8 +69,10 @@ class TextSearch:
         size = min(_CANDIDATES, len(self._passages))
         ranked, scores = self._index.retrieve([known], k=size, show_progress=False)
         places = [int(at) for at, score in zip(ranked[0], scores[0], strict=True) if score > 0]
-        relevant = (self._passages[at] for at in places if _relevant(wanted, self._parsed[at]))
-        return [passage for passage, _ in zip(relevant, range(most), strict=False)]
+        relevant = [self._passages[at] for at in places if _relevant(wanted, self._parsed[at])]
+        if self._embedder is not None and len(relevant) > 1:
+            relevant = _nearest_first(claim, relevant, self._embedder)
+        return relevant[:most]
 
     @cached_property
     def _passages(self) -> list[Passage]:
@@ -97,6 +111,13 @@ def _relevant(claim: Sentence, passage: Sentence) -> bool:
     shared = claim.content & passage.content
     named = not claim.names or not claim.names.isdisjoint(shared)
     return named and len(shared) >= _LEAST_SHARE * len(claim.content)
+
+
+def _nearest_first(claim: str, passages: Sequence[Passage], embedder: Embedder) -> list[Passage]:
+    """By the cosine to the claim; passages of equal cosines stay in their order."""
+    about, *vectors = embedder.embed([claim, *(one.text for one in passages)])
+    order = np.argsort([-float(one @ about) for one in vectors], kind="stable")
+    return [passages[at] for at in order]
 
 
 def _passages_of(text: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from resources.store.temporary import replace_file
 PREDICTIONS, SCORES, CALLS, LEADERBOARD = "predictions", "scores", "calls", "leaderboard"
 LIMITED, NOT_AVAILABLE, NOTHING_TO_ASK = "limited", "not_available", "nothing_to_ask"
 ACCEPTED = "accepted.json"
-_BUILD = "Build it with: dagster job execute -m dagster_project.definitions -j rank"
+_BUILD = "Build it with: decomposerl run leaderboard comparison"
 _COMPARED = ["claim_id", "verdict", "engine"]
 
 

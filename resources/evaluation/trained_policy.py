@@ -65,8 +65,7 @@ def chosen_policy(
     run = RunFolder(data.path / "policy" / experiment)
     if not run.outcome.is_file():
         raise ConfigError(
-            f"{run.path} holds no trained policy. Train it first: dagster asset materialize "
-            f"-m dagster_project.definitions --select 'key:\"policy\"' --partition {experiment}"
+            f"{run.path} holds no trained policy. Train it first: decomposerl train {experiment}"
         )
     outcome = read_outcome(run)
     saved = {one.step: one.path for one in run.checkpoints(_EVERY_CHECKPOINT).all()}

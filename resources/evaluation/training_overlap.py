@@ -58,7 +58,7 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
     if not data.exists(SILVER):
         raise EvaluationError(
             f"{data.path / SILVER}.parquet is not there: calibrations are fitted on claims of it. "
-            "Materialize it first: dagster job execute -m dagster_project.definitions -j funnel"
+            f"Make it first: decomposerl run {SILVER} --upstream"
         )
     files = [data.path / f"{name}.parquet" for name in _TRAINING]
     files += _policy_files(data, system) if system.model.port == "policy" else []

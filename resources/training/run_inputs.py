@@ -256,8 +256,7 @@ def _sources(data: DataFolder, experiment: Experiment) -> dict[str, Path]:
     for asset, path in sources.items():
         if not path.exists():
             raise TrainingError(
-                f"{path} is not there. Materialize it first: dagster asset materialize "
-                f"-m dagster_project.definitions --select '{asset}'"
+                f"{path} is not there. Make it first: decomposerl run {asset} --upstream"
             )
     return sources
 

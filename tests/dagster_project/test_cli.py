@@ -112,7 +112,7 @@ def test_attrition_formats_hold_the_same_rows(world: World, *, by_reason: bool):
 
 def test_attrition_before_the_catalogue_says_what_to_run(tmp_path: Path):
     """Without a catalogue, or a folder, one line names the command."""
-    assert_refused(run("attrition", "--data", str(tmp_path)), "dagster asset materialize")
+    assert_refused(run("attrition", "--data", str(tmp_path)), "decomposerl run ")
     assert_refused(run("attrition", "--data", str(tmp_path / "no")), "make demo", "--data")
 
 
@@ -161,7 +161,7 @@ def test_another_threshold_is_printed_like_the_other_tables(world: World):
 def test_another_threshold_without_pairs_says_how_to_keep_them(tmp_path: Path):
     """No run, no pairs, files of different runs: each has its sentence and its command."""
     ask = ("attrition", "--semantic-threshold", "0.8", "--data", str(tmp_path))
-    assert_refused(run(*ask), "has not run", "dagster asset materialize")
+    assert_refused(run(*ask), "has not run", "decomposerl run ")
     build(tmp_path)
     drops = tmp_path / "drops/deduplicated.parquet"
     whole = pl.read_parquet(drops)
@@ -278,7 +278,7 @@ def test_explain_refuses_what_is_no_id(world: World, claim_id: str):
 def test_explain_refuses_the_unknown(world: World, tmp_path: Path):
     """An unknown id names the folder; an empty folder names the command to fill it."""
     assert_refused(at(world, "explain", "ffffffffffffffff"), "begins with 'ffffffffffffffff'")
-    assert_refused(run("explain", "ffffff", "--data", str(tmp_path)), "dagster asset materialize")
+    assert_refused(run("explain", "ffffff", "--data", str(tmp_path)), "decomposerl run ")
 
 
 def test_explain_lists_ambiguous_beginnings(tmp_path: Path):

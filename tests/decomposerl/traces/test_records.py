@@ -1,6 +1,7 @@
 """Traces to be scored, from JSONL lines: what is read, what is left out, and what is said."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from decomposerl.traces.record_fields import FIELDS
-from decomposerl.traces.records import Problem, TraceRecord, group_of, read_trace_records
+from decomposerl.traces.records import (
+    Problem,
+    TraceRecord,
+    group_of,
+    read_trace_records,
+    read_trace_rows,
+)
 
 TRACE = (
     "<think>t</think>\n<question>q?</question>\n<answer>a.</answer>\n<think>t</think>\n"
@@ -182,6 +189,20 @@ def test_what_must_be_there(name: str):
     records, (problem,) = read(json.dumps(values))
     assert records == []
     assert Problem("t.jsonl", 1, name, "is missing") == problem
+
+
+def test_rows_are_read_as_lines_are():
+    """The same records and problems; rows count from 0 and are called so."""
+    values = [json.loads(line(group="g")), json.loads(line(group="g", label="x")), 3]
+    lines = [json.dumps(one) for one in values]
+    records, problems = read_trace_rows(values, "rows")
+    from_lines, their_problems = read_trace_records(lines, "rows")
+    assert [replace(one, line=one.line + 1) for one in records] == from_lines
+    assert [(one.line + 1, one.field, one.reason) for one in problems] == [
+        (one.line, one.field, one.reason) for one in their_problems
+    ]
+    assert "rows, row 1, field 'label': 'x' is neither Supported nor Refuted" == str(problems[0])
+    assert "rows, line 2, field 'label'" in str(their_problems[0])
 
 
 def test_every_problem_of_a_line_is_named():

@@ -302,7 +302,7 @@ def test_a_folder_that_duckdb_cannot_name(tmp_path: Path):
 
 def test_no_catalogue_says_how_to_build_it(tmp_path: Path):
     """Opening what was never built names the command."""
-    with pytest.raises(DecomposeRLError, match="dagster asset materialize"):
+    with pytest.raises(DecomposeRLError, match="decomposerl run catalog --upstream"):
         open_catalogue(tmp_path)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from decomposerl.errors import SourceFileError
+from fakes import BagOfWordsEmbedder, ScriptedEmbedder
 from resources.corpora.text_search import Passage, TextSearch
 
 bm25s = pytest.importorskip("bm25s", reason="bm25s is not installed (extra retrieve)")
@@ -40,6 +41,31 @@ def test_long_paragraphs_are_cut_at_sentences(folder: Path):
     assert 3 == len(found)
     assert all(one.text.startswith("Sentence number") for one in found)
     assert all(len(one.text.split()) < 150 and one.text.endswith("ferries.") for one in found)
+
+
+CLAIM = "Many ferries cross the river Osk."
+
+
+def test_an_embedder_ranks_what_is_relevant_again(folder: Path):
+    """By the cosine to the claim; what BM25 put last comes first, and nothing else is added."""
+    plain = TextSearch(folder).search(CLAIM, most=50)
+    last = plain[-1]
+    near = {CLAIM: (1.0, 0.0)} | {one.text: (1.0, 2.0) for one in plain} | {last.text: (1.0, 0.1)}
+    search = TextSearch(folder, ScriptedEmbedder(near))
+    found = search.search(CLAIM, most=50)
+    assert last == found[0] != plain[0]
+    assert plain[:-1] == found[1:], "equal cosines keep BM25's order"
+    assert found[:2] == search.search(CLAIM, most=2)
+    assert ("BM25, then scripted-embedder", "BM25") == (search.ranking, TextSearch(folder).ranking)
+
+
+def test_a_ranking_by_vectors_is_the_same_every_time(folder: Path):
+    """Also in another object, and where nothing or one passage is relevant."""
+    found = [TextSearch(folder, BagOfWordsEmbedder()).search(CLAIM) for _ in range(2)]
+    assert found[0] == found[1]
+    embedder = BagOfWordsEmbedder()
+    assert [] == TextSearch(folder, embedder).search("Marie Curie discovered radium.")
+    assert [] == embedder.asked
 
 
 @pytest.mark.parametrize(

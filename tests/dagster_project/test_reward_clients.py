@@ -1,0 +1,352 @@
+"""docs/rewards-server.md and its two clients, against a server that runs.
+
+TRL is the installed one; of verl, the test has the form of the data and of the calls that its
+source defines (0.9.0: ``RewardLoopWorker``, ``DataProto``, ``AgentLoopWorker._compute_score``).
+"""
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from dagster_project.reward_service import MOST_CYCLES, RewardService
+from decomposerl.errors import EngineError
+from decomposerl.judge.call import Judge, JudgeCall, Ruling, Task
+from decomposerl.rewards.settings import RewardSettings
+from fakes import BagOfWordsEmbedder
+from project import ROOT
+from resources.judge.rule_judge import RuleJudge
+from resources.training.data import Completion, CompletionReader, completion_reader
+from resources.training.reward_scoring import RewardScorer
+from resources.training.rollout_log import RolloutLog
+from reward_serving import example, imports, serving
+from training_parts import BLOCKS, EXPERIMENT, tiny_policy
+
+PAGE = (ROOT / "docs/rewards-server.md").read_text("utf-8")
+THOUGHT, WHO, WHEN, _, ALONE, SUPPORTED, REFUTED = BLOCKS
+ROLLOUTS = (
+    ((THOUGHT, WHO, THOUGHT, WHEN, THOUGHT, SUPPORTED), True),
+    ((THOUGHT, WHO, THOUGHT, REFUTED), True),
+    ((ALONE,), True),
+    ((THOUGHT, WHEN, THOUGHT), False),  # cut off
+)
+SIZE = len(ROLLOUTS)
+CLAIMS = (
+    {"claim": "Ilva opened it", "evidence": "Ilva opened it. It was 1921.", "n_star": 2},
+    {"claim": "Torbeck has a river", "evidence": "The river was in Torbeck.", "n_star": 1},
+)
+LABELS = ("Supported", None)
+
+
+@dataclass
+class Losing:
+    """The rules, which lose the rulings of some tasks on the first claim's evidence."""
+
+    lost: tuple[Task, ...]
+    asked: list[int] = field(default_factory=list)
+    engine: str = "losing"
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """Rulings on a batch."""
+        self.asked.append(len(calls))
+        return [
+            Ruling(None, "timeout")
+            if call.task in self.lost and call.document == CLAIMS[0]["evidence"]
+            else ruling
+            for call, ruling in zip(calls, RuleJudge().judge(calls), strict=True)
+        ]
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> CompletionReader:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_policy(tmp_path_factory.mktemp("base")))
+    return completion_reader(tokenizer, [tokenizer.eos_token_id])
+
+
+def tokens(reader: CompletionReader) -> list[list[int]]:
+    """The rollouts of one claim."""
+    end = [reader.tokenizer.eos_token_id]
+    ids = [reader.tokenizer.convert_tokens_to_ids(list(blocks)) for blocks, _ in ROLLOUTS]
+    return [one + end * ended for one, (_, ended) in zip(ids, ROLLOUTS, strict=True)]
+
+
+def service(judge: Judge) -> RewardService:
+    return RewardService("embedded", judge, BagOfWordsEmbedder(), RewardSettings({"joint": 2.0}))
+
+
+def by_the_trainer(judge: Judge, reader: CompletionReader, folder: Path) -> RewardScorer:
+    """What training computes for two claims, the second without a label."""
+    recipe = replace(
+        EXPERIMENT,
+        grpo=replace(EXPERIMENT.grpo, group_size=SIZE),
+        rewards=RewardSettings({"joint": 2.0}),
+    )
+    every = [
+        Completion(
+            claim_id=str(number),
+            **claim,
+            label=label or "Supported",
+            source="hover",
+            labelled=label is not None,
+            prompt_digest="",
+            prompt_tokens=5,
+            tokens=tuple(ids),
+            text=reader.text(ids),
+            truncated=ids[-1] not in reader.ends,
+        )
+        for number, (claim, label) in enumerate(zip(CLAIMS, LABELS, strict=True))
+        for ids in tokens(reader)
+    ]
+    scorer = RewardScorer(
+        recipe, judge, BagOfWordsEmbedder(), RolloutLog(folder, "k", 1), MOST_CYCLES
+    )
+    scorer.training(0, every)
+    return scorer
+
+
+@pytest.mark.parametrize("name", ["trl_rewards", "verl_rewards"])
+def test_an_example_needs_the_standard_library_alone(name: str):
+    """It runs in an environment that has nothing of this project."""
+    assert set() == imports(name)
+
+
+def trl_trainer(functions: Sequence[object], names: Sequence[str]) -> SimpleNamespace:
+    """What ``GRPOTrainer._calculate_rewards`` reads of its trainer."""
+    return SimpleNamespace(
+        accelerator=SimpleNamespace(device="cpu", is_main_process=True),
+        args=SimpleNamespace(report_to=[]),
+        state=SimpleNamespace(global_step=3),
+        reward_funcs=functions,
+        reward_func_names=names,
+        reward_processing_classes=[None] * len(names),
+        environments=None,
+        _log_completion_extra=None,
+        _log_metric=None,
+    )
+
+
+@pytest.mark.parametrize("judge", [Losing(()), Losing(("answerability",))])
+def test_trl_gets_the_trainers_values(judge: Losing, reader: CompletionReader, tmp_path: Path):
+    """TRL's own summing of our functions gives our totals, nulls and weights included."""
+    from trl import GRPOTrainer
+
+    scorer = by_the_trainer(judge, reader, tmp_path)
+    assert scorer.last is not None
+    known = scorer.last.judged.rewards
+    inputs = [
+        {"prompt": "Verify it.", "label": label, "claim_id": "x", **claim}
+        for claim, label in zip(CLAIMS, LABELS, strict=True)
+        for _ in range(SIZE)
+    ]
+    with serving(service(judge)) as url:
+        rewards = example("trl_rewards").RewardServer(url, reader.tokenizer, SIZE)
+        functions = rewards.functions()
+        names = [one.__name__ for one in functions]
+        trainer = trl_trainer(functions, names)
+        before = len(judge.asked)
+        texts = ["Verify it."] * len(inputs)
+        calculated = GRPOTrainer._calculate_rewards(
+            trainer, inputs, texts, texts, tokens(reader) * 2
+        )
+        assert 1 == len(judge.asked) - before, "one request for all functions"
+    assert list(known.counted) == names
+    for column, name in enumerate(names):
+        assert [math.nan if one is None else one for one in known.counted[name]] == pytest.approx(
+            calculated[:, column].tolist(), nan_ok=True
+        ), name
+    lost = torch.isnan(calculated[:, names.index("joint")]).tolist()
+    assert [bool(judge.lost)] * SIZE + [False] * SIZE == lost
+    weights = torch.tensor(rewards.weights)
+    assert list(known.totals) == pytest.approx((calculated * weights).nansum(dim=1).tolist())
+
+
+@dataclass
+class Waking:
+    """A judge that cannot answer at first."""
+
+    engine: str = "waking"
+    asked: list[int] = field(default_factory=list)
+
+    def judge(self, calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """The rules' rulings, from the second time on."""
+        self.asked.append(len(calls))
+        if len(self.asked) == 1:
+            raise EngineError("the endpoint is away")
+        return RuleJudge().judge(calls)
+
+
+def columns(rows: int, claim: int = 0) -> dict[str, list[object]]:
+    return {name: [value] * rows for name, value in CLAIMS[claim].items()}
+
+
+def test_trl_asks_again_and_says_what_is_wrong(reader: CompletionReader):
+    """A judge that is away is waited for; a group that is not whole is an error with its words."""
+    judge = Waking()
+    with serving(service(judge)) as url:
+        made = example("trl_rewards").RewardServer
+        format_reward, *_ = made(url, reader.tokenizer, SIZE, pauses_s=(0,)).functions()
+        assert SIZE == len(format_reward(completion_ids=tokens(reader), **columns(SIZE)))
+        assert 2 == len(judge.asked)
+        with pytest.raises(RuntimeError, match=r"HTTP 400.*has 3 rollouts in this request, not 4"):
+            format_reward(completion_ids=tokens(reader)[:3], **columns(3))
+        judge.asked.clear()
+        impatient, *_ = made(url, reader.tokenizer, SIZE, pauses_s=()).functions()
+        with pytest.raises(RuntimeError, match=r"HTTP 503.*the endpoint is away"):
+            impatient(completion_ids=tokens(reader), **columns(SIZE))
+    with pytest.raises(OSError, match="refused"):
+        made(url, reader.tokenizer, SIZE, pauses_s=(0,))
+
+
+@dataclass(frozen=True)
+class Item:
+    """verl's ``DataProtoItem``: one row."""
+
+    batch: dict[str, torch.Tensor]
+    non_tensor_batch: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Data:
+    """verl's ``DataProto`` as the agent loop sends it: a batch of one rollout, padded."""
+
+    batch: dict[str, torch.Tensor]
+    non_tensor_batch: dict[str, Any]
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.batch["responses"])
+
+    def __getitem__(self, index: int) -> Item:
+        """One row."""
+        return Item(
+            {name: value[index] for name, value in self.batch.items()},
+            {name: value[index] for name, value in self.non_tensor_batch.items()},
+        )
+
+
+PADDING = 3
+
+
+def sampled(ids: list[int], claim: int, split: str = "train", uid: str = "") -> Data:
+    """One rollout, as ``_compute_score`` of the agent loop makes it."""
+    extra = {**CLAIMS[claim], "split": split, "index": claim}
+    label = {"style": "rule", "ground_truth": LABELS[claim]}
+    prompt = [1, 1]
+    mask = [1] * (len(prompt) + len(ids)) + [0] * PADDING
+    return Data(
+        {
+            "prompts": torch.tensor([prompt]),
+            "responses": torch.tensor([[*ids, *[0] * PADDING]]),
+            "attention_mask": torch.tensor([mask]),
+        },
+        {
+            "uid": np.array([uid or f"uid {claim}"]),
+            "data_source": np.array(["decomposerl"]),
+            "reward_model": np.array([label]),
+            "extra_info": np.array([extra]),
+        },
+    )
+
+
+def manager(url: str, reader: CompletionReader, **own: object) -> Any:  # noqa: ANN401 - a class of the example
+    """The reward manager, as ``load_reward_manager`` makes it."""
+    rollout = {"n": SIZE, "val_kwargs": {"n": 1}}
+    config = {"actor_rollout_ref": {"rollout": rollout}, "decomposerl": {"url": url, **own}}
+    return example("verl_rewards").GroupRewards(
+        config=config,
+        tokenizer=reader.tokenizer,
+        compute_score=len,
+        reward_router_address=None,
+        reward_model_tokenizer=None,
+    )
+
+
+async def scored(one: Any, *batch: Data) -> list[Any]:  # noqa: ANN401 - the same
+    """All rollouts at once, as the reward loop gets them from the agent loops."""
+    return await asyncio.gather(*map(one.run_single, batch), return_exceptions=True)
+
+
+@pytest.mark.parametrize("judge", [Losing(()), Losing(("answerability",))])
+def test_verl_gets_the_trainers_totals(judge: Losing, reader: CompletionReader, tmp_path: Path):
+    """Rollouts of two groups come mixed; each gets its total, and NaN for what does not count."""
+    scorer = by_the_trainer(judge, reader, tmp_path)
+    assert scorer.last is not None
+    known = scorer.last.judged.rewards
+    first, second = ([sampled(ids, claim) for ids in tokens(reader)] for claim in (0, 1))
+    mixed = [one for pair in zip(first, second, strict=True) for one in pair]
+    before = len(judge.asked)
+    with serving(service(judge)) as url:
+        replies = asyncio.run(scored(manager(url, reader), *mixed))
+    assert 2 == len(judge.asked) - before, "one request for each group"
+    in_order = replies[::2] + replies[1::2]
+    assert list(known.totals) == [one["reward_score"] for one in in_order]
+    for name, counted in known.counted.items():
+        assert [math.nan if one is None else one for one in counted] == pytest.approx(
+            [one["reward_extra_info"][name] for one in in_order], nan_ok=True
+        ), name
+
+
+def test_verl_validates_with_groups_of_another_size(reader: CompletionReader):
+    """A row of another split has ``val_kwargs.n`` rollouts, here one."""
+    with serving(service(RuleJudge())) as url:
+        (reply,) = asyncio.run(
+            scored(manager(url, reader), sampled(tokens(reader)[0], 0, split="test"))
+        )
+    assert 1.0 == reply["reward_extra_info"]["format"]
+
+
+def test_verl_has_no_null():
+    """A rollout without a total gets the mean of its group: no advantage."""
+    rollouts = [{"total": 3.0}, {"total": None}, {"total": 1.0}]
+    with_totals = example("verl_rewards")._with_totals
+    assert [3.0, 2.0, 1.0] == [one["total"] for one in with_totals(rollouts)]
+    assert [0.0] == [one["total"] for one in with_totals([{"total": None}])]
+
+
+def test_verl_says_what_is_wrong(reader: CompletionReader):
+    """A refused group is an error of each of its rollouts; one that never fills up ends, too."""
+    first, *others = tokens(reader)
+    with serving(service(Waking())) as url:
+        one = manager(url, reader, patience_s=0.2, pauses_s=[])
+        away = asyncio.run(scored(one, *(sampled(ids, 0) for ids in tokens(reader))))
+        assert SIZE == sum("HTTP 503" in str(error) for error in away)
+        mixed = [sampled(first, 0, uid="u"), *(sampled(ids, 1, uid="u") for ids in others)]
+        refused = asyncio.run(scored(one, *mixed))
+        assert SIZE == sum("HTTP 400" in str(error) for error in refused)
+        (late,) = asyncio.run(scored(one, sampled(first, 0)))
+        assert "1 of 4 rollouts came" in str(late)
+
+
+def test_the_page_shows_what_the_server_says():
+    """Request, reply, refusal and health are those of the embedded profile."""
+    from resources.embedder.minilm import MiniLM
+
+    blocks = re.findall(r"^```json\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    request, reply, bad, health = map(json.loads, blocks)
+    one = RewardService("embedded", RuleJudge(), MiniLM(), RewardSettings())
+    _, said = one.answer(json.dumps(request).encode())
+    assert rounded(reply) == rounded(json.loads(json.dumps(said)))
+    request["rollouts"][1]["label"] = "true"
+    status, refused = one.answer(json.dumps(request).encode())
+    assert (400, bad) == (status, refused)
+    assert health == json.loads(json.dumps(one.health()))
+
+
+def rounded(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Numbers as the page has them: vectors differ a little between processors."""
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    return [rounded(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,281 @@
+"""Requests for rewards: the trainer's values, each fault named, the judge's limits shared."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+
+import pytest
+from numpy.typing import NDArray
+
+from chat_parts import settings as chat_settings
+from dagster_project.reward_service import MOST_CYCLES, RewardService
+from decomposerl.errors import ConfigError, EngineError
+from decomposerl.judge.call import Judge, JudgeCall, Ruling
+from decomposerl.rewards.settings import RewardSettings
+from fakes import BagOfWordsEmbedder
+from fault_server import UNKNOWN_KEY, FaultServer
+from planted_traces.planting import PlantedTrace
+from resources.chat.client import ChatClient
+from resources.judge.chat_judge import ChatJudge, load_judge_prompts
+from resources.judge.rule_judge import RuleJudge
+from resources.training.data import Completion
+from resources.training.reward_scoring import RewardScorer
+from resources.training.rollout_log import RolloutLog
+from reward_serving import (
+    COVERAGE,
+    GROUP,
+    ROW,
+    SUPPORTED,
+    TRACES,
+    Json,
+    body,
+    groups,
+    rows,
+    service,
+)
+from training_parts import EXPERIMENT, FailingJudge
+
+
+def scored(one: RewardService, *rollouts: Mapping[str, object]) -> list[Json]:
+    status, reply = one.answer(body(*rollouts))
+    assert HTTPStatus.OK == status, reply
+    return json.loads(json.dumps(reply))["rollouts"]  # type: ignore[no-any-return]
+
+
+def completion(trace: PlantedTrace, *, labelled: bool) -> Completion:
+    known = {"claim": trace.claim, "evidence": trace.evidence, "label": trace.label}
+    return Completion(
+        claim_id=trace.group,
+        **known,
+        n_star=trace.n_star,
+        source="hover",
+        labelled=labelled,
+        prompt_digest="0" * 64,
+        prompt_tokens=5,
+        tokens=(),
+        text=trace.text,
+        truncated=trace.truncated,
+    )
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize("judge", [RuleJudge(), FailingJudge("correctness")])
+def test_the_values_are_the_trainers(*, labelled: bool, judge: Judge, tmp_path: Path):
+    """Value for value, with a label and without, and where a judge call fails."""
+    recipe = replace(EXPERIMENT, grpo=replace(EXPERIMENT.grpo, group_size=GROUP))
+    log = RolloutLog(tmp_path, "key", 1)
+    scorer = RewardScorer(recipe, judge, BagOfWordsEmbedder(), log, MOST_CYCLES)
+    counted = scorer.training(0, [completion(trace, labelled=labelled) for trace in TRACES])
+    assert scorer.last is not None
+    rewards = scorer.last.judged.rewards
+    label = {} if labelled else {"label": None}
+    replied = scored(service(judge), *rows(TRACES, **label))
+    assert [(one.group, one.number) for one in TRACES] == [
+        (one["group"], one["rollout"]) for one in replied
+    ]
+    assert list(rewards.totals) == [one["total"] for one in replied]
+    for name, results in rewards.results.items():
+        mine = [one["rewards"][name] for one in replied]
+        assert list(counted[name]) == [one["counted"] for one in mine], name
+        assert [(one.value, one.state) for one in results] == [
+            (one["value"], one["state"]) for one in mine
+        ]
+        asked = [[(q["value"], q["state"]) for q in one.get("questions", ())] for one in mine]
+        assert [[(q.value, q.state) for q in one.questions] for one in results] == asked
+        assert {1.0} == {one["weight"] for one in mine}
+    lost = {one["rewards"]["joint"]["counted"] for one in replied[:GROUP]} == {None}
+    assert isinstance(judge, FailingJudge) == lost, "one failed call: null for its whole group"
+    assert None not in {one["rewards"]["joint"]["counted"] for one in replied[GROUP:]}
+
+
+def test_weights_and_readings_are_those_of_the_service():
+    """A weight of 0 leaves a reward out; half of the claims may keep their label."""
+    strict = RewardSettings({"joint": 2.5, "diversity": 0}, necessity="mean")
+    one = service(settings=strict, labelled_share=0.0)
+    (first, *_) = scored(one, *rows(TRACES[:2]))
+    assert "diversity" not in first["rewards"]
+    assert 2.5 == first["rewards"]["joint"]["weight"]
+    assert ("absent", None) == tuple(
+        first["rewards"]["verification"][name] for name in ("state", "counted")
+    )
+    summed = sum(
+        reward["weight"] * reward["counted"]
+        for reward in first["rewards"].values()
+        if reward["counted"] is not None
+    )
+    assert summed == pytest.approx(first["total"])
+    health = one.health()
+    assert ("embedded", "rule_judge:3", 0.0) == (
+        *(health[name] for name in ("profile", "judge", "labelled_share")),
+    )
+    assert {"joint": 2.5, "format": 1.0} == {
+        reward["name"]: reward["weight"]
+        for reward in health["rewards"]
+        if reward["name"] in {"joint", "format", "diversity"}
+    }
+    assert ("mean", "drop_group") == (
+        health["readings"]["necessity"],
+        health["readings"]["failures"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (b"{", "the body is no JSON"),
+        (b"\xff", "the body: not UTF-8 text"),
+        (b"[]", "the body is a list instead of an object"),
+        (b'{"rollouts": {}}', "'rollouts' must be a list of at least one object"),
+        (b'{"rollouts": []}', "'rollouts' must be a list of at least one object"),
+        (body(ROW, group_size=0), "'group_size' must be a whole number from 1 on"),
+        (body(ROW, group_size=True), "'group_size' must be a whole number from 1 on"),
+        (body(ROW, 3), "rollouts, row 1: is a number instead of an object"),
+        (body(ROW, ROW | {"label": "true"}), "rollouts, row 1, field 'label': 'true' is neither"),
+        (
+            body(ROW, ROW | {"evidence": "Other."}),
+            "rollouts, row 1, field 'evidence': differs from row 0 of the same group",
+        ),
+        (
+            body(ROW | {"rollout": 4}, ROW | {"rollout": 4}),
+            "rollouts, row 1, field 'rollout': 4 is the number of row 0 of the same group",
+        ),
+        (
+            body({"claim": 1}, ROW),
+            "rollouts, row 0, field 'claim': a number instead of a text (and 2 further problems)",
+        ),
+        (
+            body(ROW, ROW | {"group": 7}, ROW, group_size=2),
+            "rollouts, row 1, field 'group': '7' has 1 rollouts in this request, not 2",
+        ),
+    ],
+)
+def test_a_bad_request_names_row_and_field(sent: bytes, said: str):
+    """Status 400, the first problem in words, all of them as data, and nothing is judged."""
+    judge = FailingJudge("coverage")
+    status, reply = service(judge).answer(sent)
+    assert HTTPStatus.BAD_REQUEST == status
+    assert str(reply["error"]).startswith(said)
+    assert [] == judge.asked
+    problems: Any = reply["problems"]
+    if "row" in said:
+        found = re.match(r"rollouts, row (\d)(?:, field '(\w+)')?", said)
+        assert found is not None
+        assert (int(found[1]), found[2] or "") == (problems[0]["row"], problems[0]["field"])
+
+
+def test_what_is_not_read_is_a_note():
+    """Unknown fields cost nothing and are named once."""
+    _, reply = service().answer(body(ROW | {"extra": 1}, ROW | {"extra": 2}, model="x"))
+    assert [
+        "'model' is not read",
+        "rollouts, row 0, field 'extra': is not read, here and in later rows",
+    ] == reply["notes"]
+
+
+@dataclass
+class Broken:
+    """A judge that cannot answer at all."""
+
+    fault: Exception
+    engine: str = "broken"
+
+    def judge(self, _calls: Sequence[JudgeCall]) -> list[Ruling]:
+        """None."""
+        raise self.fault
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"), [(EngineError("no answer"), 503), (ConfigError("no key is set"), 500)]
+)
+def test_a_judge_that_cannot_answer_is_no_reward(fault: Exception, status: int):
+    """The reason is in the reply; 503 says that another attempt may help."""
+    assert (status, {"error": str(fault)}) == service(Broken(fault)).answer(body(*rows(TRACES)))
+
+
+@contextmanager
+def asking(served: FaultServer, **changes: object) -> Iterator[RewardService]:
+    """A service whose judge is at an endpoint and is asked for coverage alone."""
+    client = ChatClient(chat_settings(served.url, attempts=1, **changes), None)
+    with client:
+        judge = ChatJudge(client, load_judge_prompts())
+        yield service(judge, settings=RewardSettings(COVERAGE))
+
+
+def together(one: RewardService, requests: Sequence[bytes]) -> list[tuple[HTTPStatus, Json]]:
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(one.answer, requests))
+
+
+def test_requests_at_once_share_the_judges_limits():
+    """Groups of several ranks are in flight together, never more calls than the judge may have."""
+    slow = replace(SUPPORTED, delay_s=0.05)
+    with FaultServer(usual=slow) as served, asking(served, concurrency=3) as one:
+        replies = together(one, [body(*rows(group)) for group in groups()])
+        assert {HTTPStatus.OK} == {status for status, _ in replies}
+        assert 3 == served.most_in_flight
+        alone = [one.answer(body(*rows(group))) for group in groups()]
+    assert [reply["rollouts"] for _, reply in replies] == [r["rollouts"] for _, r in alone]
+
+
+def test_a_ceiling_of_calls_holds_over_all_requests():
+    """What it refuses is an error that says so, never a value."""
+    from resources.chat.settings import Ceilings
+
+    with (
+        FaultServer(usual=SUPPORTED) as served,
+        asking(served, concurrency=1, ceilings=Ceilings(calls=12)) as one,
+    ):
+        replies = [one.answer(body(*rows(group))) for group in groups()]
+        assert 12 == len(served.asked)
+    assert HTTPStatus.OK == replies[0][0]
+    assert HTTPStatus.SERVICE_UNAVAILABLE == replies[-1][0]
+    assert "ceiling of 12 calls" in replies[-1][1]["error"]
+
+
+def test_an_outage_ends_with_its_request():
+    """The next request is scored, even if the judge refused the key until it was given up."""
+    trace = "<question>Who?</question><answer>Number {}.</answer>"
+    many = [ROW | {"trace": trace.format(n), "label": "Supported"} for n in range(40)]
+    patience = {"circuit_cooldown_s": 0.05, "circuit_patience_s": 0.05}
+    with (
+        FaultServer([UNKNOWN_KEY] * 400, usual=SUPPORTED) as served,
+        asking(served, **patience) as one,
+    ):
+        status, reply = one.answer(body(*many))
+        assert HTTPStatus.SERVICE_UNAVAILABLE == status
+        assert "the endpoint answers no request" in reply["error"]
+        served._script.clear()
+        Event().wait(0.1)
+        (again,) = scored(one, many[0])
+    assert 1.0 == again["rewards"]["coverage"]["value"]
+
+
+@dataclass
+class OneByOne:
+    """An embedder that notices a second thread."""
+
+    inner: BagOfWordsEmbedder = field(default_factory=BagOfWordsEmbedder)
+    inside: Lock = field(default_factory=Lock)
+    engine: str = "one by one"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[Any]:
+        """As the bag of words."""
+        assert self.inside.acquire(blocking=False), "two threads at once"
+        try:
+            Event().wait(0.02)
+            return self.inner.embed(texts)
+        finally:
+            self.inside.release()
+
+
+def test_the_embedder_has_one_thread_at_a_time():
+    """Its store of results is not for several."""
+    replies = together(service(embedder=OneByOne()), [body(*rows(group)) for group in groups() * 2])
+    assert {HTTPStatus.OK} == {status for status, _ in replies}
