@@ -4,7 +4,7 @@ Loads without torch, spaCy or any other engine package; engines import theirs on
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
@@ -29,6 +29,7 @@ from dagster_project.profiles import (
 )
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.terminal import guard_dagster_run
+from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import EXPERIMENTS
 
 
@@ -43,8 +44,7 @@ def build_definitions(
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
     evaluated = systems_for(profile)
-    on_gpu = any(one.entry is not None and one.entry.uses_gpu for one in evaluated)
-    pool = profile.engines.pools.get("predictions") or ("gpu" if on_gpu else None)
+    pool = _prediction_pool(profile, evaluated)
     resources = resources_for(profile)
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
     definitions = dg.Definitions(
@@ -73,6 +73,12 @@ def build_definitions(
         executor=dg.in_process_executor,
     )
     return definitions
+
+
+def _prediction_pool(profile: Profile, evaluated: Sequence[System]) -> str | None:
+    """The pool of predictions, if any system uses a shared device."""
+    own = any(one.entry is not None and one.entry.uses_gpu for one in evaluated)
+    return profile.engines.pools.get("predictions") or ("gpu" if own else None)
 
 
 if run_errors.is_graph_command(sys.argv):

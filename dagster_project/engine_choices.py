@@ -147,6 +147,8 @@ def _embedded(env: Mapping[str, str]) -> EngineChoices:
     words = ("in_process", "served")
     served = one_of(env, "DECOMPOSERL_EVALUATION_POLICIES", words) == "served"
     evaluated["policies"] = "served" if served else "in_process"
+    if not env.get(OPENAI_KEY):
+        evaluated["openai_server"] = None
     return EngineChoices(**_starting(env), **evaluated)
 
 

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 10.0
 _PREDICTIONS = "predictions/"
+TestSetsOption = Annotated[str, typer.Option(help="Test sets, separated by commas; default: all.")]
+LimitOption = Annotated[
+    int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
+]
+ListOption = Annotated[
+    bool, typer.Option("--list", help="List the systems, your own first, and exit.")
+]
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
@@ -63,18 +70,12 @@ def evaluate(  # noqa: PLR0913 - each is one option of the command
         ),
     ] = None,
     *,
-    benchmarks: Annotated[
-        str, typer.Option(help="Test sets, separated by commas; default: all.")
-    ] = "",
-    limit: Annotated[
-        int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
-    ] = None,
+    benchmarks: TestSetsOption = "",
+    limit: LimitOption = None,
     config: ConfigOption = None,
     data: DataOption = None,
     systems_file: SystemsOption = None,
-    list_systems: Annotated[
-        bool, typer.Option("--list", help="List the systems, your own first, and exit.")
-    ] = False,
+    list_systems: ListOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Evaluate systems on test sets, rank all that were evaluated, and show these systems.

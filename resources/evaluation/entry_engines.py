@@ -129,7 +129,7 @@ class EntryEngines:
         """Its endpoint, or the server that is started for it."""
         started = entry.place == "server"
         style = entry.thinking_style or thinking_style_of(entry.model)
-        fields = {
+        fields: dict[str, Any] = {
             "endpoints": list(entry.base_url),
             "model": "" if started else entry.model,
             "revision": entry.revision,
@@ -149,8 +149,9 @@ class EntryEngines:
             "recorded_as": ",".join(url.partition("://")[2] for url in entry.base_url),
             "context_setting": f"context = {{}} in [{entry.name}] of systems.toml",
         }
-        kept = {} if started else {"vllm": []}
-        return ServedModels(**{**dict(self.place), **fields, **kept})
+        if not started:
+            fields["vllm"] = []
+        return ServedModels(**{**dict(self.place), **fields})
 
     def _weights(self, entry: SystemEntry) -> Weights:
         adapter = adapter_folder(entry)

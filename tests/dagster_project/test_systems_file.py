@@ -183,6 +183,7 @@ def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
     url = "http://127.0.0.1:8/v1"
     env = {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
     named = env | {
+        "OPENAI_API_KEY": KEY,
         "DECOMPOSERL_ENDPOINT_URL": url,
         "DECOMPOSERL_ENDPOINT_MODEL": "mine",
         "DECOMPOSERL_EVALUATION_URL": url,
