@@ -110,8 +110,9 @@ def _print_systems(every: "Sequence[System]") -> None:
             ("your own", "method", "model", "runs"),
             [(one.name, one.method, one.model, one.where) for one in own],
         )
-    rest = [(one.key, one.reader_title) for one in every if one.entry is None]
-    print_columns(("system", "method and model"), rest)
+    rest = [one for one in every if one.entry is None and not one.model.seed]
+    print_columns(("system", "method and model"), [(one.key, one.reader_title) for one in rest])
+    print_text("and every policy with a further seed, such as decomposerl-paper_7b-seed_1")
 
 
 def _evaluated(

@@ -33,7 +33,7 @@ Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages."""
 _URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+_VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
 _WORDS = ({"document", "claim"}, set[str]())  # placeholders of `user` and `pair`, and of `system`
 _OF_METHOD = frozenset({"protocol", "demonstrations"})
 _OF_TRACE = frozenset({"recipe"})
@@ -177,7 +177,7 @@ def _wrong_values(entry: SystemEntry) -> Iterator[str]:
             "password, query or fragment; the field key names the key's variable"
         )
     if entry.key and not _VARIABLE.fullmatch(entry.key):
-        yield "key: must be the NAME of an environment variable, such as MY_API_KEY, not the key"
+        yield "key: must be the NAME of a variable that ends in KEY or TOKEN, never the key itself"
     for field, wanted in (("user", _WORDS[0]), ("pair", _WORDS[0]), ("system", _WORDS[1])):
         text = getattr(entry, field)
         if text and placeholders_of(text) != wanted:

@@ -107,9 +107,9 @@ class System:
 
     @property
     def reader_title(self) -> str:
-        """Method and model, for display."""
-        if self.entry is not None and self.entry.title:
-            return self.entry.title
+        """Method and model, for display; an entry's title or name, as many may share a model."""
+        if self.entry is not None:
+            return self.entry.title or self.entry.name
         return f"{self.title} @ {self.model.title}"
 
 

@@ -156,8 +156,10 @@ class EntryEngines:
     def _weights(self, entry: SystemEntry) -> Weights:
         adapter = adapter_folder(entry)
         revision = self.locks.fetched(entry.model, entry.revision) or MAIN
+        given = "dtype" in entry.model_fields_set or not entry.recipe
+        dtype = entry.dtype if given else experiment(entry.recipe).lora.dtype
         device = entry.device or self.device
-        return Weights(entry.model, str(adapter or ""), revision, device, entry.dtype)
+        return Weights(entry.model, str(adapter or ""), revision, device, dtype)
 
     def _policy_adapter(self, entry: SystemEntry) -> PolicyAdapter | None:
         folder = adapter_folder(entry)

@@ -93,9 +93,12 @@ def test_two_entries_are_evaluated_and_ranked_side_by_side(home: Home):
         done = run(home, "evaluate", "always-yes", "always-no", *FEVER)
         assert 0 == done.exit_code, done.output
         assert {f"Bearer {KEY}"} == set(first.authorizations)
+        assert {"Bearer none"} == set(second.authorizations)
     assert KEY not in done.output
+    written = [path.read_bytes() for path in data.parent.rglob("*") if path.is_file()]
+    assert [] == [content for content in written if KEY.encode() in content]
     assert re.search(r"^Yes .*50.0", done.stdout, re.MULTILINE)
-    assert re.search(r"^Simple @ tiny .*50.0", done.stdout, re.MULTILINE)
+    assert re.search(r"^always-no .*50.0", done.stdout, re.MULTILINE)
     verdicts = {
         name: set(pl.read_parquet(data / f"predictions/fever/{name}.parquet")["verdict"])
         for name in ("always-yes", "always-no")
@@ -165,16 +168,14 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path, kind: str):
         entries_for(Profile("embedded", None, tmp_path))
 
 
-def test_keys_are_never_in_a_configuration(tmp_path: Path):
-    """The resource names the variables that are set, and shows no value."""
-    url = "http://127.0.0.1:9/v1"
-    (tmp_path / "systems.toml").write_text(
-        entry("a", url, key="PATH") + entry("b", url, key="NOT_SET_ANYWHERE")
-    )
-    model = resources_for(Profile("embedded", None, tmp_path))["evaluation_model"]
-    assert ["PATH"] == [one.variable for one in model.entry_keys]
-    assert KEY not in repr(model)
-    assert "/bin" not in repr(model)
+def test_a_key_that_is_not_set_is_named_by_its_entry(home: Home):
+    """When it is needed; other entries and systems work without it."""
+    with FaultServer(usual=replying("Supported")) as served:
+        write(home, entry("a", served.url, key="NO_SUCH_KEY") + entry("b", served.url))
+        done = run(home, "evaluate", "a", "b", *FEVER, "--limit", 2)
+        assert 1 == done.exit_code
+        assert "NO_SUCH_KEY is not set" in done.stderr
+        assert re.search(r"^b \* .*50.0", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["embedded", "local", "paper"])

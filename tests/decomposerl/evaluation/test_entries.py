@@ -37,7 +37,7 @@ def test_an_entry_is_a_system_under_its_own_name():
     *known, mine, other, third, fourth = every
     assert tuple(known) == systems(METHODS, ["tiny"])
     assert ["mine", "other", "third", "fourth"] == [s.key for s in (mine, other, third, fourth)]
-    assert (mine.method, mine.protocol, mine.reader_title) == ("simple", "faithful", "Simple @ m")
+    assert (mine.method, mine.protocol, mine.reader_title) == ("simple", "faithful", "mine")
     assert ("decomposerl", "trace") == (third.method, third.protocol)
     assert ("verifier", "faithful") == (fourth.method, fourth.protocol)
     assert mine == system_named("mine", every)
