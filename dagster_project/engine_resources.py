@@ -23,6 +23,7 @@ from resources.verifier.resource import VerifierResource
 
 _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts as reply
+_ENTRY_CONTEXT = "context = {} in an entry of systems.toml, in its place"  # only for messages
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
@@ -191,7 +192,7 @@ def _evaluation_model(
             withheld=list(choices.withheld),
         ),
         openai=served_models(choices.openai_server),
-        endpoint=served_models(choices.endpoint_server),
+        endpoint=served_models(choices.endpoint_server, context_setting=_ENTRY_CONTEXT),
         entries=ServedModels(
             vllm=list(choices.vllm), cards=choices.cards, withheld=list(choices.withheld)
         ),

@@ -192,6 +192,7 @@ def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
     }
     model = resources_for(profile_from_environment(named))["evaluation_model"]
     assert ([url], "mine") == (model.endpoint.endpoints, model.endpoint.model)
+    assert "systems.toml" in model.endpoint.context_setting  # the variable is not for it
     assert ([url], 4_096) == (model.open_models.endpoints, model.open_models.context)
     assert ["https://api.openai.com/v1"] == model.openai.endpoints
     assert ["vllm", "serve"] == model.entries.vllm
