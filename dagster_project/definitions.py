@@ -4,7 +4,7 @@ Loads without torch, spaCy or any other engine package; engines import theirs on
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import dagster as dg
 
@@ -25,11 +25,11 @@ from dagster_project.profiles import (
     profile_from_environment,
     resources_for,
     sources_for,
+    systems_for,
 )
 from dagster_project.selection import refuse_unmatched, refuse_whole_graph, typed_selection
 from dagster_project.terminal import guard_dagster_run
-from decomposerl.baselines.catalogue import METHODS
-from decomposerl.evaluation.systems import systems
+from decomposerl.evaluation.systems import System
 from decomposerl.training.experiments import EXPERIMENTS
 
 
@@ -43,7 +43,8 @@ def build_definitions(
     sources, benchmarks = sources_for(profile), benchmarks_for(profile)
     source_names = [source.name for source in sources]
     benchmark_names = [benchmark.name for benchmark in benchmarks]
-    evaluated = systems(METHODS, [experiment.name for experiment in EXPERIMENTS])
+    evaluated = systems_for(profile)
+    pool = _prediction_pool(profile, evaluated)
     resources = resources_for(profile)
     resources["io_manager"] = refuse_whole_graph(resources["io_manager"], lambda: definitions)
     definitions = dg.Definitions(
@@ -54,8 +55,8 @@ def build_definitions(
             training_claims_random,
             base_policy,
             policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
-            *evaluation_assets(benchmarks, evaluated, profile.engines.pools.get("predictions")),
-            calibrations_asset(evaluated, profile.engines.pools.get("predictions")),
+            *evaluation_assets(benchmarks, evaluated, pool),
+            calibrations_asset(evaluated, pool),
             attrition_asset(sources),
             chat_replies,
             catalog_asset(sources, benchmarks),
@@ -72,6 +73,12 @@ def build_definitions(
         executor=dg.in_process_executor,
     )
     return definitions
+
+
+def _prediction_pool(profile: Profile, evaluated: Sequence[System]) -> str | None:
+    """The pool of predictions, if any system uses a shared device."""
+    own = any(one.entry is not None and one.entry.uses_gpu for one in evaluated)
+    return profile.engines.pools.get("predictions") or ("gpu" if own else None)
 
 
 if run_errors.is_graph_command(sys.argv):

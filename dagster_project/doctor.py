@@ -11,8 +11,9 @@ from pydantic import SecretStr
 from dagster_project import public_figures as figures
 from dagster_project.engine_choices import EngineChoices
 from dagster_project.engine_resources import served_models
+from dagster_project.entry_checks import entry_checks
 from dagster_project.model_server import Server
-from dagster_project.profiles import Profile
+from dagster_project.profiles import Profile, entries_for
 from dagster_project.training_estimate import judge_hours, training_estimate
 from decomposerl.extras import install_command
 from decomposerl.prompts.minicheck import Use
@@ -51,6 +52,7 @@ def check_profile(profile: Profile, read_key: KeyReader, experiment: str = "") -
         *_commits(engines, locks),
         *_servers(engines, read_key),
         *_evaluating(engines, read_key),
+        *entry_checks(entries_for(profile), engines, read_key),
         *probes.gpus(required=engines.on_gpu or _starts_on_gpu(engines)),
         probes.disk(profile.data, _DATA_GIB if engines.servers else _SAMPLE_GIB),
         probes.compiled_loops(),

@@ -129,7 +129,7 @@ def engine_choices(name: ProfileName, env: Mapping[str, str]) -> EngineChoices:
         ConfigError: a variable has an invalid value; the message names it.
     """
     if name == "embedded":
-        return EngineChoices()
+        return _embedded(env)
     chosen = _local(env) if name == "local" else _paper(env)
     if chosen.dollars and chosen.chat_server and chosen.chat_server.price is None:
         raise ConfigError(
@@ -137,6 +137,28 @@ def engine_choices(name: ProfileName, env: Mapping[str, str]) -> EngineChoices:
             f"'{chosen.chat_server.model}'"
         )
     return chosen
+
+
+def _embedded(env: Mapping[str, str]) -> EngineChoices:
+    """Rules and tiny models; beside them what is evaluated at endpoints, where they are named."""
+    evaluated = _evaluation(env, "")
+    if not env.get("DECOMPOSERL_EVALUATION_URL"):
+        evaluated["evaluation_server"] = None  # this profile starts no server by itself
+    words = ("in_process", "served")
+    served = one_of(env, "DECOMPOSERL_EVALUATION_POLICIES", words) == "served"
+    evaluated["policies"] = "served" if served else "in_process"
+    if not env.get(OPENAI_KEY):
+        evaluated["openai_server"] = None
+    return EngineChoices(**_starting(env), **evaluated)
+
+
+def _starting(env: Mapping[str, str]) -> dict[str, Any]:
+    """How a server is started."""
+    return {
+        "vllm": command(env, "DECOMPOSERL_VLLM", "vllm serve"),
+        "cards": cards(env, "DECOMPOSERL_VLLM_CARDS"),
+        "withheld": names_of_keys(env),
+    }
 
 
 def _local(env: Mapping[str, str]) -> EngineChoices:
@@ -150,6 +172,7 @@ def _local(env: Mapping[str, str]) -> EngineChoices:
         allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
         device=device(env, "DECOMPOSERL_DEVICE"),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
+        **_starting(env),
         **_judging(env),
         **_generation(env),
         **_evaluation(env, EVALUATION_URL),
@@ -168,10 +191,8 @@ def _paper(env: Mapping[str, str]) -> EngineChoices:
         prompts=local(env.get("DECOMPOSERL_PROMPTS") or "", "DECOMPOSERL_PROMPTS"),
         allow_own_prompt=one_of(env, OWN_PROMPT, ("no", "yes")) == "yes",
         device=device(env, "DECOMPOSERL_DEVICE"),
-        vllm=command(env, "DECOMPOSERL_VLLM", "vllm serve"),
-        cards=cards(env, "DECOMPOSERL_VLLM_CARDS"),
-        withheld=names_of_keys(env),
         dollars=dollars(env, "DECOMPOSERL_CHAT_DOLLARS"),
+        **_starting(env),
         **_judging(env),
         **_generation(env),
         **_evaluation(env, ""),

@@ -4,6 +4,7 @@ Keys are passed as ``dg.EnvVar``: Dagster reads the variable when a run starts, 
 only its name.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import dagster as dg
@@ -13,7 +14,7 @@ from dagster_project.model_server import Server
 from resources.decomposer.resource import DecomposerResource
 from resources.embedder.resource import EmbedderResource
 from resources.entities.resource import EntitiesResource
-from resources.evaluation.model import EvaluationModelResource
+from resources.evaluation.model import EvaluationModelResource, NamedKey
 from resources.evaluation.served_policy import ServedModels
 from resources.judge.resource import JudgeResource
 from resources.tokens.resource import TokensResource
@@ -22,13 +23,17 @@ from resources.verifier.resource import VerifierResource
 
 _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts as reply
+_ENTRY_CONTEXT = "context = {} in an entry of systems.toml, in its place"  # only for messages
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
-def engine_resources(choices: EngineChoices, results: str, locks: str = "") -> dict[str, Any]:
+def engine_resources(
+    choices: EngineChoices, results: str, locks: str = "", entry_keys: Sequence[str] = ()
+) -> dict[str, Any]:
     """The resources by name: five of the funnel, two of rewards, trainer and evaluated model.
 
-    ``locks`` is the file of the locked commits of hub models, empty to lock none.
+    ``locks`` is the file of the locked commits of hub models, empty to lock none; ``entry_keys``
+    are the variables with keys that entries of ``systems.toml`` name, those that are set.
     """
     tokens = TokensResource()
     if choices.tokenizer:
@@ -42,7 +47,7 @@ def engine_resources(choices: EngineChoices, results: str, locks: str = "") -> d
         "judge": _judge(choices, results),
         "question_embedder": _question_embedder(choices, results, locks),
         "policy_trainer": _policy_trainer(choices),
-        "evaluation_model": _evaluation_model(choices, results),
+        "evaluation_model": _evaluation_model(choices, results, entry_keys),
     }
 
 
@@ -172,7 +177,9 @@ def _policy_trainer(choices: EngineChoices) -> PolicyTrainerResource:
     )
 
 
-def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelResource:
+def _evaluation_model(
+    choices: EngineChoices, results: str, entry_keys: Sequence[str]
+) -> EvaluationModelResource:
     """The models that are evaluated; a server is started where no URL names one."""
     started = choices.evaluation_server is not None and not choices.evaluation_server.urls
     return EvaluationModelResource(
@@ -185,7 +192,11 @@ def _evaluation_model(choices: EngineChoices, results: str) -> EvaluationModelRe
             withheld=list(choices.withheld),
         ),
         openai=served_models(choices.openai_server),
-        endpoint=served_models(choices.endpoint_server),
+        endpoint=served_models(choices.endpoint_server, context_setting=_ENTRY_CONTEXT),
+        entries=ServedModels(
+            vllm=list(choices.vllm), cards=choices.cards, withheld=list(choices.withheld)
+        ),
+        entry_keys=[NamedKey(variable=name, value=dg.EnvVar(name)) for name in entry_keys],
         prompts_dir=choices.prompts,
         policies=choices.policies,
         device=choices.device,

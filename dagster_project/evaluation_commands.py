@@ -9,27 +9,42 @@ import typer
 
 from dagster_project.named_graph import (
     ConfigOption,
+    SystemsOption,
     VerboseOption,
     named_graph,
     read_config,
     with_ops,
 )
-from dagster_project.profiles import profile_from_environment, titles_for
+from dagster_project.profiles import (
+    entries_for,
+    profile_from_environment,
+    systems_for,
+    titles_for,
+)
 from dagster_project.terminal import (
     Format,
     FormatOption,
+    print_columns,
     print_note,
     print_rows,
     print_text,
     report_errors,
 )
-from decomposerl.errors import ConfigError
+from decomposerl.errors import ConfigError, DecomposeRLError
 
 if TYPE_CHECKING:
     from dagster_project.named_graph import NamedGraph
+    from decomposerl.evaluation.systems import System
 
 _PATIENCE_S = 10.0
 _PREDICTIONS = "predictions/"
+TestSetsOption = Annotated[str, typer.Option(help="Test sets, separated by commas; default: all.")]
+LimitOption = Annotated[
+    int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
+]
+ListOption = Annotated[
+    bool, typer.Option("--list", help="List the systems, your own first, and exit.")
+]
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
@@ -37,11 +52,10 @@ DataOption = Annotated[
 
 
 def _systems_like(beginning: str) -> list[str]:
-    from decomposerl.baselines.catalogue import METHODS
-    from decomposerl.evaluation.systems import systems
-    from decomposerl.training.experiments import RECIPES
-
-    every = systems(METHODS, [recipe.name for recipe in RECIPES])
+    try:
+        every = systems_for(profile_from_environment())
+    except DecomposeRLError:
+        return []  # a completion has no place for an error
     return [one.key for one in every if one.key.startswith(beginning)]
 
 
@@ -51,30 +65,33 @@ def evaluate(  # noqa: PLR0913 - each is one option of the command
         list[str] | None,
         typer.Argument(
             metavar="SYSTEM...",
-            help="Such as cot-rules-faithful, decomposerl-tiny.",
+            help="Such as cot-rules-faithful, decomposerl-tiny, or a name in systems.toml.",
             autocompletion=_systems_like,
         ),
     ] = None,
     *,
-    benchmarks: Annotated[
-        str, typer.Option(help="Test sets, separated by commas; default: all.")
-    ] = "",
-    limit: Annotated[
-        int | None, typer.Option(min=2, help="Most claims of a test set: no measurement then.")
-    ] = None,
+    benchmarks: TestSetsOption = "",
+    limit: LimitOption = None,
     config: ConfigOption = None,
     data: DataOption = None,
+    systems_file: SystemsOption = None,
+    list_systems: ListOption = False,
     verbose: VerboseOption = False,
 ) -> None:
     """Evaluate systems on test sets, rank all that were evaluated, and show these systems.
 
     The test sets must be on disk: decomposerl run benchmarks. A system that fails does not stop
-    the others; the exit code is then 1.
+    the others; the exit code is then 1. decomposerl init systems writes a systems.toml for your
+    own endpoints, adapters and verifiers.
     """
     settings = read_config(config)
-    graph = named_graph(data)
+    graph = named_graph(data, systems_file)
+    if list_systems:
+        _print_systems(systems_for(graph.profile))
+        return
     every = [key.removeprefix(_PREDICTIONS) for key in graph.stages if _PREDICTIONS in key]
-    keys = _systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"))
+    own = [entry.name for entry in entries_for(graph.profile)]
+    keys = _systems_named(systems or [], graph.partitions(f"{_PREDICTIONS}{every[0]}"), own)
     sets = _test_sets(benchmarks, every) or every
     _require_claims(sets, graph)
     limits = {} if limit is None else {f"predictions__{name}": {"limit": limit} for name in sets}
@@ -83,6 +100,19 @@ def evaluate(  # noqa: PLR0913 - each is one option of the command
         _print_board(graph, done)
     if done != keys:
         raise typer.Exit(1)
+
+
+def _print_systems(every: "Sequence[System]") -> None:
+    """The user's own systems, with where they run, then those of the catalogue."""
+    own = [one.entry for one in every if one.entry is not None]
+    if own:
+        print_columns(
+            ("your own", "method", "model", "runs"),
+            [(one.name, one.method, one.model, one.where) for one in own],
+        )
+    rest = [one for one in every if one.entry is None and not one.model.seed]
+    print_columns(("system", "method and model"), [(one.key, one.reader_title) for one in rest])
+    print_text("and every policy with a further seed, such as decomposerl-paper_7b-seed_1")
 
 
 def _evaluated(
@@ -107,8 +137,10 @@ def _evaluated(
     return done
 
 
-def _systems_named(words: Sequence[str], partitions: Sequence[str]) -> list[str]:
-    """The systems, each once.
+def _systems_named(
+    words: Sequence[str], partitions: Sequence[str], own: Sequence[str]
+) -> list[str]:
+    """The systems, each once; ``own`` are the entries of the user's among the partitions.
 
     Raises:
         ConfigError: there is no word, or one names none; the message has the nearest names.
@@ -116,8 +148,10 @@ def _systems_named(words: Sequence[str], partitions: Sequence[str]) -> list[str]
     from dagster_project.stages import nearest
 
     if not words:
-        examples = ", ".join(dict.fromkeys(one.partition("-")[0] for one in partitions))
-        raise ConfigError(f"name a system; the methods are {examples} (docs/evaluation.md)")
+        methods = dict.fromkeys(one.partition("-")[0] for one in partitions if one not in own)
+        mine = f"; your own are {', '.join(own)}" if own else ""
+        examples = f"{', '.join(methods)} (docs/evaluation.md){mine}"
+        raise ConfigError(f"name a system; the methods are {examples}")
     for word in words:
         if word not in partitions:
             near = " or ".join(nearest(word, partitions))

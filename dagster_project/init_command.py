@@ -1,17 +1,23 @@
-"""``decomposerl init``: starts something of the user's own, today a corpus."""
+"""``decomposerl init``: starts something of the user's own: a corpus, or a file of systems."""
 
 import os
 import shlex
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from importlib import resources
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dagster_project.profiles import benchmarks_for, profile_from_environment, sources_for
+from dagster_project.profiles import (
+    SYSTEMS_FILE,
+    benchmarks_for,
+    profile_from_environment,
+    sources_for,
+)
 from dagster_project.terminal import Commands, print_text, report_errors
 from decomposerl.errors import ConfigError
 
@@ -24,10 +30,11 @@ CorporaOption = Annotated[
     Path | None, typer.Option(help="Folder of the corpora; default: DECOMPOSERL_CORPORA.")
 ]
 _Column = Annotated[str, typer.Option(metavar="COLUMN", help="Instead of the guess.")]
+_TEMPLATE = "systems_template.toml"
 _Labels = Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")]
 
 init = typer.Typer(
-    cls=Commands, no_args_is_help=True, help="Start a corpus of your own from a file."
+    cls=Commands, no_args_is_help=True, help="Start a corpus or a systems.toml of your own."
 )
 
 
@@ -72,6 +79,36 @@ def corpus(  # noqa: PLR0913 - each is one option of the command
     text = source_toml(name, native.path, split, guess, sides, counts)
     _write(text, target, None if inside else (file, folder / path))
     _report(target, guess.columns, sides, split)
+
+
+@init.command("systems")
+@report_errors
+def systems(
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Data folder; default: DECOMPOSERL_DATA, then data/."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--systems", help="The file to write; default: systems.toml in the folder."),
+    ] = None,
+) -> None:
+    """Write a commented systems.toml with ready entries for endpoints, adapters and verifiers.
+
+    Nothing is overwritten. Every entry is commented out.
+    """
+    from resources.store.temporary import replace_file
+
+    profile = profile_from_environment()
+    target = file or (data / SYSTEMS_FILE if data is not None else profile.systems_file)
+    if os.path.lexists(target):
+        raise ConfigError(f"{target} is there already; edit it, or name another with --systems")
+    text = resources.files("dagster_project").joinpath(_TEMPLATE).read_text("utf-8")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(target, lambda aside: aside.write_text(text, "utf-8"))
+    print_text(f"wrote {target}: uncomment the entries that you need, then")
+    print_text("decomposerl doctor && decomposerl evaluate --list")
 
 
 def corpora_folder(corpora: Path | None) -> Path:

@@ -1,11 +1,10 @@
 """A model behind an endpoint, as plain values: never its key, only the key's variable."""
 
-import re
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from decomposerl.chat import Price
-from resources.chat.settings import ThinkingStyle
+from resources.chat.settings import ThinkingStyle, reasons, thinking_style_of
 
 OPENAI = "https://api.openai.com/v1"
 OPENAI_KEY = "OPENAI_API_KEY"
@@ -36,11 +35,9 @@ class Server:
     @property
     def reasons(self) -> bool:
         """Whether the model is an OpenAI reasoning model, by its name."""
-        return re.match(r"(gpt-5|o\d)", self.model) is not None
+        return reasons(self.model)
 
     @property
     def thinking_style(self) -> ThinkingStyle:
         """How the model's thinking is switched, by its name."""
-        if self.reasons:
-            return "openai"
-        return "qwen" if "qwen3" in self.model.lower() else "none"
+        return thinking_style_of(self.model)

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", "-c", help="YAML run configuration, see configs/.")
 ]
+SystemsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--systems", help="File of your own systems; default: systems.toml in the data folder."
+    ),
+]
 VerboseOption = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also print Dagster's own lines.")
 ]
@@ -108,19 +114,25 @@ class StartedGraph:
         return result.success
 
 
-def named_graph(data: Path | None) -> NamedGraph:
-    """The graph of the environment's profile, with another data folder where one is named."""
+def named_graph(data: Path | None, systems: Path | None = None) -> NamedGraph:
+    """The graph of the environment's profile.
+
+    It has another data folder, or another file of the user's own systems, where one is named.
+    """
     from dagster_project.definitions import build_definitions
     from dagster_project.profiles import (
         load_env_file,
         profile_from_environment,
         use_data_folder,
+        use_systems_file,
     )
 
     load_env_file()
     profile = profile_from_environment()
     if data is not None:
         profile = use_data_folder(profile, data.resolve())
+    if systems is not None:
+        profile = use_systems_file(profile, systems)
     return NamedGraph(profile, build_definitions(profile))
 
 

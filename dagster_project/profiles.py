@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from dotenv import dotenv_values, load_dotenv
 from pydantic import SecretStr
@@ -24,7 +24,12 @@ from decomposerl.claims.source import Benchmark, Source
 from decomposerl.errors import ConfigError
 from resources.store.paths import local, regular_file
 
-_DATA = "DECOMPOSERL_DATA"
+if TYPE_CHECKING:
+    from decomposerl.evaluation.entries import SystemEntry
+    from decomposerl.evaluation.systems import System
+
+_DATA, _SYSTEMS = "DECOMPOSERL_DATA", "DECOMPOSERL_SYSTEMS"
+SYSTEMS_FILE = "systems.toml"
 _MAX_TOML_BYTES = 1_000_000
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,13 +39,20 @@ class Profile:
     """Where data is stored and which engines run.
 
     ``corpora`` is the folder of raw corpora, None for the bundled sample. ``data`` is the
-    folder for Parquet, DuckDB and stored engine results.
+    folder for Parquet, DuckDB and stored engine results. ``named_systems`` is the file of the
+    user's own systems; None for ``systems.toml`` in ``data``, if it is there.
     """
 
     name: ProfileName
     corpora: Path | None
     data: Path
     engines: EngineChoices = field(default_factory=EngineChoices)
+    named_systems: Path | None = None
+
+    @property
+    def systems_file(self) -> Path:
+        """The file of the user's own systems, which need not be there unless it was named."""
+        return self.named_systems or self.data / SYSTEMS_FILE
 
     @property
     def results(self) -> Path:
@@ -85,7 +97,7 @@ def _profile(env: Mapping[str, str]) -> Profile:
     if data.exists() and not data.is_dir():
         raise ConfigError(f"{_DATA} names a file, not a folder: {data}")
     known = cast("ProfileName", name)
-    return Profile(known, corpora, data, engine_choices(known, env))
+    return Profile(known, corpora, data, engine_choices(known, env), _folder(env, _SYSTEMS))
 
 
 def _folder(env: Mapping[str, str], variable: str) -> Path | None:
@@ -102,6 +114,12 @@ def use_data_folder(profile: Profile, data: Path) -> Profile:
     """The profile with another data folder, for this process and those that it starts."""
     os.environ[_DATA] = str(data)
     return replace(profile, data=data)
+
+
+def use_systems_file(profile: Profile, file: Path) -> Profile:
+    """The same with another file of the user's own systems."""
+    os.environ[_SYSTEMS] = str(file.resolve())
+    return replace(profile, named_systems=file.resolve())
 
 
 @contextmanager
@@ -172,7 +190,8 @@ def resources_for(profile: Profile) -> dict[str, Any]:
     from resources.hub.locks import models_lock
     from resources.store.parquet import DataFolder, ParquetTables
 
-    results = str(profile.results)
+    results, env = str(profile.results), _environment()
+    keys = {entry.key for entry in entries_for(profile) if env.get(entry.key)}
     return {
         "io_manager": ParquetTables(base_dir=str(profile.data)),
         "data_folder": DataFolder(base_dir=str(profile.data)),
@@ -180,7 +199,7 @@ def resources_for(profile: Profile) -> dict[str, Any]:
             root=str(profile.corpora or ""), sample_root=str(profile.data / "sample")
         ),
         "chat_cache": ChatCacheFile(results_dir=results),
-        **engine_resources(profile.engines, results, models_lock(profile.data)),
+        **engine_resources(profile.engines, results, models_lock(profile.data), sorted(keys)),
     }
 
 
@@ -205,6 +224,38 @@ def benchmarks_for(profile: Profile) -> tuple[Benchmark, ...]:
     own = tuple(benchmark for benchmark in parsed if benchmark is not None)
     _refuse_taken_names(own, [*BENCHMARKS, *own])
     return (*BENCHMARKS, *own)
+
+
+def entries_for(profile: Profile) -> "tuple[SystemEntry, ...]":
+    """The entries of the user's ``systems.toml``; none where there is no such file.
+
+    Raises:
+        ConfigError: the file is malformed, or was named and is not there.
+    """
+    from decomposerl.baselines.catalogue import ENTRY_METHODS
+    from decomposerl.evaluation.systems_file import parse_systems_toml
+    from decomposerl.training.experiments import EXPERIMENTS
+
+    path = profile.systems_file
+    if profile.named_systems is None and not os.path.lexists(path):
+        return ()
+    methods = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
+    recipes = [one.name for one in EXPERIMENTS]
+    return parse_systems_toml(_text_of(path), str(path), path.parent.resolve(), methods, recipes)
+
+
+def systems_for(profile: Profile) -> "tuple[System, ...]":
+    """The systems of the catalogue, then the user's own.
+
+    Raises:
+        ConfigError: as ``entries_for``, or an entry has the name of another system.
+    """
+    from decomposerl.baselines.catalogue import ENTRY_METHODS, METHODS
+    from decomposerl.evaluation.systems import systems, with_entries
+    from decomposerl.training.experiments import EXPERIMENTS
+
+    known = systems(METHODS, [one.name for one in EXPERIMENTS])
+    return with_entries(known, entries_for(profile), ENTRY_METHODS, str(profile.systems_file))
 
 
 def titles_for(profile: Profile) -> dict[str, str]:

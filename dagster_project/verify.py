@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dagster_project.profiles import Profile, load_env_file, resources_for
+from dagster_project.profiles import Profile, load_env_file, resources_for, systems_for
 from dagster_project.training_estimate import default_recipe
-from decomposerl.baselines.catalogue import METHODS
 from decomposerl.baselines.method import ClaimInput, Verification
 from decomposerl.errors import ConfigError, EvaluationError
-from decomposerl.evaluation.systems import System, system_named, systems
+from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.claim_records import ClaimRecord
 from decomposerl.training.experiment import BASE_POLICY
-from decomposerl.training.experiments import EXPERIMENTS, experiment
+from decomposerl.training.experiments import experiment
 from resources.corpora.text_search import TextSearch
 from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.prediction_store import Prediction
@@ -96,7 +95,7 @@ def claim_verifier(profile: Profile, system: str = "") -> Iterator[ClaimVerifier
         ConfigError: there is no such system, the profile has no engine for it, or its policy was
             not trained.
     """
-    chosen = named_system(system or default_system(profile))
+    chosen = named_system(profile, system or default_system(profile))
     with _opened(profile, chosen) as opened:
         warnings = _weakness(chosen)
         calibration = None
@@ -109,13 +108,13 @@ def claim_verifier(profile: Profile, system: str = "") -> Iterator[ClaimVerifier
         yield ClaimVerifier(opened, about)
 
 
-def named_system(key: str) -> System:
-    """The system of the catalogue with this key.
+def named_system(profile: Profile, key: str) -> System:
+    """The system with this key, of the catalogue or of the user's ``systems.toml``.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or the file is malformed.
     """
-    return system_named(key, systems(METHODS, [one.name for one in EXPERIMENTS]))
+    return system_named(key, systems_for(profile))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dagster_project.evaluation_commands import DataOption
+from dagster_project.named_graph import SystemsOption
 from dagster_project.terminal import (
     JsonOption,
     print_block,
@@ -50,9 +51,10 @@ def verify(  # noqa: PLR0913 - each is one option
     ] = None,
     rerank: RerankOption = False,
     system: Annotated[
-        str, typer.Option(help="A system's key, as in docs/evaluation.md; default: the profile's.")
+        str, typer.Option(help="A system's key, or an entry's name; default: the profile's.")
     ] = "",
     data: DataOption = None,
+    systems_file: SystemsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
@@ -61,12 +63,14 @@ def verify(  # noqa: PLR0913 - each is one option
     verdict. Claims come in the order of the file, each as soon as it is done. One that was answered
     before costs no call. See docs/verify.md.
     """
-    from dagster_project.profiles import profile_from_environment
+    from dagster_project.profiles import profile_from_environment, use_systems_file
 
     records = _records(file, claim, evidence, searched=retrieve is not None)
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
+    if systems_file is not None:
+        profile = use_systems_file(profile, systems_file)
     records = _with_evidence(records, retrieve, profile, rerank=rerank)
     verdicts = _verified(profile, system, records, as_json=as_json)
     raise typer.Exit(exit_code(verdicts, many=claim is None))

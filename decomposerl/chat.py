@@ -68,7 +68,8 @@ class ChatRequest:
     ``thinking`` switches a reasoning model's thinking (None: the model's default).
     ``schema`` is a JSON schema the reply must follow, as canonical JSON text (None: free
     text); an endpoint that cannot enforce it is asked without it. ``thinking_tokens`` ends the
-    thought after so many tokens (None: no limit).
+    thought after so many tokens (None: no limit). ``documents`` and ``template_arguments`` (a JSON
+    object) are for the model's chat template; a last message of the assistant's is then whole.
 
     ``again`` and ``resample`` are for ``repeated``, and no part of the key: a line that names the
     form, and whether a second request is sampled, and sent for a reply that was cut off too.
@@ -82,6 +83,8 @@ class ChatRequest:
     again: str = ""
     thinking_tokens: int | None = None
     resample: bool = False
+    documents: tuple[str, ...] = ()
+    template_arguments: str = ""
 
     def repeated(self, *, cut: bool = False, switch: bool = False) -> "ChatRequest":
         """The request to send where the reply to this one could not be read.
@@ -108,9 +111,13 @@ class ChatRequest:
     def canonical(self, model: str, revision: str) -> str:
         """Canonical JSON of everything that decides the answer of one model revision."""
         # Only where it is set, so that replies stored before it existed keep their keys.
-        bound = {} if self.thinking_tokens is None else {"thinking_tokens": self.thinking_tokens}
+        later = {
+            name: value
+            for name in ("thinking_tokens", "documents", "template_arguments")
+            if (value := getattr(self, name)) not in {None, (), ""}
+        }
         return json.dumps(
-            bound
+            later
             | {
                 "model": model,
                 "revision": revision,

@@ -13,6 +13,7 @@ CONTRACTS: Mapping[str, str] = {
     "policy/prompt": "A trace: thoughts, at least two questions with answers, one verdict.",
     "simple/verdict": _LABEL,
     "cot/verdict": _LAST,
+    "few_shot/verdict": _LAST,
     "self_ask/transcript": "`Follow up: …`, cut at `Intermediate answer:`, or the final line.",
     "self_ask/answer": _ANSWER,
     "self_ask/verdict": "The label that ends the line `So the final answer is:`.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import ModelCall
 from decomposerl.chat import Message
 from decomposerl.prompts import judge
@@ -101,7 +101,7 @@ def every_prompt() -> Iterator[ShownPrompt]:
     policy = load_prompt("policy")
     yield ShownPrompt("policy", "prompt", policy_messages(policy, EVIDENCE, CLAIM), policy.digest)
     prompts = MethodPrompts()
-    for method in METHODS:
+    for method in ENTRY_METHODS:
         for section in prompts.file(method.prompt).sections if method.prompt else ():
             call = _call(method.name, section)
             messages = [Message("user", prompts.filled(method.prompt, call))]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import ClaimInput, ModelCall, ModelReply, Verification
 from studies.reply_rows import Row
 
@@ -23,7 +23,7 @@ PROGRAM = (
     f'answer_1 = Question("{QUESTION}")\nfact_1 = Verify("{{answer_1}} built the mill.")\n'
     "label = Predict(fact_1)"
 )
-_METHODS = {method.name: method for method in METHODS}
+_METHODS = {method.name: method for method in ENTRY_METHODS}
 _MOST_CALLS = 1_000
 _COMMON: Script = {
     "answer": ("Ada Holm",),

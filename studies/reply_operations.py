@@ -134,6 +134,7 @@ _DECOMPOSING = (
 OPERATIONS: Mapping[str, Operation] = {
     **_faithful("simple", verdict=_VERDICT),
     **_faithful("cot", verdict=_VERDICT),
+    **_faithful("few_shot", verdict=_VERDICT),
     **{
         f"{method}/single_call/single_call": Operation(methods.written_out, shapes.WRITTEN_OUT)
         for method in _DECOMPOSING

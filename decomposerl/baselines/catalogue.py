@@ -12,6 +12,7 @@ from decomposerl.baselines import (
     claimdecomp,
     cot,
     decomposed_prompting,
+    few_shot,
     folk,
     hiss,
     minicheck,
@@ -35,3 +36,5 @@ METHODS: tuple[Method, ...] = (
     claimdecomp.METHOD,
     qacheck.METHOD,
 )
+ENTRY_METHODS: tuple[Method, ...] = (*METHODS, few_shot.METHOD)
+"""What an entry of ``systems.toml`` may name, besides ``trace`` and ``verifier``."""

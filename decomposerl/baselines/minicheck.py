@@ -18,15 +18,15 @@ SUPPORT = "support_probability"
 """The note with the verifier's probability."""
 
 
-def from_probability(probability: float) -> Verification:
-    """The verification that a support probability of 0..1 stands for.
+def from_probability(probability: float, threshold: float = THRESHOLD) -> Verification:
+    """The verification that a support probability of 0..1 stands for: Supported is above.
 
     Raises:
         CallFailedError: it is no probability: there is nothing to read.
     """
     if math.isnan(probability) or not 0 <= probability <= 1:
         raise CallFailedError(f"the verifier gave no probability: {probability}")
-    verdict: Verdict = "Supported" if probability > THRESHOLD else "Refuted"
+    verdict: Verdict = "Supported" if probability > threshold else "Refuted"
     notes = {SUPPORT: float(probability)}
     return Verification(verdict, "parsed", f"{probability:.6f}", notes=notes)
 

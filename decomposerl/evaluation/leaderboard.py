@@ -131,7 +131,11 @@ def _with_seeds(
 def systems_of(published: PublishedRow, systems: Iterable[System]) -> list[System]:
     """The systems that may be a row of the paper: one per protocol, as the paper names none."""
     key = published.method, published.model
-    return [system for system in systems if (system.method, system.model.key) == key]
+    return [
+        system
+        for system in systems
+        if system.entry is None and (system.method, system.model.key) == key
+    ]
 
 
 def _beyond(scores: pl.DataFrame) -> dict[_Cell, int]:

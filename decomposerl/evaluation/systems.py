@@ -7,16 +7,19 @@ overwrites another's::
     minicheck-7b                    a verifier
     decomposerl-paper_7b            a trained policy, by its recipe
     decomposerl-paper_7b-seed_1     the same recipe, trained with another seed
+    my-lora                         an entry of the user's systems.toml, by its name
 
 The profile decides which engine serves a model.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal
 
 from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
+from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry
 
 POLICY_METHOD = "decomposerl"
 POLICY_PROTOCOL = "trace"
@@ -29,6 +32,7 @@ SystemPort = Literal[
     "endpoint",  # the model of your own endpoint
     "verifier",  # the profile's claim verifier
     "policy",  # a policy trained here
+    "entry",  # the model of an entry of systems.toml
 ]
 
 
@@ -81,23 +85,31 @@ CONTEXTS = dict.fromkeys((one.requested for one in CHAT_MODELS if one.port == "o
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A method with a model. ``protocol`` is the method's, ``trace`` for a policy."""
+    """A method with a model. ``protocol`` is the method's, ``trace`` for a policy.
+
+    ``entry`` is the entry of ``systems.toml`` that it was made from.
+    """
 
     method: str
     title: str
     model: Model
     protocol: str
+    entry: SystemEntry | None = None
 
     @property
     def key(self) -> str:
         """The system's name: its partition, file name and argument of commands."""
+        if self.entry is not None:
+            return self.entry.name
         if self.model.port in {"verifier", "policy"}:
             return f"{self.method}-{self.model.key}"
         return f"{self.method}-{self.model.key}-{self.protocol}"
 
     @property
     def reader_title(self) -> str:
-        """Method and model, for display."""
+        """Method and model, for display; an entry's title or name, as many may share a model."""
+        if self.entry is not None:
+            return self.entry.title or self.entry.name
         return f"{self.title} @ {self.model.title}"
 
 
@@ -125,6 +137,33 @@ def systems(methods: Iterable[Method], policies: Iterable[str]) -> tuple[System,
     return tuple(every)
 
 
+def with_entries(
+    known: Sequence[System], entries: Iterable[SystemEntry], methods: Iterable[Method], where: str
+) -> tuple[System, ...]:
+    """The systems, then one for each entry of the file ``where``.
+
+    Raises:
+        ConfigError: an entry has the key of another system.
+    """
+    titles = {method.name: method.title for method in methods}
+    taken = {one.key for one in known}
+    every = list(known)
+    for entry in entries:
+        if entry.name in taken:
+            raise ConfigError(f"{where}: [{entry.name}]: another system has this name")
+        model = Model(entry.name, entry.model, "entry", entry.model)
+        every.append(_of_entry(entry, model, titles))
+    return tuple(every)
+
+
+def _of_entry(entry: SystemEntry, model: Model, titles: Mapping[str, str]) -> System:
+    if entry.method == TRACE:
+        return System(POLICY_METHOD, "DecomposeRL", model, POLICY_PROTOCOL, entry)
+    if entry.method == VERIFIER:
+        return System(VERIFIER, "Verifier", model, "faithful", entry)
+    return System(entry.method, titles[entry.method], model, entry.protocol, entry)
+
+
 def _policy(name: str) -> Model:
     return Model(name, name.replace(SEED_MARK, ", seed "), "policy")
 
@@ -148,6 +187,9 @@ def system_named(key: str, known: Sequence[System]) -> System:
     for one in known:
         if one.key == key:
             return one
+    near = get_close_matches(key, [one.key for one in known if one.entry is not None], 3)
+    if near:
+        raise ConfigError(f"there is no system '{key}'; systems.toml has {', '.join(near)}")
     method = key.partition("-")[0]
     near = [one.key for one in known if one.method == method and not one.model.seed]
     names = near or sorted({one.method for one in known})

@@ -62,13 +62,25 @@ class PromptFile:
         if section not in self.sections:
             raise ConfigError(f"prompt '{self.name}' has no section '{section}'")
         text = self.sections[section]
-        placeholders = set(_PLACEHOLDER.findall(text))
+        placeholders = placeholders_of(text)
         if placeholders != set(values):
             raise ConfigError(
                 f"prompt '{self.name}', section '{section}': it has the placeholders "
                 f"{sorted(placeholders)}, and values came for {sorted(values)}"
             )
         return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
+
+
+def placeholders_of(text: str) -> set[str]:
+    """The names in braces of a section's text."""
+    return set(_PLACEHOLDER.findall(text))
+
+
+def inline_prompt(name: str, sections: Mapping[str, str]) -> PromptFile:
+    """A prompt whose sections are not in a file; empty ones are left out."""
+    kept = {section: text for section, text in sections.items() if text}
+    text = "\n".join(f"<!-- section: {section} -->\n{body}" for section, body in kept.items())
+    return PromptFile(name, hashlib.sha256(text.encode()).hexdigest(), kept)
 
 
 def parse_prompt(name: str, text: str) -> PromptFile:

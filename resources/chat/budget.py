@@ -150,7 +150,8 @@ class Usage:
         # A prompt has from one token to one per byte, and at most 1,024 for the template; a
         # reply has from one token, if it has text, to ``max_tokens``.
         usage = reported if isinstance(reported, dict) else {}
-        size = sum(len(turn.content.encode("utf-8", "replace")) for turn in request.messages)
+        texts = [*(turn.content for turn in request.messages), *request.documents]
+        size = sum(len(text.encode("utf-8", "replace")) for text in texts)
         most = size + len(request.schema or "") + _TEMPLATE_TOKENS
         most += _TOKENS_A_MESSAGE * len(request.messages)
         budget = request.sampling.max_tokens

@@ -34,6 +34,18 @@ _LEAST_EFFORT = {
 }
 
 
+def reasons(model: str) -> bool:
+    """Whether a model is an OpenAI reasoning model, by its name."""
+    return re.match(r"(gpt-5|o\d)", model) is not None
+
+
+def thinking_style_of(model: str) -> ThinkingStyle:
+    """How a model's thinking is switched, by its name."""
+    if reasons(model):
+        return "openai"
+    return "qwen" if "qwen3" in model.lower() else "none"
+
+
 def effort_of(model: str, *, thinking: bool) -> str:
     """The ``reasoning_effort`` that switches a model's thinking on, or off as far as it goes.
 

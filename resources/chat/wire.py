@@ -65,16 +65,28 @@ def arguments_of(request: ChatRequest, settings: ChatSettings) -> dict[str, Any]
     if request.schema is not None:
         schema = {"name": "reply", "schema": json.loads(request.schema), "strict": True}
         arguments["response_format"] = {"type": "json_schema", "json_schema": schema}
-    further: dict[str, Any] = {}
-    if request.messages and request.messages[-1].role == "assistant":
-        further = {"add_generation_prompt": False, "continue_final_message": True}
+    further = _of_template(request)
     if request.thinking is not None and style == "openai":
         arguments["reasoning_effort"] = effort_of(settings.model, thinking=request.thinking)
     elif request.thinking is not None:
-        further["chat_template_kwargs"] = {"enable_thinking": request.thinking}
+        switched = {"enable_thinking": request.thinking}
+        further["chat_template_kwargs"] = further.get("chat_template_kwargs", {}) | switched
     if request.thinking_tokens is not None:
         further["thinking_token_budget"] = request.thinking_tokens  # vLLM's name
     return arguments | ({"extra_body": further} if further else {})
+
+
+def _of_template(request: ChatRequest) -> dict[str, Any]:
+    """What the model's chat template is given besides the messages, by vLLM's names."""
+    if request.documents:
+        texts = enumerate(request.documents)
+        return {
+            "documents": [{"doc_id": str(place), "text": text} for place, text in texts],
+            "chat_template_kwargs": json.loads(request.template_arguments or "{}"),
+        }
+    if request.messages and request.messages[-1].role == "assistant":
+        return {"add_generation_prompt": False, "continue_final_message": True}
+    return {}
 
 
 def read_reply(

@@ -6,6 +6,7 @@
     endpoint    your own endpoint
     verifier    the profile's verifier, on claims as they are
     policy      a trained adapter on its base, in this process or on the server of open models
+    entry       what an entry of systems.toml names
 
 One server runs at a time: the test sets of a run share it, and another model takes its place.
 Opening a system loads no weights, starts no server and makes no call, except that the hub is asked
@@ -19,22 +20,24 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import dagster as dg
 from pydantic import Field, PrivateAttr
 
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.checkpoint import CheckpointRule
+from decomposerl.evaluation.entries import VERIFIER, SystemEntry
 from decomposerl.evaluation.scored_claims import BeyondContext
 from decomposerl.evaluation.systems import System
 from decomposerl.prompts.template import PromptSettings, VerdictRule
 from decomposerl.training.experiment import Experiment
 from decomposerl.training.experiments import experiment
-from resources.evaluation.caller import MethodCaller
 from resources.evaluation.chat_caller import ChatCaller
 from resources.evaluation.context_guard import ROOMS, ContextGuard, Room, counter_of
-from resources.evaluation.generation import Task
+from resources.evaluation.entry_engines import EntryEngines, Opened
+from resources.evaluation.entry_verifiers import opened_verifier
 from resources.evaluation.local_model import Batching, LocalModel
 from resources.evaluation.method_prompts import MethodPrompts
-from resources.evaluation.opened_system import Details, OpenedSystem
+from resources.evaluation.opened_system import OpenedSystem
 from resources.evaluation.rule_chat.chat import RuleChat
 from resources.evaluation.rule_systems import method_task, task_of, verifier_task
 from resources.evaluation.served_policy import ServedModels
@@ -62,7 +65,12 @@ from resources.vllm.shared import SharedServer
 if TYPE_CHECKING:
     from resources.chat.client import ChatClient
 
-_Opened = tuple[Task, MethodCaller, Details, ContextGuard]
+
+class NamedKey(dg.Config):
+    """A key that an entry of ``systems.toml`` names, by its variable."""
+
+    variable: str = Field(description="the variable that the entry names")
+    value: str = Field(default="", repr=False, description="the key; give a dg.EnvVar")
 
 
 class EvaluationModelResource(StoredResource):
@@ -71,6 +79,10 @@ class EvaluationModelResource(StoredResource):
     open_models: ServedModels = Field(default=ServedModels(), description="open models")
     openai: ServedModels = Field(default=ServedModels(), description="api.openai.com")
     endpoint: ServedModels = Field(default=ServedModels(), description="your own endpoint")
+    entries: ServedModels = Field(
+        default=ServedModels(), description="what entries of systems.toml share: how one is started"
+    )
+    entry_keys: list[NamedKey] = Field(default=[], description="the keys that entries name")
     prompts_dir: str = Field(default="", description="folder of your own prompt files")
     verdict_rule: VerdictRule = Field(
         default="evidence",
@@ -109,7 +121,11 @@ class EvaluationModelResource(StoredResource):
             ConfigError: the profile has no engine for it, or its policy was not trained.
         """
         port = system.model.port
-        if port == "policy":
+        if system.entry is not None:
+            task, caller, details, guard = self._entry(
+                system, system.entry, data, verifier, samples
+            )
+        elif port == "policy":
             task, caller, details, guard = self._policy(system, data, checkpoint, samples)
         elif port == "verifier":
             task, caller, details, guard = self._verifier(system, verifier)
@@ -117,7 +133,33 @@ class EvaluationModelResource(StoredResource):
             task, caller, details, guard = self._prompted(system, data, verifier)
         return OpenedSystem(task, caller, data.path, details, guard)
 
-    def _prompted(self, system: System, data: DataFolder, verifier: VerifierResource) -> _Opened:
+    def _entry(
+        self,
+        system: System,
+        entry: SystemEntry,
+        data: DataFolder,
+        verifier: VerifierResource,
+        samples: int,
+    ) -> Opened:
+        engines = EntryEngines(
+            place=self.entries,
+            keys={one.variable: one.value for one in self.entry_keys},
+            data=data.path,
+            results=Path(self.results_dir),
+            closers=self._closers,
+            shared=self._server,
+            rule=self.beyond_context,
+            prompts_dir=self.prompts_dir,
+            device=self.device,
+            batch_size=self.batch_size,
+            likeliest=self.likeliest,
+            allow_own_prompt=verifier.allow_own_prompt,
+        )
+        if entry.method == VERIFIER:
+            return opened_verifier(engines, system, entry)
+        return engines.opened(system, entry, samples)
+
+    def _prompted(self, system: System, data: DataFolder, verifier: VerifierResource) -> Opened:
         task = method_task(system, self.seed)
         shown = None if self.demonstrations < 0 else self.demonstrations
         wording = PromptSettings(self.verdict_rule, shown)
@@ -157,7 +199,7 @@ class EvaluationModelResource(StoredResource):
         counter = counter_of(model, revision) if context else CautiousTokens()
         return ContextGuard(self.beyond_context, context, counter=counter, **asked)
 
-    def _verifier(self, system: System, verifier: VerifierResource) -> _Opened:
+    def _verifier(self, system: System, verifier: VerifierResource) -> Opened:
         needed = system.model.requested
         if needed != verifier.engine:
             raise ConfigError(
@@ -169,7 +211,7 @@ class EvaluationModelResource(StoredResource):
 
     def _policy(
         self, system: System, data: DataFolder, checkpoint: CheckpointRule, samples: int
-    ) -> _Opened:
+    ) -> Opened:
         recipe = experiment(system.model.key)
         chosen = chosen_policy(data, recipe.name, checkpoint)
         base = base_of(data, recipe)

@@ -7,7 +7,7 @@ engine, prompt hash and stores as ``EvaluationModelResource`` gives it.
 from pathlib import Path
 from typing import Any
 
-from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.catalogue import ENTRY_METHODS
 from decomposerl.baselines.method import Method, Procedure, Protocol
 from decomposerl.errors import ConfigError
 from decomposerl.evaluation.systems import System
@@ -86,7 +86,7 @@ def opened_without_model(
 
 
 def _method(system: System) -> Method:
-    for method in METHODS:
+    for method in ENTRY_METHODS:
         if method.name == system.method:
             return method
     raise ConfigError(f"there is no method '{system.method}' for system '{system.key}'")

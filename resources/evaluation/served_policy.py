@@ -70,6 +70,13 @@ class ServedModels(ServerFields):
         default=5, ge=0, le=20, description="top log-probabilities per token of a verdict; 0: none"
     )
     lora_rank: int = Field(default=64, ge=1, description="highest rank of an adapter it serves")
+    recorded_as: str = Field(
+        default="", description="recorded as the revision where that is empty, to tell places apart"
+    )
+    context_setting: str = Field(
+        default="DECOMPOSERL_EVALUATION_CONTEXT={} (the field context)",
+        description="how context is set, {} for the number, only for messages",
+    )
 
     def caller(  # noqa: PLR0913 - the model, its prompts, and where replies are stored
         self,
@@ -92,6 +99,27 @@ class ServedModels(ServerFields):
         Raises:
             ConfigError: there is neither an endpoint nor a command to start one.
         """
+        chat = self.client(
+            requested, results=results, closers=closers, shared=shared, adapter=adapter, pin=pin
+        )
+        width, price, asked = self.concurrency, self.price, self.call_settings(seed)
+        return ChatCaller(chat, asked, prompts=prompts, claims_at_once=width, price=price), chat
+
+    def client(  # noqa: PLR0913 - as ``caller``
+        self,
+        requested: str,
+        *,
+        results: Path,
+        closers: Closers,
+        shared: SharedServer,
+        adapter: PolicyAdapter | None = None,
+        pin: Pin = as_named,
+        needs_logprobs: bool = False,
+    ) -> "ChatClient":
+        """The client of ``caller``; arguments and errors as there.
+
+        ``needs_logprobs``: an endpoint without log probabilities answers no request.
+        """
         from resources.chat.client import ChatClient
 
         model = adapter.name if adapter else self.model or requested
@@ -101,7 +129,8 @@ class ServedModels(ServerFields):
         started = self.server(requested, adapter, loaded)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
         sent_as = adapter.served_name if adapter else ""
-        calls = self._settings(model, _recorded(requested, adapter, loaded), sent_as)
+        recorded = _recorded(requested, adapter, loaded or self.recorded_as)
+        calls = self._settings(model, recorded, sent_as, needs_logprobs=needs_logprobs)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
@@ -109,8 +138,7 @@ class ServedModels(ServerFields):
 
         chat = ChatClient(calls, results, find_access=find_access)
         closers.append(chat.close)
-        width, price, asked = self.concurrency, self._price, self.call_settings(seed)
-        return ChatCaller(chat, asked, prompts=prompts, claims_at_once=width, price=price), chat
+        return chat
 
     def context_of(self, model: str, revision: str = "") -> int:
         """Tokens of prompt and reply together that the model reads here; 0: not known.
@@ -131,7 +159,7 @@ class ServedModels(ServerFields):
         urls = tuple(self.endpoints) or (shared.url(server),)
         for url in urls:
             context = self.context_of(server.model, server.revision)
-            refuse_short_context(url, server.model, context, key)
+            refuse_short_context(url, server.model, context, key, self.context_setting)
         if adapter:
             for url in urls:
                 serve_adapter(url, adapter, key, self.lora_rank)
@@ -153,7 +181,8 @@ class ServedModels(ServerFields):
         return SecretStr(self.api_key)
 
     @property
-    def _price(self) -> Price | None:
+    def price(self) -> Price | None:
+        """The price; None where none is known."""
         price = Price(prompt=self.prompt_price, completion=self.completion_price)
         return None if price == Price() else price
 
@@ -168,7 +197,9 @@ class ServedModels(ServerFields):
             thinking_tokens=self.thinking_tokens,
         )
 
-    def _settings(self, model: str, revision: str, sent_as: str) -> ChatSettings:
+    def _settings(
+        self, model: str, revision: str, sent_as: str, *, needs_logprobs: bool
+    ) -> ChatSettings:
         return ChatSettings(
             model=model,
             revision=revision,
@@ -177,8 +208,8 @@ class ServedModels(ServerFields):
             call_deadline_s=self.call_deadline_s,
             most_reply_bytes=self.most_reply_bytes,
             thinking_style=self.thinking_style,
-            needs_logprobs=False,
-            prices={} if self._price is None else {model: self._price},
+            needs_logprobs=needs_logprobs,
+            prices={} if self.price is None else {model: self.price},
             ceilings=Ceilings(money=self.dollar_ceiling or None),
         )
 

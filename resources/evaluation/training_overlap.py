@@ -13,7 +13,7 @@ from decomposerl.funnel.catalogue import decontaminate
 from decomposerl.funnel.settings import DecontaminationSettings
 from decomposerl.ports import Embedder
 from decomposerl.schemas import DECONTAMINATED
-from decomposerl.training.experiments import experiment
+from decomposerl.training.experiments import EXPERIMENTS, experiment
 from resources.store.parquet import DataFolder
 from resources.training.run_inputs import inputs_of, notes_folder
 
@@ -49,8 +49,9 @@ def leaks(data: DataFolder, training: str, benchmarks: Sequence[str], embedder: 
 def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSplit:
     """At most ``count`` claims of the silver-decomposed pool that the system has not trained on.
 
-    They are in no training set. For a policy they are also neither among the claims that its run
-    copied nor among the held-out claims that its checkpoint may have been chosen by.
+    They are in no training set. For a policy, also as the adapter of an entry, they are neither
+    among the claims that its run copied nor among the held-out claims that its checkpoint may have
+    been chosen by.
 
     Raises:
         EvaluationError: the pool was not materialized, or every claim of it is used.
@@ -61,7 +62,8 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
             f"Make it first: decomposerl run {SILVER} --upstream"
         )
     files = [data.path / f"{name}.parquet" for name in _TRAINING]
-    files += _policy_files(data, system) if system.model.port == "policy" else []
+    run = _run_of(data, system)
+    files += _policy_files(data, run) if run else []
     used: list[pl.Series] = [
         pl.read_parquet(file, columns=["claim_id"])["claim_id"] for file in files if file.is_file()
     ]
@@ -74,9 +76,21 @@ def dev_claims(data: DataFolder, system: System, count: int, seed: int) -> DevSp
     return split
 
 
-def _policy_files(data: DataFolder, system: System) -> list[Path]:
+def _run_of(data: DataFolder, system: System) -> str:
+    """The training run behind a policy, or behind an entry's adapter; empty where there is none."""
+    if system.model.port == "policy":
+        return system.model.key
+    adapter = system.entry.adapter if system.entry is not None else ""
+    trained, policies = Path(adapter).resolve(), (data.path / "policy").resolve()
+    if not adapter or policies not in trained.parents:
+        return ""
+    name = trained.relative_to(policies).parts[0]
+    return name if name in {one.name for one in EXPERIMENTS} else ""
+
+
+def _policy_files(data: DataFolder, run: str) -> list[Path]:
     """Claims that the policy's run trained and was evaluated on."""
-    copies = inputs_of(data, experiment(system.model.key))
+    copies = inputs_of(data, experiment(run))
     if copies is None:  # runs of earlier versions recorded their held-out claims only
-        return [notes_folder(data, system.model.key) / "held_out.parquet"]
+        return [notes_folder(data, run) / "held_out.parquet"]
     return [copies.claims, *([copies.held_out] if copies.held_out else [])]

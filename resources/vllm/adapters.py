@@ -71,10 +71,11 @@ def serve_adapter(url: str, adapter: PolicyAdapter, key: SecretStr, rank: int) -
         )
 
 
-def refuse_short_context(url: str, model: str, context: int, key: SecretStr) -> None:
+def refuse_short_context(url: str, model: str, context: int, key: SecretStr, setting: str) -> None:
     """Refuse a server that reads fewer tokens of ``model`` than ``context``; 0 is not known.
 
-    A server that does not say how many it reads is not refused.
+    A server that does not say how many it reads is not refused. ``setting`` is where the number is
+    set, with ``{}`` in its place, for the message.
 
     Raises:
         EngineError: it reads fewer; the message has both ways out.
@@ -90,8 +91,8 @@ def refuse_short_context(url: str, model: str, context: int, key: SecretStr) -> 
         if model in {one.get("id"), one.get("root")} and length and int(length) < context:
             raise EngineError(
                 f"{url} reads {length:,} tokens of {model}, and {context:,} are expected: start it "
-                f"with --max-model-len {context}, or set DECOMPOSERL_EVALUATION_CONTEXT={length} "
-                "(the field context), which shortens the evidence of longer claims"
+                f"with --max-model-len {context}, or set {setting.format(length)}, which shortens "
+                "the evidence of longer claims"
             )
 
 

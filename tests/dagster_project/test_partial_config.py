@@ -14,6 +14,7 @@ from dagster_project.definitions import build_definitions
 from dagster_project.engine_choices import ProfileName
 from dagster_project.profiles import Profile, profile_from_environment, resources_for
 from resources.corpora.resource import CorporaResource
+from resources.evaluation.model import NamedKey
 
 Value = Any  # whatever a field of a resource holds
 Path_ = tuple[str, ...]  # names of fields, outermost first
@@ -54,6 +55,8 @@ def nested(path: Path_, value: Value) -> dict[str, Any]:
 
 def another(annotation: Value, value: Value) -> Value:
     """A valid value that is not this one."""
+    if get_args(annotation) == (NamedKey,):
+        return [{"variable": "other", "value": "other"}]
     if get_args(annotation) and get_origin(annotation) is not list:
         return next(one for one in get_args(annotation) if one != value)
     if isinstance(value, bool):

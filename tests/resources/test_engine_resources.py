@@ -97,7 +97,7 @@ print(heavy, {CANARY!r} in stored, '"OPENAI_API_KEY"' in stored or "OPENAI_API_K
         OPENAI_API_KEY=CANARY,
         DECOMPOSERL_DATA=str(tmp_path / "data"),
     )
-    assert f"[] False {name != 'embedded'}" == output.strip().splitlines()[-1]
+    assert "[] False True" == output.strip().splitlines()[-1]
     assert not (tmp_path / "data").exists()  # opening writes nothing
 
 

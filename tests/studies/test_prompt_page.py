@@ -1,6 +1,6 @@
 """The page of all prompts."""
 
-from decomposerl.baselines.catalogue import METHODS
+from decomposerl.baselines.catalogue import ENTRY_METHODS
 from project import ROOT
 from resources.store.prompts import load_prompt
 from studies.prompt_contracts import CONTRACTS
@@ -21,7 +21,7 @@ def test_every_prompt_is_on_the_page():
     shown = {(one.file, one.section) for one in every_prompt()}
     expected = {
         (method.prompt, section)
-        for method in METHODS
+        for method in ENTRY_METHODS
         if method.prompt
         for section in load_prompt(method.prompt).sections
     }

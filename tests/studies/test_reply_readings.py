@@ -27,6 +27,7 @@ READINGS: tuple[tuple[str, str, Any], ...] = (
     ("simple/faithful/verdict", "Refuted", "Refuted"),
     ("simple/faithful/verdict", "I would rather not say.", None),
     ("cot/faithful/verdict", "The mill is older.\nVerdict: Refuted", "Refuted"),
+    ("few_shot/faithful/verdict", "The mill is older.\n\nVerdict: Refuted", "Refuted"),
     *(
         (operation, WRITTEN_OUT, ["Refuted", 2])
         for operation in OPERATIONS

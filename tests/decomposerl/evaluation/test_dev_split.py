@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.errors import EvaluationError
 from decomposerl.evaluation.subset import dev_split
-from decomposerl.evaluation.systems import system_named, systems
+from decomposerl.evaluation.systems import system_named, systems, with_entries
+from decomposerl.evaluation.systems_file import parse_systems_toml
 from decomposerl.schemas import SILVER_DECOMPOSED
 from resources.evaluation.training_overlap import dev_claims
 from resources.store.parquet import DataFolder, write_parquet
@@ -82,6 +83,12 @@ def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     assert set(silver[10:]["claim_id"]) == set(found["claim_id"])
     found = dev_claims(data, policy, 20, 42).claims
     assert set(silver[13:]["claim_id"]) == set(found["claim_id"])
+    text = '[lora]\nmethod = "trace"\nmodel = "m"\nadapter = "./policy/tiny/adapter"\n'
+    text += text.replace("lora", "other").replace("policy", "elsewhere")
+    entries = parse_systems_toml(text, "systems.toml", tmp_path, {})
+    lora, other = with_entries([], entries, [], "systems.toml")
+    assert found.equals(dev_claims(data, lora, 20, 42).claims)
+    assert 10 == dev_claims(data, other, 20, 42).claims.height
     write_parquet(silver, tmp_path / "training_claims.parquet")
     with pytest.raises(EvaluationError, match="nothing to calibrate on"):
         dev_claims(data, simple, 20, 42)

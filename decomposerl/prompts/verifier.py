@@ -1,0 +1,111 @@
+"""A claim verifier behind a chat endpoint: its request, and how its reply is read.
+
+A verifier says in its own words whether evidence supports a claim: yes and no, or words such as
+attributable. ``VerifierForm`` holds them with the text around evidence and claim, or no text where
+the model's chat template takes the evidence as a document (Granite Guardian). Evidence and claim
+are escaped, so that they cannot forge a token of a chat template.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from decomposerl.chat import ChatReply, ChatRequest, Message, Sampling, Template, Token
+from decomposerl.prompts.escape import escaped
+from decomposerl.prompts.template import PromptFile
+
+TOP_LOGPROBS = 5
+ONE_TOKEN = Sampling(max_tokens=1, top_logprobs=TOP_LOGPROBS)
+ReadFrom = Literal["logprobs", "text"]
+_THOUGHT = "</think>"
+_EDGES = " \t\n\r\N{LOWER ONE EIGHTH BLOCK}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\"'*[(<>.,:;!)]"
+_LEAST = 3  # letters of a token that may stand for a longer word
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierForm:
+    """How a verifier is asked and read.
+
+    ``prompt`` has the section ``user`` and may have ``system``; None sends the evidence as a
+    document and the claim as the assistant's message, with ``template`` (JSON) for the chat
+    template. ``supported`` and ``refuted`` are its words, in any letter case.
+    """
+
+    prompt: PromptFile | None
+    supported: tuple[str, ...] = ("yes",)
+    refuted: tuple[str, ...] = ("no",)
+    read: ReadFrom = "logprobs"
+    sampling: Sampling = ONE_TOKEN
+    template: str = ""
+
+    def request(self, document: str, claim: str) -> ChatRequest:
+        """The request about a chunk and a claim.
+
+        Raises:
+            ConfigError: the prompt lacks a section or a placeholder.
+        """
+        document, claim = escaped(document), escaped(claim)
+        if self.prompt is None:
+            return ChatRequest(
+                (Message("assistant", claim),),
+                self.sampling,
+                Template("documents", ""),
+                documents=(document,),
+                template_arguments=self.template,
+            )
+        user = Message("user", self.prompt.filled("user", document=document, claim=claim))
+        system = self.prompt.sections.get("system")
+        messages = (user,) if system is None else (Message("system", system), user)
+        return ChatRequest(messages, self.sampling, self.prompt.template)
+
+    def support(self, reply: ChatReply[object]) -> tuple[float, float]:
+        """Probability of support and of its denial; from the text alone 1 and 0, or 0 and 1.
+
+        Raises:
+            ValueError: the reply has neither a word of support nor of denial, or no log
+                probabilities where they are read.
+        """
+        if self.read == "text":
+            return self._spelled(reply.text)
+        if not reply.tokens or not reply.tokens[0].alternatives:
+            raise ValueError("the reply carries no log probabilities")
+        token = self._verdict_token(reply.tokens)
+        masses = [self._mass(token, words) for words in (self.supported, self.refuted)]
+        if not any(masses):
+            words = ", ".join((*self.supported, *self.refuted))
+            raise ValueError(f"none of {words} is among the likeliest tokens")
+        return masses[0], masses[1]
+
+    def _spelled(self, text: str) -> tuple[float, float]:
+        """By the last of its words in the text; the longest where one holds another."""
+        words = sorted((*self.supported, *self.refuted), key=len, reverse=True)
+        pattern = "|".join(rf"(?<!\w){re.escape(word)}(?!\w)" for word in words)
+        said = re.findall(pattern, text.rpartition(_THOUGHT)[2], re.IGNORECASE)
+        if not said:
+            raise ValueError(f"the reply holds none of {', '.join(words)}")
+        supported = said[-1].casefold() in {word.casefold() for word in self.supported}
+        return (1.0, 0.0) if supported else (0.0, 1.0)
+
+    def _verdict_token(self, tokens: Sequence[Token]) -> Token:
+        """The first token behind a thought that spells one of its words, else the first of all."""
+        said = "".join(token.text for token in tokens)
+        place, start = 0, said.rfind(_THOUGHT) + len(_THOUGHT) if _THOUGHT in said else 0
+        for token in tokens:
+            if place >= start and _begins(token.text, (*self.supported, *self.refuted)):
+                return token
+            place += len(token.text)
+        return tokens[0]
+
+    @staticmethod
+    def _mass(token: Token, words: Sequence[str]) -> float:
+        chances = (chance for text, chance in token.alternatives if _begins(text, words))
+        return min(sum(math.exp(chance) for chance in chances), 1.0)
+
+
+def _begins(token: str, words: Sequence[str]) -> bool:
+    """Whether a token is one of the words, or a beginning of at least three letters."""
+    text = token.strip(_EDGES).casefold()
+    alike = [word.casefold() for word in words]
+    return text in alike or (len(text) >= _LEAST and any(one.startswith(text) for one in alike))

@@ -1,0 +1,249 @@
+"""``systems.toml`` in the commands: partitions, evaluation, verification, the doctor, ``init``."""
+
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+from typer.testing import CliRunner, Result
+
+from dagster_project.cli import app
+from dagster_project.definitions import build_definitions
+from dagster_project.profiles import (
+    Profile,
+    entries_for,
+    profile_from_environment,
+    resources_for,
+    systems_for,
+)
+from decomposerl.errors import ConfigError
+from evaluation_graph import write_tests
+from fault_server import MODEL, FaultServer, replying
+from project import ROOT
+
+KEY = "secret5812"
+FEVER = ("--benchmarks", "fever")
+Home = dict[str, str | None]
+
+
+def entry(name: str, url: str, method: str = "simple", **fields: object) -> str:
+    given = {"method": method, "model": MODEL, "base_url": url, **fields}
+    return "\n".join([f"[{name}]", *(f"{k} = {json.dumps(v)}" for k, v in given.items()), ""])
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """The environment of a small project with test sets on disk."""
+    (tmp_path / "home").mkdir()
+    shutil.copy(ROOT / "dagster.yaml", tmp_path / "home")
+    write_tests(tmp_path / "data", 6)
+    return {
+        "DECOMPOSERL_DATA": str(tmp_path / "data"),
+        "DAGSTER_HOME": str(tmp_path / "home"),
+        "DECOMPOSERL_SYSTEMS": None,
+        "MY_KEY": KEY,
+        "COLUMNS": "200",
+    }
+
+
+def data_of(home: Home) -> Path:
+    return Path(home["DECOMPOSERL_DATA"] or "")
+
+
+def run(home: Home, *words: object) -> Result:
+    return CliRunner(env=home).invoke(app, list(map(str, words)))
+
+
+def write(home: Home, text: str) -> Path:
+    path = data_of(home) / "systems.toml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_entries_are_partitions_like_all_others(tmp_path: Path):
+    """Those of the catalogue first and unchanged; read when the graph is loaded, in no time."""
+    before = systems_for(Profile("embedded", None, tmp_path))
+    text = "".join(entry(f"mine-{n}", "http://127.0.0.1:9/v1") for n in range(200))
+    (tmp_path / "systems.toml").write_text(text)
+    profile = Profile("embedded", None, tmp_path)
+    started = time.monotonic()
+    every = systems_for(profile)
+    assert time.monotonic() - started < 1.0
+    assert before == every[: len(before)]
+    graph = build_definitions(profile).resolve_asset_graph()
+    keys = graph.get(dg.AssetKey(["predictions", "fever"])).partitions_def.get_partition_keys()
+    assert [one.key for one in every] == list(keys)
+    for key in (["scores", "fever"], ["calibrations"]):
+        assert list(keys) == list(graph.get(dg.AssetKey(key)).partitions_def.get_partition_keys())
+
+
+def test_two_entries_are_evaluated_and_ranked_side_by_side(home: Home):
+    """Of one model at two endpoints, in the embedded profile; a removed entry breaks nothing."""
+    data = data_of(home)
+    with (
+        FaultServer(usual=replying("Supported")) as first,
+        FaultServer(usual=replying("Refuted")) as second,
+    ):
+        text = entry("always-yes", first.url, title="Yes", key="MY_KEY", prompt_price=2.0)
+        write(home, text + entry("always-no", second.url))
+        done = run(home, "evaluate", "always-yes", "always-no", *FEVER)
+        assert 0 == done.exit_code, done.output
+        assert {f"Bearer {KEY}"} == set(first.authorizations)
+        assert {"Bearer none"} == set(second.authorizations)
+    assert KEY not in done.output
+    written = [path.read_bytes() for path in data.parent.rglob("*") if path.is_file()]
+    assert [] == [content for content in written if KEY.encode() in content]
+    assert re.search(r"^Yes .*50.0", done.stdout, re.MULTILINE)
+    assert re.search(r"^always-no .*50.0", done.stdout, re.MULTILINE)
+    verdicts = {
+        name: set(pl.read_parquet(data / f"predictions/fever/{name}.parquet")["verdict"])
+        for name in ("always-yes", "always-no")
+    }
+    assert {"always-yes": {"Supported"}, "always-no": {"Refuted"}} == verdicts
+    calls = pl.read_parquet(data / "calls/fever/always-yes.parquet")
+    assert [pytest.approx(10 * 2e-6)] * 6 == calls["dollars"].to_list()
+    compared = pl.read_parquet(data / "comparison.parquet")
+    assert {"always-yes", "always-no"} <= {*compared["system"], *compared["other"]}
+
+    write(home, text)
+    done = run(home, "evaluate", "simple-rules-faithful", *FEVER)
+    assert 0 == done.exit_code, done.output
+    board = pl.read_parquet(data / "leaderboard.parquet")
+    assert "always-no" not in set(board["system"])
+    assert (data / "predictions/fever/always-no.parquet").is_file()
+    write(home, text + entry("always-no", "http://127.0.0.1:9/v1", revision="x"))
+    assert 0 == run(home, "evaluate", "simple-rules-faithful", *FEVER).exit_code
+    assert "always-no" in set(pl.read_parquet(data / "leaderboard.parquet")["system"])
+
+
+def test_another_file_can_be_named(home: Home, tmp_path: Path):
+    """By option or variable, for evaluation, verification and the list; then it must be there."""
+    (tmp_path / "evidence.txt").write_text("Ice is cold.")
+    asked = ("--claim", "Ice is cold.", "--evidence", tmp_path / "evidence.txt")
+    with FaultServer(usual=replying("Supported")) as served:
+        own = tmp_path / "own.toml"
+        own.write_text(entry("mine", served.url))
+        named = ("--systems", own)
+        listed = run(home, "evaluate", "--list", *named)
+        assert (0, True) == (listed.exit_code, "mine" in listed.stdout.split("system ")[0])
+        assert served.url in listed.stdout
+        assert "simple-rules-faithful" in listed.stdout
+        done = run(home, "verify", *asked, "--system", "mine", "--json", *named)
+        assert (0, "mine") == (done.exit_code, json.loads(done.stdout)["system"])
+        home = home | {"DECOMPOSERL_SYSTEMS": str(own)}
+        assert 0 == run(home, "verify", *asked, "--system", "mine").exit_code
+        assert 0 == run(home, "evaluate", "mine", *FEVER, "--limit", 2).exit_code
+    wrong = run(home, "verify", *asked, "--system", "min")
+    assert (2, True) == (wrong.exit_code, "systems.toml has mine" in wrong.stderr)
+    absent = run(home, "evaluate", "--list", "--systems", tmp_path / "absent.toml")
+    assert (2, True) == (absent.exit_code, "absent.toml cannot be read" in absent.stderr)
+
+
+def test_a_wrong_file_ends_a_command_with_its_line(home: Home):
+    """File, entry and field; not a word of a traceback."""
+    path = write(home, entry("mine", "http://127.0.0.1:9/v1", temprature=1))
+    asked = ("verify", "--claim", "Ice is cold.", "--evidence", path)
+    for words in (("evaluate", "--list"), ("doctor",), asked):
+        done = run(home, *words)
+        assert 2 == done.exit_code
+        assert f"{path}: [mine] temprature: is no field of an entry" in done.stderr
+        assert 1 == len(done.stderr.splitlines())
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "large", "latin"])
+def test_a_file_that_is_none_is_refused(tmp_path: Path, kind: str):
+    """A folder, a file of megabytes, other bytes: at once, and named."""
+    path = tmp_path / "systems.toml"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        path.symlink_to("/dev/zero")
+    else:
+        path.write_bytes(b"#" * 1_000_001 if kind == "large" else b"# \xff")
+    with pytest.raises(ConfigError, match=r"systems\.toml"):
+        entries_for(Profile("embedded", None, tmp_path))
+
+
+def test_a_key_that_is_not_set_is_named_by_its_entry(home: Home):
+    """When it is needed; other entries and systems work without it."""
+    with FaultServer(usual=replying("Supported")) as served:
+        write(home, entry("a", served.url, key="NO_SUCH_KEY") + entry("b", served.url))
+        done = run(home, "evaluate", "a", "b", *FEVER, "--limit", 2)
+        assert 1 == done.exit_code
+        assert "NO_SUCH_KEY is not set" in done.stderr
+        assert re.search(r"^b \* .*50.0", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["embedded", "local", "paper"])
+def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
+    """An endpoint that is named, open models at a URL, and OpenAI's; policies as before."""
+    url = "http://127.0.0.1:8/v1"
+    env = {"DECOMPOSERL_PROFILE": name, "DECOMPOSERL_DATA": str(tmp_path)}
+    named = env | {
+        "OPENAI_API_KEY": KEY,
+        "DECOMPOSERL_ENDPOINT_URL": url,
+        "DECOMPOSERL_ENDPOINT_MODEL": "mine",
+        "DECOMPOSERL_EVALUATION_URL": url,
+        "DECOMPOSERL_EVALUATION_CONTEXT": "4096",
+    }
+    model = resources_for(profile_from_environment(named))["evaluation_model"]
+    assert ([url], "mine") == (model.endpoint.endpoints, model.endpoint.model)
+    assert "systems.toml" in model.endpoint.context_setting  # the variable is not for it
+    assert ([url], 4_096) == (model.open_models.endpoints, model.open_models.context)
+    assert ["https://api.openai.com/v1"] == model.openai.endpoints
+    assert ["vllm", "serve"] == model.entries.vllm
+    plain = profile_from_environment(env)
+    usual = resources_for(plain)["evaluation_model"]
+    assert [] == usual.endpoint.endpoints
+    if name == "embedded":
+        assert ("in_process", []) == (usual.policies, usual.open_models.endpoints)
+        assert "in_process" == model.policies
+        assert {} == plain.engines.pools
+
+
+def test_the_doctor_names_the_entries_that_lack_something(home: Home):
+    """Endpoint, key, adapter and model, each with its entry; none of them stops other work."""
+    nowhere = "http://127.0.0.1:9/v1"
+    lora = '[lora]\nmethod = "trace"\nmodel = "./base"\nadapter = "./nowhere"\n'
+    text = entry("dead", nowhere) + entry("keyless", nowhere, key="NO_SUCH_KEY") + lora
+    path = write(home, text)
+    page = json.loads(run(home, "doctor", "--json").stdout)
+    found = {(one["part"], one["what"].split()[0]): one for one in page["findings"]}
+    assert "does not answer" in found["endpoint", "[dead]"]["said"]
+    assert "not set" == found["key", "[keyless]"]["said"]
+    assert ("endpoint", "[keyless]") not in found
+    assert "holds no adapter_model" in found["adapter", "[lora]"]["said"]
+    assert f"{path.parent}/base" in found["model", "[lora]"]["what"]
+    mine = [one for one in page["findings"] if one["what"].startswith("[")]
+    assert {"note", "ok"} == {one["state"] for one in mine}
+    assert 0 == page["missing"]
+
+
+def test_init_writes_entries_that_load_once_they_are_uncommented(home: Home):
+    """Commented out it has none; nothing is overwritten; what must be pasted is asked for."""
+    assert 0 == run(home, "init", "systems").exit_code
+    path = data_of(home) / "systems.toml"
+    text = path.read_text("utf-8")
+    assert () == entries_for(Profile("embedded", None, path.parent))
+    again = run(home, "init", "systems")
+    assert (2, True) == (again.exit_code, "is there already" in again.stderr)
+    lines = [line.removeprefix("#") for line in text.splitlines() if not line.startswith("# ")]
+    whole = "\n".join(lines)
+    path.write_text(whole)
+    with pytest.raises(ConfigError) as caught:
+        entries_for(Profile("embedded", None, path.parent))
+    said = str(caught.value)
+    assert [("factcg", "pair"), ("clearcheck", "user")] == re.findall(r"\[(\S+)\] (\w+):", said)
+    path.write_text(whole.replace("PASTE IT HERE", "{document} {claim}"))
+    made = {one.name: one for one in entries_for(Profile("embedded", None, path.parent))}
+    assert {"few_shot", "self_ask", "trace", "verifier"} == {one.method for one in made.values()}
+    assert '{"guardian_config": {"criteria_id": "groundedness"}, "think": false}' == (
+        made["granite-guardian"].template
+    )
+    assert {"chat", "documents", "classifier", "minicheck"} == {
+        one.form for one in made.values() if one.method == "verifier"
+    }
