@@ -1,0 +1,1 @@
+"""The trace page: claims with every trace of them, as one offline file or live."""
