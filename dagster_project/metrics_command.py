@@ -1,6 +1,7 @@
 """The options and the output of ``decomposerl metrics``; ``metrics_run`` does the work."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +13,9 @@ from decomposerl.errors import EvaluationError
 if TYPE_CHECKING:
     from dagster_project.metrics_run import MatchingRules, MetricsRun, ResultFiles
 
-Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")]
+Path_ = Annotated[
+    Path | None, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")
+]
 Id = Annotated[str, typer.Option("--id", help="Field of the claim id; several: A,B.")]
 LabelId = Annotated[str, typer.Option(help="The same in LABELS, if it differs.")]
 ByOrder = Annotated[bool, typer.Option("--by-order", help="Match rows by position.")]
@@ -62,13 +65,17 @@ Extra = Annotated[
 ]
 Records = Annotated[str, typer.Option(help="Key of a JSON object whose value is the rows.")]
 Count = Annotated[int, typer.Option(min=0, help="Bootstrap draws; 0: no intervals.")]
+Marks = Annotated[
+    list[Path] | None,
+    typer.Option(help="Reviewers' marks of the trace page, in place of both files; repeatable."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
 
 @report_errors
 def metrics(  # noqa: PLR0913 - each is one option
-    predictions: Path_,
-    labels: Path_,
+    predictions: Path_ = None,
+    labels: Path_ = None,
     *,
     id_: Id = "id",
     label_id: LabelId = "",
@@ -94,11 +101,22 @@ def metrics(  # noqa: PLR0913 - each is one option
     extra: Extra = "error",
     records: Records = "",
     draws: Count = 10_000,
+    marks: Marks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score any predictions against labels, with intervals; see docs/evaluation.md."""
+    """Score any predictions against labels, with intervals; see docs/evaluation.md.
+
+    With --marks: how often reviewers agree with each system, and with each other.
+    """
     from dagster_project import metrics_run as work
 
+    if marks and (predictions or labels):
+        raise EvaluationError("--marks takes the place of PREDICTIONS and LABELS: give one of both")
+    if marks:
+        _print_marks(marks, as_json=as_json)
+        return
+    if predictions is None or labels is None:
+        raise EvaluationError("give two files, PREDICTIONS and LABELS, or --marks FILE")
     ids, groups = _ids(id_, label_id, by_order=by_order), _groups(group or ())
     handling = {"several": several, "missing": missing, "extra": extra, "unread": unread}
     rules = _rules((positive, negative, drop), where, handling)
@@ -173,3 +191,16 @@ def _print_run(run: "MetricsRun", *, as_json: bool) -> None:
     print_text(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame, run.unread)}")
     for line in run.notes():
         print_note(line)
+
+
+def _print_marks(paths: Sequence[Path], *, as_json: bool) -> None:
+    from decomposerl.evaluation.marks import holding, reviewer_pairs, system_marks
+    from decomposerl.reports.system_report import marks_text
+    from resources.traces.marks import read_marks
+
+    held = holding(read_marks(paths))
+    systems, pairs = system_marks(held), list(reviewer_pairs(held))
+    if as_json:
+        print_json({"systems": [*map(asdict, systems)], "reviewers": [*map(asdict, pairs)]})
+        return
+    print_text(marks_text(systems, pairs))

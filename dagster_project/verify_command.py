@@ -49,6 +49,9 @@ def verify(  # noqa: PLR0913 - each is one option
     ] = "",
     data: DataOption = None,
     as_json: JsonOption = False,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write the traces as one page, for a browser.")
+    ] = None,
 ) -> None:
     """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
 
@@ -65,31 +68,50 @@ def verify(  # noqa: PLR0913 - each is one option
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
-    verdicts = _verified(profile, system, records, as_json=as_json)
-    raise typer.Exit(exit_code(verdicts, many=claim is None))
+    results = _verified(profile, system, records, as_json=as_json)
+    if html is not None:
+        _write_page(html, results)
+    raise typer.Exit(exit_code([one.verdict for one in results], many=claim is None))
 
 
 def _verified(
     profile: "Profile", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
-) -> list[str | None]:
-    """Verify the claims, print each, and return the verdicts."""
+) -> "list[VerifiedClaim]":
+    """Verify the claims, print each, and return the results."""
     from dagster_project.verify import claim_verifier
 
-    verdicts: list[str | None] = []
+    results: list[VerifiedClaim] = []
     with claim_verifier(profile, system) as verifier:
         warnings = verifier.about.warnings
         for warning in () if as_json else warnings:
             print_note(warning)
 
         def show(one: "VerifiedClaim") -> None:
-            verdicts.append(one.verdict)
+            results.append(one)
             if as_json:
                 print_json_line(one.as_json())
             else:
                 _print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
-    return verdicts
+    return results
+
+
+def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
+    """The trace page of the results; equal claims are one entry."""
+    from importlib.metadata import version
+
+    from decomposerl.reports.trace_page.page import offline_parts
+    from decomposerl.reports.trace_page.pages import PageAbout, pages_of
+    from decomposerl.reports.trace_page.results import verified_item
+    from resources.store.temporary import replace_text
+
+    items = [verified_item(one) for one in results]
+    index, blocks = pages_of(
+        items, PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
+    )
+    replace_text(path, offline_parts(index, blocks))
+    print_note(f"the traces of {len(items):,} claims: {path}")
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
