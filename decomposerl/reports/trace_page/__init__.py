@@ -1,1 +1,1 @@
-"""The trace page: claims with every trace of them, as one offline file or live."""
+"""The trace page: a list of traces and one claim with all that is known of it, as HTML."""

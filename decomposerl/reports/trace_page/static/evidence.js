@@ -1,0 +1,113 @@
+// The evidence: one line a sentence, numbered; what an answer cites is lit, in both directions.
+import { useRef } from "preact/hooks";
+
+import { classes, html } from "trace-page/html.js";
+import { terms } from "trace-page/search.js";
+import { focused, hovered, isLit, lit, segments, sentencesOf, termRanges } from "trace-page/spans.js";
+import { query } from "trace-page/state.js";
+
+/** The ranges of all spans of `sides` (details, in order) that lie in this evidence. */
+function citations(sides, number) {
+  return sides.flatMap((detail, side) =>
+    detail && detail.evidence === number
+      ? detail.cycles.flatMap((cycle, at) =>
+          cycle.spans.map((span, place) => ({
+            start: span.evidence[0],
+            end: span.evidence[1],
+            key: { side, cycle: at, span: place, match: span.match },
+          })),
+        )
+      : [],
+  );
+}
+
+/** Pieces of the evidence in order: sentences with their number, and what stands between them. */
+function pieces(evidence) {
+  const found = [];
+  let end = 0;
+  evidence.sentences.forEach(([start, stop], number) => {
+    const between = evidence.text.slice(end, start);
+    if (between.trim()) found.push({ start: end, end: start, number: null });
+    found.push({ start, end: stop, number, parted: /\n/.test(between) && number > 0 });
+    end = Math.max(end, stop);
+  });
+  if (evidence.text.slice(end).trim()) found.push({ start: end, end: evidence.text.length, number: null });
+  return found;
+}
+
+export function Evidence({ evidence, number, sides, marked }) {
+  const pane = useRef(null);
+  const cited = citations(sides, number);
+  const words = terms(query.value.q ?? "");
+  const ranges = [...cited, ...marked.map((span) => ({ ...span, key: "reviewed" })), ...termRanges(evidence.text, words)];
+  const citing = evidence.sentences.map(([start, end]) => cited.filter((one) => one.start < end && one.end > start).map((one) => one.key));
+  const keys = (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const buttons = [...pane.current.querySelectorAll("button.number")];
+    const next = by && buttons[buttons.indexOf(document.activeElement) + by];
+    if (!next || document.activeElement === pane.current) return;
+    event.preventDefault();
+    event.stopPropagation();
+    next.focus();
+  };
+  return html`<section class="evidence" aria-label="Evidence">
+    <h2>Evidence <span class="muted">${evidence.sentences.length} sentences</span></h2>
+    <div class="evidence-text" ref=${pane} tabindex="0" role="group" aria-label="Evidence, sentence by sentence" data-side="0" onKeyDown=${keys}>
+      <div data-where="evidence">
+        ${pieces(evidence).map((piece) => html`<${Piece} key=${piece.start} piece=${piece} text=${evidence.text} ranges=${ranges} citing=${piece.number === null ? [] : citing[piece.number]} />`)}
+      </div>
+      ${!evidence.text && html`<p class="muted">No evidence came with this trace.</p>`}
+    </div>
+    ${cited.length > 0 && html`<p class="legend muted"><span class="cite exact">cited</span> word for word <span class="cite normalised">cited</span> but for spelling <span class="cite near">cited</span> nearest sentence</p>`}
+  </section>`;
+}
+
+function Piece({ piece, text, ranges, citing }) {
+  const sentence = piece.number;
+  const now = lit.value;
+  const on = sentence !== null && now?.sentence === sentence;
+  const parts = segments(text, ranges, piece.start, piece.end);
+  const name = citing.length ? `cited by ${[...new Set(citing.map((key) => `question ${key.cycle + 1}`))].join(", ")}` : "not cited";
+  const enter = sentence === null || !citing.length ? undefined : () => (hovered.value = { side: citing[0].side, sentence, cycles: citing.map((key) => key.cycle) });
+  return html`<div class=${classes({ sentence: true, parted: piece.parted, on })} id=${sentence === null ? undefined : `s${sentence + 1}`}
+      onMouseEnter=${enter} onMouseLeave=${() => (hovered.value = null)}>
+    ${sentence !== null && html`<button class="number" tabindex=${sentence ? -1 : 0} aria-label=${`Sentence ${sentence + 1}, ${name}`}
+      onFocus=${() => (focused.value = { side: citing[0]?.side ?? 0, sentence, cycles: citing.map((key) => key.cycle) })}
+      onBlur=${() => (focused.value = null)} onClick=${() => toCard(citing[0])}>${sentence + 1}</button>`}
+    <span class="words" dir="auto">${parts.map((part) => html`<${Segment} part=${part} />`)}</span>
+  </div>`;
+}
+
+const STRENGTH = ["near", "normalised", "exact"];
+
+function Segment({ part }) {
+  const cites = part.keys.filter((key) => key.match);
+  const now = lit.value;
+  const on = cites.some((key) => isLit(now, key.side, key.cycle, key.span));
+  const best = STRENGTH[Math.max(-1, ...cites.map((key) => STRENGTH.indexOf(key.match)))];
+  const names = { cite: cites.length, [best ?? "near"]: cites.length, on, found: part.keys.includes("found"), reviewed: part.keys.includes("reviewed") };
+  return html`<span data-from=${part.start} class=${classes(names) || undefined}>${part.text}</span>`;
+}
+
+function toCard(key) {
+  if (key) document.getElementById(`q${key.side}-${key.cycle + 1}`)?.focus();
+}
+
+/** Bring sentence `number` into view within the evidence. */
+export function showSentence(number) {
+  const row = document.getElementById(`s${number + 1}`);
+  row?.scrollIntoView({ block: "nearest" });
+}
+
+/** The sentences that an answer cites, as buttons; the kind of match is said. */
+export function Cited({ cycle, at, side, evidence }) {
+  const numbers = new Map();
+  cycle.spans.forEach((span, place) => {
+    for (const number of sentencesOf(evidence, span.evidence)) if (!numbers.has(number)) numbers.set(number, [place, span.match]);
+  });
+  if (!numbers.size) return null;
+  return html`<span class="cited">${[...numbers].sort(([a], [b]) => a - b).map(([number, [place, match]]) => html`
+    <button class="chip ${match}" title=${`${match} match`} aria-label=${`Show sentence ${number + 1}, ${match} match`}
+      onMouseEnter=${() => (hovered.value = { side, cycle: at, span: place })} onMouseLeave=${() => (hovered.value = null)}
+      onClick=${() => showSentence(number)}>${number + 1}</button>`)}</span>`;
+}
