@@ -68,50 +68,58 @@ def verify(  # noqa: PLR0913 - each is one option
     profile = profile_from_environment()
     if data is not None:
         profile = replace(profile, data=data.resolve())
-    results = _verified(profile, system, records, as_json=as_json)
+    kept: list[VerifiedClaim] | None = None if html is None else []
+    verdicts = _verified(profile, system, records, kept, as_json=as_json)
     if html is not None:
-        _write_page(html, results)
-    raise typer.Exit(exit_code([one.verdict for one in results], many=claim is None))
+        _write_page(html, kept or ())
+    raise typer.Exit(exit_code(verdicts, many=claim is None))
 
 
 def _verified(
-    profile: "Profile", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
-) -> "list[VerifiedClaim]":
-    """Verify the claims, print each, and return the results."""
+    profile: "Profile",
+    system: str,
+    records: "Sequence[ClaimRecord]",
+    kept: "list[VerifiedClaim] | None",
+    *,
+    as_json: bool,
+) -> list[str | None]:
+    """Verify the claims, print each, and return the verdicts; ``kept`` receives the results."""
     from dagster_project.verify import claim_verifier
 
-    results: list[VerifiedClaim] = []
+    verdicts: list[str | None] = []
     with claim_verifier(profile, system) as verifier:
         warnings = verifier.about.warnings
         for warning in () if as_json else warnings:
             print_note(warning)
 
         def show(one: "VerifiedClaim") -> None:
-            results.append(one)
+            verdicts.append(one.verdict)
+            if kept is not None:
+                kept.append(one)
             if as_json:
                 print_json_line(one.as_json())
             else:
                 _print_claim(one, hidden=len(warnings))
 
         verifier.verify(records, show)
-    return results
+    return verdicts
 
 
 def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
-    """The trace page of the results; equal claims are one entry."""
+    """The trace page of the results; equal ones are one entry."""
     from importlib.metadata import version
 
     from decomposerl.reports.trace_page.page import offline_parts
     from decomposerl.reports.trace_page.pages import PageAbout, pages_of
-    from decomposerl.reports.trace_page.results import verified_item
+    from decomposerl.reports.trace_page.results import ClaimNames, verified_item
     from resources.store.temporary import replace_text
 
-    items = [verified_item(one) for one in results]
-    index, blocks = pages_of(
-        items, PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
-    )
+    names = ClaimNames()
+    items = list(dict.fromkeys(names.named(verified_item(one)) for one in results))
+    about = PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
+    index, blocks = pages_of(items, about)
     replace_text(path, offline_parts(index, blocks))
-    print_note(f"the traces of {len(items):,} claims: {path}")
+    print_note(f"{len(items):,} traces: {path}")
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:

@@ -24,7 +24,7 @@ from decomposerl.training.experiments import EXPERIMENTS, experiment
 from resources.chat.reply_store import REPLIES_FILE
 from resources.traces.collection import CollectedTraces, collect
 from resources.traces.judge_texts import RecordingJudge, with_judge_texts
-from resources.traces.predictions import PredictionFile, TestClaims, prediction_files
+from resources.traces.predictions import PredictionFile, BenchmarkClaims, prediction_files
 from resources.traces.results import ResultFile
 from resources.traces.rollouts import RunSplit, run_splits
 
@@ -62,7 +62,7 @@ class Selection:
                 "FILE is shown whole: give it without --system, --benchmark and --run"
             )
         if self.files:
-            claims = TestClaims(data)
+            claims = BenchmarkClaims(data)
             return [self._file(path, claims) for path in self.files]
         predicted = self.systems or self.benchmarks or not self.runs
         found: list[Source] = []
@@ -74,7 +74,7 @@ class Selection:
             raise ConfigError(self._nothing(data))
         return found
 
-    def _file(self, path: Path, claims: TestClaims) -> Source:
+    def _file(self, path: Path, claims: BenchmarkClaims) -> Source:
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")
         if path.suffix.lower() == _PARQUET:

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,13 +40,16 @@ class BlockFile(Sequence[Block]):
     """Blocks as compressed JSON in a file without a name; only their places are in memory."""
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the object
+        with tempfile.TemporaryFile() as file:
+            self._file = os.dup(file.fileno())
+        self.close = weakref.finalize(self, os.close, self._file)
+        """Remove the file, which else happens with the object."""
         self._ends = [0]
 
     def append(self, block: Block) -> None:
         """Write a block at the end."""
         data = gzip.compress(json_bytes(block), compresslevel=_FAST, mtime=0)
-        os.pwrite(self._file.fileno(), data, self._ends[-1])
+        os.pwrite(self._file, data, self._ends[-1])
         self._ends.append(self._ends[-1] + len(data))
 
     def packed(self, number: int) -> bytes:
@@ -57,7 +61,7 @@ class BlockFile(Sequence[Block]):
         if not 0 <= number < len(self):
             raise IndexError(number)
         start, end = self._ends[number : number + 2]
-        return os.pread(self._file.fileno(), end - start, start)
+        return os.pread(self._file, end - start, start)
 
     def __len__(self) -> int:
         """The number of blocks."""
@@ -73,10 +77,6 @@ class BlockFile(Sequence[Block]):
             return [self[one] for one in range(*number.indices(len(self)))]
         block: Block = json.loads(gzip.decompress(self.packed(number)))
         return block
-
-    def close(self) -> None:
-        """Remove the file."""
-        self._file.close()
 
 
 @dataclass(frozen=True, slots=True)

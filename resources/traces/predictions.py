@@ -26,7 +26,7 @@ _UNUSED = {"questions", "abstentions", "calls"}
 
 
 @dataclass(slots=True)
-class TestClaims:
+class BenchmarkClaims:
     """The claims of test sets, each read once."""
 
     data: Path
@@ -50,11 +50,11 @@ class PredictionFile:
     path: Path
     benchmark: str
     system: str
-    claims: TestClaims
+    claims: BenchmarkClaims
     limit: int = 0
 
     @classmethod
-    def at(cls, path: Path, claims: TestClaims, limit: int = 0) -> "PredictionFile":
+    def at(cls, path: Path, claims: BenchmarkClaims, limit: int = 0) -> "PredictionFile":
         """A file of predictions anywhere.
 
         Raises:
@@ -95,7 +95,7 @@ def prediction_files(
     data: Path, systems: Sequence[str] = (), benchmarks: Sequence[str] = (), limit: int = 0
 ) -> list[PredictionFile]:
     """The files of a data folder, by test set and system; empty filters take all."""
-    claims = TestClaims(data)
+    claims = BenchmarkClaims(data)
     paths = sorted((data / "predictions").glob("*/*.parquet"))
     return [
         PredictionFile(path, path.parent.name, path.stem, claims, limit)

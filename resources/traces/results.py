@@ -6,7 +6,7 @@ from pathlib import Path
 
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.trace_page.items import TraceItem
-from decomposerl.reports.trace_page.results import result_line
+from decomposerl.reports.trace_page.results import ClaimNames, result_line
 
 
 @dataclass(slots=True)
@@ -16,6 +16,7 @@ class ResultFile:
     path: Path
     limit: int = 0
     _lines: dict[str, list[tuple[int, int]]] = field(default_factory=dict, init=False)
+    _names: ClaimNames = field(default_factory=ClaimNames, init=False)
 
     @property
     def paths(self) -> list[Path]:
@@ -28,10 +29,10 @@ class ResultFile:
         Raises:
             SourceFileError: a line is no result, or there is none; names file and line.
         """
-        self._lines.clear()
+        self._lines, self._names = {}, ClaimNames()
         every = []
         for number, start, text in self._texts():
-            name = result_line(text, str(self.path), number).claim_id
+            name = self._item(text, number).claim_id
             if not self.limit or name in self._lines or len(self._lines) < self.limit:
                 self._lines.setdefault(name, []).append((number, start))
                 every.append(name)
@@ -45,7 +46,10 @@ class ResultFile:
             for name in claim_ids:
                 for number, start in self._lines.get(name, ()):
                     file.seek(start)
-                    yield result_line(_text(file.readline()), str(self.path), number)
+                    yield self._item(_text(file.readline()), number)
+
+    def _item(self, text: str, number: int) -> TraceItem:
+        return self._names.named(result_line(text, str(self.path), number))
 
     def _texts(self) -> Iterator[tuple[int, int, str]]:
         """Number, offset and text of each line that is not blank."""

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, cast, get_args
 
 from decomposerl.baselines.method import ParseStatus
@@ -63,6 +64,19 @@ def result_item(values: Mapping[str, Any], source: str) -> TraceItem:
         warnings=(*map(str, _list(values, "warnings")), *warnings),
         notes=json.dumps(notes, ensure_ascii=False) if notes else "",
     )
+
+
+@dataclass(slots=True)
+class ClaimNames:
+    """Gives a claim whose id another claim has already an id of its own."""
+
+    _first: dict[str, str] = field(default_factory=dict)
+
+    def named(self, item: TraceItem) -> TraceItem:
+        """The trace; its id is the given one for the first claim with it."""
+        if self._first.setdefault(item.claim_id, item.claim) == item.claim:
+            return item
+        return replace(item, claim_id=f"{item.claim_id}-{group_of(item.claim, '')[:8]}")
 
 
 def result_line(text: str, source: str, line: int) -> TraceItem:
