@@ -30,6 +30,9 @@ REFUTED, NO_VERDICT = 1, 3
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
 
 
+Page = Annotated[Path | None, typer.Option(help="Also write one page, for a browser.")]
+
+
 @report_errors
 def verify(  # noqa: PLR0913 - each is one option
     file: Annotated[
@@ -49,9 +52,7 @@ def verify(  # noqa: PLR0913 - each is one option
     ] = "",
     data: DataOption = None,
     as_json: JsonOption = False,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write the traces as one page, for a browser.")
-    ] = None,
+    html: Page = None,
 ) -> None:
     """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
 

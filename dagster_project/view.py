@@ -24,7 +24,7 @@ from decomposerl.training.experiments import EXPERIMENTS, experiment
 from resources.chat.reply_store import REPLIES_FILE
 from resources.traces.collection import CollectedTraces, collect
 from resources.traces.judge_texts import RecordingJudge, with_judge_texts
-from resources.traces.predictions import PredictionFile, BenchmarkClaims, prediction_files
+from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
 from resources.traces.results import ResultFile
 from resources.traces.rollouts import RunSplit, run_splits
 

@@ -20,25 +20,27 @@ if TYPE_CHECKING:
 _TITLE = "Traces"
 _NOTE_S = 5.0
 Several = list[str] | None
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILE]...",
+        help="Results of 'verify --json' (.jsonl) or predictions (.parquet); default: all of the "
+        "data folder.",
+    ),
+]
+Runs = Annotated[
+    Several,
+    typer.Option("--run", "--experiment", help="Rollouts of this training run; repeatable."),
+]
 
 
 @report_errors
 def view(  # noqa: PLR0913 - each is one option
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FILE]...",
-            help="Results of 'verify --json' (.jsonl) or predictions (.parquet); "
-            "default: all of the data folder.",
-        ),
-    ] = None,
+    files: Files = None,
     *,
     system: Annotated[Several, typer.Option(help="Only this system; repeatable.")] = None,
     benchmark: Annotated[Several, typer.Option(help="Only this test set; repeatable.")] = None,
-    run: Annotated[
-        Several,
-        typer.Option("--run", "--experiment", help="Rollouts of this training run; repeatable."),
-    ] = None,
+    run: Runs = None,
     limit: Annotated[int, typer.Option(min=0, help="Most claims of each file; 0: all.")] = 0,
     html: Annotated[
         Path | None, typer.Option(help="Write one offline file instead of serving.")

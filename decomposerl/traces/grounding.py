@@ -54,11 +54,12 @@ class Ground:
 
 
 class _Placed(NamedTuple):
-    """A sentence of the evidence and its offsets."""
+    """A sentence of the evidence, its offsets, and its words with a space at both ends."""
 
     sentence: Sentence
     start: int
     end: int
+    spaced: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class GroundedAnswer:
     grounds: tuple[Ground, ...]
 
 
+@lru_cache(maxsize=1024)  # rollouts of one claim repeat each other
 def grounded_answer(question: str, answer: str, evidence: str) -> GroundedAnswer:
     """Whether the evidence bears an answer out, by words alone.
 
@@ -100,7 +102,7 @@ def sentences_behind(question: str, answer: str, evidence: str) -> tuple[str, ..
     places = {
         place
         for start, end in spans
-        for place, (_, first, last) in enumerate(sentences)
+        for place, (_, first, last, _) in enumerate(sentences)
         if first < end and start < last
     }
     return tuple(sentences[place].sentence.text for place in sorted(places)[:MOST_SENTENCES])
@@ -137,9 +139,8 @@ def _repeated(answer: str, evidence: str) -> tuple[list[Ground], str]:
     """The sentences that the answer repeats, white space apart, and its other words."""
     rest = f" {' '.join(answer.split())} "
     found = []
-    for place, (one, start, end) in enumerate(_placed(evidence)):
-        text = f" {' '.join(one.text.split())} "
-        if len(one.content) >= _TELLING and text in rest:
+    for place, (one, start, end, text) in enumerate(_placed(evidence)):
+        if text in rest and len(one.content) >= _TELLING:
             span = _located(text.strip(), answer)
             exact = span is not None and answer[slice(*span)] == one.text
             found.append(Ground(span, (start, end), "exact" if exact else "normalised", place))
@@ -159,9 +160,9 @@ def _located(part: str, text: str) -> Span | None:
 def _nearest(question: str, rest: str, answer: str, evidence: str) -> Iterator[Ground]:
     """For each sentence of ``rest`` of the answer the nearest one, where one is near."""
     index = _placed(evidence)
-    asked = parse(question).content
+    asked = _read(question).content
     for text in split_sentences(_LEAD.sub("", rest)):
-        said = parse(text)
+        said = _read(text)
         if not said.content:
             continue
         short = len(said.content) < _SHORT
@@ -169,11 +170,11 @@ def _nearest(question: str, rest: str, answer: str, evidence: str) -> Iterator[G
         wanted = said.content | asked if short else said.content
         scores = [
             len(wanted & one.content) / len(wanted) if required <= one.content else 0.0
-            for one, _, _ in index
+            for one, _, _, _ in index
         ]
         best = max(range(len(scores)), key=lambda place: scores[place], default=-1)
         if best >= 0 and scores[best] >= (_LEAST_SHARE / 2 if short else _LEAST_SHARE):
-            _, start, end = index[best]
+            _, start, end, _ = index[best]
             yield Ground(_located(text, answer), (start, end), "near", best)
 
 
@@ -183,33 +184,32 @@ def _against(
     """The sentences that contradict a sentence of the answer; none where it quotes its source."""
     if any(one.match != "near" for one in found):
         return ()
-    asked = parse(question)
+    asked = _read(question)
     against = []
     for text in split_sentences(_LEAD.sub("", answer)):
-        said = parse(text)
+        said = _read(text)
         place = _other_number(asked, said, evidence)
         if place < 0:
             place = _denied(said, evidence)
         if place >= 0:
-            _, start, end = _placed(evidence)[place]
+            _, start, end, _ = _placed(evidence)[place]
             against.append(Ground(_located(text, answer), (start, end), "near", place))
     return tuple(dict.fromkeys(against))
 
 
 def _other_number(asked: Sentence, said: Sentence, evidence: str) -> int:
     """The place of the sentence about the same thing with other numbers of the same kind, or -1."""
-    index = _placed(evidence)
-    known = frozenset().union(*(one.numbers for one, _, _ in index))
     own = said.numbers - asked.numbers
     topic = (said.content | asked.content) - said.numbers - asked.numbers
-    if not own or own & known or not topic:
+    if not own or not topic or own & _numbers(evidence):
         return -1
-    shares = [
-        len(topic & one.content) / len(topic) if _alike(own, one.numbers - asked.numbers) else 0.0
-        for one, _, _ in index
-    ]
-    best = max(range(len(shares)), key=lambda place: shares[place], default=-1)
-    return best if best >= 0 and shares[best] >= _ABOUT_THE_SAME else -1
+    best, most = -1, _ABOUT_THE_SAME
+    for place, (one, _, _, _) in enumerate(_placed(evidence)):
+        share = len(topic & one.content) / len(topic)
+        better = share > most or (share == most and best < 0)
+        if better and _alike(own, one.numbers - asked.numbers):
+            best, most = place, share
+    return best
 
 
 def _alike(some: frozenset[str], others: frozenset[str]) -> bool:
@@ -226,15 +226,18 @@ def _denied(said: Sentence, evidence: str) -> int:
         0.0
         if one.negated or not said.numbers <= one.numbers
         else len(said.content & one.content) / len(said.content)
-        for one, _, _ in _placed(evidence)
+        for one, _, _, _ in _placed(evidence)
     ]
     best = max(range(len(shares)), key=lambda place: shares[place], default=-1)
     return best if best >= 0 and shares[best] >= _DENIES else -1
 
 
+_read = lru_cache(maxsize=1024)(parse)
+
+
 def sentence_spans(evidence: str) -> tuple[Span, ...]:
     """Character offsets of the evidence's sentences, in order."""
-    return tuple((start, end) for _, start, end in _placed(evidence))
+    return tuple((start, end) for _, start, end, _ in _placed(evidence))
 
 
 @lru_cache(maxsize=16)  # the answers on one document come together
@@ -244,5 +247,10 @@ def _placed(evidence: str) -> tuple[_Placed, ...]:
     for text in split_sentences(evidence):
         start = evidence.index(text, position)
         position = start + len(text)
-        placed.append(_Placed(parse(text), start, position))
+        placed.append(_Placed(parse(text), start, position, f" {' '.join(text.split())} "))
     return tuple(placed)
+
+
+@lru_cache(maxsize=16)
+def _numbers(evidence: str) -> frozenset[str]:
+    return frozenset().union(*(one.numbers for one, _, _, _ in _placed(evidence)))

@@ -26,7 +26,7 @@ CYCLES = (
 )
 
 
-def item(claim_id: str = "c1", system: str = "one", **changed: Any) -> TraceItem:
+def item(claim_id: str = "c1", system: str = "one", **changed: Any) -> TraceItem:  # noqa: ANN401 - any field
     """A parsed trace; ``changed`` are fields of ``TraceItem`` or ``TraceOrigin``."""
     names = TraceOrigin.__dataclass_fields__
     own = {name: changed.pop(name) for name in list(changed) if name in names}

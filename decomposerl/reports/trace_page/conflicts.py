@@ -22,9 +22,14 @@ _LONGEST = 25
 Answered = Sequence[tuple[int, str, str]]
 
 
-def trace_conflicts(answered: Answered, evidence: str) -> list[Conflict]:
-    """The conflicts of a trace, from number, question and answer of those that abstain not."""
-    texts = Texts()
+def trace_conflicts(
+    answered: Answered, evidence: str, texts: Texts | None = None
+) -> list[Conflict]:
+    """The conflicts of a trace, from number, question and answer of those that abstain not.
+
+    ``texts`` may be shared by the traces of a claim: it reads each text once.
+    """
+    texts = texts or Texts()
     return [*conflicts(answered, evidence, texts), *_names(answered, evidence, texts)]
 
 

@@ -22,6 +22,7 @@ from decomposerl.reports.trace_page.items import (
 )
 from decomposerl.reports.verified import VerdictConfidence
 from decomposerl.rewards.consistency import Conflict
+from decomposerl.rewards.consistency_facts.facts import Texts
 from decomposerl.traces.grounding import GroundedAnswer, Span, grounded_answer, sentence_spans
 
 _WITHOUT = {"NotEnoughInfo": "Not enough information"}
@@ -43,8 +44,8 @@ class TraceFindings:
         return sum(one.status == "abstained" for one in self.answers)
 
 
-def trace_findings(item: TraceItem) -> TraceFindings:
-    """Read the answers of a trace against its evidence and each other."""
+def trace_findings(item: TraceItem, texts: Texts | None = None) -> TraceFindings:
+    """Read the answers of a trace against its evidence and each other; ``texts`` may be shared."""
     answers = tuple(
         grounded_answer(cycle.question, cycle.answer, item.evidence) for cycle in item.cycles
     )
@@ -53,7 +54,7 @@ def trace_findings(item: TraceItem) -> TraceFindings:
         for number, (cycle, found) in enumerate(zip(item.cycles, answers, strict=True))
         if found.status != "abstained"
     ]
-    return TraceFindings(answers, tuple(trace_conflicts(answered, item.evidence)))
+    return TraceFindings(answers, tuple(trace_conflicts(answered, item.evidence, texts)))
 
 
 def evidence_json(evidence: str) -> dict[str, Any]:

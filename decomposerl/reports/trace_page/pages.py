@@ -16,6 +16,7 @@ from decomposerl.reports.trace_page.details import (
     trace_findings,
 )
 from decomposerl.reports.trace_page.items import TraceItem, confidence_kind
+from decomposerl.rewards.consistency_facts.facts import Texts
 
 VERSION = 1
 CONFIDENT = 0.9
@@ -75,12 +76,13 @@ class TracePages:
 
     def add_claim(self, items: Sequence[TraceItem]) -> None:
         """Add all traces of one claim."""
+        texts = Texts()
         for item in items:
             if item.evidence not in self._texts:
                 self._texts[item.evidence] = len(self._block["evidence"])
                 self._block["evidence"].append(evidence_json(item.evidence))
                 self._characters += len(item.evidence)
-            findings = trace_findings(item)
+            findings = trace_findings(item, texts)
             self._row(item, findings)
             detail = detail_json(item, findings, self._texts[item.evidence])
             self._block["items"].append(detail)

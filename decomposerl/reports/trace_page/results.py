@@ -14,7 +14,6 @@ from decomposerl.traces.records import group_of, json_object
 from decomposerl.traces.trace import Cycle, Verdict
 
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-_WITHOUT_STATUS: ParseStatus = "unparsed"
 
 
 def verified_item(one: VerifiedClaim) -> TraceItem:
@@ -35,28 +34,16 @@ def result_item(values: Mapping[str, Any], source: str) -> TraceItem:
     questions = [_question(one) for one in _list(values, "questions")]
     evidence, warnings = _evidence(values, questions)
     verdict = _verdict(values, "verdict")
-    status = values.get("status", _WITHOUT_STATUS if verdict is None else "parsed")
-    if status not in get_args(ParseStatus):
-        raise SourceFileError(f"field 'status': {status!r} is no status")
-    cycles = tuple(
-        Cycle(_text(one, "question"), _text(one, "answer"), _text(one, "thought", "") or None)
-        for one in questions
-    )
-    notes = values.get("notes") or {}
-    origin = TraceOrigin(
-        system,
-        _text(values, "engine", ""),
-        source=source,
-        prompt_hash=_text(values, "prompt_hash", ""),
-    )
+    notes = values.get("notes")
+    engine, prompt_hash = _text(values, "engine", ""), _text(values, "prompt_hash", "")
     return TraceItem(
         claim_id=_text(values, "claim_id", "") or group_of(claim, evidence),
         claim=claim,
         evidence=evidence,
-        origin=origin,
+        origin=TraceOrigin(system, engine, source=source, prompt_hash=prompt_hash),
         verdict=verdict,
-        status=cast("ParseStatus", status),
-        cycles=cycles,
+        status=_status(values, verdict),
+        cycles=tuple(_cycle(one) for one in questions),
         opening=_text(values, "opening", ""),
         reply=_text(values, "reply", ""),
         gold=_verdict(values, "gold"),
@@ -129,6 +116,17 @@ def _list(values: Mapping[str, Any], name: str) -> list[Any]:
     if not isinstance(value, list):
         raise SourceFileError(f"field '{name}': is no list")
     return value
+
+
+def _cycle(one: Mapping[str, Any]) -> Cycle:
+    return Cycle(_text(one, "question"), _text(one, "answer"), _text(one, "thought", "") or None)
+
+
+def _status(values: Mapping[str, Any], verdict: Verdict | None) -> ParseStatus:
+    status = values.get("status", "unparsed" if verdict is None else "parsed")
+    if status not in get_args(ParseStatus):
+        raise SourceFileError(f"field 'status': {status!r} is no status")
+    return cast("ParseStatus", status)
 
 
 def _verdict(values: Mapping[str, Any], name: str) -> Verdict | None:

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 
 from decomposerl import schemas
 from decomposerl.errors import SourceFileError
-from decomposerl.judge.plan import plan
+from decomposerl.judge.plan import Use, plan
 from decomposerl.reports.trace_page.items import TraceItem
 from decomposerl.reports.trace_page.pages import PageAbout
 from decomposerl.traces.grammar import parse_trace
@@ -20,7 +20,7 @@ from evaluation_files import SYSTEMS, predictions
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE, CollectedTraces, TraceSource, collect
 from resources.traces.judge_texts import with_judge_texts
-from resources.traces.predictions import PredictionFile, BenchmarkClaims, prediction_files
+from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
 from resources.traces.results import ResultFile
 from resources.traces.rollouts import RunSplit, run_splits
 from trace_parts import CYCLES, EVIDENCE, EchoJudge, ListedTraces, item, write_benchmark
@@ -150,7 +150,7 @@ def write_judged_run(data: Path) -> Path:
     return folder
 
 
-def _write_step(folder: Path, step: int, uses: Sequence, keys: list[str]) -> None:
+def _write_step(folder: Path, step: int, uses: Sequence[Use], keys: list[str]) -> None:
     name = f"step-{step:06d}.attempt-01.parquet"
     about = {"group": "c1", "rollout": 0}
     calls = [
@@ -186,7 +186,7 @@ def _write_step(folder: Path, step: int, uses: Sequence, keys: list[str]) -> Non
         write_parquet(frame, folder / "held_out_greedy" / table / name)
 
 
-def _task_of(use, uses: Sequence) -> str:
+def _task_of(use: Use, uses: Sequence[Use]) -> str:
     """The tasks of a question come in one order: answerability, atomicity, correctness."""
     if use.role != "question":
         return "coverage"
@@ -239,6 +239,18 @@ def test_results_of_several_systems(tmp_path: Path):
     assert 1 == len(ResultFile(paths[0], limit=1).claim_ids())
 
 
+def test_two_claims_with_one_id(tmp_path: Path):
+    """The second has an id of its own, the same in every file."""
+    line = {"claim": "Ada won.", "claim_id": "a", "evidence": "x", "system": "one"}
+    text = "\n".join(json.dumps(line | {"claim": claim}) for claim in ("Ada won.", "Ada lost."))
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_text(text, "utf-8")
+    made = collect([ResultFile(tmp_path / name) for name in ("a.jsonl", "b.jsonl")], ABOUT)
+    first, again, second, other = made.index["claim_id"]
+    assert "a" == first == again != second == other
+    assert ["Ada won."] * 2 + ["Ada lost."] * 2 == made.index["claim"]
+
+
 @pytest.mark.parametrize("text", ["", "\n", "[3]\n", '{"claim": 3}\n', '{"a": '])
 def test_a_file_without_results(tmp_path: Path, text: str):
     """Refused before a page is made; the message names the command that writes one."""
@@ -289,7 +301,7 @@ def test_many_claims_are_read_in_parts():
     asked: list[int] = []
 
     class Watched(ListedTraces):
-        def items(self, claim_ids: Sequence[str]):
+        def items(self, claim_ids: Sequence[str]) -> Iterator[TraceItem]:
             asked.append(len(claim_ids))
             return super().items(claim_ids)
 
