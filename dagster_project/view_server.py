@@ -25,6 +25,7 @@ from resources.traces.marks import MarksFile
 
 if TYPE_CHECKING:
     from dagster_project.view import LiveTraces
+    from resources.traces.collection import CollectedTraces
 
 LOOPBACK = "127.0.0.1"
 _HOSTS = {LOOPBACK, "localhost", "::1"}
@@ -71,9 +72,8 @@ class ViewServer:
 
     def _block(self, request: Request) -> Response:
         collected = self._traces.last()
-        stamp = request.query_params.get("v", "")
-        if stamp and stamp != collected.index.get("stamp"):
-            return _refusal(409, "the files have changed; reload the page")
+        if (stale := _stale(request, collected)) is not None:
+            return stale
         try:
             packed = collected.blocks.packed(request.path_params["number"])
         except IndexError:
@@ -82,6 +82,8 @@ class ViewServer:
 
     def _judge(self, request: Request) -> Response:
         number, place = (request.path_params[name] for name in ("number", "place"))
+        if (stale := _stale(request, self._traces.last())) is not None:
+            return stale
         try:
             rulings = self._traces.judge(number, place)
         except (DecomposeRLError, OSError) as error:
@@ -152,6 +154,13 @@ def _hostname(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _stale(request: Request, collected: "CollectedTraces") -> Response | None:
+    """The refusal of a page whose index is older than what was collected last."""
+    if request.query_params.get("v", collected.index["stamp"]) == collected.index["stamp"]:
+        return None
+    return _refusal(409, "the files have changed; reload the page")
 
 
 def _foreign(request: Request, host: str) -> str:

@@ -185,8 +185,9 @@ def test_changed_files_are_read_again(client: TestClient, data: Path):
     write_parquet(pl.read_parquet(path).head(1), path)
     second = client.get("/data/index").json()
     assert len(first["claim"]) - 2 == len(second["claim"])
-    old = client.get("/data/block/0", params={"v": first["stamp"]})
-    assert (409, True) == (old.status_code, "reload" in old.json()["error"])
+    for part in ("block/0", "judge/0/0"):
+        old = client.get(f"/data/{part}", params={"v": first["stamp"]})
+        assert (409, True) == (old.status_code, "reload" in old.json()["error"])
 
 
 def test_files_that_are_gone(client: TestClient, data: Path):
