@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 
 import { Cited, showSentence } from "trace-page/evidence.js";
-import { classes, decimal, html } from "trace-page/html.js";
+import { classes, decimal, html, plural } from "trace-page/html.js";
 import { terms } from "trace-page/search.js";
 import { Found, focused, hovered, isLit, lit, segments, sentencesOf, termRanges } from "trace-page/spans.js";
 import { query } from "trace-page/state.js";
@@ -25,8 +25,10 @@ const DIFFERENCES = { same: "same answer", differs: "answer differs", alone: "as
 export function Cards({ detail, evidence, side, marked, differences }) {
   return html`<ol class="cards" role="list">
     ${detail.cycles.map((cycle, at) => html`<li key=${at}>
-      <${Card} cycle=${cycle} at=${at} side=${side} evidence=${evidence} calls=${detail.judge.filter((call) => call.question === at)}
-        marked=${marked.filter((span) => span.where === "answer" && span.cycle === at)} difference=${differences?.[at]} />
+      <${Card} cycle=${cycle} at=${at} side=${side} evidence=${evidence}
+        calls=${detail.judge.filter((call) => call.question === at)}
+        marked=${marked.filter((span) => span.where === "answer" && span.cycle === at)}
+        difference=${differences?.[at]} />
     </li>`)}
   </ol>`;
 }
@@ -41,8 +43,9 @@ function Card({ cycle, at, side, evidence, calls, marked, difference }) {
     focused.value = key;
     if (first !== undefined) showSentence(first);
   };
-  return html`<article id=${`q${side}-${at + 1}`} class=${classes({ card: true, [cycle.status]: true, on })} tabindex="0" data-side=${side}
-      aria-labelledby=${`q${side}-${at + 1}-title`} onFocus=${focus} onBlur=${() => (focused.value = null)}
+  const id = `q${side}-${at + 1}`;
+  return html`<article id=${id} class=${classes({ card: true, [cycle.status]: true, on })} tabindex="0" data-side=${side}
+      aria-labelledby=${`${id}-title`} onFocus=${focus} onBlur=${() => (focused.value = null)}
       onMouseEnter=${() => (hovered.value = key)} onMouseLeave=${() => (hovered.value = null)}>
     <header>
       <span class="ordinal" aria-hidden="true">Q${at + 1}</span>
@@ -50,17 +53,23 @@ function Card({ cycle, at, side, evidence, calls, marked, difference }) {
       ${evidence && html`<${Cited} cycle=${cycle} at=${at} side=${side} evidence=${evidence} />`}
       ${difference && html`<span class="difference ${difference}">${DIFFERENCES[difference]}</span>`}
     </header>
-    <h3 id=${`q${side}-${at + 1}-title`} dir="auto"><span class="unseen">Question ${at + 1}: </span><${Found} text=${cycle.question || "(no question)"} words=${terms(query.value.q ?? "")} /></h3>
+    <h3 id=${`${id}-title`} dir="auto"><span class="unseen">Question ${at + 1}: </span>
+      <${Found} text=${cycle.question || "(no question)"} words=${terms(query.value.q ?? "")} />
+    </h3>
     <${Answer} cycle=${cycle} at=${at} side=${side} marked=${marked} />
     <${Findings} cycle=${cycle} side=${side} />
     ${cycle.thought && html`<${More} title="Thought"><p class="thought" dir="auto">${cycle.thought}</p><//>`}
-    ${calls.length > 0 && html`<${More} title=${`Judge, ${calls.length === 1 ? "1 call" : `${calls.length} calls`}`}><${Calls} calls=${calls} /><//>`}
+    ${calls.length > 0 && html`<${More} title=${`Judge, ${plural(calls.length, "call")}`}><${Calls} calls=${calls} /><//>`}
   </article>`;
 }
 
 function Answer({ cycle, at, side, marked }) {
-  const spans = cycle.spans.flatMap((span, place) => (span.answer ? [{ start: span.answer[0], end: span.answer[1], key: { span: place, match: span.match } }] : []));
-  const ranges = [...spans, ...marked.map((span) => ({ ...span, key: "reviewed" })), ...termRanges(cycle.answer, terms(query.value.q ?? ""))];
+  const spans = cycle.spans.flatMap((span, place) => {
+    const key = { span: place, match: span.match };
+    return span.answer ? [{ start: span.answer[0], end: span.answer[1], key }] : [];
+  });
+  const reviewed = marked.map((span) => ({ ...span, key: "reviewed" }));
+  const ranges = [...spans, ...reviewed, ...termRanges(cycle.answer, terms(query.value.q ?? ""))];
   const now = lit.value;
   const part = (one) => {
     const cite = one.keys.find((key) => key.match);
@@ -82,16 +91,29 @@ function Answer({ cycle, at, side, marked }) {
 
 /** What the judge found of a question, as pairs of name and value. */
 function Findings({ cycle, side }) {
-  const rows = [];
   const { necessity, atomicity, nearest } = cycle;
-  if (necessity?.finding) rows.push(["Leave one out", html`<b class=${`finding ${necessity.finding}`}>${necessity.finding}</b>: ${NECESSITY[necessity.finding] ?? ""}${necessity.without && html` <span class="muted">(then: ${necessity.without})</span>`}`]);
-  if (cycle.answerable !== null) rows.push(["Answerable", answerable(cycle)]);
-  if (cycle.correct !== null) rows.push(["Correct", html`<${YesNo} value=${cycle.correct} />`]);
-  if (atomicity?.length) rows.push(["Atomicity", html`<span class="marks-five">${atomicity.map((one) => html`<span class=${one.met ? "met" : "unmet"}>${one.met ? "✓" : "✕"} ${one.mark}<span class="unseen">${one.met ? " met" : " not met"}</span></span>`)}</span>`]);
-  if (nearest) rows.push(["Nearest before", html`<button class="plain" onClick=${() => document.getElementById(`q${side}-${nearest.question + 1}`)?.focus()}>question ${nearest.question + 1}</button>, cosine ${decimal(nearest.cosine)}`]);
+  const rows = [
+    necessity?.finding && ["Leave one out", html`<${Necessity} found=${necessity} />`],
+    cycle.answerable !== null && ["Answerable", answerable(cycle)],
+    cycle.correct !== null && ["Correct", html`<${YesNo} value=${cycle.correct} />`],
+    atomicity?.length && ["Atomicity", html`<span class="marks-five">${atomicity.map((one) => html`<${Criterion} one=${one} />`)}</span>`],
+    nearest && ["Nearest before", html`<${ToCard} side=${side} at=${nearest.question}>question ${nearest.question + 1}<//>, cosine ${decimal(nearest.cosine)}`],
+  ].filter(Boolean);
   if (!rows.length) return null;
   return html`<dl class="findings">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
+
+function Necessity({ found }) {
+  const then = found.without && html` <span class="muted">(then: ${found.without})</span>`;
+  return html`<b class="finding ${found.finding}">${found.finding}</b>: ${NECESSITY[found.finding] ?? ""}${then}`;
+}
+
+const Criterion = ({ one }) =>
+  html`<span class=${one.met ? "met" : "unmet"}>${one.met ? "✓" : "✕"} ${one.mark}<span class="unseen">${one.met ? " met" : " not met"}</span></span>`;
+
+/** A button that goes to the card of answer `at`. */
+export const ToCard = ({ side, at, children }) =>
+  html`<button class="plain" onClick=${() => document.getElementById(`q${side}-${at + 1}`)?.focus()}>${children}</button>`;
 
 const YesNo = ({ value }) => (value ? html`<span class="met">✓ yes</span>` : html`<span class="unmet">✕ no</span>`);
 
@@ -113,8 +135,13 @@ export function More({ title, children, open = false }) {
 /** Calls of the judge: what was read from the reply, and prompt and reply on demand. */
 export function Calls({ calls }) {
   return html`<ul class="calls" role="list">${calls.map((call, at) => html`<li key=${at}>
-    <p><b>${call.task}</b>${call.role && ` · ${call.role}`}: ${call.failure ? html`<span class="unmet">✕ ${call.failure}</span>` : (call.value ?? "no value")} ${call.engine && html`<span class="muted">${call.engine}</span>`}</p>
+    <p><b>${call.task}</b>${call.role && ` · ${call.role}`}: <${Ruling} call=${call} /></p>
     ${call.prompt && html`<${More} title="Prompt"><pre dir="auto" tabindex="0">${call.prompt}</pre><//>`}
     ${call.reply && html`<${More} title="Reply"><pre dir="auto" tabindex="0">${call.reply}</pre><//>`}
   </li>`)}</ul>`;
+}
+
+function Ruling({ call }) {
+  const read = call.failure ? html`<span class="unmet">✕ ${call.failure}</span>` : (call.value ?? "no value");
+  return html`${read} <span class="muted">${call.engine}</span>`;
 }
