@@ -182,6 +182,7 @@ def test_the_keyboard_reaches_everything(page: "Page"):
     page.keyboard.press("Escape")
     assert not page.get_by_role("dialog").is_visible()
     page.keyboard.press("Escape")
+    page.locator("a.row").first.wait_for()
     assert "confident and wrong" in page.evaluate(focus)
 
 
@@ -215,8 +216,8 @@ def test_one_claim_shows_all_that_is_known(page: "Page"):
         "3fa9",
     ):
         assert text in shown, text
-    page.get_by_text("Prompt", exact=True).first.click()
-    assert "Is it <covered>?" == page.locator("pre").first.inner_text()
+    page.locator("section").get_by_text("Prompt and reply").last.click()
+    expect(page.locator("pre")).to_have_text(["Is it <covered>?", "Yes."])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import { Claim } from "trace-page/trace.js";
 import { source } from "trace-page/data.js";
 import { html } from "trace-page/html.js";
 import { List, place, resume, step } from "trace-page/list.js";
-import { Exchange, mark, openMarks } from "trace-page/marks.js";
+import { mark, openMarks } from "trace-page/marks.js";
 import { search } from "trace-page/search.js";
 import {
   addressOf, announced, change, failure, go, index, listAddress, opened, query, readAddress, route, rows, shown,
@@ -16,7 +16,7 @@ import { neighbour } from "trace-page/training.js";
 
 const TYPING_MS = 180;
 const THEME = "trace-theme";
-const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
+const THEMES = { "": "auto", light: "light", dark: "dark" };
 
 const theme = signal("");
 const helping = signal(false);
@@ -71,7 +71,6 @@ function Page() {
     <${Top} listed=${listed} />
     ${listed ? html`<${List} />` : html`<${Claim} />`}
     <p class="announced" role="status">${announced.value}</p>
-    <${Foot} />
     <${Help} />`;
 }
 
@@ -85,22 +84,23 @@ function skip(event) {
 function Top({ listed }) {
   const all = index.value;
   const next = { "": "light", light: "dark", dark: "" }[theme.value];
-  return html`<header class="top">
-    <p class="title">${listed ? html`<h1>${all.title}</h1>` : html`<a href=${listAddress()}>${all.title}</a>`}</p>
+  return html`<header class="top ${listed ? "listed" : ""}">
+    <div class="title">
+      ${listed ? html`<h1 dir="auto">${all.title}</h1>` : html`<a href=${listAddress()} dir="auto">${all.title}</a>`}
+      <p class="muted" dir="auto">${all.made}</p>
+    </div>
     ${listed && html`<div class="search">
       <input id="search" type="search" placeholder="Search claims, questions, answers, evidence" aria-label="Search"
         value=${query.value.q ?? ""} onInput=${(event) => change({ q: event.currentTarget.value })} />
       <kbd aria-hidden="true">/</kbd>
     </div>`}
     <div class="tools">
-      <button onClick=${() => setTheme(next)} aria-label=${`Theme: ${THEMES[theme.value]}`}>${THEMES[theme.value]}</button>
+      <button onClick=${() => setTheme(next)} aria-label=${`Theme: ${THEMES[theme.value]}`}>Theme: ${THEMES[theme.value]}</button>
       <button onClick=${() => (helping.value = true)} aria-label="Help and keys" aria-keyshortcuts="?">?</button>
     </div>
     ${all.warnings.map((text) => html`<p class="banner" dir="auto">${text}</p>`)}
   </header>`;
 }
-
-const Foot = () => html`<footer class="foot"><${Exchange} /><p class="muted" dir="auto">${index.value.made}</p></footer>`;
 
 const KEYS = [
   ["Everywhere", [

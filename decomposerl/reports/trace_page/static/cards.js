@@ -1,6 +1,7 @@
 // Question cards: what was asked and answered, what it rests on, and what the judge found.
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 
+import { source } from "trace-page/data.js";
 import { Cited, showSentence } from "trace-page/evidence.js";
 import { classes, decimal, html, plural } from "trace-page/html.js";
 import { terms } from "trace-page/search.js";
@@ -19,21 +20,28 @@ const NECESSITY = {
   redundant: "the verdict stays right without it",
   neutral: "the verdict is wrong with it and without it",
   harmful: "the verdict is right only without it",
+  changed: "the verdict is another without it",
+  unchanged: "the verdict is the same without it",
+  ungrounded: "the evidence does not bear out its answer",
 };
 const DIFFERENCES = { same: "same answer", differs: "answer differs", alone: "asked here only" };
 
-export function Cards({ detail, evidence, side, marked, differences }) {
+export function Cards({ detail, evidence, side, marked, differences, texts }) {
   return html`<ol class="cards" role="list">
     ${detail.cycles.map((cycle, at) => html`<li key=${at}>
       <${Card} cycle=${cycle} at=${at} side=${side} evidence=${evidence}
-        calls=${detail.judge.filter((call) => call.question === at)}
+        calls=${callsOf(detail, at)} texts=${texts}
         marked=${marked.filter((span) => span.where === "answer" && span.cycle === at)}
         difference=${differences?.[at]} />
     </li>`)}
   </ol>`;
 }
 
-function Card({ cycle, at, side, evidence, calls, marked, difference }) {
+/** The judge's calls on question `at`, null for those on the whole trace: {call, place}. */
+export const callsOf = (detail, at) =>
+  detail.judge.map((call, place) => ({ call, place })).filter(({ call }) => (call.question ?? null) === at);
+
+function Card({ cycle, at, side, evidence, calls, texts, marked, difference }) {
   const [icon, title] = STATUS[cycle.status] ?? STATUS.unknown;
   const key = { side, cycle: at };
   const on = isLit(lit.value, side, at);
@@ -59,7 +67,7 @@ function Card({ cycle, at, side, evidence, calls, marked, difference }) {
     <${Answer} cycle=${cycle} at=${at} side=${side} marked=${marked} />
     <${Findings} cycle=${cycle} side=${side} />
     ${cycle.thought && html`<${More} title="Thought"><p class="thought" dir="auto">${cycle.thought}</p><//>`}
-    ${calls.length > 0 && html`<${More} title=${`Judge, ${plural(calls.length, "call")}`}><${Calls} calls=${calls} /><//>`}
+    ${calls.length > 0 && html`<${More} title=${`Judge, ${plural(calls.length, "call")}`}><${Calls} calls=${calls} texts=${texts} /><//>`}
   </article>`;
 }
 
@@ -93,11 +101,11 @@ function Answer({ cycle, at, side, marked }) {
 function Findings({ cycle, side }) {
   const { necessity, atomicity, nearest } = cycle;
   const rows = [
-    necessity?.finding && ["Leave one out", html`<${Necessity} found=${necessity} />`],
+    necessity && ["Leave one out", html`<${Necessity} found=${necessity} />`],
     cycle.answerable !== null && ["Answerable", answerable(cycle)],
     cycle.correct !== null && ["Correct", html`<${YesNo} value=${cycle.correct} />`],
     atomicity?.length && ["Atomicity", html`<span class="marks-five">${atomicity.map((one) => html`<${Criterion} one=${one} />`)}</span>`],
-    nearest && ["Nearest before", html`<${ToCard} side=${side} at=${nearest.question}>question ${nearest.question + 1}<//>, cosine ${decimal(nearest.cosine)}`],
+    nearest && ["Nearest before", html`<${Nearest} side=${side} found=${nearest} />`],
   ].filter(Boolean);
   if (!rows.length) return null;
   return html`<dl class="findings">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
@@ -105,7 +113,15 @@ function Findings({ cycle, side }) {
 
 function Necessity({ found }) {
   const then = found.without && html` <span class="muted">(then: ${found.without})</span>`;
+  if (!found.finding) return then;
   return html`<b class="finding ${found.finding}">${found.finding}</b>: ${NECESSITY[found.finding] ?? ""}${then}`;
+}
+
+/** The nearest earlier question, where it is known which, and how near it is. */
+function Nearest({ side, found }) {
+  const { question, cosine } = found;
+  if (question === null) return `cosine ${decimal(cosine)}`;
+  return html`<${ToCard} side=${side} at=${question}>question ${question + 1}<//>, cosine ${decimal(cosine)}`;
 }
 
 const Criterion = ({ one }) =>
@@ -133,15 +149,26 @@ export function More({ title, children, open = false }) {
 }
 
 /** Calls of the judge: what was read from the reply, and prompt and reply on demand. */
-export function Calls({ calls }) {
-  return html`<ul class="calls" role="list">${calls.map((call, at) => html`<li key=${at}>
+export function Calls({ calls, texts }) {
+  return html`<ul class="calls" role="list">${calls.map(({ call, place }) => html`<li key=${place}>
     <p><b>${call.task}</b>${call.role && ` · ${call.role}`}: <${Ruling} call=${call} /></p>
-    ${call.prompt && html`<${More} title="Prompt"><pre dir="auto" tabindex="0">${call.prompt}</pre><//>`}
-    ${call.reply && html`<${More} title="Reply"><pre dir="auto" tabindex="0">${call.reply}</pre><//>`}
+    ${(call.prompt || call.reply || source.live) && html`<${More} title="Prompt and reply"><${Texts} place=${place} texts=${texts} /><//>`}
   </li>`)}</ul>`;
 }
 
 function Ruling({ call }) {
   const read = call.failure ? html`<span class="unmet">✕ ${call.failure}</span>` : (call.value ?? "no value");
   return html`${read} <span class="muted">${call.engine}</span>`;
+}
+
+/** Prompt and reply of the judge's call number `place`; `texts` gives those of the whole trace. */
+function Texts({ place, texts }) {
+  const [read, setRead] = useState(null);
+  useEffect(() => {
+    texts().then((calls) => setRead(calls[place] ?? {}), (error) => setRead({ error: error.message }));
+  }, [place]);
+  if (!read) return html`<p class="muted" role="status">Reading …</p>`;
+  if (read.error) return html`<p class="unmet" role="alert">${read.error}</p>`;
+  if (!read.prompt && !read.reply) return html`<p class="muted">Neither prompt nor reply of this call is stored.</p>`;
+  return ["prompt", "reply"].map((name) => read[name] && html`<h4>${name}</h4><pre dir="auto" tabindex="0">${read[name]}</pre>`);
 }

@@ -4,6 +4,7 @@ import { computed, signal } from "@preact/signals";
 
 import { Confidence, Flag, MARKS, Result, Verdict, flagTitle, flagsAt } from "trace-page/badges.js";
 import { classes, count, html, plural } from "trace-page/html.js";
+import { Exchange } from "trace-page/marks.js";
 import { progress, terms } from "trace-page/search.js";
 import { Found } from "trace-page/spans.js";
 import {
@@ -18,11 +19,25 @@ export const place = signal(0);
 const view = signal({ first: 0, height: 60 });
 let scrolled = 0;
 let taking = false;
+let filtered = null;
+
+/** The filters as one text: other filters start at the top again. */
+const filters = computed(() => JSON.stringify({ ...query.value, vs: "" }));
+
+function restart() {
+  if (filtered !== null && filtered !== filters.value) {
+    place.value = 0;
+    scrolled = 0;
+    scrollTo(0, 0);
+  }
+  filtered = filters.value;
+}
 
 export function List() {
   useEffect(() => {
     document.title = index.value.title;
   }, []);
+  useLayoutEffect(restart, [filters.value]);
   return html`<main class="list-page" id="main">
     <div class="filters-side"><${Filters} /></div>
     <div class="rows-side">
@@ -107,7 +122,7 @@ function Nothing() {
 function Row({ at, place: number, top, size, here }) {
   const all = index.value;
   const link = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!here || !taking) return;
     taking = false;
     link.current.focus({ preventScroll: true });
@@ -147,17 +162,18 @@ export function step(by, to = place.value + by) {
   if (next < 0) return;
   taking = true;
   place.value = next;
-  const { height, top } = view.value;
-  const above = top + next * height;
-  if (above < scrollY || above + height > scrollY + innerHeight) scrollTo(0, above - innerHeight / 3);
+  const { height, top, first } = view.value;
+  const drawn = next >= first && (next - first) * height < innerHeight + 2 * BEYOND_VIEW * height;
+  if (!drawn) scrollTo(0, top + next * height - innerHeight / 3);
   view.value = { ...view.value };
 }
 
-/** Let the row of the keyboard take the focus once it is drawn, as after a return to the list. */
+/** After a return to the list: the row of the trace at `at` takes the focus once it is drawn. */
 export function resume(at) {
   const found = rows.value.indexOf(at);
   taking = true;
-  if (found >= 0) place.value = found;
+  filtered = filters.value;
+  place.value = Math.max(0, found);
 }
 
 function clear() {
@@ -188,6 +204,7 @@ function Filters() {
       <${Choice} name="mark" title="Reviewer marks" options=${MARKED} />
       ${set && html`<button type="button" class="plain" onClick=${clear}>Clear all filters</button>`}
     </form>
+    <${Exchange} />
   </details>`;
 }
 

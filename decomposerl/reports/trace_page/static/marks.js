@@ -62,6 +62,7 @@ export function Review({ at, detail, evidence }) {
     <h2 id="review-title">Review</h2>
     <${Form} key=${`${at} ${mine?.at ?? ""}`} at=${at} mine=${mine} detail=${detail} evidence=${evidence} />
     <${Others} at=${at} />
+    <${Exchange} />
   </section>`;
 }
 

@@ -2,8 +2,8 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Confidence, Flag, Result, Verdict, flagsAt, verdictWord } from "trace-page/badges.js";
-import { Calls, Cards, More, ToCard } from "trace-page/cards.js";
-import { block } from "trace-page/data.js";
+import { Calls, Cards, More, ToCard, callsOf } from "trace-page/cards.js";
+import { block, source } from "trace-page/data.js";
 import { Evidence } from "trace-page/evidence.js";
 import { classes, count, decimal, html } from "trace-page/html.js";
 import { Review } from "trace-page/marks.js";
@@ -161,23 +161,25 @@ function Differ({ all, at, other }) {
 function Trace({ all, read, side, spans, differences, against, titled }) {
   const { at, detail, evidence } = read;
   const status = all.status[at];
-  const shared = detail.judge.filter((call) => call.question === null || call.question === undefined);
+  const shared = callsOf(detail, null);
+  const texts = () => source.judge(all.block_of[at], all.place_of[at], detail.judge);
   return html`<section class="trace" data-side=${side} aria-label=${side ? "Second trace" : "Trace"}>
     ${titled && html`<header class="trace-title">
       <h2>${nameOf(all, at)}</h2>
       <${Verdict} value=${all.verdict[at]} /><${Result} right=${all.right[at]} />
-      <${Confidence} value=${all.confidence[at]} right=${all.right[at]} />
+      ${all.confidence[at] !== null && html`<${Confidence} value=${all.confidence[at]} right=${all.right[at]} />`}
     </header>`}
     ${BROKEN[status] && html`<p class="banner alarm"><b>${BROKEN[status][0]}</b> ${BROKEN[status][1]}</p>`}
     ${detail.warnings.map((text) => html`<p class="banner" dir="auto">${text}</p>`)}
     <${Conflicts} detail=${detail} side=${side} />
     ${detail.opening && html`<${More} title="Opening thought" open><p class="thought" dir="auto">${detail.opening}</p><//>`}
     ${detail.cycles.length > 0 && html`<h2>Questions <span class="muted">${detail.cycles.length}</span></h2>`}
-    <${Cards} detail=${detail} evidence=${evidence} side=${side} marked=${spans} differences=${differences} />
+    <${Cards} detail=${detail} evidence=${evidence} side=${side} marked=${spans}
+      differences=${differences} texts=${texts} />
     ${!detail.cycles.length && status === "parsed" && html`<p class="muted">This system asks no questions.</p>`}
     ${detail.closing && html`<${More} title="Closing thought" open><p class="thought" dir="auto">${detail.closing}</p><//>`}
     <${Rewards} detail=${detail} against=${against} />
-    ${shared.length > 0 && html`<section aria-label="Judge"><h2>Judge</h2><${Calls} calls=${shared} /></section>`}
+    ${shared.length > 0 && html`<section aria-label="Judge"><h2>Judge</h2><${Calls} calls=${shared} texts=${texts} /></section>`}
     ${detail.reply && html`<${More} title="Raw reply" open=${!detail.cycles.length}>
       <pre class="reply" dir="auto" tabindex="0">${detail.reply}</pre>
     <//>`}
@@ -186,7 +188,17 @@ function Trace({ all, read, side, spans, differences, against, titled }) {
   </section>`;
 }
 
-const CONFLICTS = { polarity: "one affirms what the other denies" };
+const CONFLICTS = {
+  polarity: "one affirms what the other denies",
+  count: "the number is not that of what the answer lists",
+};
+
+/** The answers of a conflict, which may be one answer with itself, its kind, and what differs. */
+function Conflict({ one, to }) {
+  const values = one.values.filter(Boolean).map((value) => html`<q dir="auto">${value}</q>`);
+  const who = one.first === one.second ? html`Answer ${to(one.first)}` : html`Answers ${to(one.first)} and ${to(one.second)}`;
+  return html`${who}: ${CONFLICTS[one.kind] ?? `another ${one.kind}`}${values.map((value, at) => html`${at ? " and " : ", "}${value}`)}`;
+}
 
 function Conflicts({ detail, side }) {
   if (!detail.conflicts.length) return null;
@@ -194,8 +206,7 @@ function Conflicts({ detail, side }) {
   const light = (one) => () => (hovered.value = { side, cycles: [one.first, one.second] });
   return html`<div class="banner conflict" role="group" aria-label="Answers in conflict"><b>Answers in conflict</b><ul>
     ${detail.conflicts.map((one) => html`<li onMouseEnter=${light(one)} onMouseLeave=${() => (hovered.value = null)}>
-      Answers ${to(one.first)} and ${to(one.second)}: ${CONFLICTS[one.kind] ?? `another ${one.kind}`},
-      ${" "}<q dir="auto">${one.values[0]}</q> and <q dir="auto">${one.values[1]}</q>
+      <${Conflict} one=${one} to=${to} />
     </li>`)}
   </ul></div>`;
 }

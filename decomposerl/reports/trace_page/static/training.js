@@ -36,7 +36,10 @@ export function Training({ at }) {
   const rollouts = steps[here][1];
   return html`<section class="training" aria-label="Training">
     <div class="slider">
-      <label for="step">Step <output>${all.step[at]}</output></label>
+      <div class="caption">
+        <p class="muted">Reward of each rollout<br /><span class="key right" /> right <span class="key wrong" /> wrong</p>
+        <label for="step">Step <output>${all.step[at]}</output></label>
+      </div>
       ${steps.length > 1 && html`<div class="slide">
         <${Chart} all=${all} steps=${steps} at=${at} />
         <input id="step" type="range" min="0" max=${steps.length - 1} step="1" value=${here} onInput=${move}
