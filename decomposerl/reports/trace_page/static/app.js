@@ -1,6 +1,6 @@
 // The page: what is shown for the address, the keyboard, the theme, and help.
 import { render } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { effect, signal, untracked } from "@preact/signals";
 
 import { Claim } from "trace-page/trace.js";
@@ -130,7 +130,7 @@ const SEARCH_HELP = `Search: words in any order, "words in quotes" together; a t
 
 function Help() {
   const dialog = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (helping.value && !dialog.current.open) dialog.current.showModal();
     if (!helping.value && dialog.current.open) dialog.current.close();
   }, [helping.value]);

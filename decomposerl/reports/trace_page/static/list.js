@@ -17,8 +17,10 @@ const BINS = 10;
 /** Place in `rows` of the row that the keyboard is on. */
 export const place = signal(0);
 const view = signal({ first: 0, height: 60 });
+/** How often the row of the keyboard was asked to take the focus. */
+const focusAsked = signal(0);
 let scrolled = 0;
-let taking = false;
+let focusTaken = 0;
 let filtered = null;
 
 /** The filters as one text: other filters start at the top again. */
@@ -122,12 +124,13 @@ function Nothing() {
 function Row({ at, place: number, top, size, here }) {
   const all = index.value;
   const link = useRef(null);
+  const asked = here ? focusAsked.value : 0;
   useLayoutEffect(() => {
-    if (!here || !taking) return;
-    taking = false;
+    if (!here || asked === focusTaken) return;
+    focusTaken = asked;
     link.current.focus({ preventScroll: true });
     link.current.scrollIntoView({ block: "nearest" });
-  });
+  }, [here, asked]);
   const found = hits.value?.where.get(at);
   const flags = flagsAt(all, at);
   const marked = marksAt(all, at);
@@ -160,20 +163,19 @@ const Snippet = ({ found }) => html`<span class="snippet" dir="auto">
 export function step(by, to = place.value + by) {
   const next = Math.max(0, Math.min(rows.value.length - 1, to));
   if (next < 0) return;
-  taking = true;
   place.value = next;
   const { height, top, first } = view.value;
   const drawn = next >= first && (next - first) * height < innerHeight + 2 * BEYOND_VIEW * height;
   if (!drawn) scrollTo(0, top + next * height - innerHeight / 3);
-  view.value = { ...view.value };
+  focusAsked.value += 1;
 }
 
 /** After a return to the list: the row of the trace at `at` takes the focus once it is drawn. */
 export function resume(at) {
   const found = rows.value.indexOf(at);
-  taking = true;
   filtered = filters.value;
   place.value = Math.max(0, found);
+  focusAsked.value += 1;
 }
 
 function clear() {
