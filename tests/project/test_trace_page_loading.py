@@ -72,5 +72,8 @@ def test_the_live_page_reads_and_marks_through_its_server(browser: "Browser", se
     page.get_by_role("button", name="✓ Agree").click()
     page.locator(".marks").get_by_text("cut too early").wait_for()
     assert [("Ann", "agree")] == [(m["reviewer"], m["mark"]) for m in server.marks]
+    page.goto(f"{server.address}#/c1")
+    page.get_by_text("Prompt and reply").last.click()
+    page.get_by_text("Asked live").wait_for()
     assert "/marks.jsonl" == page.get_by_text("Export marks").get_attribute("href")
     page.close()

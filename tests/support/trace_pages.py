@@ -150,7 +150,7 @@ def full_cycles() -> list[dict[str, Any]]:
     won = cycle(
         "When did she win the championship?",
         "In 1937.",
-        spans=[{"answer": [3, 7], "evidence": [98, 106], "match": "normalised"}],
+        spans=[{"answer": [3, 7], "evidence": [99, 107], "match": "normalised"}],
         nearest={"question": 0, "cosine": 0.41},
     )
     again = cycle("When did she win again?", "I don't know.", "abstained", answerable=True)

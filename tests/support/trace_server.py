@@ -20,8 +20,11 @@ class TraceServer(ThreadingHTTPServer):
         self.marks: list[dict[str, Any]] = []
         self.page = page
         self.data: dict[str, object] = {
-            "/data/index": index | {"live": True, "reviewer": "Ann"},
-            **{f"/data/block/{number}": block for number, block in enumerate(blocks)},
+            "/data/index": index | {"live": True, "reviewer": "Ann", "stamp": "s 1"},
+            **{f"/data/block/{number}?v=s%201": block for number, block in enumerate(blocks)},
+            "/data/judge/0/0?v=s%201": [
+                one | {"prompt": "Asked live"} for one in blocks[0]["items"][0]["judge"]
+            ],
             "/marks": self.marks,
         }
         self.address = f"http://127.0.0.1:{self.server_port}/"

@@ -1,20 +1,22 @@
 // The page: what is shown for the address, the keyboard, the theme, and help.
 import { render } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { effect, signal, untracked } from "@preact/signals";
 
 import { Claim } from "trace-page/trace.js";
 import { source } from "trace-page/data.js";
 import { html } from "trace-page/html.js";
 import { List, place, resume, step } from "trace-page/list.js";
-import { Exchange, mark, openMarks } from "trace-page/marks.js";
+import { mark, openMarks } from "trace-page/marks.js";
 import { search } from "trace-page/search.js";
-import { addressOf, announced, change, failure, go, index, listAddress, opened, query, readAddress, route, rows, shown } from "trace-page/state.js";
+import {
+  addressOf, announced, change, failure, go, index, listAddress, opened, query, readAddress, route, rows, shown,
+} from "trace-page/state.js";
 import { neighbour } from "trace-page/training.js";
 
 const TYPING_MS = 180;
 const THEME = "trace-theme";
-const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
+const THEMES = { "": "auto", light: "light", dark: "dark" };
 
 const theme = signal("");
 const helping = signal(false);
@@ -60,14 +62,15 @@ function searchSoon(text) {
 }
 
 function Page() {
-  if (failure.value) return html`<main class="failure" id="main"><h1>These traces cannot be shown</h1><p role="alert">${failure.value}</p></main>`;
+  if (failure.value) {
+    return html`<main class="failure" id="main"><h1>These traces cannot be shown</h1><p role="alert">${failure.value}</p></main>`;
+  }
   const listed = route.value.claim === undefined;
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <${Top} listed=${listed} />
     ${listed ? html`<${List} />` : html`<${Claim} />`}
     <p class="announced" role="status">${announced.value}</p>
-    <${Foot} />
     <${Help} />`;
 }
 
@@ -81,35 +84,60 @@ function skip(event) {
 function Top({ listed }) {
   const all = index.value;
   const next = { "": "light", light: "dark", dark: "" }[theme.value];
-  return html`<header class="top">
-    <p class="title">${listed ? html`<h1>${all.title}</h1>` : html`<a href=${listAddress()}>${all.title}</a>`}</p>
-    ${listed && html`<div class="search"><input id="search" type="search" placeholder="Search claims, questions, answers, evidence" aria-label="Search" value=${query.value.q ?? ""}
-      onInput=${(event) => change({ q: event.currentTarget.value })} /><kbd aria-hidden="true">/</kbd></div>`}
+  return html`<header class="top ${listed ? "listed" : ""}">
+    <div class="title">
+      ${listed ? html`<h1 dir="auto">${all.title}</h1>` : html`<a href=${listAddress()} dir="auto">${all.title}</a>`}
+      <p class="muted" dir="auto">${all.made}</p>
+    </div>
+    ${listed && html`<div class="search">
+      <input id="search" type="search" placeholder="Search claims, questions, answers, evidence" aria-label="Search"
+        value=${query.value.q ?? ""} onInput=${(event) => change({ q: event.currentTarget.value })} />
+      <kbd aria-hidden="true">/</kbd>
+    </div>`}
     <div class="tools">
-      <button onClick=${() => setTheme(next)} aria-label=${`Theme: ${THEMES[theme.value]}`}>${THEMES[theme.value]}</button>
+      <button onClick=${() => setTheme(next)} aria-label=${`Theme: ${THEMES[theme.value]}`}>Theme: ${THEMES[theme.value]}</button>
       <button onClick=${() => (helping.value = true)} aria-label="Help and keys" aria-keyshortcuts="?">?</button>
     </div>
     ${all.warnings.map((text) => html`<p class="banner" dir="auto">${text}</p>`)}
   </header>`;
 }
 
-const Foot = () => html`<footer class="foot"><${Exchange} /><p class="muted" dir="auto">${index.value.made}</p></footer>`;
-
 const KEYS = [
-  ["Everywhere", [["?", "this help"], ["/", "search"], ["Esc", "back: leave a field, close, return to the list"]]],
-  ["List", [["j or ↓, k or ↑", "next, previous trace"], ["Home, End", "first, last"], ["Enter", "open"]]],
-  ["One claim", [["j, k", "next, previous trace of the list"], ["n, p", "next, previous question"], ["↑, ↓ in the evidence", "sentence by sentence"], ["[ and ]", "previous, next training step"], ["c", "choose a trace to compare with"], ["m", "to the review note"], ["1, 2, 3", "mark: agree, disagree, unclear"]]],
+  ["Everywhere", [
+    ["?", "this help"],
+    ["/", "search"],
+    ["Esc", "back: leave a field, close, return to the list"],
+  ]],
+  ["List", [
+    ["j or ↓, k or ↑", "next, previous trace"],
+    ["Home, End", "first, last"],
+    ["Enter", "open"],
+  ]],
+  ["One claim", [
+    ["j, k", "next, previous trace of the list"],
+    ["n, p", "next, previous question"],
+    ["↑, ↓ in the evidence", "sentence by sentence"],
+    ["[ and ]", "previous, next training step"],
+    ["c", "choose a trace to compare with"],
+    ["m", "to the review note"],
+    ["1, 2, 3", "mark: agree, disagree, unclear"],
+  ]],
 ];
+
+const SEARCH_HELP = `Search: words in any order, "words in quotes" together; a trace is found if its claim,
+  questions, answers and evidence hold all of them. The address bar holds claim, filters and sort: its link
+  leads back here.`;
 
 function Help() {
   const dialog = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (helping.value && !dialog.current.open) dialog.current.showModal();
     if (!helping.value && dialog.current.open) dialog.current.close();
   }, [helping.value]);
   return html`<dialog ref=${dialog} class="help" aria-labelledby="help-title" onClose=${() => (helping.value = false)}>
     <h2 id="help-title">Keys and signs</h2>
-    ${KEYS.map(([where, keys]) => html`<h3>${where}</h3><dl>${keys.map(([key, what]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>`)}
+    ${KEYS.map(([where, keys]) => html`<h3>${where}</h3>
+      <dl>${keys.map(([key, what]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}</dl>`)}
     <h3>Answers</h3>
     <dl>
       <div><dt>● Grounded</dt><dd>the evidence holds what the answer says</dd></div>
@@ -117,7 +145,7 @@ function Help() {
       <div><dt>✕ Contradicted</dt><dd>the evidence says otherwise</dd></div>
       <div><dt>△ Not in evidence</dt><dd>no part of the evidence is near to the answer</dd></div>
     </dl>
-    <p class="muted">Search: words in any order, "words in quotes" together; a trace is found if its claim, questions, answers and evidence hold all of them. A link in the address bar holds claim, filters and sort.</p>
+    <p class="muted">${SEARCH_HELP}</p>
     <form method="dialog"><button>Close</button></form>
   </dialog>`;
 }
@@ -156,8 +184,9 @@ function pressed(event) {
 const EVERYWHERE = {
   "?": () => (helping.value = true),
   "/": () => {
-    if (route.value.claim !== undefined) go(listAddress());
-    setTimeout(() => document.getElementById("search")?.focus());
+    if (route.value.claim === undefined) return document.getElementById("search").focus();
+    go(listAddress());
+    return setTimeout(() => document.getElementById("search")?.focus());
   },
 };
 

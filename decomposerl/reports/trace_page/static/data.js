@@ -30,6 +30,8 @@ async function blockElement(number) {
 
 /** The offline file; marks are kept by the browser, under the page's title. */
 class FileSource {
+  live = false;
+
   index() {
     return unpacked(document.getElementById("index-data").textContent);
   }
@@ -50,6 +52,11 @@ class FileSource {
     return stored;
   }
 
+  /** The judge's calls with prompts and replies: a file holds them already. */
+  async judge(number, place, calls) {
+    return calls;
+  }
+
   /** Add the marks of another file; those that are known are not added twice. */
   async merge(marks) {
     const before = JSON.parse(localStorage.getItem(this.key) ?? "[]");
@@ -62,12 +69,22 @@ class FileSource {
 
 /** The server of `decomposerl view`, which stores the marks of all reviewers. */
 class ServerSource {
-  index() {
-    return answered("/data/index");
+  live = true;
+
+  /** The stamp of the index names the state of the files that its blocks must have. */
+  async index() {
+    const read = await answered("/data/index");
+    this.version = read.stamp ? `?v=${encodeURIComponent(read.stamp)}` : "";
+    return read;
   }
 
   block(number) {
-    return answered(`/data/block/${number}`);
+    return answered(`/data/block/${number}${this.version}`);
+  }
+
+  /** The judge's calls of one trace with prompts and replies, which the blocks leave out. */
+  judge(number, place) {
+    return answered(`/data/judge/${number}/${place}${this.version}`);
   }
 
   marks() {

@@ -39,8 +39,9 @@ export function Evidence({ evidence, number, sides, marked }) {
   const pane = useRef(null);
   const cited = citations(sides, number);
   const words = terms(query.value.q ?? "");
-  const ranges = [...cited, ...marked.map((span) => ({ ...span, key: "reviewed" })), ...termRanges(evidence.text, words)];
-  const citing = evidence.sentences.map(([start, end]) => cited.filter((one) => one.start < end && one.end > start).map((one) => one.key));
+  const reviewed = marked.map((span) => ({ ...span, key: "reviewed" }));
+  const ranges = [...cited, ...reviewed, ...termRanges(evidence.text, words)];
+  const citing = ([start, end]) => cited.filter((one) => one.start < end && one.end > start).map((one) => one.key);
   const keys = (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const buttons = [...pane.current.querySelectorAll("button.number")];
@@ -52,28 +53,36 @@ export function Evidence({ evidence, number, sides, marked }) {
   };
   return html`<section class="evidence" aria-label="Evidence">
     <h2>Evidence <span class="muted">${evidence.sentences.length} sentences</span></h2>
-    <div class="evidence-text" ref=${pane} tabindex="0" role="group" aria-label="Evidence, sentence by sentence" data-side="0" onKeyDown=${keys}>
+    <div class="evidence-text" ref=${pane} tabindex="0" role="group" aria-label="Evidence, sentence by sentence"
+        data-side="0" onKeyDown=${keys}>
       <div data-where="evidence">
-        ${pieces(evidence).map((piece) => html`<${Piece} key=${piece.start} piece=${piece} text=${evidence.text} ranges=${ranges} citing=${piece.number === null ? [] : citing[piece.number]} />`)}
+        ${pieces(evidence).map((piece) => html`<${Piece} key=${piece.start} piece=${piece} text=${evidence.text} ranges=${ranges}
+          citing=${piece.number === null ? [] : citing([piece.start, piece.end])} />`)}
       </div>
       ${!evidence.text && html`<p class="muted">No evidence came with this trace.</p>`}
     </div>
-    ${cited.length > 0 && html`<p class="legend muted"><span class="cite exact">cited</span> word for word <span class="cite normalised">cited</span> but for spelling <span class="cite near">cited</span> nearest sentence</p>`}
+    ${cited.length > 0 && html`<${Legend} kinds=${new Set(cited.map((one) => one.key.match))} />`}
   </section>`;
 }
+
+const KINDS = { exact: "word for word", normalised: "but for spelling", near: "the nearest sentence" };
+
+/** What the lines under cited parts mean, for the kinds of match that there are. */
+const Legend = ({ kinds }) => html`<p class="legend muted">${Object.entries(KINDS).map(([kind, meaning]) =>
+  kinds.has(kind) && html`<span class="entry"><span class="cite ${kind}">cited</span> ${meaning}</span>`)}</p>`;
 
 function Piece({ piece, text, ranges, citing }) {
   const sentence = piece.number;
   const now = lit.value;
   const on = sentence !== null && now?.sentence === sentence;
   const parts = segments(text, ranges, piece.start, piece.end);
-  const name = citing.length ? `cited by ${[...new Set(citing.map((key) => `question ${key.cycle + 1}`))].join(", ")}` : "not cited";
-  const enter = sentence === null || !citing.length ? undefined : () => (hovered.value = { side: citing[0].side, sentence, cycles: citing.map((key) => key.cycle) });
+  const asked = [...new Set(citing.map((key) => `question ${key.cycle + 1}`))].join(", ");
+  const name = asked ? `cited by ${asked}` : "not cited";
+  const place = { side: citing[0]?.side ?? 0, sentence, cycles: citing.map((key) => key.cycle) };
   return html`<div class=${classes({ sentence: true, parted: piece.parted, on })} id=${sentence === null ? undefined : `s${sentence + 1}`}
-      onMouseEnter=${enter} onMouseLeave=${() => (hovered.value = null)}>
+      onMouseEnter=${citing.length ? () => (hovered.value = place) : undefined} onMouseLeave=${() => (hovered.value = null)}>
     ${sentence !== null && html`<button class="number" tabindex=${sentence ? -1 : 0} aria-label=${`Sentence ${sentence + 1}, ${name}`}
-      onFocus=${() => (focused.value = { side: citing[0]?.side ?? 0, sentence, cycles: citing.map((key) => key.cycle) })}
-      onBlur=${() => (focused.value = null)} onClick=${() => toCard(citing[0])}>${sentence + 1}</button>`}
+      onFocus=${() => (focused.value = place)} onBlur=${() => (focused.value = null)} onClick=${() => toCard(citing[0])}>${sentence + 1}</button>`}
     <span class="words" dir="auto">${parts.map((part) => html`<${Segment} part=${part} />`)}</span>
   </div>`;
 }
@@ -85,7 +94,8 @@ function Segment({ part }) {
   const now = lit.value;
   const on = cites.some((key) => isLit(now, key.side, key.cycle, key.span));
   const best = STRENGTH[Math.max(-1, ...cites.map((key) => STRENGTH.indexOf(key.match)))];
-  const names = { cite: cites.length, [best ?? "near"]: cites.length, on, found: part.keys.includes("found"), reviewed: part.keys.includes("reviewed") };
+  const [found, reviewed] = ["found", "reviewed"].map((key) => part.keys.includes(key));
+  const names = { cite: cites.length, [best ?? "near"]: cites.length, on, found, reviewed };
   return html`<span data-from=${part.start} class=${classes(names) || undefined}>${part.text}</span>`;
 }
 
@@ -103,11 +113,13 @@ export function showSentence(number) {
 export function Cited({ cycle, at, side, evidence }) {
   const numbers = new Map();
   cycle.spans.forEach((span, place) => {
-    for (const number of sentencesOf(evidence, span.evidence)) if (!numbers.has(number)) numbers.set(number, [place, span.match]);
+    const touched = sentencesOf(evidence, span.evidence).filter((number) => !numbers.has(number));
+    for (const number of touched) numbers.set(number, [place, span.match]);
   });
   if (!numbers.size) return null;
   return html`<span class="cited">${[...numbers].sort(([a], [b]) => a - b).map(([number, [place, match]]) => html`
     <button class="chip ${match}" title=${`${match} match`} aria-label=${`Show sentence ${number + 1}, ${match} match`}
-      onMouseEnter=${() => (hovered.value = { side, cycle: at, span: place })} onMouseLeave=${() => (hovered.value = null)}
+      onMouseEnter=${() => (hovered.value = { side, cycle: at, span: place })}
+      onMouseLeave=${() => (hovered.value = { side, cycle: at })}
       onClick=${() => showSentence(number)}>${number + 1}</button>`)}</span>`;
 }

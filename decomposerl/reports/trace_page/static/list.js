@@ -1,12 +1,15 @@
 // The list: filters, search, and the rows, of which only those in view are in the document.
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { computed, signal, untracked } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 
 import { Confidence, Flag, MARKS, Result, Verdict, flagTitle, flagsAt } from "trace-page/badges.js";
 import { classes, count, html, plural } from "trace-page/html.js";
+import { Exchange } from "trace-page/marks.js";
 import { progress, terms } from "trace-page/search.js";
 import { Found } from "trace-page/spans.js";
-import { addressOf, announced, change, flagsChosen, hits, index, marksAt, query, rows, sorts } from "trace-page/state.js";
+import {
+  addressOf, announced, change, flagsChosen, hits, index, marksAt, momentOf, query, rows, sorts, systemOf,
+} from "trace-page/state.js";
 
 const BEYOND_VIEW = 8;
 const BINS = 10;
@@ -14,13 +17,29 @@ const BINS = 10;
 /** Place in `rows` of the row that the keyboard is on. */
 export const place = signal(0);
 const view = signal({ first: 0, height: 60 });
+/** How often the row of the keyboard was asked to take the focus. */
+const focusAsked = signal(0);
 let scrolled = 0;
-let taking = false;
+let focusTaken = 0;
+let filtered = null;
+
+/** The filters as one text: other filters start at the top again. */
+const filters = computed(() => JSON.stringify({ ...query.value, vs: "" }));
+
+function restart() {
+  if (filtered !== null && filtered !== filters.value) {
+    place.value = 0;
+    scrolled = 0;
+    scrollTo(0, 0);
+  }
+  filtered = filters.value;
+}
 
 export function List() {
   useEffect(() => {
     document.title = index.value.title;
   }, []);
+  useLayoutEffect(restart, [filters.value]);
   return html`<main class="list-page" id="main">
     <div class="filters-side"><${Filters} /></div>
     <div class="rows-side">
@@ -41,7 +60,8 @@ function Summary() {
     known += all.right[at] >= 0;
     right += all.right[at] === 1;
   }
-  const share = known ? `${((100 * right) / known).toFixed(1)} % of ${plural(known, "labelled trace")} right` : "no gold labels";
+  const percent = ((100 * right) / known).toFixed(1);
+  const share = known ? `${percent} % of ${plural(known, "labelled trace")} right` : "no gold labels";
   const busy = progress.value;
   return html`<div class="summary">
     <p role="status">
@@ -89,7 +109,8 @@ function Rows() {
     <div class="row-height" ref=${probe} aria-hidden="true" />
     ${!left.length && html`<${Nothing} />`}
     <ol ref=${list} style=${{ height: `${left.length * height}px` }} aria-label="Traces">
-      ${places.map((at) => html`<${Row} key=${left[at]} at=${left[at]} place=${at} top=${at * height} size=${left.length} here=${at === here} />`)}
+      ${places.map((at) => html`<${Row} key=${left[at]} at=${left[at]} place=${at} top=${at * height}
+        size=${left.length} here=${at === here} />`)}
     </ol>
   </div>`;
 }
@@ -103,12 +124,13 @@ function Nothing() {
 function Row({ at, place: number, top, size, here }) {
   const all = index.value;
   const link = useRef(null);
-  useEffect(() => {
-    if (!here || !taking) return;
-    taking = false;
+  const asked = here ? focusAsked.value : 0;
+  useLayoutEffect(() => {
+    if (!here || asked === focusTaken) return;
+    focusTaken = asked;
     link.current.focus({ preventScroll: true });
     link.current.scrollIntoView({ block: "nearest" });
-  });
+  }, [here, asked]);
   const found = hits.value?.where.get(at);
   const flags = flagsAt(all, at);
   const marked = marksAt(all, at);
@@ -116,40 +138,44 @@ function Row({ at, place: number, top, size, here }) {
     <a ref=${link} href=${addressOf(all, at)} tabindex=${here ? 0 : -1} class="row" onFocus=${() => (place.value = number)}>
       <span class="cell-verdict"><${Verdict} value=${all.verdict[at]} /><${Result} right=${all.right[at]} /></span>
       <span class="cell-claim">
-        <span class="claim" dir="auto"><${Found} text=${all.claim[at]} words=${words.value} /></span>
+        <span class="claim" dir="auto">${all.claim[at] ? html`<${Found} text=${all.claim[at]} words=${words.value} />` : "(no claim)"}</span>
         <span class="under">
-          ${found && html`<span class="snippet" dir="auto"><i>${found.place}:</i> <${Found} text=${found.text} words=${words.value} /></span>`}
+          ${found && html`<${Snippet} found=${found} />`}
           ${flags.map((name) => html`<${Flag} name=${name} />`)}
           ${marked.map((mark) => html`<span class="flag marked">${MARKS[mark.mark]}</span>`)}
         </span>
       </span>
       <${Confidence} value=${all.confidence[at]} right=${all.right[at]} />
       <span class="cell-from">
-        <span>${all.systems[all.system[at]]?.title}</span>
-        ${all.step[at] !== null && html`<span>${[`step ${all.step[at]}`, all.rollout[at] !== null && `rollout ${all.rollout[at]}`].filter(Boolean).join(" · ")}</span>`}
+        <span>${systemOf(all, at)?.title}</span>
+        ${momentOf(all, at) && html`<span>${momentOf(all, at)}</span>`}
         <span class="muted">${[all.benchmarks[all.benchmark[at]], plural(all.questions[at], "question")].filter(Boolean).join(" · ")}</span>
       </span>
     </a>
   </li>`;
 }
 
+const Snippet = ({ found }) => html`<span class="snippet" dir="auto">
+  <i>${found.place}:</i> <${Found} text=${found.text} words=${words.value} />
+</span>`;
+
 /** Move the keyboard's row by `by`, or to a place. */
 export function step(by, to = place.value + by) {
   const next = Math.max(0, Math.min(rows.value.length - 1, to));
   if (next < 0) return;
-  taking = true;
   place.value = next;
-  const { height, top } = view.value;
-  const above = top + next * height;
-  if (above < scrollY || above + height > scrollY + innerHeight) scrollTo(0, above - innerHeight / 3);
-  view.value = { ...view.value };
+  const { height, top, first } = view.value;
+  const drawn = next >= first && (next - first) * height < innerHeight + 2 * BEYOND_VIEW * height;
+  if (!drawn) scrollTo(0, top + next * height - innerHeight / 3);
+  focusAsked.value += 1;
 }
 
-/** Let the row of the keyboard take the focus once it is drawn, as after a return to the list. */
+/** After a return to the list: the row of the trace at `at` takes the focus once it is drawn. */
 export function resume(at) {
   const found = rows.value.indexOf(at);
-  taking = true;
-  if (found >= 0) place.value = found;
+  filtered = filters.value;
+  place.value = Math.max(0, found);
+  focusAsked.value += 1;
 }
 
 function clear() {
@@ -158,24 +184,29 @@ function clear() {
   announced.value = "All filters cleared.";
 }
 
+const RESULTS = [["right", "Right"], ["wrong", "Wrong"], ["unknown", "No gold label"]];
+const VERDICTS = [["supported", "Supported"], ["refuted", "Refuted"], ["none", "No verdict"]];
+const MARKED = [["any", "Marked"], ["none", "Not marked"], ["agree", "Agree"], ["disagree", "Disagree"], ["unclear", "Unclear"]];
+
 function Filters() {
   const all = index.value;
   const parts = query.value;
   const set = Object.keys(parts).some((name) => name !== "sort" && name !== "vs" && parts[name]);
   const narrow = matchMedia("(max-width: 60rem)").matches;
-  return html`<details class="filters" open=${untracked(() => !narrow)}>
+  return html`<details class="filters" open=${!narrow}>
     <summary><span>Filters</span></summary>
     <form onSubmit=${(event) => event.preventDefault()} aria-label="Filters">
       <${Flags} all=${all} />
       <${Band} all=${all} />
-      <${Choice} name="result" title="Result" options=${[["right", "Right"], ["wrong", "Wrong"], ["unknown", "No gold label"]]} />
-      <${Choice} name="verdict" title="Verdict" options=${[["supported", "Supported"], ["refuted", "Refuted"], ["none", "No verdict"]]} />
+      <${Choice} name="result" title="Result" options=${RESULTS} />
+      <${Choice} name="verdict" title="Verdict" options=${VERDICTS} />
       <${Choice} name="system" title="System" options=${all.systems.map((one) => [one.key, one.title])} />
       <${Choice} name="benchmark" title="Benchmark" options=${all.benchmarks.map((name) => [name, name])} />
       <${Choice} name="step" title="Training step" options=${all.steps.map((one) => [String(one), String(one)])} />
-      <${Choice} name="mark" title="Reviewer marks" options=${[["any", "Marked"], ["none", "Not marked"], ["agree", "Agree"], ["disagree", "Disagree"], ["unclear", "Unclear"]]} />
+      <${Choice} name="mark" title="Reviewer marks" options=${MARKED} />
       ${set && html`<button type="button" class="plain" onClick=${clear}>Clear all filters</button>`}
     </form>
+    <${Exchange} />
   </details>`;
 }
 
@@ -206,7 +237,7 @@ function Band({ all }) {
     <input type="number" min="0" max="100" step="1" inputmode="numeric" placeholder=${other} value=${value}
       onInput=${(event) => change({ [name]: event.currentTarget.value })} /></label>`;
   return html`<fieldset class="band">
-    <legend>Confidence in % ${KINDS[all.confidence_kind] && html`<span class="muted">(${KINDS[all.confidence_kind]})</span>`}</legend>
+    <legend>Confidence in %${KINDS[all.confidence_kind] && ` (${KINDS[all.confidence_kind]})`}</legend>
     <${Histogram} all=${all} />
     <div class="pair">${field("low", "from", low, "0")}${field("high", "to", high, "100")}</div>
   </fieldset>`;
@@ -216,12 +247,15 @@ function Histogram({ all }) {
   const bins = Array.from({ length: BINS }, () => [0, 0]);
   for (const at of rows.value) {
     const value = all.confidence[at];
-    if (value !== null) bins[Math.min(BINS - 1, Math.max(0, Math.floor(value * BINS)))][Number(all.right[at] === 0)] += 1;
+    if (value === null) continue;
+    const bin = Math.min(BINS - 1, Math.max(0, Math.floor(value * BINS)));
+    bins[bin][Number(all.right[at] === 0)] += 1;
   }
   const tallest = Math.max(1, ...bins.map(([others, wrong]) => others + wrong));
   const tall = (number) => (number && Math.max(1, (30 * number) / tallest));
+  const told = bins.map(([others, wrong]) => `${others + wrong}, wrong ${wrong}`).join("; ");
   return html`<svg class="histogram" viewBox="0 0 100 32" preserveAspectRatio="none" role="img"
-    aria-label=${`Traces by confidence, in tenths: ${bins.map(([others, wrong]) => `${others + wrong}, wrong ${wrong}`).join("; ")}`}>
+    aria-label=${`Traces by confidence, in tenths: ${told}`}>
     ${bins.map(([others, wrong], at) => html`
       <rect class="others" x=${at * 10 + 0.6} width="8.8" y=${31 - tall(others) - tall(wrong)} height=${tall(others)} />
       <rect class="wrong" x=${at * 10 + 0.6} width="8.8" y=${31 - tall(wrong)} height=${tall(wrong)} />`)}

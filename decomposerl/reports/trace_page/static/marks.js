@@ -62,6 +62,7 @@ export function Review({ at, detail, evidence }) {
     <h2 id="review-title">Review</h2>
     <${Form} key=${`${at} ${mine?.at ?? ""}`} at=${at} mine=${mine} detail=${detail} evidence=${evidence} />
     <${Others} at=${at} />
+    <${Exchange} />
   </section>`;
 }
 
@@ -70,29 +71,38 @@ function Form({ at, mine, detail, evidence }) {
   const [span, setSpan] = useState(mine?.span ?? null);
   const texts = (where, cycle) => (where === "evidence" ? evidence?.text : detail.cycles[cycle]?.answer) ?? "";
   const save = (kind) => mark(at, kind, { note, span });
+  const withdraw = () => mark(at, "", { note: "", span: null });
   const attach = () => {
     const chosen = selectedSpan(texts);
     if (chosen) setSpan(chosen);
     else announced.value = "Select text in the evidence or in an answer first.";
   };
+  const choose = (name) => name && setSpan(whole(name, detail, evidence));
   const keys = (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save(mine?.mark ?? "unclear");
   };
   return html`<form onSubmit=${(event) => event.preventDefault()}>
-    <label class="stacked">Your name <input id="reviewer" value=${reviewer.value} autocomplete="off" onChange=${(event) => rename(event.currentTarget.value)} /></label>
-    <label class="stacked">Note <textarea id="note" rows="2" value=${note} onInput=${(event) => setNote(event.currentTarget.value)} onKeyDown=${keys} /></label>
+    <label class="stacked">Your name
+      <input id="reviewer" value=${reviewer.value} autocomplete="off" onChange=${(event) => rename(event.currentTarget.value)} />
+    </label>
+    <label class="stacked">Note
+      <textarea id="note" rows="2" value=${note} onInput=${(event) => setNote(event.currentTarget.value)} onKeyDown=${keys} />
+    </label>
     <div class="attach">
       <button type="button" onMouseDown=${(event) => event.preventDefault()} onClick=${attach}>Attach selected text</button>
-      <label>or <select value="" onChange=${(event) => event.currentTarget.value && setSpan(whole(event.currentTarget.value, detail, evidence))}>
+      <label>or <select value="" onChange=${(event) => choose(event.currentTarget.value)}>
         <option value="">a whole sentence or answer …</option>
         ${evidence?.sentences.map((_, number) => html`<option value=${`s${number}`}>sentence ${number + 1}</option>`)}
         ${detail.cycles.map((_, number) => html`<option value=${`a${number}`}>answer ${number + 1}</option>`)}
       </select></label>
     </div>
-    ${span && html`<p class="attached"><${Quoted} span=${span} /> <button type="button" class="plain" onClick=${() => setSpan(null)}>Remove</button></p>`}
+    ${span && html`<p class="attached">
+      <${Quoted} span=${span} /> <button type="button" class="plain" onClick=${() => setSpan(null)}>Remove</button>
+    </p>`}
     <div class="kinds" role="group" aria-label="Your mark">
-      ${Object.entries(MARKS).map(([kind, title]) => html`<button type="button" class="kind ${kind}" aria-pressed=${mine?.mark === kind} onClick=${() => save(kind)}>${title}</button>`)}
-      ${mine && html`<button type="button" class="plain" onClick=${() => mark(at, "", { note: "", span: null })}>Withdraw</button>`}
+      ${Object.entries(MARKS).map(([kind, title]) => html`<button type="button" class="kind ${kind}"
+        aria-pressed=${mine?.mark === kind} onClick=${() => save(kind)}>${title}</button>`)}
+      ${mine && html`<button type="button" class="plain" onClick=${withdraw}>Withdraw</button>`}
     </div>
   </form>`;
 }
@@ -108,18 +118,21 @@ function whole(name, detail, evidence) {
 
 function Quoted({ span }) {
   const text = span.text.length > SHOWN_CHARACTERS ? `${span.text.slice(0, SHOWN_CHARACTERS)}…` : span.text;
-  return html`<span class="muted">${span.where === "answer" ? `answer ${span.cycle + 1}` : "evidence"}:</span> <q dir="auto">${text}</q>`;
+  const where = span.where === "answer" ? `answer ${span.cycle + 1}` : "evidence";
+  return html`<span class="muted">${where}:</span> <q dir="auto">${text}</q>`;
 }
 
 function Others({ at }) {
   const found = marksAt(index.value, at);
   if (!found.length) return null;
   return html`<ul class="marks" role="list" aria-label="Marks of this trace">${found.map((one) => html`<li key=${one.reviewer}>
-    <b class="kind-word ${one.mark}">${MARKS[one.mark]}</b> <span dir="auto">${one.reviewer}</span> <time class="muted" datetime=${one.at}>${one.at.slice(0, 16).replace("T", " ")} UTC</time>
+    <b class="kind-word ${one.mark}">${MARKS[one.mark]}</b> <span dir="auto">${one.reviewer}</span> <${When} at=${one.at} />
     ${one.note && html`<p dir="auto">${one.note}</p>`}
     ${one.span && html`<p><${Quoted} span=${one.span} /></p>`}
   </li>`)}</ul>`;
 }
+
+const When = ({ at }) => html`<time class="muted" datetime=${at}>${at.slice(0, 16).replace("T", " ")} UTC</time>`;
 
 /** Export and, in a file, import. The live page's server gives the JSONL of all reviewers. */
 export function Exchange() {
@@ -131,11 +144,13 @@ export function Exchange() {
   };
   return html`<div class="exchange">
     <span class="muted">${plural(marks.value.length, "mark")} stored</span>
-    ${index.value.live ? html`<a class="button" href="/marks.jsonl" download="marks.jsonl">Export marks</a>` : html`<button onClick=${download}>Export marks</button>
-      <label class="button">Import marks<input class="unseen" type="file" accept=".jsonl,.ndjson,application/jsonl" onChange=${take} /></label>`}
+    ${index.value.live ? html`<a class="button" href="/marks.jsonl" download="marks.jsonl">Export marks</a>` : html`<${Files} take=${take} />`}
     ${told && html`<span role="status">${told}</span>`}
   </div>`;
 }
+
+const Files = ({ take }) => html`<button onClick=${download}>Export marks</button>
+  <label class="button">Import marks<input class="unseen" type="file" accept=".jsonl,.ndjson" onChange=${take} /></label>`;
 
 function download() {
   const lines = marks.value.map((one) => `${JSON.stringify(one)}\n`);
@@ -161,9 +176,13 @@ function readMark(line) {
     const { claim_id, system, step = null, rollout = null, reviewer: by, mark: kind, note = "", span = null, at } = JSON.parse(line);
     const texts = [claim_id, system, by, kind, note, at].every((one) => typeof one === "string");
     const known = kind === "" || Object.hasOwn(MARKS, kind);
-    const placed = span === null || (WHERES.includes(span.where) && typeof span.text === "string" && Number.isInteger(span.start) && Number.isInteger(span.end));
-    return texts && known && placed ? { claim_id, system, step, rollout, reviewer: by, mark: kind, note, span, at } : null;
+    if (!texts || !known || !(span === null || isSpan(span))) return null;
+    return { claim_id, system, step, rollout, reviewer: by, mark: kind, note, span, at };
   } catch {
     return null;
   }
+}
+
+function isSpan(span) {
+  return WHERES.includes(span.where) && typeof span.text === "string" && [span.start, span.end].every(Number.isInteger);
 }

@@ -41,15 +41,26 @@ export const hasFlag = (all, at, name) => Boolean((all.flags[at] >> all.flag_nam
 
 /** What identifies the trace at `at` in marks and links. */
 export function identity(all, at) {
-  const system = all.systems[all.system[at]]?.key ?? "";
+  const system = systemOf(all, at)?.key ?? "";
   return { claim_id: all.claim_id[at], system, step: all.step[at], rollout: all.rollout[at] };
 }
+
+export const systemOf = (all, at) => all.systems[all.system[at]];
+
+/** "step 20 · rollout 3" of a trace of a training run, else an empty text. */
+export function momentOf(all, at) {
+  const parts = [all.step[at] !== null && `step ${all.step[at]}`, all.rollout[at] !== null && `rollout ${all.rollout[at]}`];
+  return parts.filter(Boolean).join(" · ");
+}
+
+/** System, step and rollout of a trace in words. */
+export const nameOf = (all, at) => [systemOf(all, at)?.title, momentOf(all, at)].filter(Boolean).join(" · ");
 
 /** Positions of all traces of the claim at `at`: every system, step and rollout. */
 export const family = (all, at) => all.positions.get(wellFormed(all.claim_id[at])) ?? [];
 
 const rest = (all, at) =>
-  [all.systems[all.system[at]]?.key ?? "", all.step[at], all.rollout[at]]
+  [systemOf(all, at)?.key ?? "", all.step[at], all.rollout[at]]
     .slice(0, all.step[at] === null ? 1 : 3)
     .map((part) => encoded(String(part ?? "")))
     .join("/");
@@ -106,7 +117,7 @@ export function go(address) {
 function chosen(all, claim, system, step, rollout) {
   const same = (value, given) => given === undefined || given === "" || String(value ?? "") === given;
   const found = (all.positions.get(claim) ?? []).find((at) => {
-    const key = all.systems[all.system[at]]?.key ?? "";
+    const key = systemOf(all, at)?.key ?? "";
     return same(wellFormed(key), system) && same(all.step[at], step) && same(all.rollout[at], rollout);
   });
   return found ?? null;
@@ -129,7 +140,7 @@ export const second = computed(() => {
 export const flagsChosen = computed(() => (query.value.f ?? "").split(",").filter(Boolean));
 
 const SORTS = {
-  confident_and_wrong: ["Wrong and confident first", (all) => (at) => (all.right[at] === 0 ? -1 : 1) * (all.confidence[at] ?? 0)],
+  confident_and_wrong: ["Wrong and confident first", (all) => (at) => (all.right[at] ? 1 : -1) * (all.confidence[at] ?? 0)],
   confidence: ["Confidence, high to low", (all) => (at) => negative(all.confidence[at])],
   unsure: ["Confidence, low to high", (all) => (at) => all.confidence[at]],
   best: ["Reward, high to low", (all) => (at) => negative(all.total[at])],
@@ -166,6 +177,8 @@ const MARKED = {
   unclear: (found) => found.some((mark) => mark.mark === "unclear"),
 };
 
+const inBand = (value, low, high) => value !== null && value >= low && value <= high;
+
 /** One test for each part of the query that is set. */
 function tests(all, parts) {
   const wanted = flagsChosen.value.reduce((bits, name) => bits | (1 << all.flag_names.indexOf(name)), 0);
@@ -184,7 +197,7 @@ function tests(all, parts) {
     verdict !== undefined && ((at) => all.verdict[at] === verdict),
     result !== undefined && ((at) => all.right[at] === result),
     parts.step && ((at) => String(all.step[at]) === parts.step),
-    (parts.low || parts.high) && ((at) => all.confidence[at] !== null && all.confidence[at] >= low && all.confidence[at] <= high),
+    (parts.low || parts.high) && ((at) => inBand(all.confidence[at], low, high)),
     marked && ((at) => marked(marksAt(all, at))),
   ].filter(Boolean);
 }

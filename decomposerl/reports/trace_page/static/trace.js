@@ -2,13 +2,16 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Confidence, Flag, Result, Verdict, flagsAt, verdictWord } from "trace-page/badges.js";
-import { Calls, Cards, More } from "trace-page/cards.js";
-import { block } from "trace-page/data.js";
+import { Calls, Cards, More, ToCard, callsOf } from "trace-page/cards.js";
+import { block, source } from "trace-page/data.js";
 import { Evidence } from "trace-page/evidence.js";
 import { classes, count, decimal, html } from "trace-page/html.js";
 import { Review } from "trace-page/marks.js";
 import { focused, hovered } from "trace-page/spans.js";
-import { addressOf, announced, change, family, index, listAddress, marksAt, otherOf, query, route, rows, second, shown } from "trace-page/state.js";
+import {
+  addressOf, announced, change, family, go, index, listAddress, marksAt, nameOf, otherOf, query, route, rows, second,
+  shown, systemOf,
+} from "trace-page/state.js";
 import { Training } from "trace-page/training.js";
 
 const SAME_WORDS = 0.6;
@@ -18,7 +21,10 @@ const BROKEN = {
   failed: ["Failed.", "A call failed, so this trace ends early. What follows is what there is."],
 };
 
-/** The detail of the trace at `at`: {at, detail, evidence}, or {at, error}; null until it is there. */
+/**
+ * The detail of the trace at `at`: {at, detail, evidence}, or {at, error}; null before the first. While
+ * another trace of the claim is read, the one before stays, so that nothing jumps.
+ */
 function useDetail(at) {
   const [read, setRead] = useState(null);
   useEffect(() => {
@@ -33,7 +39,7 @@ function useDetail(at) {
       .catch((error) => wanted && setRead({ at, error: error.message }));
     return () => (wanted = false);
   }, [at]);
-  return read?.at === at ? read : null;
+  return at === null ? null : read;
 }
 
 export function Claim() {
@@ -46,7 +52,9 @@ export function Claim() {
 function Missing() {
   const { claim, system, step } = route.value;
   const parts = [claim, system, step && `step ${step}`].filter(Boolean).join(" · ");
-  return html`<main id="main" class="claim-page"><p class="nothing">There is no trace here of “<span dir="auto">${parts}</span>”. <a href=${listAddress()}>To the list</a></p></main>`;
+  return html`<main id="main" class="claim-page">
+    <p class="nothing">There is no trace here of “<span dir="auto">${parts}</span>”. <a href=${listAddress()}>To the list</a></p>
+  </main>`;
 }
 
 function Shown({ all, at, other }) {
@@ -58,7 +66,7 @@ function Shown({ all, at, other }) {
     document.title = `${all.claim[at].slice(0, 80)} · ${all.title}`;
   }, [at]);
   const both = other !== null;
-  return html`<main id="main" class=${classes({ "claim-page": true, both })}>
+  return html`<main id="main" class=${classes({ "claim-page": true, both, stale: one && one.at !== at })}>
     <${Head} all=${all} at=${at} />
     <${Training} at=${at} />
     <${Chooser} all=${all} at=${at} other=${other} />
@@ -75,12 +83,14 @@ function Panes({ all, one, two, both }) {
   const sides = [one.detail, two?.detail && { ...two.detail, evidence: apart ? -1 : one.detail.evidence }];
   return html`<div class="panes">
     <div class="evidence-side">
-      ${one.evidence && html`<${Evidence} evidence=${one.evidence} number=${one.detail.evidence} sides=${sides} marked=${spans.filter((span) => span.where === "evidence")} />`}
+      ${one.evidence && html`<${Evidence} evidence=${one.evidence} number=${one.detail.evidence} sides=${sides}
+        marked=${spans.filter((span) => span.where === "evidence")} />`}
       ${apart && html`<p class="banner">The second trace was given other evidence, shown here: its sentences are not lit above.</p>
         <${More} title="Evidence of the second trace"><p class="thought" dir="auto">${two.evidence?.text}</p><//>`}
     </div>
     <${Trace} all=${all} read=${one} side=${0} spans=${spans} differences=${differences[0]} against=${two?.detail} titled=${both} />
-    ${both && (two?.detail ? html`<${Trace} all=${all} read=${two} side=${1} spans=${[]} differences=${differences[1]} against=${one.detail} titled />` : html`<p class="nothing" role="status">${two?.error ?? "Reading the second trace…"}</p>`)}
+    ${two?.detail && html`<${Trace} all=${all} read=${two} side=${1} spans=${[]} differences=${differences[1]} against=${one.detail} titled />`}
+    ${both && !two?.detail && html`<p class="nothing" role="status">${two?.error ?? "Reading the second trace…"}</p>`}
   </div>`;
 }
 
@@ -88,9 +98,11 @@ function Head({ all, at }) {
   const title = useRef(null);
   useEffect(() => title.current.focus({ preventScroll: true }), []);
   const place = rows.value.indexOf(at);
+  const benchmark = all.benchmarks[all.benchmark[at]];
   const side = (by, word) => {
     const next = place < 0 ? undefined : rows.value[place + by];
-    return next === undefined ? html`<span class="button off">${word}</span>` : html`<a class="button" href=${addressOf(all, next, { ...query.value, vs: "" })}>${word}</a>`;
+    if (next === undefined) return html`<span class="button off">${word}</span>`;
+    return html`<a class="button" href=${addressOf(all, next, { ...query.value, vs: "" })}>${word}</a>`;
   };
   const copy = async () => {
     try {
@@ -110,25 +122,31 @@ function Head({ all, at }) {
     <div class="facts">
       <${Fact} name="Verdict"><${Verdict} value=${all.verdict[at]} /> <${Result} right=${all.right[at]} /><//>
       ${all.gold[at] && html`<${Fact} name="Gold label"><${Verdict} value=${all.gold[at]} /><//>`}
-      ${all.confidence[at] !== null && html`<${Fact} name="Confidence"><${Confidence} value=${all.confidence[at]} right=${all.right[at]} /><//>`}
-      <${Fact} name="System">${all.systems[all.system[at]]?.title}${all.step[at] !== null && ` · step ${all.step[at]}`}${all.rollout[at] !== null && ` · rollout ${all.rollout[at]}`}<//>
-      ${all.benchmarks[all.benchmark[at]] && html`<${Fact} name="Benchmark">${all.benchmarks[all.benchmark[at]]}<//>`}
+      ${all.confidence[at] !== null && html`<${Fact} name="Confidence">
+        <${Confidence} value=${all.confidence[at]} right=${all.right[at]} />
+      <//>`}
+      <${Fact} name="System">${nameOf(all, at)}<//>
+      ${benchmark && html`<${Fact} name="Benchmark">${benchmark}<//>`}
       <div class="fact flags">${flagsAt(all, at).map((name) => html`<${Flag} name=${name} />`)}</div>
     </div>
   </div>`;
 }
 
-const Fact = ({ name, children }) => html`<div class="fact"><span class="name">${name}</span><span class="value">${children}</span></div>`;
+const Fact = ({ name, children }) => html`<div class="fact">
+  <span class="name">${name}</span><span class="value">${children}</span>
+</div>`;
 
 /** What else there is of this claim: go there, or set it beside this trace. */
 function Chooser({ all, at, other }) {
   const same = family(all, at);
   if (same.length < 2) return null;
-  const title = (one) => `${all.systems[all.system[one]]?.title ?? "?"}${all.step[one] === null ? "" : ` · step ${all.step[one]}`}${all.rollout[one] === null ? "" : ` · rollout ${all.rollout[one]}`} — ${verdictWord(all.verdict[one])}`;
+  const title = (one) => `${nameOf(all, one)} — ${verdictWord(all.verdict[one])}`;
   const options = (list) => list.map((one) => html`<option value=${one}>${title(one)}</option>`);
+  const show = (event) => go(addressOf(all, Number(event.currentTarget.value)));
+  const compare = ({ currentTarget: { value } }) => change({ vs: value && otherOf(all, Number(value)) });
   return html`<div class="chooser">
-    <label>Trace <select value=${at} onChange=${(event) => (location.hash = addressOf(all, Number(event.currentTarget.value)))}>${options(same)}</select></label>
-    <label>Compare with <select id="compare" value=${other ?? ""} onChange=${(event) => change({ vs: event.currentTarget.value && otherOf(all, Number(event.currentTarget.value)) })}>
+    <label>Trace <select value=${at} onChange=${show}>${options(same)}</select></label>
+    <label>Compare with <select id="compare" value=${other ?? ""} onChange=${compare}>
       <option value="">nothing</option>${options(same.filter((one) => one !== at))}
     </select></label>
     ${other !== null && html`<${Differ} all=${all} at=${at} other=${other} />`}
@@ -143,38 +161,59 @@ function Differ({ all, at, other }) {
 function Trace({ all, read, side, spans, differences, against, titled }) {
   const { at, detail, evidence } = read;
   const status = all.status[at];
-  const shared = detail.judge.filter((call) => call.question === null || call.question === undefined);
+  const shared = callsOf(detail, null);
+  const texts = () => source.judge(all.block_of[at], all.place_of[at], detail.judge);
   return html`<section class="trace" data-side=${side} aria-label=${side ? "Second trace" : "Trace"}>
-    ${titled && html`<header class="trace-title"><h2>${all.systems[all.system[at]]?.title}${all.step[at] !== null && ` · step ${all.step[at]}`}</h2><${Verdict} value=${all.verdict[at]} /><${Result} right=${all.right[at]} /><${Confidence} value=${all.confidence[at]} right=${all.right[at]} /></header>`}
+    ${titled && html`<header class="trace-title">
+      <h2>${nameOf(all, at)}</h2>
+      <${Verdict} value=${all.verdict[at]} /><${Result} right=${all.right[at]} />
+      ${all.confidence[at] !== null && html`<${Confidence} value=${all.confidence[at]} right=${all.right[at]} />`}
+    </header>`}
     ${BROKEN[status] && html`<p class="banner alarm"><b>${BROKEN[status][0]}</b> ${BROKEN[status][1]}</p>`}
     ${detail.warnings.map((text) => html`<p class="banner" dir="auto">${text}</p>`)}
     <${Conflicts} detail=${detail} side=${side} />
     ${detail.opening && html`<${More} title="Opening thought" open><p class="thought" dir="auto">${detail.opening}</p><//>`}
     ${detail.cycles.length > 0 && html`<h2>Questions <span class="muted">${detail.cycles.length}</span></h2>`}
-    <${Cards} detail=${detail} evidence=${evidence} side=${side} marked=${spans} differences=${differences} />
+    <${Cards} detail=${detail} evidence=${evidence} side=${side} marked=${spans}
+      differences=${differences} texts=${texts} />
     ${!detail.cycles.length && status === "parsed" && html`<p class="muted">This system asks no questions.</p>`}
     ${detail.closing && html`<${More} title="Closing thought" open><p class="thought" dir="auto">${detail.closing}</p><//>`}
     <${Rewards} detail=${detail} against=${against} />
-    ${shared.length > 0 && html`<section aria-label="Judge"><h2>Judge</h2><${Calls} calls=${shared} /></section>`}
-    ${detail.reply && html`<${More} title="Raw reply" open=${!detail.cycles.length}><pre class="reply" dir="auto" tabindex="0">${detail.reply}</pre><//>`}
-    <${Facts} detail=${detail} engine=${all.systems[all.system[at]]?.engine} />
+    ${shared.length > 0 && html`<section aria-label="Judge"><h2>Judge</h2><${Calls} calls=${shared} texts=${texts} /></section>`}
+    ${detail.reply && html`<${More} title="Raw reply" open=${!detail.cycles.length}>
+      <pre class="reply" dir="auto" tabindex="0">${detail.reply}</pre>
+    <//>`}
+    <${Facts} detail=${detail} engine=${systemOf(all, at)?.engine} />
     ${!side && html`<${Review} at=${at} detail=${detail} evidence=${evidence} />`}
   </section>`;
 }
 
-const CONFLICTS = { polarity: "one affirms what the other denies" };
+const CONFLICTS = {
+  polarity: "one affirms what the other denies",
+  count: "the number is not that of what the answer lists",
+};
+
+/** The answers of a conflict, which may be one answer with itself, its kind, and what differs. */
+function Conflict({ one, to }) {
+  const values = one.values.filter(Boolean).map((value) => html`<q dir="auto">${value}</q>`);
+  const who = one.first === one.second ? html`Answer ${to(one.first)}` : html`Answers ${to(one.first)} and ${to(one.second)}`;
+  return html`${who}: ${CONFLICTS[one.kind] ?? `another ${one.kind}`}${values.map((value, at) => html`${at ? " and " : ", "}${value}`)}`;
+}
 
 function Conflicts({ detail, side }) {
   if (!detail.conflicts.length) return null;
-  const to = (number) => html`<button class="plain" onClick=${() => document.getElementById(`q${side}-${number + 1}`)?.focus()}>${number + 1}</button>`;
+  const to = (at) => html`<${ToCard} side=${side} at=${at}>${at + 1}<//>`;
+  const light = (one) => () => (hovered.value = { side, cycles: [one.first, one.second] });
   return html`<div class="banner conflict" role="group" aria-label="Answers in conflict"><b>Answers in conflict</b><ul>
-    ${detail.conflicts.map((one) => html`<li onMouseEnter=${() => (hovered.value = { side, cycles: [one.first, one.second] })} onMouseLeave=${() => (hovered.value = null)}>
-      Answers ${to(one.first)} and ${to(one.second)}: ${CONFLICTS[one.kind] ?? `another ${one.kind}`}, <q dir="auto">${one.values[0]}</q> and <q dir="auto">${one.values[1]}</q></li>`)}
+    ${detail.conflicts.map((one) => html`<li onMouseEnter=${light(one)} onMouseLeave=${() => (hovered.value = null)}>
+      <${Conflict} one=${one} to=${to} />
+    </li>`)}
   </ul></div>`;
 }
 
 function Rewards({ detail, against }) {
   if (!detail.rewards.length) return null;
+  const heads = ["Reward", "Bar", "Value", "Weight", ...(against ? ["Against the other trace"] : [])];
   const total = detail.rewards.reduce((sum, one) => sum + (one.value ?? 0) * one.weight, 0);
   const row = (one) => {
     const other = against?.rewards.find((two) => two.name === one.name)?.value ?? null;
@@ -185,9 +224,11 @@ function Rewards({ detail, against }) {
       ${against && html`<td class="number"><${Change} value=${one.value} other=${other} /></td>`}</tr>`;
   };
   return html`<section class="rewards" aria-label="Rewards"><h2>Rewards</h2><table>
-    <thead class="unseen"><tr><th scope="col">Reward</th><th scope="col">Bar</th><th scope="col">Value</th><th scope="col">Weight</th>${against && html`<th scope="col">Against the other trace</th>`}</tr></thead>
+    <thead class="unseen"><tr>${heads.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
     <tbody>${detail.rewards.map(row)}</tbody>
-    <tfoot><tr><th scope="row">weighted sum</th><td /><td class="number"><b>${decimal(total)}</b></td><td />${against && html`<td />`}</tr></tfoot>
+    <tfoot><tr>
+      <th scope="row">weighted sum</th><td /><td class="number"><b>${decimal(total)}</b></td><td />${against && html`<td />`}
+    </tr></tfoot>
   </table></section>`;
 }
 
@@ -203,14 +244,16 @@ function Bar({ one }) {
   const zero = share(0);
   const end = share(one.value ?? 0);
   const style = { left: `${Math.min(zero, end)}%`, width: `${Math.abs(end - zero)}%` };
-  return html`<span class="bar" aria-hidden="true"><span class=${one.value < 0 ? "below" : "above"} style=${style} /><i style=${{ left: `${zero}%` }} /></span>`;
+  return html`<span class="bar" aria-hidden="true">
+    <span class=${one.value < 0 ? "below" : "above"} style=${style} /><i style=${{ left: `${zero}%` }} />
+  </span>`;
 }
 
 /** How the trace was made, and the numbers behind the head. */
 function Facts({ detail, engine }) {
   const { confidence } = detail;
   const rows = [
-    ["Confidence", confidence && html`raw ${decimal(confidence.raw, 4)} · normalised ${decimal(confidence.normalised, 4)} · ${confidence.calibrated === null ? "not calibrated" : `calibrated ${decimal(confidence.calibrated, 4)}`}`],
+    ["Confidence", confidence && confidenceWords(confidence)],
     ["Its meaning", confidence?.meaning],
     ["Agreement", detail.agreement === null ? "" : `${decimal(detail.agreement)} of samples`],
     ["Method", detail.method],
@@ -224,7 +267,14 @@ function Facts({ detail, engine }) {
     ["Notes", detail.notes],
   ].filter(([, value]) => value);
   if (!rows.length) return null;
-  return html`<${More} title="How it was made" open><dl class="made">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd dir="auto">${value}</dd></div>`)}</dl><//>`;
+  return html`<${More} title="How it was made" open>
+    <dl class="made">${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd dir="auto">${value}</dd></div>`)}</dl>
+  <//>`;
+}
+
+function confidenceWords({ raw, normalised, calibrated }) {
+  const fit = calibrated === null ? "not calibrated" : `calibrated ${decimal(calibrated, 4)}`;
+  return `raw ${decimal(raw, 4)} · normalised ${decimal(normalised, 4)} · ${fit}`;
 }
 
 const wordsOf = (text) => new Set(text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);

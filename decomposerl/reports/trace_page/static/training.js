@@ -36,19 +36,30 @@ export function Training({ at }) {
   const rollouts = steps[here][1];
   return html`<section class="training" aria-label="Training">
     <div class="slider">
-      <label for="step">Step <output>${all.step[at]}</output></label>
+      <div class="caption">
+        <p class="muted">Reward of each rollout<br /><span class="key right" /> right <span class="key wrong" /> wrong</p>
+        <label for="step">Step <output>${all.step[at]}</output></label>
+      </div>
       ${steps.length > 1 && html`<div class="slide">
         <${Chart} all=${all} steps=${steps} at=${at} />
-        <input id="step" type="range" min="0" max=${steps.length - 1} step="1" value=${here} onInput=${move} aria-valuetext=${`step ${all.step[at]}`} />
+        <input id="step" type="range" min="0" max=${steps.length - 1} step="1" value=${here} onInput=${move}
+          aria-valuetext=${`step ${all.step[at]}`} />
         <div class="ticks muted" aria-hidden="true"><span>${steps[0][0]}</span><span>${steps.at(-1)[0]}</span></div>
       </div>`}
     </div>
-    ${rollouts.length > 1 && html`<nav class="rollouts" aria-label="Rollouts of this step"><span>Rollout</span>${rollouts.map((one) => html`
-      <a href=${addressOf(all, one)} class=${all.right[one] === 0 ? "wrong" : ""} aria-current=${one === at ? "true" : undefined}
-        title=${`${verdictWord(all.verdict[one])}, reward ${decimal(all.total[one])}`}>${all.rollout[one] === null ? "–" : all.rollout[one]}<span aria-hidden="true">${["✕", "✓"][all.right[one]] ?? ""}</span></a>`)}
+    ${rollouts.length > 1 && html`<nav class="rollouts" aria-label="Rollouts of this step">
+      <span>Rollout</span>
+      ${rollouts.map((one) => html`<${Rollout} all=${all} at=${one} here=${one === at} />`)}
       <${Verdict} value=${all.verdict[at]} />
     </nav>`}
   </section>`;
+}
+
+function Rollout({ all, at, here }) {
+  const told = `${verdictWord(all.verdict[at])}, reward ${decimal(all.total[at])}`;
+  const sign = ["✕", "✓"][all.right[at]];
+  return html`<a href=${addressOf(all, at)} class=${all.right[at] === 0 ? "wrong" : ""} title=${told}
+    aria-current=${here ? "true" : undefined}>${all.rollout[at] ?? "–"}${sign && html`<span aria-hidden="true">${sign}</span>`}</a>`;
 }
 
 /** One dot a rollout, by step and total reward: filled where the verdict was right. */
@@ -66,8 +77,9 @@ function Chart({ all, steps, at }) {
   return html`<div class="chart"><svg viewBox="0 0 ${WIDE} ${TALL}" preserveAspectRatio="none" role="img" aria-label=${told}>
       <polyline points=${means.filter(Boolean).join(" ")} vector-effect="non-scaling-stroke" />
     </svg>
-    ${steps.map(([, found], place) => found.map((one) => all.total[one] !== null && html`<span class=${`dot ${["wrong", "right"][all.right[one]] ?? ""} ${one === at ? "here" : ""}`}
-      style=${{ left: `${x(place)}%`, top: `${(100 * y(all.total[one])) / TALL}%` }} onClick=${() => go(addressOf(all, one))} />`))}
+    ${steps.map(([, found], place) => found.filter((one) => all.total[one] !== null).map((one) => html`<span
+      class="dot ${["wrong", "right"][all.right[one]] ?? ""} ${one === at ? "here" : ""}" onClick=${() => go(addressOf(all, one))}
+      style=${{ left: `${x(place)}%`, top: `${(100 * y(all.total[one])) / TALL}%` }} />`))}
     <span class="most muted">${decimal(high)}</span><span class="least muted">${decimal(low)}</span>
   </div>`;
 }
