@@ -24,9 +24,11 @@ from dagster_project.profiles import profile_from_environment
 from dagster_project.view import JudgeTexts, LiveTraces, Selection, page_about
 from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
 from decomposerl.errors import ConfigError
+from decomposerl.reports.trace_page.pages import CONFIDENT
 from evaluation_files import SYSTEMS, predictions
 from project import PYTHONPATH, ROOT
 from resources.store.parquet import write_parquet
+from resources.traces.collection import AT_ONCE
 from resources.traces.marks import MARKS, MarksFile
 from trace_parts import EVIDENCE, write_benchmark
 from training_files import EXPERIMENT, write_policy
@@ -302,6 +304,28 @@ def test_a_taken_port_is_one_line():
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port}"):
             bound_socket(port)
+
+
+PAGE = (ROOT / "docs/traces.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("line", re.findall(r"^\.venv/bin/decomposerl (.*)$", PAGE, re.MULTILINE))
+def test_the_options_of_the_page_exist(line: str):
+    """Every command of docs/traces.md, with its options."""
+    command, *words = line.partition("#")[0].split()
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).stdout
+    assert set() == {word for word in words if word.startswith("--")} - set(
+        re.findall(r"--[a-z-]+", shown)
+    )
+
+
+def test_the_page_names_every_option_of_the_command():
+    """And what it says of its flags and limits holds."""
+    shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["view", "--help"]).stdout
+    options = set(re.findall(r"(?<!\w)--[a-z]+\b", shown)) - {"--help", "--no"}
+    assert set() == {name for name in options if name not in PAGE}
+    assert f"at least {CONFIDENT:.2f}" in PAGE
+    assert f"{AT_ONCE:,} traces" in PAGE
 
 
 def test_the_command_serves_until_it_is_interrupted(data: Path):

@@ -34,23 +34,28 @@ def trace_conflicts(
 
 
 def _names(answered: Answered, evidence: str, texts: Texts) -> list[Conflict]:
-    alike: dict[object, list[tuple[int, str, frozenset[str]]]] = {}
+    alike: dict[object, list[tuple[int, str, str]]] = {}
     for number, question, answer in answered:
         asks = _ASKS_NAME.match(question)
-        words = texts.question(question).words
+        words = texts.question(question).words if asks else None
         if asks and words and len(answer.split()) <= _LONGEST:
-            named = parse(f"it is {answer}").names - parse(question).content
-            key = asks["word"].lower(), words
-            alike.setdefault(key, []).append((number, answer, named))
+            alike.setdefault((asks["word"].lower(), words), []).append((number, question, answer))
     pairs = (pair for group in alike.values() for pair in combinations(group, 2))
     return [
-        Conflict(first[0], second[0], "name", (first[1], second[1]))
-        for first, second in pairs
-        if first[2]
-        and second[2]
-        and first[2].isdisjoint(second[2])
-        and not _together(first[2] | second[2], evidence)
+        Conflict(one[0], other[0], "name", (one[2], other[2]))
+        for one, other in pairs
+        if _differ(_named(*one[1:]), _named(*other[1:]), evidence)
     ]
+
+
+def _named(question: str, answer: str) -> frozenset[str]:
+    """The names of an answer that its question does not hold."""
+    return parse(f"it is {answer}").names - parse(question).content
+
+
+def _differ(some: frozenset[str], others: frozenset[str], evidence: str) -> bool:
+    both = bool(some and others) and some.isdisjoint(others)
+    return both and not _together(some | others, evidence)
 
 
 def _together(names: frozenset[str], evidence: str) -> bool:
