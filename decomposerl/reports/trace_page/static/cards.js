@@ -124,8 +124,10 @@ function Nearest({ side, found }) {
   return html`<${ToCard} side=${side} at=${question}>question ${question + 1}<//>, cosine ${decimal(cosine)}`;
 }
 
-const Criterion = ({ one }) =>
-  html`<span class=${one.met ? "met" : "unmet"}>${one.met ? "✓" : "✕"} ${one.mark}<span class="unseen">${one.met ? " met" : " not met"}</span></span>`;
+function Criterion({ one }) {
+  const [name, sign, told] = one.met ? ["met", "✓", " met"] : ["unmet", "✕", " not met"];
+  return html`<span class=${name}>${sign} ${one.mark}<span class="unseen">${told}</span></span>`;
+}
 
 /** A button that goes to the card of answer `at`. */
 export const ToCard = ({ side, at, children }) =>

@@ -82,7 +82,8 @@ function Piece({ piece, text, ranges, citing }) {
   return html`<div class=${classes({ sentence: true, parted: piece.parted, on })} id=${sentence === null ? undefined : `s${sentence + 1}`}
       onMouseEnter=${citing.length ? () => (hovered.value = place) : undefined} onMouseLeave=${() => (hovered.value = null)}>
     ${sentence !== null && html`<button class="number" tabindex=${sentence ? -1 : 0} aria-label=${`Sentence ${sentence + 1}, ${name}`}
-      onFocus=${() => (focused.value = place)} onBlur=${() => (focused.value = null)} onClick=${() => toCard(citing[0])}>${sentence + 1}</button>`}
+      onFocus=${() => (focused.value = place)} onBlur=${() => (focused.value = null)}
+      onClick=${() => toCard(citing[0])}>${sentence + 1}</button>`}
     <span class="words" dir="auto">${parts.map((part) => html`<${Segment} part=${part} />`)}</span>
   </div>`;
 }

@@ -144,7 +144,8 @@ export function Exchange() {
   };
   return html`<div class="exchange">
     <span class="muted">${plural(marks.value.length, "mark")} stored</span>
-    ${index.value.live ? html`<a class="button" href="/marks.jsonl" download="marks.jsonl">Export marks</a>` : html`<${Files} take=${take} />`}
+    ${source.live && html`<a class="button" href="/marks.jsonl" download="marks.jsonl">Export marks</a>`}
+    ${!source.live && html`<${Files} take=${take} />`}
     ${told && html`<span role="status">${told}</span>`}
   </div>`;
 }

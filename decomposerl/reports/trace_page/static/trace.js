@@ -89,7 +89,8 @@ function Panes({ all, one, two, both }) {
         <${More} title="Evidence of the second trace"><p class="thought" dir="auto">${two.evidence?.text}</p><//>`}
     </div>
     <${Trace} all=${all} read=${one} side=${0} spans=${spans} differences=${differences[0]} against=${two?.detail} titled=${both} />
-    ${two?.detail && html`<${Trace} all=${all} read=${two} side=${1} spans=${[]} differences=${differences[1]} against=${one.detail} titled />`}
+    ${two?.detail && html`<${Trace} all=${all} read=${two} side=${1} spans=${[]} differences=${differences[1]}
+      against=${one.detail} titled />`}
     ${both && !two?.detail && html`<p class="nothing" role="status">${two?.error ?? "Reading the second trace…"}</p>`}
   </div>`;
 }
