@@ -204,7 +204,7 @@ function Conflict({ one, to }) {
 function Conflicts({ detail, side }) {
   if (!detail.conflicts.length) return null;
   const to = (at) => html`<${ToCard} side=${side} at=${at}>${at + 1}<//>`;
-  const light = (one) => () => (hovered.value = { side, cycles: [one.first, one.second] });
+  const light = (one) => () => (hovered.value = { keys: [one.first, one.second].map((cycle) => ({ side, cycle })) });
   return html`<div class="banner conflict" role="group" aria-label="Answers in conflict"><b>Answers in conflict</b><ul>
     ${detail.conflicts.map((one) => html`<li onMouseEnter=${light(one)} onMouseLeave=${() => (hovered.value = null)}>
       <${Conflict} one=${one} to=${to} />

@@ -20,7 +20,8 @@ export function history(all, at) {
 /** The trace `by` steps away: the same rollout, or the first of that step. */
 export function neighbour(all, at, by) {
   const steps = [...history(all, at)];
-  const next = steps[steps.findIndex(([step]) => step === all.step[at]) + by];
+  const here = steps.findIndex(([step]) => step === all.step[at]);
+  const next = here < 0 ? undefined : steps[here + by];
   return next && (next[1].find((one) => all.rollout[one] === all.rollout[at]) ?? next[1][0]);
 }
 
