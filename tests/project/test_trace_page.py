@@ -80,6 +80,12 @@ def test_the_list_shows_each_trace_with_its_signs(page: "Page"):
         assert sign in row, sign
 
 
+def test_long_names_do_not_widen_the_filters(page: "Page"):
+    """Counts and choices beside the list stay within their column, however long a name is."""
+    filters = page.locator(".filters-side")
+    assert 0 == filters.evaluate("(one) => one.scrollWidth - one.clientWidth")
+
+
 @pytest.mark.parametrize(
     ("query", "rows"),
     [
@@ -90,7 +96,7 @@ def test_the_list_shows_each_trace_with_its_signs(page: "Page"):
         ("verdict=refuted", 5),
         ("result=unknown", 1),
         ("result=wrong&system=decomposerl-tiny", 5),
-        ("benchmark=wice", 3),
+        ("benchmark=wice-with-a-name-that-is-longer-than-the-page-is-wide", 3),
         ("step=10", 2),
         ("low=90", 1),
         ("low=50&high=60", 1),

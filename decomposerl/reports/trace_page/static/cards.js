@@ -125,8 +125,8 @@ function Nearest({ side, found }) {
 }
 
 function Criterion({ one }) {
-  const [name, sign, told] = one.met ? ["met", "✓", " met"] : ["unmet", "✕", " not met"];
-  return html`<span class=${name}>${sign} ${one.mark}<span class="unseen">${told}</span></span>`;
+  const [name, sign, state] = one.met ? ["met", "✓", " met"] : ["unmet", "✕", " not met"];
+  return html`<span class=${name}>${sign} ${one.mark}<span class="unseen">${state}</span></span>`;
 }
 
 /** A button that goes to the card of answer `at`. */

@@ -110,7 +110,7 @@ export function showSentence(number) {
   row?.scrollIntoView({ block: "nearest" });
 }
 
-/** The sentences that an answer cites, as buttons; the kind of match is said. */
+/** The sentences that an answer cites, as buttons; each names its kind of match. */
 export function Cited({ cycle, at, side, evidence }) {
   const numbers = new Map();
   cycle.spans.forEach((span, place) => {

@@ -261,9 +261,9 @@ function Histogram({ all }) {
   }
   const tallest = Math.max(1, ...bins.map(([others, wrong]) => others + wrong));
   const tall = (number) => (number && Math.max(1, (30 * number) / tallest));
-  const told = bins.map(([others, wrong]) => `${others + wrong}, wrong ${wrong}`).join("; ");
+  const counts = bins.map(([others, wrong]) => `${others + wrong}, wrong ${wrong}`).join("; ");
   return html`<svg class="histogram" viewBox="0 0 100 32" preserveAspectRatio="none" role="img"
-    aria-label=${`Traces by confidence, in tenths: ${told}`}>
+    aria-label=${`Traces by confidence, in tenths: ${counts}`}>
     ${bins.map(([others, wrong], at) => html`
       <rect class="others" x=${at * 10 + 0.6} width="8.8" y=${31 - tall(others) - tall(wrong)} height=${tall(others)} />
       <rect class="wrong" x=${at * 10 + 0.6} width="8.8" y=${31 - tall(wrong)} height=${tall(wrong)} />`)}

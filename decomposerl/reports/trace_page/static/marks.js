@@ -135,17 +135,17 @@ const When = ({ at }) => html`<time class="muted" datetime=${at}>${at.slice(0, 1
 
 /** Export and, in a file, import. The live page's server gives the JSONL of all reviewers. */
 export function Exchange() {
-  const [told, setTold] = useState("");
+  const [message, setMessage] = useState("");
   const take = async (event) => {
     const [file] = event.currentTarget.files;
     event.currentTarget.value = "";
-    if (file) setTold(await imported(await file.text()));
+    if (file) setMessage(await imported(await file.text()));
   };
   return html`<div class="exchange">
     <span class="muted">${plural(marks.value.length, "mark")} stored</span>
     ${source.live && html`<a class="button" href="/marks.jsonl" download="marks.jsonl">Export marks</a>`}
     ${!source.live && html`<${Files} take=${take} />`}
-    ${told && html`<span role="status">${told}</span>`}
+    ${message && html`<span role="status">${message}</span>`}
   </div>`;
 }
 
