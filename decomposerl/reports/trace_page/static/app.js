@@ -172,7 +172,8 @@ function setTheme(name) {
 const TYPED = "input:not([type=checkbox], [type=range], [type=file]), textarea, select";
 
 function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || helping.value || !index.value) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || !index.value) return;
+  if (document.querySelector("dialog[open]")) return;
   if (event.target.matches?.(TYPED)) {
     if (event.key === "Escape") event.target.blur();
     return;
