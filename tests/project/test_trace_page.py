@@ -80,6 +80,12 @@ def test_the_list_shows_each_trace_with_its_signs(page: "Page"):
         assert sign in row, sign
 
 
+def test_long_names_do_not_widen_the_filters(page: "Page"):
+    """Counts and choices beside the list stay within their column, however long a name is."""
+    filters = page.locator(".filters-side")
+    assert 0 == filters.evaluate("(one) => one.scrollWidth - one.clientWidth")
+
+
 @pytest.mark.parametrize(
     ("query", "rows"),
     [
@@ -90,7 +96,7 @@ def test_the_list_shows_each_trace_with_its_signs(page: "Page"):
         ("verdict=refuted", 5),
         ("result=unknown", 1),
         ("result=wrong&system=decomposerl-tiny", 5),
-        ("benchmark=wice", 3),
+        ("benchmark=wice-with-a-name-that-is-longer-than-the-page-is-wide", 3),
         ("step=10", 2),
         ("low=90", 1),
         ("low=50&high=60", 1),
@@ -198,6 +204,9 @@ def test_answers_and_evidence_light_each_other(page: "Page"):
     page.get_by_role("button", name="Sentence 2, cited by question 1").focus()
     page.mouse.move(2, 2)
     expect(page.locator(".card.on .ordinal")).to_have_text(["Q1"])
+    at(page, "#/c1/decomposerl-tiny?q=swimmer")
+    expect(page.locator(".evidence-text .found")).to_have_text(["swimmer"])
+    expect(cited).to_have_count(2)
 
 
 def test_one_claim_shows_all_that_is_known(page: "Page"):
@@ -285,7 +294,7 @@ def test_marks_are_stored_exported_and_imported(page: "Page", tmp_path: Path):
     at(page, "#/c1/decomposerl-tiny")
     page.get_by_label("Your name").fill("Ann")
     page.get_by_label("Note").fill("wrong year")
-    select_text(page, ".sentence .words", 4, 9)
+    select_text(page, "#s2 .words", 4, 9)
     page.get_by_role("button", name="Attach selected text").click()
     page.get_by_role("button", name="Disagree").click()
     page.get_by_text("Marked: Disagree.").wait_for()
@@ -295,7 +304,7 @@ def test_marks_are_stored_exported_and_imported(page: "Page", tmp_path: Path):
     with page.expect_download() as download:
         page.get_by_role("button", name="Export marks").click()
     (mark,) = map(json.loads, Path(download.value.path()).read_text("utf-8").splitlines())
-    span = {"where": "evidence", "cycle": None, "start": 4, "end": 9, "text": EVIDENCE[4:9]}
+    span = {"where": "evidence", "cycle": None, "start": 36, "end": 41, "text": EVIDENCE[36:41]}
     assert {"claim_id": "c1", "system": "decomposerl-tiny", "step": None, "rollout": None,
             "reviewer": "Ann", "mark": "disagree", "note": "wrong year", "span": span,
             "at": mark["at"]} == mark  # fmt: skip

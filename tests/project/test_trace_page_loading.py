@@ -61,7 +61,7 @@ def server() -> Iterator[TraceServer]:
 
 
 def test_the_live_page_reads_and_marks_through_its_server(browser: "Browser", server: TraceServer):
-    """Data and marks come from the server; what it refuses is told, and what it stores is shown."""
+    """Data and marks come from the server; what it refuses is reported, what it stores shown."""
     page = browser.new_page()
     page.goto(f"{server.address}#/c2")
     page.get_by_text("The token limit").wait_for()

@@ -121,7 +121,7 @@ def pages(
             {"key": "decomposerl-tiny", "title": "DecomposeRL tiny", "engine": "tiny-1"},
             {"key": "self_ask-rules", "title": "Self-Ask, rules", "engine": "rules"},
         ],
-        "benchmarks": ["fever", "wice"],
+        "benchmarks": ["fever", "wice-with-a-name-that-is-longer-than-the-page-is-wide"],
         "confidence_kind": "calibrated",
         "blocks": len(blocks),
         "block_of": [number for number, block in enumerate(blocks) for _ in block],

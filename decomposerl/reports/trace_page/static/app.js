@@ -87,7 +87,7 @@ function Top({ listed }) {
   return html`<header class="top ${listed ? "listed" : ""}">
     <div class="title">
       ${listed ? html`<h1 dir="auto">${all.title}</h1>` : html`<a href=${listAddress()} dir="auto">${all.title}</a>`}
-      <p class="muted" dir="auto">${all.made}</p>
+      <p class="muted" dir="auto" title=${all.made}>${all.made}</p>
     </div>
     ${listed && html`<div class="search">
       <input id="search" type="search" placeholder="Search claims, questions, answers, evidence" aria-label="Search"
@@ -146,6 +146,7 @@ function Help() {
       <div><dt>△ Not in evidence</dt><dd>no part of the evidence is near to the answer</dd></div>
     </dl>
     <p class="muted">${SEARCH_HELP}</p>
+    <p class="muted" dir="auto">${index.value.made}</p>
     <form method="dialog"><button>Close</button></form>
   </dialog>`;
 }
@@ -171,7 +172,8 @@ function setTheme(name) {
 const TYPED = "input:not([type=checkbox], [type=range], [type=file]), textarea, select";
 
 function pressed(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || helping.value || !index.value) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || !index.value) return;
+  if (document.querySelector("dialog[open]")) return;
   if (event.target.matches?.(TYPED)) {
     if (event.key === "Escape") event.target.blur();
     return;

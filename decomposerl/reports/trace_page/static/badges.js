@@ -47,14 +47,14 @@ export const FLAGS = {
   conflict: "answers in conflict",
   not_in_evidence: "not in evidence",
 };
-const GRAVE = new Set(["confident_and_wrong", "failed"]);
+const SERIOUS = new Set(["confident_and_wrong", "failed"]);
 
 export const flagTitle = (name) => FLAGS[name] ?? name.replaceAll("_", " ");
 
-/** The flags of a trace, gravest first; "wrong" is shown by the result already. */
+/** The flags of a trace, most serious first; "wrong" is shown by the result already. */
 export function flagsAt(all, at) {
   const set = all.flag_names.filter((name) => name !== "wrong" && hasFlag(all, at, name));
-  return set.sort((a, b) => GRAVE.has(b) - GRAVE.has(a));
+  return set.sort((a, b) => SERIOUS.has(b) - SERIOUS.has(a));
 }
 
 export const Flag = ({ name }) => html`<span class="flag ${name}">${flagTitle(name)}</span>`;

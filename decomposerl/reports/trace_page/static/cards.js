@@ -5,7 +5,7 @@ import { source } from "trace-page/data.js";
 import { Cited, showSentence } from "trace-page/evidence.js";
 import { classes, decimal, html, plural } from "trace-page/html.js";
 import { terms } from "trace-page/search.js";
-import { Found, focused, hovered, isLit, lit, segments, sentencesOf, termRanges } from "trace-page/spans.js";
+import { Found, focused, hovered, isCitation, isLit, lit, segments, sentencesOf, termRanges } from "trace-page/spans.js";
 import { query } from "trace-page/state.js";
 
 const STATUS = {
@@ -43,7 +43,7 @@ export const callsOf = (detail, at) =>
 
 function Card({ cycle, at, side, evidence, calls, texts, marked, difference }) {
   const [icon, title] = STATUS[cycle.status] ?? STATUS.unknown;
-  const key = { side, cycle: at };
+  const key = { keys: [{ side, cycle: at }] };
   const on = isLit(lit.value, side, at);
   const first = cycle.spans.length && evidence ? sentencesOf(evidence, cycle.spans[0].evidence)[0] : undefined;
   const focus = (event) => {
@@ -80,8 +80,8 @@ function Answer({ cycle, at, side, marked }) {
   const ranges = [...spans, ...reviewed, ...termRanges(cycle.answer, terms(query.value.q ?? ""))];
   const now = lit.value;
   const part = (one) => {
-    const cite = one.keys.find((key) => key.match);
-    const enter = cite && (() => (hovered.value = { side, cycle: at, span: cite.span }));
+    const cite = one.keys.find(isCitation);
+    const enter = cite && (() => (hovered.value = { keys: [{ side, cycle: at, span: cite.span }] }));
     const names = {
       cite: cite,
       [cite?.match ?? "near"]: cite,
@@ -90,7 +90,7 @@ function Answer({ cycle, at, side, marked }) {
       reviewed: one.keys.includes("reviewed"),
     };
     return html`<span data-from=${one.start} class=${classes(names) || undefined} onMouseEnter=${enter}
-      onMouseLeave=${cite && (() => (hovered.value = { side, cycle: at }))}>${one.text}</span>`;
+      onMouseLeave=${cite && (() => (hovered.value = { keys: [{ side, cycle: at }] }))}>${one.text}</span>`;
   };
   return html`<p class="answer" dir="auto" data-where="answer" data-cycle=${at}>
     ${cycle.answer ? segments(cycle.answer, ranges).map(part) : html`<span class="muted">(no answer)</span>`}
@@ -124,8 +124,10 @@ function Nearest({ side, found }) {
   return html`<${ToCard} side=${side} at=${question}>question ${question + 1}<//>, cosine ${decimal(cosine)}`;
 }
 
-const Criterion = ({ one }) =>
-  html`<span class=${one.met ? "met" : "unmet"}>${one.met ? "✓" : "✕"} ${one.mark}<span class="unseen">${one.met ? " met" : " not met"}</span></span>`;
+function Criterion({ one }) {
+  const [name, sign, state] = one.met ? ["met", "✓", " met"] : ["unmet", "✕", " not met"];
+  return html`<span class=${name}>${sign} ${one.mark}<span class="unseen">${state}</span></span>`;
+}
 
 /** A button that goes to the card of answer `at`. */
 export const ToCard = ({ side, at, children }) =>

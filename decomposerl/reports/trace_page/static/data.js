@@ -102,8 +102,8 @@ async function answered(path, request) {
     throw new Error("The server does not answer: is `decomposerl view` still running?");
   });
   if (response.ok) return response.json();
-  const told = await response.json().catch(() => ({}));
-  throw new Error(told.error ?? `The server answered ${response.status} for ${path}.`);
+  const answer = await response.json().catch(() => ({}));
+  throw new Error(answer.error ?? `The server answered ${response.status} for ${path}.`);
 }
 
 export const source = document.getElementById("index-data") ? new FileSource() : new ServerSource();

@@ -3,7 +3,7 @@ import { useRef } from "preact/hooks";
 
 import { classes, html } from "trace-page/html.js";
 import { terms } from "trace-page/search.js";
-import { focused, hovered, isLit, lit, segments, sentencesOf, termRanges } from "trace-page/spans.js";
+import { focused, hovered, isCitation, isLit, lit, segments, sentencesOf, termRanges } from "trace-page/spans.js";
 import { query } from "trace-page/state.js";
 
 /** The ranges of all spans of `sides` (details, in order) that lie in this evidence. */
@@ -78,11 +78,12 @@ function Piece({ piece, text, ranges, citing }) {
   const parts = segments(text, ranges, piece.start, piece.end);
   const asked = [...new Set(citing.map((key) => `question ${key.cycle + 1}`))].join(", ");
   const name = asked ? `cited by ${asked}` : "not cited";
-  const place = { side: citing[0]?.side ?? 0, sentence, cycles: citing.map((key) => key.cycle) };
+  const place = { sentence, keys: citing };
   return html`<div class=${classes({ sentence: true, parted: piece.parted, on })} id=${sentence === null ? undefined : `s${sentence + 1}`}
       onMouseEnter=${citing.length ? () => (hovered.value = place) : undefined} onMouseLeave=${() => (hovered.value = null)}>
     ${sentence !== null && html`<button class="number" tabindex=${sentence ? -1 : 0} aria-label=${`Sentence ${sentence + 1}, ${name}`}
-      onFocus=${() => (focused.value = place)} onBlur=${() => (focused.value = null)} onClick=${() => toCard(citing[0])}>${sentence + 1}</button>`}
+      onFocus=${() => (focused.value = place)} onBlur=${() => (focused.value = null)}
+      onClick=${() => toCard(citing[0])}>${sentence + 1}</button>`}
     <span class="words" dir="auto">${parts.map((part) => html`<${Segment} part=${part} />`)}</span>
   </div>`;
 }
@@ -90,7 +91,7 @@ function Piece({ piece, text, ranges, citing }) {
 const STRENGTH = ["near", "normalised", "exact"];
 
 function Segment({ part }) {
-  const cites = part.keys.filter((key) => key.match);
+  const cites = part.keys.filter(isCitation);
   const now = lit.value;
   const on = cites.some((key) => isLit(now, key.side, key.cycle, key.span));
   const best = STRENGTH[Math.max(-1, ...cites.map((key) => STRENGTH.indexOf(key.match)))];
@@ -109,7 +110,7 @@ export function showSentence(number) {
   row?.scrollIntoView({ block: "nearest" });
 }
 
-/** The sentences that an answer cites, as buttons; the kind of match is said. */
+/** The sentences that an answer cites, as buttons; each names its kind of match. */
 export function Cited({ cycle, at, side, evidence }) {
   const numbers = new Map();
   cycle.spans.forEach((span, place) => {
@@ -119,7 +120,8 @@ export function Cited({ cycle, at, side, evidence }) {
   if (!numbers.size) return null;
   return html`<span class="cited">${[...numbers].sort(([a], [b]) => a - b).map(([number, [place, match]]) => html`
     <button class="chip ${match}" title=${`${match} match`} aria-label=${`Show sentence ${number + 1}, ${match} match`}
-      onMouseEnter=${() => (hovered.value = { side, cycle: at, span: place })}
-      onMouseLeave=${() => (hovered.value = { side, cycle: at })}
+      onMouseEnter=${() => (hovered.value = { keys: [{ side, cycle: at, span: place }] })}
+      onMouseLeave=${() => (hovered.value = { keys: [{ side, cycle: at }] })}
+      onFocus=${() => (focused.value = { keys: [{ side, cycle: at, span: place }] })} onBlur=${() => (focused.value = null)}
       onClick=${() => showSentence(number)}>${number + 1}</button>`)}</span>`;
 }

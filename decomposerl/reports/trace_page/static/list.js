@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { computed, signal } from "@preact/signals";
 
 import { Confidence, Flag, MARKS, Result, Verdict, flagTitle, flagsAt } from "trace-page/badges.js";
-import { classes, count, html, plural } from "trace-page/html.js";
+import { classes, count, decimal, html, plural } from "trace-page/html.js";
 import { Exchange } from "trace-page/marks.js";
 import { progress, terms } from "trace-page/search.js";
 import { Found } from "trace-page/spans.js";
@@ -138,14 +138,14 @@ function Row({ at, place: number, top, size, here }) {
     <a ref=${link} href=${addressOf(all, at)} tabindex=${here ? 0 : -1} class="row" onFocus=${() => (place.value = number)}>
       <span class="cell-verdict"><${Verdict} value=${all.verdict[at]} /><${Result} right=${all.right[at]} /></span>
       <span class="cell-claim">
-        <span class="claim" dir="auto">${all.claim[at] ? html`<${Found} text=${all.claim[at]} words=${words.value} />` : "(no claim)"}</span>
+        <span class="claim" dir="auto"><${Found} text=${all.claim[at] || "(no claim)"} words=${words.value} /></span>
         <span class="under">
           ${found && html`<${Snippet} found=${found} />`}
           ${flags.map((name) => html`<${Flag} name=${name} />`)}
           ${marked.map((mark) => html`<span class="flag marked">${MARKS[mark.mark]}</span>`)}
         </span>
       </span>
-      <${Confidence} value=${all.confidence[at]} right=${all.right[at]} />
+      <${Score} all=${all} at=${at} />
       <span class="cell-from">
         <span>${systemOf(all, at)?.title}</span>
         ${momentOf(all, at) && html`<span>${momentOf(all, at)}</span>`}
@@ -153,6 +153,14 @@ function Row({ at, place: number, top, size, here }) {
       </span>
     </a>
   </li>`;
+}
+
+/** The confidence; of a rollout, which has none, the total reward. */
+function Score({ all, at }) {
+  if (all.confidence[at] !== null || all.total[at] === null) {
+    return html`<${Confidence} value=${all.confidence[at]} right=${all.right[at]} />`;
+  }
+  return html`<span class="confidence"><span class="muted">reward</span> <span class="number">${decimal(all.total[at])}</span></span>`;
 }
 
 const Snippet = ({ found }) => html`<span class="snippet" dir="auto">
@@ -198,7 +206,7 @@ function Filters() {
     <form onSubmit=${(event) => event.preventDefault()} aria-label="Filters">
       <${Flags} all=${all} />
       <${Band} all=${all} />
-      <${Choice} name="result" title="Result" options=${RESULTS} />
+      ${all.gold.some(Boolean) && html`<${Choice} name="result" title="Result" options=${RESULTS} />`}
       <${Choice} name="verdict" title="Verdict" options=${VERDICTS} />
       <${Choice} name="system" title="System" options=${all.systems.map((one) => [one.key, one.title])} />
       <${Choice} name="benchmark" title="Benchmark" options=${all.benchmarks.map((name) => [name, name])} />
@@ -253,9 +261,9 @@ function Histogram({ all }) {
   }
   const tallest = Math.max(1, ...bins.map(([others, wrong]) => others + wrong));
   const tall = (number) => (number && Math.max(1, (30 * number) / tallest));
-  const told = bins.map(([others, wrong]) => `${others + wrong}, wrong ${wrong}`).join("; ");
+  const counts = bins.map(([others, wrong]) => `${others + wrong}, wrong ${wrong}`).join("; ");
   return html`<svg class="histogram" viewBox="0 0 100 32" preserveAspectRatio="none" role="img"
-    aria-label=${`Traces by confidence, in tenths: ${told}`}>
+    aria-label=${`Traces by confidence, in tenths: ${counts}`}>
     ${bins.map(([others, wrong], at) => html`
       <rect class="others" x=${at * 10 + 0.6} width="8.8" y=${31 - tall(others) - tall(wrong)} height=${tall(others)} />
       <rect class="wrong" x=${at * 10 + 0.6} width="8.8" y=${31 - tall(wrong)} height=${tall(wrong)} />`)}

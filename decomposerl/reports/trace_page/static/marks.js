@@ -6,7 +6,7 @@ import { MARKS } from "trace-page/badges.js";
 import { source } from "trace-page/data.js";
 import { html, plural } from "trace-page/html.js";
 import { selectedSpan } from "trace-page/spans.js";
-import { announced, identity, index, marks, marksAt } from "trace-page/state.js";
+import { announced, identity, index, marks, marksAt, wellFormed } from "trace-page/state.js";
 
 const REVIEWER = "trace-reviewer";
 const SHOWN_CHARACTERS = 160;
@@ -14,10 +14,11 @@ const WHERES = ["evidence", "answer"];
 
 export const reviewer = signal("");
 
-/** Take the marks that are stored, and the reviewer's name. */
+/** Take the reviewer's name and the marks of these claims: pages of one title share their store. */
 export async function openMarks(all) {
-  marks.value = await source.marks(all.title);
   reviewer.value = all.reviewer || remembered() || "";
+  const stored = await source.marks(all.title);
+  marks.value = stored.filter((one) => all.positions.has(wellFormed(one.claim_id)));
 }
 
 function remembered() {
@@ -40,14 +41,15 @@ function rename(name) {
 /** Store a mark of the trace at `at`; the reviewer's last note and span are kept unless given. */
 export async function mark(at, kind, given = {}) {
   const all = index.value;
-  const before = marksAt(all, at).find((one) => one.reviewer === reviewer.value);
-  if (!reviewer.value.trim()) {
+  const name = reviewer.value.trim();
+  const before = marksAt(all, at).find((one) => one.reviewer === name);
+  if (!name) {
     announced.value = "Enter your name first.";
     document.getElementById("reviewer")?.focus();
     return;
   }
   const { note = before?.note ?? "", span = before?.span ?? null } = given;
-  const made = { ...identity(all, at), reviewer: reviewer.value.trim(), mark: kind, note, span };
+  const made = { ...identity(all, at), reviewer: name, mark: kind, note, span };
   try {
     marks.value = [...marks.value, await source.save(made)];
     announced.value = kind ? `Marked: ${MARKS[kind].slice(2)}.` : "Mark withdrawn.";
@@ -78,15 +80,12 @@ function Form({ at, mine, detail, evidence }) {
     else announced.value = "Select text in the evidence or in an answer first.";
   };
   const choose = (name) => name && setSpan(whole(name, detail, evidence));
-  const keys = (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) save(mine?.mark ?? "unclear");
-  };
   return html`<form onSubmit=${(event) => event.preventDefault()}>
     <label class="stacked">Your name
       <input id="reviewer" value=${reviewer.value} autocomplete="off" onChange=${(event) => rename(event.currentTarget.value)} />
     </label>
     <label class="stacked">Note
-      <textarea id="note" rows="2" value=${note} onInput=${(event) => setNote(event.currentTarget.value)} onKeyDown=${keys} />
+      <textarea id="note" rows="2" value=${note} onInput=${(event) => setNote(event.currentTarget.value)} />
     </label>
     <div class="attach">
       <button type="button" onMouseDown=${(event) => event.preventDefault()} onClick=${attach}>Attach selected text</button>
@@ -136,16 +135,17 @@ const When = ({ at }) => html`<time class="muted" datetime=${at}>${at.slice(0, 1
 
 /** Export and, in a file, import. The live page's server gives the JSONL of all reviewers. */
 export function Exchange() {
-  const [told, setTold] = useState("");
+  const [message, setMessage] = useState("");
   const take = async (event) => {
     const [file] = event.currentTarget.files;
     event.currentTarget.value = "";
-    if (file) setTold(await imported(await file.text()));
+    if (file) setMessage(await imported(await file.text()));
   };
   return html`<div class="exchange">
     <span class="muted">${plural(marks.value.length, "mark")} stored</span>
-    ${index.value.live ? html`<a class="button" href="/marks.jsonl" download="marks.jsonl">Export marks</a>` : html`<${Files} take=${take} />`}
-    ${told && html`<span role="status">${told}</span>`}
+    ${source.live && html`<a class="button" href="/marks.jsonl" download="marks.jsonl">Export marks</a>`}
+    ${!source.live && html`<${Files} take=${take} />`}
+    ${message && html`<span role="status">${message}</span>`}
   </div>`;
 }
 

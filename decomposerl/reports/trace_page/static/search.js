@@ -39,18 +39,28 @@ export async function search(text) {
   const found = Uint8Array.from(inClaim, (mask) => mask === whole);
   const where = new Map();
   hits.value = { found, where };
+  try {
+    await searchBlocks({ mine, words, whole, inClaim, found, where });
+  } finally {
+    if (mine === current) progress.value = null;
+  }
+}
+
+/** Search one block after the other, until a later search begins. */
+async function searchBlocks({ mine, ...wanted }) {
+  const all = index.value;
+  const { found, where } = wanted;
   let refreshed = performance.now();
   for (let number = 0; number < all.blocks; number += 1) {
     progress.value = { done: number, of: all.blocks };
     const read = await block(number);
     if (mine !== current) return;
-    searchBlock(read, all.members[number], { words, whole, inClaim, found, where });
+    searchBlock(read, all.members[number], wanted);
     if (performance.now() - refreshed < REFRESH_MS) continue;
     hits.value = { found, where };
     refreshed = performance.now();
   }
   hits.value = { found, where };
-  progress.value = null;
 }
 
 function searchBlock(read, members, { words, whole, inClaim, found, where }) {

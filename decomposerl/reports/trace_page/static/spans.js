@@ -15,6 +15,9 @@ export function segments(text, ranges, from = 0, to = text.length) {
   });
 }
 
+/** Whether a key names a citation: {…, match}; others are the words "found" and "reviewed". */
+export const isCitation = (key) => typeof key === "object";
+
 /** Ranges of the terms of a search in a text. */
 export function termRanges(text, words) {
   const lower = text.toLowerCase();
@@ -35,16 +38,15 @@ export function Found({ text, words }) {
   );
 }
 
-/** What is lit: {side, cycle, span?}, {side, sentence} or {side, cycles}; focus holds, hover goes first. */
+/** What is lit: {keys: [{side, cycle, span?}], sentence?}. Focus holds, hover goes first. */
 export const hovered = signal(null);
 export const focused = signal(null);
 export const lit = computed(() => hovered.value ?? focused.value);
 
-/** Whether span `span` of answer `cycle` is lit. */
+/** Whether span `span` of answer `cycle` is lit; without a span, whether any of it is. */
 export function isLit(at, side, cycle, span) {
-  if (!at || at.side !== side) return false;
-  if (at.cycles) return at.cycles.includes(cycle);
-  return at.cycle === cycle && (at.span === undefined || span === undefined || at.span === span);
+  const same = (given, value) => given === undefined || value === undefined || given === value;
+  return Boolean(at?.keys.some((key) => key.side === side && key.cycle === cycle && same(key.span, span)));
 }
 
 /** Numbers (from 0) of the sentences that a range touches. */

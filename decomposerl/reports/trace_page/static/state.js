@@ -17,7 +17,7 @@ export const announced = signal("");
 /** All marks, as they came; the newest of a trace and reviewer holds. */
 export const marks = signal([]);
 
-const wellFormed = (text) => (text.toWellFormed ? text.toWellFormed() : text);
+export const wellFormed = (text) => (text.toWellFormed ? text.toWellFormed() : text);
 const encoded = (text) => encodeURIComponent(wellFormed(text));
 
 /** The index with what lists and links need: positions by claim and block, right or wrong, steps. */

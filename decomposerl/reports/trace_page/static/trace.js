@@ -89,7 +89,8 @@ function Panes({ all, one, two, both }) {
         <${More} title="Evidence of the second trace"><p class="thought" dir="auto">${two.evidence?.text}</p><//>`}
     </div>
     <${Trace} all=${all} read=${one} side=${0} spans=${spans} differences=${differences[0]} against=${two?.detail} titled=${both} />
-    ${two?.detail && html`<${Trace} all=${all} read=${two} side=${1} spans=${[]} differences=${differences[1]} against=${one.detail} titled />`}
+    ${two?.detail && html`<${Trace} all=${all} read=${two} side=${1} spans=${[]} differences=${differences[1]}
+      against=${one.detail} titled />`}
     ${both && !two?.detail && html`<p class="nothing" role="status">${two?.error ?? "Reading the second trace…"}</p>`}
   </div>`;
 }
@@ -203,7 +204,7 @@ function Conflict({ one, to }) {
 function Conflicts({ detail, side }) {
   if (!detail.conflicts.length) return null;
   const to = (at) => html`<${ToCard} side=${side} at=${at}>${at + 1}<//>`;
-  const light = (one) => () => (hovered.value = { side, cycles: [one.first, one.second] });
+  const light = (one) => () => (hovered.value = { keys: [one.first, one.second].map((cycle) => ({ side, cycle })) });
   return html`<div class="banner conflict" role="group" aria-label="Answers in conflict"><b>Answers in conflict</b><ul>
     ${detail.conflicts.map((one) => html`<li onMouseEnter=${light(one)} onMouseLeave=${() => (hovered.value = null)}>
       <${Conflict} one=${one} to=${to} />

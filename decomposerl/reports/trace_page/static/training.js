@@ -20,7 +20,8 @@ export function history(all, at) {
 /** The trace `by` steps away: the same rollout, or the first of that step. */
 export function neighbour(all, at, by) {
   const steps = [...history(all, at)];
-  const next = steps[steps.findIndex(([step]) => step === all.step[at]) + by];
+  const here = steps.findIndex(([step]) => step === all.step[at]);
+  const next = here < 0 ? undefined : steps[here + by];
   return next && (next[1].find((one) => all.rollout[one] === all.rollout[at]) ?? next[1][0]);
 }
 
@@ -56,9 +57,9 @@ export function Training({ at }) {
 }
 
 function Rollout({ all, at, here }) {
-  const told = `${verdictWord(all.verdict[at])}, reward ${decimal(all.total[at])}`;
+  const label = `${verdictWord(all.verdict[at])}, reward ${decimal(all.total[at])}`;
   const sign = ["✕", "✓"][all.right[at]];
-  return html`<a href=${addressOf(all, at)} class=${all.right[at] === 0 ? "wrong" : ""} title=${told}
+  return html`<a href=${addressOf(all, at)} class=${all.right[at] === 0 ? "wrong" : ""} title=${label}
     aria-current=${here ? "true" : undefined}>${all.rollout[at] ?? "–"}${sign && html`<span aria-hidden="true">${sign}</span>`}</a>`;
 }
 
@@ -73,8 +74,8 @@ function Chart({ all, steps, at }) {
     const known = found.map((one) => all.total[one]).filter((value) => value !== null);
     return known.length ? `${x(place)},${y(known.reduce((sum, value) => sum + value, 0) / known.length)}` : "";
   });
-  const told = `Total reward of each rollout by training step, from ${decimal(low)} to ${decimal(high)}`;
-  return html`<div class="chart"><svg viewBox="0 0 ${WIDE} ${TALL}" preserveAspectRatio="none" role="img" aria-label=${told}>
+  const label = `Total reward of each rollout by training step, from ${decimal(low)} to ${decimal(high)}`;
+  return html`<div class="chart"><svg viewBox="0 0 ${WIDE} ${TALL}" preserveAspectRatio="none" role="img" aria-label=${label}>
       <polyline points=${means.filter(Boolean).join(" ")} vector-effect="non-scaling-stroke" />
     </svg>
     ${steps.map(([, found], place) => found.filter((one) => all.total[one] !== null).map((one) => html`<span
