@@ -44,6 +44,7 @@ from dagster_project.terminal import (
 )
 from dagster_project.train_command import train
 from dagster_project.verify_command import verify
+from dagster_project.view_command import view
 from decomposerl.errors import DecomposeRLError
 
 if TYPE_CHECKING:
@@ -262,6 +263,7 @@ def _existing_data_folder(data: Path | None) -> Path:
 
 for command, panel in (
     (verify, _RUN),
+    (view, _LOOK),
     (leaderboard, _LOOK),
     (metrics, _LOOK),
     (run, _RUN),

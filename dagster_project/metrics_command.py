@@ -1,6 +1,7 @@
 """The options and the output of ``decomposerl metrics``; ``metrics_run`` does the work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +13,9 @@ from decomposerl.errors import EvaluationError
 if TYPE_CHECKING:
     from dagster_project.metrics_run import MatchingRules, MetricsRun, ResultFiles
 
-Path_ = Annotated[Path, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")]
+Path_ = Annotated[
+    Path | None, typer.Argument(help=".jsonl, .json, .csv, .tsv or .parquet; also .gz.")
+]
 Id = Annotated[str, typer.Option("--id", help="Field of the claim id; several: A,B.")]
 LabelId = Annotated[str, typer.Option(help="The same in LABELS, if it differs.")]
 ByOrder = Annotated[bool, typer.Option("--by-order", help="Match rows by position.")]
@@ -62,13 +65,20 @@ Extra = Annotated[
 ]
 Records = Annotated[str, typer.Option(help="Key of a JSON object whose value is the rows.")]
 Count = Annotated[int, typer.Option(min=0, help="Bootstrap draws; 0: no intervals.")]
+Marks = Annotated[
+    list[Path] | None,
+    typer.Option(help="Reviewers' marks of the trace page, in place of both files; repeatable."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+_HANDLED = ("several", "missing", "extra", "unread")
 
 
 @report_errors
 def metrics(  # noqa: PLR0913 - each is one option
-    predictions: Path_,
-    labels: Path_,
+    predictions: Path_ = None,
+    labels: Path_ = None,
     *,
     id_: Id = "id",
     label_id: LabelId = "",
@@ -94,40 +104,59 @@ def metrics(  # noqa: PLR0913 - each is one option
     extra: Extra = "error",
     records: Records = "",
     draws: Count = 10_000,
+    marks: Marks = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score any predictions against labels, with intervals; see docs/evaluation.md."""
+    """Score predictions against labels, with intervals; --marks counts reviewers' agreement."""
+    if _counted(marks, predictions, labels, as_json=as_json):
+        return
+    ids, groups = _ids(id_, label_id, by_order=by_order), _groups(group or ())
+    rules = _rules((positive, negative, drop), where, (several, missing, extra, unread))
+    files, dev = _files((predictions, labels), (dev_predictions, dev_labels), records)
+    choosing = (threshold, inclusive, dev, choose, candidates)
+    fields = (*ids, label, verdict, score, groups, document)
+    _print_run(_run(files, fields, rules, choosing, draws), as_json=as_json)
+
+
+def _run(
+    files: "ResultFiles",
+    fields: Sequence[Any],
+    rules: "MatchingRules",
+    choosing: Sequence[Any],
+    draws: int,
+) -> "MetricsRun":
+    """The metrics; ``fields`` and ``choosing`` are those of ``FieldNames`` and ``Choosing``."""
     from dagster_project import metrics_run as work
 
-    ids, groups = _ids(id_, label_id, by_order=by_order), _groups(group or ())
-    handling = {"several": several, "missing": missing, "extra": extra, "unread": unread}
-    rules = _rules((positive, negative, drop), where, handling)
-    files, dev = _files((predictions, labels), (dev_predictions, dev_labels), records)
-    choosing = work.Choosing(threshold, inclusive, dev, choose, candidates)
-    columns = work.FieldNames(*ids, label, verdict, score, groups, document)
-    _print_run(work.metrics_of(files, columns, rules, choosing, draws), as_json=as_json)
+    names, chosen = work.FieldNames(*fields), work.Choosing(*choosing)
+    return work.metrics_of(files, names, rules, chosen, draws)
 
 
 def _rules(
-    words: Sequence[Sequence[str] | None], where: Sequence[str] | None, handling: Mapping[str, Any]
+    words: Sequence[Sequence[str] | None], where: Sequence[str] | None, handling: Sequence[Any]
 ) -> "MatchingRules":
+    """``handling`` is of several scores, missing and extra rows, unread verdicts, in order."""
     from dagster_project.metrics_run import Conditions, MatchingRules, Spellings
 
     spellings = Spellings.of(*(each or () for each in words))
-    return MatchingRules(spellings, where=Conditions.of(where or ()), **handling)
+    by_name = dict(zip(_HANDLED, handling, strict=True))
+    return MatchingRules(spellings, where=Conditions.of(where or ()), **by_name)
 
 
 def _files(
-    main: tuple[Path, Path], dev: tuple[Path | None, Path | None], records: str
+    main: tuple[Path | None, Path | None], dev: tuple[Path | None, Path | None], records: str
 ) -> tuple["ResultFiles", "ResultFiles | None"]:
     """The files to score, and those to choose the threshold by."""
     from dagster_project.metrics_run import ResultFiles
 
+    first, second = main
+    if first is None or second is None:
+        raise EvaluationError("give two files, PREDICTIONS and LABELS, or --marks FILE")
     predictions, labels = dev
     if (predictions is None) != (labels is None):
         raise EvaluationError("--dev-predictions and --dev-labels go together")
     chosen = ResultFiles(predictions, labels, records) if predictions and labels else None
-    return ResultFiles(*main, records), chosen
+    return ResultFiles(first, second, records), chosen
 
 
 def _ids(
@@ -173,3 +202,31 @@ def _print_run(run: "MetricsRun", *, as_json: bool) -> None:
     print_text(f"{metrics_text(run.frame)}\n\n{sizes_sentence(run.frame, run.unread)}")
     for line in run.notes():
         print_note(line)
+
+
+def _counted(
+    marks: Sequence[Path] | None, predictions: Path | None, labels: Path | None, *, as_json: bool
+) -> bool:
+    """Print the counts of marks, if they were given; whether they were.
+
+    Raises:
+        EvaluationError: they were given beside the files.
+    """
+    if marks and (predictions or labels):
+        raise EvaluationError("--marks takes the place of PREDICTIONS and LABELS: give one of both")
+    if marks:
+        _print_marks(marks, as_json=as_json)
+    return bool(marks)
+
+
+def _print_marks(paths: Sequence[Path], *, as_json: bool) -> None:
+    from decomposerl.evaluation.marks import holding, reviewer_pairs, system_marks
+    from decomposerl.reports.system_report import marks_text
+    from resources.traces.marks import read_marks
+
+    held = holding(read_marks(paths))
+    systems, pairs = system_marks(held), list(reviewer_pairs(held))
+    if as_json:
+        print_json({"systems": [*map(asdict, systems)], "reviewers": [*map(asdict, pairs)]})
+        return
+    print_text(marks_text(systems, pairs))

@@ -35,6 +35,9 @@ RerankOption = Annotated[
 _COLOURS = {"Supported": "bold green", "Refuted": "bold red"}
 
 
+Page = Annotated[Path | None, typer.Option(help="Also write one page, for a browser.")]
+
+
 @report_errors
 def verify(  # noqa: PLR0913 - each is one option
     file: Annotated[
@@ -56,6 +59,7 @@ def verify(  # noqa: PLR0913 - each is one option
     data: DataOption = None,
     systems_file: SystemsOption = None,
     as_json: JsonOption = False,
+    html: Page = None,
 ) -> None:
     """Verify a claim, or a file of claims, and show the questions, answers and evidence behind it.
 
@@ -72,7 +76,10 @@ def verify(  # noqa: PLR0913 - each is one option
     if systems_file is not None:
         profile = use_systems_file(profile, systems_file)
     records = _with_evidence(records, retrieve, profile, rerank=rerank)
-    verdicts = _verified(profile, system, records, as_json=as_json)
+    kept: list[VerifiedClaim] | None = None if html is None else []
+    verdicts = _verified(profile, system, records, kept, as_json=as_json)
+    if html is not None:
+        _write_page(html, kept or ())
     raise typer.Exit(exit_code(verdicts, many=claim is None))
 
 
@@ -89,9 +96,14 @@ def _with_evidence(
 
 
 def _verified(
-    profile: "Profile", system: str, records: "Sequence[ClaimRecord]", *, as_json: bool
+    profile: "Profile",
+    system: str,
+    records: "Sequence[ClaimRecord]",
+    kept: "list[VerifiedClaim] | None",
+    *,
+    as_json: bool,
 ) -> list[str | None]:
-    """Verify the claims, print each, and return the verdicts."""
+    """Verify the claims, print each, and return the verdicts; ``kept`` receives the results."""
     from dagster_project.progress_display import shown_progress
     from dagster_project.verify import claim_verifier
 
@@ -104,6 +116,8 @@ def _verified(
 
         def show(one: "VerifiedClaim") -> None:
             verdicts.append(one.verdict)
+            if kept is not None:
+                kept.append(one)
             if as_json:
                 print_json_line(one.as_json())
             else:
@@ -111,6 +125,23 @@ def _verified(
 
         verifier.verify(records, show)
     return verdicts
+
+
+def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
+    """The trace page of the results; equal ones are one entry."""
+    from importlib.metadata import version
+
+    from decomposerl.reports.trace_page.page import offline_parts
+    from decomposerl.reports.trace_page.pages import PageAbout, pages_of
+    from decomposerl.reports.trace_page.results import ClaimNames, verified_item
+    from resources.store.temporary import replace_text
+
+    names = ClaimNames()
+    items = list(dict.fromkeys(names.named(verified_item(one)) for one in results))
+    about = PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
+    index, blocks = pages_of(items, about)
+    replace_text(path, offline_parts(index, blocks))
+    print_note(f"{len(items):,} traces: {path}")
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:

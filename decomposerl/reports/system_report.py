@@ -3,14 +3,17 @@
 Run metadata is plain data by name; tables are Markdown, except the text of ``decomposerl metrics``.
 """
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from decomposerl.evaluation.calibration import Calibration
+from decomposerl.evaluation.marks import ReviewerPair, SystemMarks
 from decomposerl.evaluation.metrics import Unread
 from decomposerl.evaluation.scored_claims import beyond_context
 from decomposerl.evaluation.subset import EvaluationSubset
 from decomposerl.evaluation.systems import System
-from decomposerl.reports.tables import frame_text, markdown_table
+from decomposerl.reports.tables import count, frame_text, markdown_table, one_line, text_table
 
 _Number = int | float | str
 _SHOWN = ("balanced_accuracy", "recall_supported", "recall_refuted", "macro_f1", "parse_rate")
@@ -190,3 +193,33 @@ def sizes_sentence(frame: pl.DataFrame, unread: Unread = "opposite") -> str:
         f"{row['claims']:,} claims: {row['supported']:,} supported, {refuted:,} not; "
         f"{row['without_verdict']:,} without a verdict, {_UNREAD[unread]}"
     )
+
+
+def marks_text(systems: Sequence[SystemMarks], pairs: Sequence[ReviewerPair]) -> str:
+    """Reviewers' marks by system, then each pair of reviewers; ``–`` is undefined."""
+    head = ["system", "reviewers", "traces", "marks", "agree", "disagree", "unclear", "agree %"]
+    rows = [
+        [
+            one_line(one.system),
+            *map(count, (one.reviewers, one.traces, one.marks)),
+            *map(count, (one.agree, one.disagree, one.unclear)),
+            _shown(None if one.share_agree is None else 100 * one.share_agree),
+        ]
+        for one in systems
+    ]
+    pages = [text_table([head, *rows], [False] + [True] * 7)]
+    if pairs:
+        both = [
+            [
+                one_line(one.first),
+                one_line(one.second),
+                one_line(one.system) or "all",
+                count(one.traces),
+                _shown(None if one.agreement is None else 100 * one.agreement),
+                "–" if one.kappa is None else f"{one.kappa:.2f}",
+            ]
+            for one in pairs
+        ]
+        names = ["reviewer", "and", "system", "traces both marked", "same mark %", "kappa"]
+        pages.append(text_table([names, *both], [False] * 3 + [True] * 3))
+    return "\n\n".join(pages)

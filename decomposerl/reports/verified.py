@@ -5,12 +5,12 @@ Takes how a system ended a claim, gives ``VerifiedClaim``: the result of ``decom
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from decomposerl.baselines.method import ParseStatus, Verification
+from decomposerl.baselines.method import Notes, ParseStatus, Verification
 from decomposerl.baselines.minicheck import SUPPORT
 from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import Confidence
@@ -37,11 +37,13 @@ class VerifiedQuestion:
     """A question, its answer, and the sentences of the evidence that the answer rests on.
 
     ``evidence`` is empty where the answer abstains, and where no sentence is near to it.
+    ``thought`` is what the system wrote after the answer, if anything.
     """
 
     question: str
     answer: str
     evidence: tuple[str, ...]
+    thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,9 @@ class VerifiedClaim:
 
     ``verdict`` is None where there is none; ``warnings`` then say why. ``confidence`` is None where
     the system has no probabilities (rules). ``engine`` names program and model. ``claim_id`` is the
-    caller's own, empty where it gave none.
+    caller's own, empty where it gave none. ``evidence`` is the text that was read, its passages on
+    lines of their own; ``opening`` and ``reply`` are the thought before the first question and the
+    output that holds the verdict, raw. ``notes`` are the method's own findings.
     """
 
     claim: str
@@ -76,10 +80,16 @@ class VerifiedClaim:
     engine: str
     warnings: tuple[str, ...]
     claim_id: str = ""
+    evidence: str = ""
+    status: ParseStatus = "parsed"
+    opening: str = ""
+    reply: str = ""
+    prompt_hash: str = ""
+    notes: Notes = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """The fields as JSON values, without an empty ``claim_id``."""
-        values = asdict(self)
+        values = asdict(replace(self, notes=dict(self.notes)))
         claim_id = values.pop("claim_id")
         return {"claim_id": claim_id, **values} if claim_id else values
 
@@ -108,6 +118,7 @@ class Verifying:
                 cycle.question,
                 cycle.answer,
                 sentences_behind(cycle.question, cycle.answer, evidence),
+                cycle.thought or "",
             )
             for cycle in ended.cycles
         )
@@ -120,6 +131,12 @@ class Verifying:
             self.engine,
             (*_warnings(claim, evidence, ended, questions), *self.warnings),
             claim_id,
+            evidence,
+            ended.status,
+            ended.opening,
+            ended.reply,
+            self.prompt_hash,
+            ended.notes,
         )
 
     def _confidence(

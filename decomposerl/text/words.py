@@ -120,7 +120,9 @@ def parse(text: str) -> Sentence:
             numbers.add(root)
         elif word[0].isupper() and (position or word[1:].lower() != word[1:]):
             names.add(root)
-    negated = not words.isdisjoint(_NEGATIONS) or any(w.endswith(("n't", "n’t")) for w in words)
+    low = text.lower()
+    shortened = ("n't" in low or "n’t" in low) and any(w.endswith(("n't", "n’t")) for w in words)
+    negated = shortened or not words.isdisjoint(_NEGATIONS)
     return Sentence(
         text,
         tuple(stems),

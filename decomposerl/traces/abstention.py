@@ -110,7 +110,8 @@ def _is_thing(text: str) -> bool:
 def _plain(answer: str) -> str:
     """Lower case, straight apostrophes and quotes, single spaces, no markup."""
     text = normalised("NFKC", answer.translate(_MARKS)).translate(_MARKS)
-    text = "".join(character for character in text if unicodedata.category(character) != "Cf")
+    if not text.isascii():  # ASCII has no format characters
+        text = "".join(character for character in text if unicodedata.category(character) != "Cf")
     lines = (" ".join(line.split()) for line in _MARKUP.sub("", text).lower().splitlines())
     return "\n".join(line for line in lines if line)
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from decomposerl.traces.alignment import edit_distance, nearest_window
@@ -82,9 +82,14 @@ def citations(answer: str, evidence: str, *, threshold: float = 0.8) -> tuple[Ci
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"threshold must be above 0 and at most 1, not {threshold}")
-    source = _Evidence(evidence)
     spans = quotations(answer)[:MOST_QUOTATIONS]
+    source = _source(evidence)
     return tuple(_located(answer, span, source, threshold) for span in spans)
+
+
+@lru_cache(maxsize=16)  # the answers on one document come together
+def _source(evidence: str) -> _Evidence:
+    return _Evidence(evidence)
 
 
 def _located(answer: str, span: tuple[int, int], source: _Evidence, threshold: float) -> Citation:

@@ -6,6 +6,7 @@ space and punctuation trimmed at both ends. Each character of the form knows the
 the original that it comes from.
 """
 
+import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,6 +16,7 @@ from decomposerl.normal_form import normalised
 # Before the compatibility form, which would make two marks of one, or a space and an accent.
 _MARKS = {ord(mark): "'" for mark in '"“”„‟«»‘’‚‛‹›ʼ`´′″'}
 _DASHES = dict.fromkeys(map(ord, "‐‑‒–—―−﹘﹣－"), "-")
+_WORDS = re.compile(r"\S+")
 _EDGES = " '.,;:!?-()[]…*_"
 
 
@@ -48,6 +50,8 @@ def normal_form(text: str) -> str:
 
 def normal_text(text: str) -> NormalText:
     """``text`` in normal form with its offsets. Linear; never raises."""
+    if text.isascii():
+        return _trimmed(*_ascii_form(text))
     parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -60,7 +64,18 @@ def normal_text(text: str) -> NormalText:
         parts.append(form)
         starts += [start] * len(form)
         ends += [end] * len(form)
-    whole = "".join(parts)
+    return _trimmed("".join(parts), starts, ends)
+
+
+def _ascii_form(text: str) -> tuple[str, list[int], list[int]]:
+    """The same for ASCII, where one character stays one and needs no table."""
+    words = list(_WORDS.finditer(text.translate(_MARKS).lower()))
+    starts = [place for word in words for place in range(word.start(), word.end() + 1)]
+    return " ".join(word[0] for word in words), starts[:-1], [place + 1 for place in starts[:-1]]
+
+
+def _trimmed(whole: str, starts: list[int], ends: list[int]) -> NormalText:
+    """The form without white space and punctuation at its ends."""
     left = len(whole) - len(whole.lstrip(_EDGES))
     right = len(whole.rstrip(_EDGES)) if left < len(whole) else left
     return NormalText(whole[left:right], starts[left:right], ends[left:right])
@@ -68,8 +83,6 @@ def normal_text(text: str) -> NormalText:
 
 def _clusters(text: str) -> list[tuple[int, int]]:
     """A character with the combining ones after it: the least that can be normalised alone."""
-    if text.isascii():
-        return [(index, index + 1) for index in range(len(text))]
     starts = [index for index, letter in enumerate(text) if not index or not _combines(letter)]
     return list(zip(starts, [*starts[1:], len(text)], strict=True))
 

@@ -116,6 +116,25 @@ class ChatJudge(ChatEngine[JudgeCall]):
             rulings |= self._round([*failed])
         return [rulings[call] for call in calls]
 
+    def recorded(self, calls: Sequence[JudgeCall]) -> list[tuple[str, str]]:
+        """Prompt and stored reply of each call, in order; both empty where none is stored.
+
+        Nothing is sent. The prompt is that of the first request; a reply that could not be read
+        and was asked for again is not shown.
+
+        Raises:
+            EngineError: the store of replies cannot be read.
+        """
+        found: dict[JudgeCall, tuple[str, str]] = {}
+        for tasks, read in _PARSERS:
+            group = [call for call in calls if call.task in tasks]
+            requests = [self._request(call) for call in group]
+            replies = self._chat.recall(requests, self._parser(read))
+            for call, request, reply in zip(group, requests, replies, strict=True):
+                prompt = "\n\n".join(turn.content for turn in request.messages)
+                found[call] = ("", "") if reply is None else (prompt, reply.text)
+        return [found[call] for call in calls]
+
     def _round(self, calls: Sequence[JudgeCall]) -> dict[JudgeCall, Ruling]:
         rulings: dict[JudgeCall, Ruling] = {}
         for tasks, read in _PARSERS:

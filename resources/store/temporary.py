@@ -13,7 +13,7 @@ import secrets
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from errno import EIO
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +40,20 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> None:
             temporary.replace(target)
     except OSError as error:  # a full disk, for example, is reported without a file name
         raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
+
+
+def replace_text(target: Path, parts: Iterable[str]) -> None:
+    """Write a text of many parts atomically, in UTF-8.
+
+    Raises:
+        OSError: as ``replace_file``.
+    """
+
+    def write(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(parts)
+
+    replace_file(target, write)
 
 
 @contextlib.contextmanager

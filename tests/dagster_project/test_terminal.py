@@ -23,6 +23,7 @@ from project import ROOT
 from resources.catalogue.database import build_catalogue
 from resources.store.parquet import write_parquet
 from strategies import LAW
+from training_files import write_policy
 
 EVIL = (
     "\x1b]52;c;ZXZpbA==\x07\x1b]0;title\x07\x1b[2J\x9b31m\r\x08\x7f\x00[red]x[/red]"
@@ -84,6 +85,13 @@ def _metrics(folder: Path) -> Iterator[Result]:
     yield run((*words, "--group", EVIL))
     yield run((*words, "--label", f"g{EVIL}"))
     yield run(("metrics", str(folder / IN_A_NAME), str(path), "--verdict", "v"))
+    plain = {"claim_id": "c", "system": EVIL, "mark": "agree", "at": "1"}
+    marks = [plain | {"reviewer": f"{n}{EVIL}"} for n in (0, 1)]
+    path.write_text("\n".join(map(json.dumps, marks)), "utf-8")
+    yield run(("metrics", "--marks", str(path)))
+    yield run(("metrics", "--marks", str(path), "--json"))
+    path.write_text(json.dumps(plain | {"reviewer": "a", "mark": EVIL}), "utf-8")
+    yield run(("metrics", "--marks", str(path)))
 
 
 def _explain(folder: Path) -> Iterator[Result]:
@@ -238,6 +246,20 @@ def _evaluate(folder: Path) -> Iterator[Result]:
     yield run(("evaluate", "cot-rules-faithful", "--config", str(folder / IN_A_NAME)), home)
 
 
+def _view(folder: Path) -> Iterator[Result]:
+    """Names of files, systems and runs; a field of a result; nothing is served."""
+    data = ("--data", str(folder))
+    yield run(("view", str(folder / f"absent{IN_A_NAME}.jsonl"), *data))
+    path = folder / f"results{IN_A_NAME}.jsonl"
+    path.write_text(json.dumps({"claim": EVIL, "system": "a", "verdict": EVIL}), "utf-8")
+    yield run(("view", str(path), *data, "--html", str(folder / "page.html")))
+    path.write_text(json.dumps({"claim": EVIL, "system": EVIL, "evidence": EVIL}), "utf-8")
+    yield run(("view", str(path), *data, "--html", str(folder / f"page{IN_A_NAME}.html")))
+    write_policy(folder)
+    for option in ("--system", "--benchmark", "--run"):
+        yield run(("view", option, EVIL, *data))
+
+
 ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "score": _score,
     "serve-rewards": _serve_rewards,
@@ -255,6 +277,7 @@ ATTACKS: dict[str, Callable[[Path], Iterator[Result]]] = {
     "run": _run,
     "train": _train,
     "verify": _verify,
+    "view": _view,
 }
 COMMANDS = sorted(typer.main.get_command(app).commands)
 

@@ -1,7 +1,10 @@
 """``decomposerl verify`` and ``decomposerl.api``: verdict, trace and exit code of any claim."""
 
+import base64
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -29,7 +32,10 @@ EVIDENCE = (
 )
 TRUE = "Ada Brown was born in Odense and won the national championship in 1937."
 FALSE = "Ada Brown won the national championship in 1937 and 1936."
-KEYS = ["claim", "verdict", "confidence", "questions", "system", "engine", "warnings"]
+KEYS = [
+    *("claim", "verdict", "confidence", "questions", "system", "engine", "warnings"),
+    *("evidence", "status", "opening", "reply", "prompt_hash", "notes"),
+]
 WEAK = "self_ask-rules-faithful is tiny: rules on words, no language model. It is often wrong"
 
 
@@ -70,7 +76,7 @@ def test_one_claim(claim: str, verdict: str, code: int, evidence: Path, tmp_path
     assert one["engine"].startswith("rule_chat:")
     assert one["questions"]
     for question in one["questions"]:
-        assert ["question", "answer", "evidence"] == list(question)
+        assert ["question", "answer", "evidence", "thought"] == list(question)
         assert set(question["evidence"]) <= set(split_sentences(EVIDENCE))
         assert question["evidence"]
 
@@ -304,3 +310,44 @@ def test_python_needs_no_dagster(tmp_path: Path):
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     )
     assert ["Supported She was born in Odense.", ""] == ran.stdout.splitlines()
+
+
+def packed(page: Path) -> list[dict[str, Any]]:
+    """Index and blocks of a page."""
+    found = re.findall(r'<script type="application/json" [^>]*>([^<]*)</script>', page.read_text())
+    return [json.loads(gzip.decompress(base64.b64decode(text))) for text in found]
+
+
+def test_the_page_of_one_call(tmp_path: Path):
+    """``--html`` holds every claim once, with what ``--json`` prints beside it."""
+    page = tmp_path / "page.html"
+    text = jsonl(row(TRUE, claim_id="a"), row(FALSE, claim_id="a"), row(TRUE, claim_id="a"))
+    result = verify(tmp_path, "-", "--json", "--html", page, text=text)
+    assert (0, 3) == (result.exit_code, len(lines(result)))
+    index, block = packed(page)
+    assert [TRUE, FALSE] == index["claim"]
+    assert ["S", "R"] == index["verdict"]
+    assert "a" == index["claim_id"][0] != index["claim_id"][1]
+    assert [EVIDENCE] == [one["text"] for one in block["evidence"]]
+    said = [(one["question"], one["answer"]) for one in block["items"][0]["cycles"]]
+    questions = lines(result)[0]["questions"]
+    assert [(one["question"], one["answer"]) for one in questions] == said
+    assert "2 traces" in result.stderr
+
+
+def test_the_page_of_one_claim(evidence: Path, tmp_path: Path):
+    """With ``--claim`` too; the exit code stays that of the verdict."""
+    page = tmp_path / "page.html"
+    result = verify(tmp_path, "--claim", FALSE, "--evidence", evidence, "--html", page)
+    assert 1 == result.exit_code
+    assert [FALSE] == packed(page)[0]["claim"]
+
+
+def test_a_page_that_cannot_be_written(evidence: Path, tmp_path: Path):
+    """One line, exit code 2, and the verdict was printed before."""
+    page = tmp_path / "file" / "page.html"
+    page.parent.write_text("a file", "utf-8")
+    result = verify(tmp_path, "--claim", TRUE, "--evidence", evidence, "--html", page)
+    assert 2 == result.exit_code
+    assert "Supported" in result.stdout
+    assert str(page.parent) in result.stderr

@@ -12,22 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chromium import needs_chromium, opened_browser
 from project import ROOT
 from toy_corpus import corpus
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync"]
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed"),
-    # Playwright's own event loop and sockets outlive its context manager by a moment.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = needs_chromium
 
 
 def free_port() -> int:
@@ -85,13 +77,8 @@ def wait_until_served(address: str) -> None:
 
 @pytest.fixture
 def page(ui: str) -> Iterator["Page"]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        opened = browser.new_page(viewport={"width": 1600, "height": 1200}, base_url=ui)
-        yield opened
-        browser.close()
+    with opened_browser() as browser:
+        yield browser.new_page(viewport={"width": 1600, "height": 1200}, base_url=ui)
 
 
 def keep(page: "Page", name: str) -> None:

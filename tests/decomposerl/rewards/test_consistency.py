@@ -19,6 +19,8 @@ from consistency_traces import (
     scored,
     states,
 )  # fmt: skip
+from decomposerl.rewards.consistency import Conflict, conflicts
+from decomposerl.rewards.consistency_facts.facts import Texts
 from decomposerl.rewards.reward import RewardResult
 from decomposerl.traces.grammar import parse_trace
 from planted_traces.planting import TRACE_KINDS, planted_traces
@@ -95,3 +97,47 @@ def test_counts_of_invented_tables(make: Callable[..., TableClaim]):
         asked = f"How many {table.header[0].lower()}s does the table list?"
         assert ["consistent"] * 2 == states([(asked, "Six are listed."), names], evidence)
         assert "miscounts" == states([(asked, "Five are listed."), names], evidence)[0]
+
+
+def found(pairs: Pairs, evidence: str = "") -> list[Conflict]:
+    answered = [(number, *pair) for number, pair in enumerate(pairs)]
+    return conflicts(answered, evidence, Texts())
+
+
+@pytest.mark.parametrize(
+    ("pairs", "conflict"),
+    [
+        (
+            [
+                ("When was the bridge of Osk opened?", "In 1921."),
+                ("When was the bridge of Osk opened?", "On 3 May 1922."),
+            ],
+            Conflict(0, 1, "date", ("1921", "1922-05-03")),
+        ),
+        (
+            [
+                ("How many arches has the Osk bridge?", "It has 3 arches."),
+                ("Who built it?", "Oskar Lund."),
+                ("How many arches has the Osk bridge?", "It has 1,200 arches."),
+            ],
+            Conflict(0, 2, "number", ("3", "1,200")),
+        ),
+        (
+            [
+                ("Was Oskar Lund born in Odense?", "Yes."),
+                ("Was Oskar Lund born in Odense?", "No."),
+            ],
+            Conflict(0, 1, "polarity", ("yes", "no")),
+        ),
+    ],
+)
+def test_a_conflict_names_both_answers_and_their_values(pairs: Pairs, conflict: Conflict):
+    """Each once, the earlier cycle first."""
+    assert [conflict] == found(pairs)
+
+
+@pytest.mark.parametrize("pairs", [*CLASHES.values(), *RETOLD.values(), *HARMLESS.values()])
+def test_conflicts_are_those_that_the_reward_sees(pairs: Pairs):
+    """The cycles of conflicts are exactly the cycles that the reward does not call consistent."""
+    named = {cycle for one in found(pairs) for cycle in (one.first, one.second)}
+    assert {n for n, state in enumerate(states(pairs)) if state != "consistent"} == named

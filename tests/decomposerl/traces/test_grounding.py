@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decomposerl.text.sentences import split_sentences
-from decomposerl.traces.grounding import MOST_SENTENCES, sentences_behind
+from decomposerl.traces.grounding import (
+    MOST_SENTENCES,
+    grounded_answer,
+    grounds,
+    sentence_spans,
+    sentences_behind,
+)
 
 EVIDENCE = (
     "The Osk bridge was designed by Oskar Lund. It opened in 1871. It opened again after a fire.\n"
@@ -57,3 +63,78 @@ def test_sentences_are_the_evidences_own(question: str, answer: str, parts: list
     assert len(behind) <= MOST_SENTENCES
     rest = iter(every)
     assert all(sentence in rest for sentence in behind)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "status"),
+    [
+        ("When did it open?", "It opened in 1871.", "grounded"),
+        ("When did it open?", "It opened in 1872.", "contradicted"),
+        ("When was the bridge closed?", "1903", "contradicted"),
+        ("Was Lund born in Odense?", "Lund was not born in Odense.", "contradicted"),
+        ("Was Lund born in Odense?", "No, Lund was never born in Odense.", "contradicted"),
+        (
+            "When was the bridge closed?",
+            "The bridge was closed in 1902, not in 1903.",
+            "not_in_evidence",
+        ),
+        ("When did it close?", "The bridge was not closed until 1902.", "grounded"),
+        ("How many arches has it?", "It has 12 arches.", "not_in_evidence"),
+        ("When was Lund born in Odense?", "In 12 towns.", "not_in_evidence"),
+        ("Who painted it?", "A painter from Graz covered all its walls.", "not_in_evidence"),
+        ("Who painted it?", "I don't know.", "abstained"),
+        ("Who painted it?", "", "abstained"),
+    ],
+)
+def test_the_status_of_an_answer(question: str, answer: str, status: str):
+    """A sentence about the same thing with another year, or what is denied, is a contradiction."""
+    assert status == grounded_answer(question, answer, EVIDENCE).status
+
+
+def test_a_contradiction_names_its_sentence():
+    """The stretch is the sentence with the other number."""
+    (found,) = grounded_answer("When was the bridge closed?", "1903", EVIDENCE).grounds
+    assert CLOSED == EVIDENCE[slice(*found.evidence)]
+
+
+def test_without_evidence_nothing_is_known():
+    """Neither grounded nor missing."""
+    assert "unknown" == grounded_answer("When?", "In 1871.", " \n").status
+
+
+def test_an_answer_that_quotes_its_source_is_not_contradicted():
+    """What it says beside a quotation is for a reader."""
+    answer = f'The text says "{CLOSED}", which is 903 years before 2805.'
+    assert "grounded" == grounded_answer("When was the bridge closed?", answer, EVIDENCE).status
+
+
+@pytest.mark.parametrize(
+    ("answer", "said", "stretch", "match"),
+    [
+        (f"Yes: {BORN}", BORN, BORN, "exact"),
+        ("Yes: Lund  was born\nin Odense.", "Lund  was born\nin Odense.", BORN, "normalised"),
+        ('It "opened in 1871", no?', "opened in 1871", "opened in 1871", "exact"),
+        ("It “OPENED in 1871”, no?", "OPENED in 1871", "opened in 1871", "normalised"),
+        ("Yes, Oskar Lund  made the Osk bridge.", None, DESIGNED, "near"),
+    ],
+)
+def test_where_a_ground_stands(answer: str, said: str | None, stretch: str, match: str):
+    """Offsets point into the answer and the evidence as they are."""
+    (found,) = grounds("Is it?", answer, EVIDENCE)
+    assert (stretch, match) == (EVIDENCE[slice(*found.evidence)], found.match)
+    if said is not None:
+        assert found.answer is not None
+        assert said == answer[slice(*found.answer)]
+
+
+@given(TEXTS, TEXTS, st.lists(st.sampled_from([DESIGNED, OPENED, BORN, "x\u2028y.", " "]) | TEXTS))
+def test_every_offset_is_inside(question: str, answer: str, parts: list[str]):
+    """On any texts, stretches are not empty, and a grounded answer has one."""
+    evidence = "\n".join(parts)
+    found = grounded_answer(question, answer, evidence)
+    assert (found.status in {"grounded", "contradicted"}) == bool(found.grounds)
+    for one in found.grounds:
+        assert 0 <= one.evidence[0] < one.evidence[1] <= len(evidence)
+        assert one.answer is None or 0 <= one.answer[0] < one.answer[1] <= len(answer)
+    every = [evidence[slice(*span)] for span in sentence_spans(evidence)]
+    assert split_sentences(evidence) == every

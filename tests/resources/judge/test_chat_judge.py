@@ -340,3 +340,16 @@ def test_half_a_judge_is_refused_before_anything_is_asked():
         with pytest.raises(ConfigError, match="placeholders"):
             ChatJudge(session.client, PROMPTS | {"coverage": PROMPTS["atomicity"]})
         assert [] == session.served.asked
+
+
+def test_what_was_asked_and_answered_can_be_shown(tmp_path: Path):
+    """Prompt and reply of each stored call, without a request; nothing for one never made."""
+    with Session(tmp_path, [replying("<answer>1</answer>")]) as session:
+        session.judge.judge([ANSWERABLE])
+        sent = len(session.served.prompts)
+        (prompt, reply), missing = session.judge.recorded([ANSWERABLE, COVERAGE])
+        assert sent == len(session.served.prompts)
+    assert session.served.prompts[0] == prompt
+    assert DOCUMENT in prompt
+    assert "<answer>1</answer>" == reply
+    assert ("", "") == missing

@@ -1,0 +1,240 @@
+"""Which traces ``decomposerl view`` shows, and the judge's texts behind them.
+
+Gives the sources of a data folder or of files, collected into what the page reads. A live page
+collects again when a file has changed.
+"""
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from dagster_project.profiles import Profile, load_env_file, resources_for
+from decomposerl.baselines.catalogue import METHODS
+from decomposerl.errors import ConfigError
+from decomposerl.evaluation.systems import systems
+from decomposerl.reports.trace_page.details import judge_json
+from decomposerl.reports.trace_page.items import TraceItem
+from decomposerl.reports.trace_page.pages import PageAbout
+from decomposerl.training.experiments import EXPERIMENTS, experiment
+from resources.chat.reply_store import REPLIES_FILE
+from resources.traces.collection import CollectedTraces, collect
+from resources.traces.judge_texts import RecordingJudge, with_judge_texts
+from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
+from resources.traces.results import ResultFile
+from resources.traces.rollouts import RunSplit, run_splits
+
+_PARQUET = ".parquet"
+_WHOLE_TEXT = 10_000_000
+_OF_ONE_FILE = 16_000_000
+"""Characters of judge's prompts and replies in an offline file."""
+_LEFT_OUT = (
+    "this file holds the judge's prompts and replies of its first traces only; "
+    "'decomposerl view' shows all"
+)
+Source = PredictionFile | RunSplit | ResultFile
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to show: files, or parts of a data folder. ``limit`` is claims of each file; 0: all."""
+
+    files: tuple[Path, ...] = ()
+    systems: tuple[str, ...] = ()
+    benchmarks: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    limit: int = 0
+
+    def sources(self, data: Path) -> list[Source]:
+        """The sources of traces.
+
+        Raises:
+            ConfigError: nothing is there to show; the message names the next command.
+            SourceFileError: a file is neither predictions nor results.
+        """
+        if self.files and (self.systems or self.benchmarks or self.runs):
+            raise ConfigError(
+                "FILE is shown whole: give it without --system, --benchmark and --run"
+            )
+        if self.files:
+            claims = BenchmarkClaims(data)
+            return [self._file(path, claims) for path in self.files]
+        predicted = self.systems or self.benchmarks or not self.runs
+        found: list[Source] = []
+        if predicted:
+            found += prediction_files(data, self.systems, self.benchmarks, self.limit)
+        if self.runs or not (self.systems or self.benchmarks):
+            found += run_splits(data, self.runs, self.limit)
+        if not found:
+            raise ConfigError(self._nothing(data))
+        return found
+
+    def _file(self, path: Path, claims: BenchmarkClaims) -> Source:
+        if not path.is_file():
+            raise ConfigError(f"there is no file {path}")
+        if path.suffix.lower() == _PARQUET:
+            return PredictionFile.at(path, claims, self.limit)
+        return ResultFile(path, self.limit)
+
+    def _nothing(self, data: Path) -> str:
+        predicted, runs = prediction_files(data), run_splits(data)
+        there = {
+            "systems": sorted({one.system for one in predicted}),
+            "test sets": sorted({one.benchmark for one in predicted}),
+            "runs": sorted({one.folder.name for one in runs}),
+        }
+        named = "; ".join(f"{what}: {', '.join(names)}" for what, names in there.items() if names)
+        if named:
+            return f"nothing in {data} matches; there are {named}"
+        return (
+            f"there is no prediction and no training run in {data}. Next: decomposerl evaluate "
+            "self_ask-rules-faithful, or decomposerl verify FILE --json > results.jsonl and "
+            "decomposerl view results.jsonl"
+        )
+
+
+def stamp_of(sources: Sequence[Source]) -> str:
+    """16 hex digits over path, size and time of all files."""
+    digest = hashlib.sha256()
+    for path in (path for source in sources for path in source.paths):
+        stat = path.stat()
+        digest.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class JudgeTexts:
+    """Adds prompts and replies of the judge to traces of training, where they are stored.
+
+    The judge is the profile's, as each recipe asks it; it is opened once, for the first ruling of a
+    chat model, and sends nothing.
+    """
+
+    profile: Profile
+    _opened: dict[str, RecordingJudge | None] = field(default_factory=dict)
+    _stack: ExitStack = field(default_factory=ExitStack)
+    _resource: Any = None
+
+    def added(self, item: TraceItem) -> TraceItem:
+        """The trace with the texts that are stored."""
+        if not any(one.engine.startswith("chat:") for one in item.judged.rulings):
+            return item
+        judge = self._judge(item.origin.model)
+        return item if judge is None else with_judge_texts(item, judge)
+
+    def close(self) -> None:
+        """Close the judge."""
+        self._stack.close()
+
+    def _judge(self, recipe: str) -> RecordingJudge | None:
+        if recipe not in self._opened:
+            self._opened[recipe] = self._open(recipe)
+        return self._opened[recipe]
+
+    def _open(self, recipe: str) -> RecordingJudge | None:
+        from resources.judge.chat_judge import ChatJudge
+        from resources.training.run_inputs import judge_for
+
+        if not (self.profile.results / REPLIES_FILE).is_file():
+            return None
+        if self._resource is None:
+            load_env_file()
+            engine = resources_for(self.profile)["judge"]
+            self._resource = self._stack.enter_context(engine.process_config_and_initialize_cm())
+        try:
+            judge = judge_for(self._resource, experiment(recipe)).open()
+        except ConfigError:
+            return None
+        return judge if isinstance(judge, ChatJudge) else None
+
+
+@contextmanager
+def judge_texts(profile: Profile) -> Iterator[JudgeTexts]:
+    """The judge's texts of a profile; what is opened is closed with the block."""
+    texts = JudgeTexts(profile)
+    try:
+        yield texts
+    finally:
+        texts.close()
+
+
+def system_titles() -> dict[str, str]:
+    """Method and model of each system of the catalogue, by key."""
+    every = systems(METHODS, [one.name for one in EXPERIMENTS])
+    return {one.key: one.reader_title for one in every}
+
+
+def page_about(title: str, *, live: bool = False, reviewer: str = "") -> PageAbout:
+    """The head of a page."""
+    return PageAbout(title, f"decomposerl {version('decomposerl')}", live=live, reviewer=reviewer)
+
+
+def whole_page(
+    sources: Sequence[Source],
+    about: PageAbout,
+    texts: JudgeTexts,
+    progress: Progress | None = None,
+) -> CollectedTraces:
+    """Everything for an offline file, with as many of the judge's texts as it may hold."""
+    left, left_out = _OF_ONE_FILE, False
+
+    def enriched(item: TraceItem) -> TraceItem:
+        nonlocal left, left_out
+        if left <= 0:
+            left_out = left_out or bool(item.judged.rulings)
+            return item
+        added = texts.added(item)
+        shown = judge_json(added.judged.rulings)
+        left -= sum(len(one["prompt"]) + len(one["reply"]) for one in shown)
+        return added
+
+    collected = collect(sources, about, system_titles(), enriched, progress)
+    if left_out:
+        collected.index["warnings"].append(_LEFT_OUT)
+    return collected
+
+
+@dataclass(slots=True)
+class LiveTraces:
+    """The traces of a selection, collected again once their files have changed."""
+
+    selection: Selection
+    data: Path
+    about: PageAbout
+    texts: JudgeTexts
+    progress: Progress | None = None
+    _collected: CollectedTraces | None = None
+    _stamp: str = ""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def current(self) -> CollectedTraces:
+        """The traces as they are on disk now.
+
+        Raises:
+            ConfigError, SourceFileError, OSError: the files are gone, or one cannot be read.
+        """
+        with self._lock:
+            sources = self.selection.sources(self.data)
+            stamp = stamp_of(sources)
+            if self._collected is None or stamp != self._stamp:
+                titles = system_titles()
+                self._collected = collect(sources, self.about, titles, progress=self.progress)
+                self._collected.index["stamp"] = self._stamp = stamp
+            return self._collected
+
+    def last(self) -> CollectedTraces:
+        """The traces as they were collected last."""
+        return self._collected or self.current()
+
+    def judge(self, block: int, place: int) -> list[dict[str, Any]] | None:
+        """The rulings of a trace with prompts and replies; None where there is no such trace."""
+        with self._lock:
+            item = None if self._collected is None else self._collected.item(block, place)
+            if item is None:
+                return None
+            return judge_json(self.texts.added(item).judged.rulings, _WHOLE_TEXT)

@@ -1,0 +1,124 @@
+"""The options and the output of ``decomposerl view``; ``view`` and ``view_server`` do the work."""
+
+import time
+import webbrowser
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dagster_project.evaluation_commands import DataOption
+from dagster_project.terminal import print_note, print_text, report_errors
+from decomposerl.extras import require
+
+if TYPE_CHECKING:
+    from dagster_project.profiles import Profile
+    from dagster_project.view import Selection
+
+_TITLE = "Traces"
+_NOTE_S = 5.0
+Several = list[str] | None
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILE]...",
+        help="Results of 'verify --json' (.jsonl) or predictions (.parquet); default: all of the "
+        "data folder.",
+    ),
+]
+Runs = Annotated[
+    Several,
+    typer.Option("--run", "--experiment", help="Rollouts of this training run; repeatable."),
+]
+
+
+@report_errors
+def view(  # noqa: PLR0913 - each is one option
+    files: Files = None,
+    *,
+    system: Annotated[Several, typer.Option(help="Only this system; repeatable.")] = None,
+    benchmark: Annotated[Several, typer.Option(help="Only this test set; repeatable.")] = None,
+    run: Runs = None,
+    limit: Annotated[int, typer.Option(min=0, help="Most claims of each file; 0: all.")] = 0,
+    html: Annotated[
+        Path | None, typer.Option(help="Write one offline file instead of serving.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Default: a free one.")] = 0,
+    reviewer: Annotated[str, typer.Option(help="Name that marks are stored under.")] = "",
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
+    ] = False,
+    data: DataOption = None,
+) -> None:
+    """Show traces: questions, answers, evidence and verdicts of systems and training runs.
+
+    Serves the page on this machine until interrupted; marks of reviewers are stored in marks.jsonl
+    of the data folder. See docs/traces.md.
+    """
+    from dagster_project.profiles import profile_from_environment
+    from dagster_project.view import Selection
+
+    profile = profile_from_environment()
+    if data is not None:
+        profile = replace(profile, data=data.resolve())
+    selection = Selection(
+        tuple(files or ()), tuple(system or ()), tuple(benchmark or ()), tuple(run or ()), limit
+    )
+    if html is None:
+        _serve(profile, selection, port, reviewer, open_browser=open_browser)
+        return
+    _write(profile, selection, html, reviewer)
+    if open_browser:
+        webbrowser.open(html.resolve().as_uri())
+
+
+def _write(profile: "Profile", selection: "Selection", html: Path, reviewer: str) -> None:
+    from dagster_project.view import judge_texts, page_about, whole_page
+    from decomposerl.reports.trace_page.page import offline_parts
+    from resources.store.temporary import replace_text
+
+    with judge_texts(profile) as texts:
+        about = page_about(_TITLE, reviewer=reviewer)
+        sources = selection.sources(profile.data)
+        collected = whole_page(sources, about, texts, _progress())
+    parts = offline_parts(collected.index, collected.blocks)
+    replace_text(html, parts)
+    collected.blocks.close()
+    print_text(f"{len(collected.index['claim_id']):,} traces: {html}")
+
+
+def _serve(
+    profile: "Profile", selection: "Selection", port: int, reviewer: str, *, open_browser: bool
+) -> None:
+    require("starlette", "uvicorn")
+    from dagster_project.view import LiveTraces, judge_texts, page_about
+    from dagster_project.view_server import ViewServer, bound_socket, serve
+    from decomposerl.reports.trace_page.page import live_page
+    from resources.traces.marks import MARKS, MarksFile
+
+    listening = bound_socket(port)
+    with judge_texts(profile) as texts, listening:
+        about = page_about(_TITLE, live=True, reviewer=reviewer)
+        traces = LiveTraces(selection, profile.data, about, texts, _progress())
+        shown = len(traces.current().index["claim_id"])
+        server = ViewServer(live_page(), traces, MarksFile(profile.data / MARKS))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        print_text(f"{shown:,} traces at {url} (Ctrl-C ends it)")
+        if open_browser and not webbrowser.open(url):
+            print_note("no browser could be opened")
+        serve(server.app, listening)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """A line on standard error at most every five seconds."""
+    last = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _NOTE_S:
+            last = time.monotonic()
+            print_note(f"read {done:,} of {total:,} traces")
+
+    return show

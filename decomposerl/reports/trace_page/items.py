@@ -1,0 +1,134 @@
+"""One trace as the trace page shows it: a prediction, a result of ``verify``, or a rollout.
+
+Texts are raw: nothing here is escaped, since the page renders text nodes alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from decomposerl.baselines.method import ParseStatus
+from decomposerl.judge.call import JudgeCall
+from decomposerl.reports.verified import VerdictConfidence
+from decomposerl.rewards.catalogue import REWARDS
+from decomposerl.traces.trace import Cycle, Verdict
+
+FINDINGS = ("necessary", "redundant", "neutral", "harmful", "ungrounded", "changed", "unchanged")
+"""What necessity finds of a question; other states of its rows are no finding."""
+RANGES = {one.name: (float(one.low), float(one.high)) for one in REWARDS}
+"""Least and greatest value of each reward."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownReward:
+    """One reward of a trace; ``value`` is None unless ``state`` is scored."""
+
+    name: str
+    value: float | None
+    state: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRuling:
+    """One ruling of the judge, as ``JUDGE_CALLS`` stores it.
+
+    ``prompt`` and ``reply`` are empty where they were not looked up, or are not stored.
+    """
+
+    task: str
+    role: str
+    question: int | None
+    value: str | None
+    failure: str | None
+    engine: str
+    call_key: str = ""
+    prompt: str = ""
+    reply: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a training run's log says of a rollout.
+
+    ``necessity`` has the finding and ``cosines`` the cosine to the nearest earlier question by
+    cycle, both empty where the log has neither. ``total`` is the weighted sum.
+    """
+
+    rewards: tuple[ShownReward, ...] = ()
+    rulings: tuple[ShownRuling, ...] = ()
+    necessity: tuple[str, ...] = ()
+    cosines: tuple[float | None, ...] = ()
+    total: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOrigin:
+    """Where a trace comes from. ``step`` and ``rollout`` are None outside training."""
+
+    system: str
+    engine: str = ""
+    benchmark: str = ""
+    step: int | None = None
+    rollout: int | None = None
+    source: str = ""
+    method: str = ""
+    model: str = ""
+    protocol: str = ""
+    prompt_hash: str = ""
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TraceItem:
+    """A trace with its claim, and all that is known of it.
+
+    ``gold`` is the label, None where there is none. ``reply`` is the raw output, also of a broken
+    trace. ``faults`` are kinds of ``traces.trace.FaultKind``.
+    """
+
+    claim_id: str
+    claim: str
+    evidence: str
+    origin: TraceOrigin
+    verdict: Verdict | None
+    status: ParseStatus
+    cycles: tuple[Cycle, ...] = ()
+    opening: str = ""
+    reply: str = ""
+    gold: Verdict | None = None
+    confidence: VerdictConfidence | None = None
+    agreement: float | None = None
+    judged: Judged = Judged()
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: str = ""
+
+    @property
+    def shown_confidence(self) -> float | None:
+        """Calibrated where it is, else normalised; None where there is none."""
+        if self.confidence is None:
+            return None
+        calibrated = self.confidence.calibrated
+        return self.confidence.normalised if calibrated is None else calibrated
+
+
+ConfidenceKind = Literal["calibrated", "normalised", ""]
+
+
+def confidence_kind(calibrated: Sequence[bool]) -> ConfidenceKind:
+    """What a page shows of traces with a confidence: one kind for all of them."""
+    if not calibrated:
+        return ""
+    return "calibrated" if all(calibrated) else "normalised"
+
+
+def judge_calls(item: TraceItem) -> dict[str, JudgeCall]:
+    """The judge calls that an item's trace needs, by key."""
+    from decomposerl.judge.plan import plan
+    from decomposerl.traces.rollout import Rollout
+    from decomposerl.traces.trace import Trace
+
+    trace = Trace((), (), item.opening or None, item.cycles, item.verdict)
+    rollout = Rollout(item.claim_id, 0, item.claim, item.evidence, trace)
+    return {call.key: call for call in plan([rollout]).calls}

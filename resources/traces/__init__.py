@@ -1,0 +1,1 @@
+"""Traces of a data folder for the trace page, and the marks of its reviewers."""

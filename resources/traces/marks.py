@@ -1,0 +1,87 @@
+"""The file of reviewers' marks, ``marks.jsonl``: one JSON object a line, only ever appended to."""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from decomposerl.errors import EvaluationError
+from decomposerl.evaluation.marks import Mark, mark_from
+from decomposerl.traces.records import json_object
+
+MARKS = "marks.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class MarksFile:
+    """A file of marks; several processes may append to it."""
+
+    path: Path
+
+    def append(self, mark: Mark) -> None:
+        """Add a mark in one write, on disk before this returns.
+
+        A line that a killed process left unfinished is ended first, so it spoils no other.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        line = json.dumps(mark.as_json(), ensure_ascii=False, separators=(",", ":")) + "\n"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            whole = not file.seek(0, os.SEEK_END) or _last_byte(file.fileno()) == b"\n"
+            file.write(("" if whole else "\n").encode() + line.encode())
+            os.fsync(file.fileno())
+
+    def marks(self) -> list[Mark]:
+        """Every mark in order; lines that hold none are left out. Empty where there is no file."""
+        if not self.path.is_file():
+            return []
+        return [one for _, one in _lines(self.path) if isinstance(one, Mark)]
+
+    def content(self) -> bytes:
+        """The file as it is; empty where there is none."""
+        return self.path.read_bytes() if self.path.is_file() else b""
+
+
+def read_marks(paths: Sequence[Path]) -> list[Mark]:
+    """The marks of several files, in order.
+
+    Raises:
+        EvaluationError: a line is no mark, or there is none; names file and line.
+        OSError: a file cannot be read.
+    """
+    marks = []
+    for path in paths:
+        for number, one in _lines(path):
+            if isinstance(one, str):
+                raise EvaluationError(f"{path}, line {number}: {one}")
+            marks.append(one)
+    if not marks:
+        raise EvaluationError(f"no mark in {', '.join(map(str, paths))}")
+    return marks
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Mark | str]]:
+    """Each line that is not blank: its number, and its mark or what is wrong with it."""
+    text = path.read_bytes().decode("utf-8-sig", "surrogateescape")
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield number, _mark(line)
+
+
+def _mark(line: str) -> Mark | str:
+    values = json_object(line)
+    if isinstance(values, str):
+        return values
+    try:
+        return mark_from(values)
+    except EvaluationError as error:
+        return str(error)
+
+
+def _last_byte(file: int) -> bytes:
+    return os.pread(file, 1, os.fstat(file).st_size - 1)
