@@ -15,6 +15,7 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.results_folder import read_test_claims
 from resources.store.parquet import DataFolder
+from resources.traces.tables import read_named
 
 _CLAIM = ["claim_id", "claim", "evidence", "label", "source"]
 _VERIFIER = "the verifier's probability of the verdict"
@@ -60,10 +61,7 @@ class PredictionFile:
         Raises:
             SourceFileError: it cannot be read, or is no table of predictions.
         """
-        try:
-            head = pl.scan_parquet(path).head(1).collect()
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise SourceFileError(f"{path} cannot be read as Parquet: {error}") from error
+        head = read_named(path, lambda file: pl.scan_parquet(file).head(1).collect())
         missing = sorted(set(PREDICTIONS.schema) - set(head.columns))
         if missing:
             raise SourceFileError(f"{path} is no table of predictions: it has no '{missing[0]}'")
@@ -76,15 +74,25 @@ class PredictionFile:
         return [self.path]
 
     def claim_ids(self) -> list[str]:
-        """The claims, in the order of the file."""
-        read = pl.scan_parquet(self.path).select("claim_id")
-        return _collected(read.head(self.limit) if self.limit else read)["claim_id"].to_list()
+        """The claims, in the order of the file.
+
+        Raises:
+            SourceFileError: it cannot be read.
+        """
+        most = self.limit or None
+        read = read_named(
+            self.path, lambda path: pl.read_parquet(path, columns=["claim_id"], n_rows=most)
+        )
+        return read["claim_id"].to_list()
 
     def items(self, claim_ids: Sequence[str]) -> Iterator[TraceItem]:
         """The traces of these claims."""
         wanted = pl.col("claim_id").is_in(list(claim_ids))
         columns = [name for name in PREDICTIONS.schema if name not in _UNUSED]
-        rows = _collected(pl.scan_parquet(self.path).filter(wanted).select(columns))
+        rows = read_named(
+            self.path,
+            lambda path: pl.scan_parquet(path).filter(wanted).select(columns).collect(),
+        )
         claims = self.claims.of(self.benchmark).filter(wanted)
         by_id = {row["claim_id"]: row for row in claims.iter_rows(named=True)}
         for row in rows.iter_rows(named=True):
@@ -103,10 +111,6 @@ def prediction_files(
         if (not systems or path.stem in systems)
         and (not benchmarks or path.parent.name in benchmarks)
     ]
-
-
-def _collected(frame: pl.LazyFrame) -> pl.DataFrame:
-    return frame.collect()
 
 
 def _item(row: Mapping[str, Any], claim: Mapping[str, Any], file: str) -> TraceItem:

@@ -25,11 +25,13 @@ from decomposerl.reports.trace_page.items import (
 from decomposerl.rewards.table import TOTAL
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.curves import Split
+from resources.traces.tables import read_named
 from resources.training.rollout_log import LogFile, LogTable, files
 from resources.training.run_store import RunFolder, read_key
 
 SPLITS: tuple[Split, ...] = ("held_out_greedy", "held_out_sampled", "train")
 _EVIDENCE = ("training_claims", "training_claims_random", "silver_decomposed")
+_TEXT = ["claim_id", "evidence"]
 _Key = tuple[int, str, int]
 """Step, claim and number of a rollout."""
 
@@ -70,7 +72,8 @@ class RunSplit:
         self._by_claim.clear()
         every: list[str] = []
         for file in self._logs["rollouts"]:
-            groups = pl.read_parquet(file.path, columns=["group"])["group"].to_list()
+            read = read_named(file.path, lambda path: pl.read_parquet(path, columns=["group"]))
+            groups = read["group"].to_list()
             for name in dict.fromkeys(groups):
                 if not self.limit or name in self._by_claim or len(self._by_claim) < self.limit:
                     self._by_claim.setdefault(name, []).append(file.step)
@@ -95,7 +98,7 @@ class RunSplit:
     ) -> Iterator[tuple[int, pl.DataFrame]]:
         for file in self._logs[table]:
             if file.step in steps:
-                rows = pl.read_parquet(file.path)
+                rows = read_named(file.path, pl.read_parquet)
                 yield file.step, rows.filter(pl.col("group").is_in(list(claim_ids)))
 
     def _evidence(self, claim_ids: Sequence[str]) -> dict[str, str]:
@@ -108,8 +111,7 @@ class RunSplit:
         for path in (path for path in paths if path.is_file()):
             missing = [name for name in claim_ids if name not in found]
             if missing:
-                rows = pl.scan_parquet(path).filter(pl.col("claim_id").is_in(missing))
-                found |= dict(rows.select("claim_id", "evidence").collect().iter_rows())
+                found |= dict(_texts(path, missing).iter_rows())
         return found
 
     @cached_property
@@ -167,6 +169,14 @@ def run_splits(data: Path, runs: Sequence[str] = (), limit: int = 0) -> list[Run
         for split in SPLITS
     ]
     return [one for one in splits if one.paths]
+
+
+def _texts(path: Path, claim_ids: Sequence[str]) -> pl.DataFrame:
+    """Id and evidence of these claims of a file."""
+    wanted = pl.col("claim_id").is_in(list(claim_ids))
+    return read_named(
+        path, lambda file: pl.scan_parquet(file).filter(wanted).select(_TEXT).collect()
+    )
 
 
 def _by_rollout(frames: Iterable[tuple[int, pl.DataFrame]]) -> dict[_Key, list[dict[str, Any]]]:

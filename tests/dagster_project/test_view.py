@@ -20,17 +20,21 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner, Result
 
 from dagster_project.cli import app
-from dagster_project.profiles import profile_from_environment
-from dagster_project.view import JudgeTexts, LiveTraces, Selection, page_about
+from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.view import JudgeTexts, LiveTraces, Selection, judge_texts, page_about
 from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
 from decomposerl.errors import ConfigError
 from decomposerl.reports.trace_page.pages import CONFIDENT
+from decomposerl.training.experiments import experiment
 from evaluation_files import SYSTEMS, predictions
+from fault_server import MODEL, FaultServer, replying
 from project import PYTHONPATH, ROOT
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE
 from resources.traces.marks import MARKS, MarksFile
+from resources.training.run_inputs import judge_for
 from trace_parts import EVIDENCE, write_benchmark
+from trace_runs import judged_rollout, write_judged_run
 from training_files import EXPERIMENT, write_policy
 
 URL = "http://127.0.0.1:1234"
@@ -177,6 +181,41 @@ def test_the_judges_part_of_a_trace(client: TestClient):
     assert items[place]["judge"] == client.get(f"/data/judge/{block}/{place}").json()
     assert items[place]["judge"]
     assert 404 == client.get(f"/data/judge/{block}/9999").status_code
+
+
+def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
+    """By today's judge, without a request; rulings whose reply was not stored have none."""
+    with FaultServer(usual=replying("<answer>1</answer>")) as served:
+        address = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_MODEL": MODEL}
+        profile = profile_from_environment(
+            {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DATA": str(tmp_path), **address}
+        )
+        resource = resources_for(profile)["judge"]
+        with resource.process_config_and_initialize_cm() as opened:
+            judge = judge_for(opened, experiment("tiny")).open()
+            judge.judge([one for one in judged_rollout().calls if one.task == "answerability"])
+        asked = len(served.prompts)
+        write_judged_run(tmp_path, "tiny", judge.engine)
+        with judge_texts(profile) as texts:
+            live = LiveTraces(Selection(), tmp_path, page_about("T"), texts)
+            live.current()
+            rulings = live.judge(0, 0) or []
+        assert asked == len(served.prompts)
+    shown = {one["task"]: (one["prompt"], one["reply"]) for one in rulings}
+    assert EVIDENCE in shown["answerability"][0]
+    assert "<answer>1</answer>" == shown["answerability"][1]
+    assert ("", "") == shown["correctness"] == shown["coverage"]
+
+
+def test_without_stored_replies_no_judge_is_opened(tmp_path: Path):
+    """Nor is a store made."""
+    write_judged_run(tmp_path, "tiny")
+    live = LiveTraces(
+        Selection(), tmp_path, page_about("T"), JudgeTexts(profile_from_environment({}))
+    )
+    live.current()
+    assert {""} == {one["prompt"] for one in live.judge(0, 0) or []}
+    assert not list(tmp_path.rglob("*.sqlite"))
 
 
 def test_changed_files_are_read_again(client: TestClient, data: Path):

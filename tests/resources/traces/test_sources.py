@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,13 +10,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from decomposerl import schemas
 from decomposerl.errors import SourceFileError
-from decomposerl.judge.plan import Use, plan
 from decomposerl.reports.trace_page.items import TraceItem
 from decomposerl.reports.trace_page.pages import PageAbout
-from decomposerl.traces.grammar import parse_trace
-from decomposerl.traces.rollout import Rollout
 from evaluation_files import SYSTEMS, predictions
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE, CollectedTraces, TraceSource, collect
@@ -23,7 +20,8 @@ from resources.traces.judge_texts import with_judge_texts
 from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
 from resources.traces.results import ResultFile
 from resources.traces.rollouts import RunSplit, run_splits
-from trace_parts import CYCLES, EVIDENCE, EchoJudge, ListedTraces, item, write_benchmark
+from trace_parts import EVIDENCE, EchoJudge, ListedTraces, item, write_benchmark
+from trace_runs import STEPS, write_judged_run
 from training_files import COUNTING, EXPERIMENT, write_policy
 
 ABOUT = PageAbout("Traces")
@@ -105,6 +103,20 @@ def test_a_file_that_is_no_table_of_predictions(tmp_path: Path, content: bytes |
         PredictionFile.at(path, BenchmarkClaims(tmp_path))
 
 
+def test_damaged_files_are_named(evaluated: Path):
+    """Of predictions, rollouts and rewards alike, in place of a traceback."""
+    write_policy(evaluated)
+    sources = [*prediction_files(evaluated), *run_splits(evaluated)]
+    kinds = {path.parent.name: path for source in sources for path in source.paths}
+    assert {"fever", "rollouts", "rewards", "judge_calls"} == set(kinds)
+    for path in kinds.values():
+        whole = path.read_bytes()
+        path.write_bytes(whole[:40])
+        with pytest.raises(SourceFileError, match=re.escape(str(path))):
+            collect(sources, ABOUT)
+        path.write_bytes(whole)
+
+
 def test_only_what_counts_of_a_run(tmp_path: Path):
     """Steps that a later attempt replaced are not shown; each split is a system of its own."""
     write_policy(tmp_path)
@@ -121,78 +133,6 @@ def test_only_what_counts_of_a_run(tmp_path: Path):
     assert [] == run_splits(tmp_path, ["other"])
     assert 2 == len(run_splits(tmp_path, [EXPERIMENT]))
     assert 3 == len(set(RunSplit(train.folder, "train", limit=3).claim_ids()))
-
-
-TEXT = (
-    "<think>Look.</think>"
-    + "".join(
-        f"<question>{one.question}</question><answer>{one.answer}</answer><think>So.</think>"
-        for one in CYCLES[:2]
-    )
-    + "<verification>Supported</verification>"
-)
-STEPS = (0, 10, 20)
-
-
-def write_judged_run(data: Path) -> Path:
-    """A run whose one held-out claim was sampled at three steps, with rulings and rewards."""
-    folder = data / "policy/mine"
-    folder.mkdir(parents=True)
-    record = {"key": "ab" * 8, "attempts": [{"attempt": 1, "resumed_from": 0}]}
-    (folder / "run.json").write_text(json.dumps(record), "utf-8")
-    (folder / "config.json").write_text(json.dumps({"base": "org/model"}), "utf-8")
-    claims = pl.DataFrame({"claim_id": ["c1"], "evidence": [EVIDENCE]})
-    write_parquet(claims, folder / f"inputs/{'ab' * 8}/held_out.parquet")
-    rollout = Rollout("c1", 0, "A claim.", EVIDENCE, parse_trace(TEXT))
-    rulings = plan([rollout])
-    for step in STEPS:
-        _write_step(folder, step, rulings.uses, [call.key for call in rulings.calls])
-    return folder
-
-
-def _write_step(folder: Path, step: int, uses: Sequence[Use], keys: list[str]) -> None:
-    name = f"step-{step:06d}.attempt-01.parquet"
-    about = {"group": "c1", "rollout": 0}
-    calls = [
-        about
-        | {"task": task, "role": use.role, "question": use.question, "call_key": keys[use.call]}
-        | {"value": "Refuted" if task == "coverage" else "1", "failure": None}
-        | {"engine": "chat:echo"}
-        for use in uses
-        for task in [_task_of(use, uses)]
-    ]
-    scored = about | {"run": "ab" * 8, "step": step, "weight": 1.0, "counted": True}
-    rewards = [
-        scored | {"reward": "necessity", "question": None, "value": -1.0, "state": "scored"},
-        scored | {"reward": "necessity", "question": 0, "value": -1.0, "state": "harmful"},
-        scored | {"reward": "diversity", "question": 1, "value": -0.75, "state": "compared"},
-        scored | {"reward": "total", "question": None, "value": 2.5, "state": "scored"},
-    ]
-    rollouts = [
-        about
-        | {"run": "ab" * 8, "step": step, "split": "held_out_greedy", "attempt": 1}
-        | {"source": "hover", "claim": "A claim.", "label": "Refuted", "labelled": True}
-        | {"n_star": 2, "prompt_digest": "0" * 64, "prompt_tokens": 9, "completion": TEXT}
-        | {"completion_tokens": 9, "truncated": False, "verdict": "Supported", "questions": 2}
-        | {"faults": [], "total": 2.5}
-    ]
-    tables = {
-        "judge_calls": (schemas.JUDGE_CALLS, calls),
-        "rewards": (schemas.REWARDS, rewards),
-        "rollouts": (schemas.ROLLOUTS, rollouts),
-    }
-    for table, (form, rows) in tables.items():
-        frame = form.conform(pl.DataFrame(rows, schema=form.schema))
-        write_parquet(frame, folder / "held_out_greedy" / table / name)
-
-
-def _task_of(use: Use, uses: Sequence[Use]) -> str:
-    """The tasks of a question come in one order: answerability, atomicity, correctness."""
-    if use.role != "question":
-        return "coverage"
-    earlier = [one for one in uses[: uses.index(use)] if one.role == "question"]
-    same = sum(one.question == use.question for one in earlier)
-    return ("answerability", "atomicity", "correctness")[same]
 
 
 def test_the_same_claim_over_training(tmp_path: Path):

@@ -1,0 +1,79 @@
+"""A training run with one held-out claim at three steps, as its log would have left it."""
+
+import json
+from pathlib import Path
+
+import polars as pl
+
+from decomposerl import schemas
+from decomposerl.judge.plan import Plan, plan
+from decomposerl.traces.grammar import parse_trace
+from decomposerl.traces.rollout import Rollout
+from resources.store.parquet import write_parquet
+from trace_parts import CYCLES, EVIDENCE
+
+TEXT = (
+    "<think>Look.</think>"
+    + "".join(
+        f"<question>{one.question}</question><answer>{one.answer}</answer><think>So.</think>"
+        for one in CYCLES[:2]
+    )
+    + "<verification>Supported</verification>"
+)
+STEPS = (0, 10, 20)
+
+
+def write_judged_run(data: Path, recipe: str = "mine", engine: str = "chat:echo") -> Path:
+    """A run whose one held-out claim was sampled at three steps, with rulings and rewards."""
+    folder = data / "policy" / recipe
+    folder.mkdir(parents=True)
+    record = {"key": "ab" * 8, "attempts": [{"attempt": 1, "resumed_from": 0}]}
+    (folder / "run.json").write_text(json.dumps(record), "utf-8")
+    (folder / "config.json").write_text(json.dumps({"base": "org/model"}), "utf-8")
+    claims = pl.DataFrame({"claim_id": ["c1"], "evidence": [EVIDENCE]})
+    write_parquet(claims, folder / f"inputs/{'ab' * 8}/held_out.parquet")
+    for step in STEPS:
+        _write_step(folder, step, engine)
+    return folder
+
+
+def judged_rollout() -> Plan:
+    """The judge calls of the one trace."""
+    return plan([Rollout("c1", 0, "A claim.", EVIDENCE, parse_trace(TEXT))])
+
+
+def _write_step(folder: Path, step: int, engine: str) -> None:
+    planned = judged_rollout()
+    uses, judged = planned.uses, planned.calls
+    name = f"step-{step:06d}.attempt-01.parquet"
+    about = {"group": "c1", "rollout": 0}
+    calls = [
+        about
+        | {"task": judged[use.call].task, "role": use.role, "question": use.question}
+        | {"value": "Refuted" if judged[use.call].task == "coverage" else "1", "failure": None}
+        | {"engine": engine, "call_key": judged[use.call].key}
+        for use in uses
+    ]
+    scored = about | {"run": "ab" * 8, "step": step, "weight": 1.0, "counted": True}
+    rewards = [
+        scored | {"reward": "necessity", "question": None, "value": -1.0, "state": "scored"},
+        scored | {"reward": "necessity", "question": 0, "value": -1.0, "state": "harmful"},
+        scored | {"reward": "diversity", "question": 1, "value": -0.75, "state": "compared"},
+        scored | {"reward": "total", "question": None, "value": 2.5, "state": "scored"},
+    ]
+    rollouts = [
+        about
+        | {"run": "ab" * 8, "step": step, "split": "held_out_greedy", "attempt": 1}
+        | {"source": "hover", "claim": "A claim.", "label": "Refuted", "labelled": True}
+        | {"n_star": 2, "prompt_digest": "0" * 64, "prompt_tokens": 9, "completion": TEXT}
+        | {"completion_tokens": 9, "truncated": False, "verdict": "Supported", "questions": 2}
+        | {"faults": [], "total": 2.5}
+    ]
+    tables = {
+        "judge_calls": (schemas.JUDGE_CALLS, calls),
+        "rewards": (schemas.REWARDS, rewards),
+        "rollouts": (schemas.ROLLOUTS, rollouts),
+    }
+    for table, (form, rows) in tables.items():
+        frame = form.conform(pl.DataFrame(rows, schema=form.schema))
+        write_parquet(frame, folder / "held_out_greedy" / table / name)
