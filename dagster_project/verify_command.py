@@ -67,20 +67,23 @@ def verify(  # noqa: PLR0913 - each is one option
     verdict. Claims come in the order of the file, each as soon as it is done. One that was answered
     before costs no call. See docs/verify.md.
     """
-    from dagster_project.profiles import profile_from_environment, use_systems_file
-
     records = _records(file, claim, evidence, searched=retrieve is not None)
-    profile = profile_from_environment()
-    if data is not None:
-        profile = replace(profile, data=data.resolve())
-    if systems_file is not None:
-        profile = use_systems_file(profile, systems_file)
+    profile = _profile(data, systems_file)
     records = _with_evidence(records, retrieve, profile, rerank=rerank)
     kept: list[VerifiedClaim] | None = None if html is None else []
     verdicts = _verified(profile, system, records, kept, as_json=as_json)
     if html is not None:
         _write_page(html, kept or ())
     raise typer.Exit(exit_code(verdicts, many=claim is None))
+
+
+def _profile(data: Path | None, systems_file: Path | None) -> "Profile":
+    from dagster_project.profiles import profile_from_environment, use_systems_file
+
+    profile = profile_from_environment()
+    if data is not None:
+        profile = replace(profile, data=data.resolve())
+    return profile if systems_file is None else use_systems_file(profile, systems_file)
 
 
 def _with_evidence(

@@ -51,7 +51,7 @@ def paths() -> list[tuple[str, ...]]:
         assert group.typer_instance is not None
         commands += [((str(group.name),), one) for one in group.typer_instance.registered_commands]
     return [
-        (*before, command.callback.__name__, *with_url(command.callback, name))
+        (*before, command.callback.__name__.replace("_", "-"), *with_url(command.callback, name))
         for before, command in commands
         if command.callback is not None
         for hints in [get_type_hints(command.callback, include_extras=True)]

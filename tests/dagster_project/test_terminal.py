@@ -345,8 +345,8 @@ def test_every_way_to_print_escapes(capsys: pytest.CaptureFixture[str]):
     "path", sorted((ROOT / "dagster_project").glob("*.py")), ids=lambda path: path.name
 )
 def test_only_one_module_prints(path: Path):
-    """All others print through ``dagster_project.terminal``."""
-    if path.name == "terminal.py":
+    """All others print through ``dagster_project.terminal``, once its libraries are installed."""
+    if path.name in {"terminal.py", "installing.py"}:
         return
     tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
