@@ -135,6 +135,16 @@ SEEDS = {
         "import huggingface_hub\n",
         "One seam",
     ),
+    "an item that knows the page": (
+        "decomposerl/reports/trace_page/items.py",
+        "def late():\n    import decomposerl.reports.trace_page.pages\n",
+        "The trace page",
+    ),
+    "a source of traces that knows the collection": (
+        "resources/traces/marks.py",
+        "def late():\n    import resources.traces.collection\n",
+        "Traces on the page",
+    ),
     "a port that knows the evaluation": (
         "resources/judge/replay.py",
         "def late():\n    import resources.evaluation.model\n",
