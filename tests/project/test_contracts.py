@@ -43,16 +43,6 @@ SEEDS = {
         "def late():\n    import resources.store.parquet\n",
         "never back",
     ),
-    "an item that knows the page": (
-        "decomposerl/reports/trace_page/items.py",
-        "import decomposerl.reports.trace_page.page\n",
-        "The trace page",
-    ),
-    "a source of traces that collects them": (
-        "resources/traces/marks.py",
-        "import resources.traces.collection\n",
-        "Traces on the page",
-    ),
     "a benchmark that knows a study": (
         "perf/pages.py",
         "def late():\n    import studies.growth\n",
