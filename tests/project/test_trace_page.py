@@ -191,6 +191,10 @@ def test_the_keyboard_reaches_everything(page: "Page"):
     expect(page.get_by_role("dialog")).to_be_hidden()
     page.keyboard.press("Escape")
     expect(focused).to_contain_text("confident and wrong")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_be_focused()
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
 
 
 def test_answers_and_evidence_light_each_other(page: "Page"):

@@ -40,10 +40,15 @@ export async function start() {
   effect(() => searchSoon(query.value.q ?? ""));
 }
 
+/** Whether the list is opened for its search field, which then takes the focus. */
+let toSearch = false;
+
 function moved() {
   const before = shown.value;
   readAddress();
-  if (shown.value === null && before !== null) resume(before);
+  if (toSearch) requestAnimationFrame(() => document.getElementById("search")?.focus());
+  else if (shown.value === null && before !== null) resume(before);
+  toSearch = false;
   if (shown.value !== null && shown.value !== before) {
     const at = rows.value.indexOf(shown.value);
     if (at >= 0) place.value = at;
@@ -187,8 +192,8 @@ const EVERYWHERE = {
   "?": () => (helping.value = true),
   "/": () => {
     if (route.value.claim === undefined) return document.getElementById("search").focus();
-    go(listAddress());
-    return setTimeout(() => document.getElementById("search")?.focus());
+    toSearch = true;
+    return go(listAddress());
   },
 };
 
