@@ -189,8 +189,9 @@ def whole_page(
             left_out = left_out or bool(item.judged.rulings)
             return item
         added = texts.added(item)
-        shown = judge_json(added.judged.rulings)
-        left -= sum(len(one["prompt"]) + len(one["reply"]) for one in shown)
+        if added is not item:
+            shown = judge_json(added.judged.rulings)
+            left -= sum(len(one["prompt"]) + len(one["reply"]) for one in shown)
         return added
 
     collected = collect(sources, about, system_titles(), enriched, progress)

@@ -23,7 +23,7 @@ Several = list[str] | None
 Files = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="[FILE]...",
+        metavar="FILE...",
         help="Results of 'verify --json' (.jsonl) or predictions (.parquet); default: all of the "
         "data folder.",
     ),

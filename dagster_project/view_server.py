@@ -104,7 +104,10 @@ class ViewServer:
             mark = self._checked(json.loads(body))
         except (ValueError, RecursionError, EvaluationError) as error:
             return _refusal(400, str(error))
-        self._marks.append(mark)
+        try:
+            self._marks.append(mark)
+        except OSError as error:  # a full disk, for example
+            return _refusal(507, f"{self._marks.path} cannot be written: {error.strerror}")
         return JSONResponse(mark.as_json())
 
     def _checked(self, values: object) -> Mark:

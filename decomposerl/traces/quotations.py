@@ -32,6 +32,8 @@ def quotations(text: str) -> list[tuple[int, int]]:
     They do not overlap, and each holds a letter or a digit. Linear in the text, up to a
     logarithm; never raises.
     """
+    if _OPENING.search(text) is None:
+        return []
     closing = {mark: [m.start() for m in form.finditer(text)] for mark, form in _CLOSING.items()}
     found: list[tuple[int, int]] = []
     index = 0

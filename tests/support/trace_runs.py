@@ -1,4 +1,4 @@
-"""A training run with one held-out claim at three steps, as its log would have left it."""
+"""Data folders with traces: predictions, and training runs as their logs would have left them."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,23 @@ from decomposerl import schemas
 from decomposerl.judge.plan import Plan, plan
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.rollout import Rollout
+from evaluation_files import SYSTEMS, predictions
 from resources.store.parquet import write_parquet
-from trace_parts import CYCLES, EVIDENCE
+from trace_parts import CYCLES, EVIDENCE, write_benchmark
+from training_files import write_policy
+
+CLAIM_IDS = ("c1", "c2", "c3")
+
+
+def write_traces(data: Path) -> Path:
+    """Predictions of two systems on one test set, and a training run: 20 traces."""
+    claims = write_benchmark(data, "fever", CLAIM_IDS)
+    for system in SYSTEMS:
+        frame = predictions(system, "fever", claims)
+        write_parquet(frame, data / f"predictions/fever/{system.key}.parquet")
+    write_policy(data)
+    return data
+
 
 TEXT = (
     "<think>Look.</think>"

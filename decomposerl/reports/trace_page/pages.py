@@ -31,6 +31,7 @@ FLAG_NAMES = (
     "failed",
     "conflict",
     "not_in_evidence",
+    "contradicted",
 )
 _BIT = {name: 1 << place for place, name in enumerate(FLAG_NAMES)}
 MOST_TRACES = 256
@@ -178,15 +179,17 @@ def pages_of(items: Iterable[TraceItem], about: PageAbout) -> tuple[dict[str, An
 def trace_flags(item: TraceItem, findings: TraceFindings) -> int:
     """The bits of ``FLAG_NAMES`` that hold, but for ``confident_and_wrong``."""
     wrong = item.verdict is not None and item.gold is not None and item.verdict != item.gold
+    statuses = {one.status for one in findings.answers}
     holds = {
         "wrong": wrong,
-        "abstained": findings.abstentions > 0,
+        "abstained": "abstained" in statuses,
         "harmful_question": "harmful" in item.judged.necessity,
         "unparsed": item.status == "unparsed",
         "truncated": item.status == "truncated",
         "failed": item.status == "failed",
         "conflict": bool(findings.conflicts),
-        "not_in_evidence": any(one.status == "not_in_evidence" for one in findings.answers),
+        "not_in_evidence": "not_in_evidence" in statuses,
+        "contradicted": "contradicted" in statuses,
     }
     return sum(_BIT[name] for name, held in holds.items() if held)
 

@@ -201,6 +201,7 @@ def test_a_conflict_is_in_the_detail_and_a_flag():
         ({"cycles": (), "verdict": None, "status": "failed"}, {"failed"}),
         ({"cycles": CYCLES[2:3]}, {"abstained"}),
         ({"cycles": CYCLES[3:]}, {"not_in_evidence"}),
+        ({"cycles": CYCLES[1:2]}, {"contradicted"}),
         ({"cycles": (), "judged": Judged(necessity=("harmful",))}, {"harmful_question"}),
     ],
 )

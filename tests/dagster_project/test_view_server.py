@@ -1,0 +1,248 @@
+"""The server of the live trace page: its data, its marks, and whom it refuses."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from starlette.testclient import TestClient
+
+from dagster_project.profiles import profile_from_environment, resources_for
+from dagster_project.view import JudgeTexts, LiveTraces, Selection, judge_texts, page_about
+from dagster_project.view_server import MOST_BODY, ViewServer, bound_socket
+from decomposerl.errors import ConfigError
+from decomposerl.training.experiments import experiment
+from evaluation_files import SYSTEMS
+from fault_server import MODEL, FaultServer, replying
+from resources.store.parquet import write_parquet
+from resources.traces.marks import MARKS, MarksFile
+from resources.training.run_inputs import judge_for
+from trace_parts import EVIDENCE
+from trace_runs import judged_rollout, write_judged_run, write_traces
+
+URL = "http://127.0.0.1:1234"
+ORIGIN = {"Origin": URL}
+SIMPLE = SYSTEMS[0].key
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data folder with predictions of two systems and a training run."""
+    return write_traces(tmp_path)
+
+
+@pytest.fixture
+def live(data: Path) -> LiveTraces:
+    """The live traces of that folder."""
+    profile = profile_from_environment({"DECOMPOSERL_DATA": str(data)})
+    return LiveTraces(Selection(), data, page_about("T", live=True), JudgeTexts(profile))
+
+
+@pytest.fixture
+def client(live: LiveTraces, data: Path) -> Iterator[TestClient]:
+    """A client of the server of that folder."""
+    server = ViewServer("<html>page</html>", live, MarksFile(data / MARKS))
+    with TestClient(server.app, base_url=URL) as opened:
+        yield opened
+
+
+def mark(**changed: object) -> dict[str, object]:
+    plain = {"claim_id": "c1", "system": SIMPLE, "step": None, "rollout": None}
+    return plain | {"reviewer": "ada", "mark": "agree", "note": "", "span": None} | changed
+
+
+def test_index_and_blocks(client: TestClient):
+    """Compressed where the client takes it; every block of the index is there, and no other."""
+    index = client.get("/data/index").json()
+    assert index["live"]
+    for number in range(index["blocks"]):
+        answer = client.get(f"/data/block/{number}", params={"v": index["stamp"]})
+        assert "gzip" == answer.headers["content-encoding"]
+        plain = client.get(f"/data/block/{number}", headers={"Accept-Encoding": "identity"})
+        assert "content-encoding" not in plain.headers
+        assert answer.json() == plain.json()
+    assert 404 == client.get(f"/data/block/{index['blocks']}").status_code
+    assert "<html>page</html>" == client.get("/").text
+    assert 404 == client.get("/etc/passwd").status_code
+
+
+def test_the_judges_part_of_a_trace(client: TestClient):
+    """The same rulings as in its block; none beyond the last trace."""
+    index = client.get("/data/index").json()
+    row = index["step"].index(0)
+    block, place = index["block_of"][row], index["place_of"][row]
+    items = client.get(f"/data/block/{block}").json()["items"]
+    assert items[place]["judge"] == client.get(f"/data/judge/{block}/{place}").json()
+    assert items[place]["judge"]
+    assert 404 == client.get(f"/data/judge/{block}/9999").status_code
+
+
+def test_the_judges_texts_come_from_the_stored_replies(tmp_path: Path):
+    """By today's judge, without a request; rulings whose reply was not stored have none."""
+    with FaultServer(usual=replying("<answer>1</answer>")) as served:
+        address = {"DECOMPOSERL_JUDGE_URL": served.url, "DECOMPOSERL_JUDGE_MODEL": MODEL}
+        profile = profile_from_environment(
+            {"DECOMPOSERL_PROFILE": "local", "DECOMPOSERL_DATA": str(tmp_path), **address}
+        )
+        resource = resources_for(profile)["judge"]
+        with resource.process_config_and_initialize_cm() as opened:
+            judge = judge_for(opened, experiment("tiny")).open()
+            judge.judge([one for one in judged_rollout().calls if one.task == "answerability"])
+        asked = len(served.prompts)
+        write_judged_run(tmp_path, "tiny", judge.engine)
+        with judge_texts(profile) as texts:
+            live = LiveTraces(Selection(), tmp_path, page_about("T"), texts)
+            live.current()
+            rulings = live.judge(0, 0) or []
+        assert asked == len(served.prompts)
+    shown = {one["task"]: (one["prompt"], one["reply"]) for one in rulings}
+    assert EVIDENCE in shown["answerability"][0]
+    assert "<answer>1</answer>" == shown["answerability"][1]
+    assert ("", "") == shown["correctness"] == shown["coverage"]
+
+
+def test_without_stored_replies_no_judge_is_opened(tmp_path: Path):
+    """Nor is a store made."""
+    write_judged_run(tmp_path, "tiny")
+    live = LiveTraces(
+        Selection(), tmp_path, page_about("T"), JudgeTexts(profile_from_environment({}))
+    )
+    live.current()
+    assert {""} == {one["prompt"] for one in live.judge(0, 0) or []}
+    assert not list(tmp_path.rglob("*.sqlite"))
+
+
+def test_changed_files_are_read_again(client: TestClient, data: Path):
+    """With the next index; blocks of the old one are refused by their stamp."""
+    first = client.get("/data/index").json()
+    assert first == client.get("/data/index").json()
+    path = data / f"predictions/fever/{SIMPLE}.parquet"
+    write_parquet(pl.read_parquet(path).head(1), path)
+    second = client.get("/data/index").json()
+    assert len(first["claim"]) - 2 == len(second["claim"])
+    for part in ("block/0", "judge/0/0"):
+        old = client.get(f"/data/{part}", params={"v": first["stamp"]})
+        assert (409, True) == (old.status_code, "reload" in old.json()["error"])
+
+
+def test_files_that_are_gone(client: TestClient, data: Path):
+    """The page is told, in place of an error without a word."""
+    for path in data.glob("p*/*/*"):
+        if path.is_file():
+            path.unlink()
+    answer = client.get("/data/index")
+    assert 503 == answer.status_code
+    assert "error" in answer.json()
+
+
+def test_a_mark_is_stored_and_exported(client: TestClient, data: Path):
+    """With the server's time; all reviewers' marks come back."""
+    span = {"where": "evidence", "cycle": None, "start": 0, "end": 3, "text": "Ada"}
+    answer = client.post("/marks", json=mark(span=span, note="it’s so"), headers=ORIGIN)
+    assert 200 == answer.status_code
+    stored = answer.json()
+    assert mark(span=span, note="it’s so") == {n: v for n, v in stored.items() if n != "at"}
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", stored["at"])
+    assert 200 == client.post("/marks", json=mark(reviewer="eva"), headers=ORIGIN).status_code
+    assert ["ada", "eva"] == [one["reviewer"] for one in client.get("/marks").json()]
+    export = client.get("/marks.jsonl")
+    assert (data / MARKS).read_text("utf-8") == export.text
+    assert "attachment" in export.headers["content-disposition"]
+
+
+def test_a_mark_that_cannot_be_stored(client: TestClient, data: Path):
+    """The reviewer is told, and keeps the note."""
+    (data / MARKS).mkdir()
+    answer = client.post("/marks", json=mark(), headers=ORIGIN)
+    assert (507, True) == (answer.status_code, "cannot be written" in answer.json()["error"])
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        (mark(mark="yes"), "'mark'"),
+        (mark(reviewer=""), "'reviewer'"),
+        (mark(claim_id="c9"), "no such trace"),
+        (mark(system="absent"), "no such trace"),
+        (mark(step=3), "no such trace"),
+        ([], "a JSON object"),
+    ],
+)
+def test_what_is_no_mark_is_refused(client: TestClient, data: Path, body: object, named: str):
+    """400 with the reason; nothing is stored."""
+    answer = client.post("/marks", json=body, headers=ORIGIN)
+    assert 400 == answer.status_code
+    assert named in answer.json()["error"]
+    assert not (data / MARKS).exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"\xff", {}, 400),
+        (b"[" * 10_000, {}, 400),
+        (b" " * (MOST_BODY + 1), {}, 413),
+        (json.dumps(mark()).encode(), {"Content-Type": "text/plain"}, 403),
+    ],
+)
+def test_a_body_that_is_no_json(
+    client: TestClient, content: bytes, headers: dict[str, str], status: int
+):
+    """Refused with a reason, however it is malformed."""
+    sent = ORIGIN | {"Content-Type": "application/json"} | headers
+    answer = client.post("/marks", content=content, headers=sent)
+    assert (status, True) == (answer.status_code, bool(answer.json()["error"]))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [None, "null", "http://evil.example", "http://127.0.0.1:9", "https://127.0.0.1:1234"],
+)
+def test_marks_come_from_the_page_alone(client: TestClient, data: Path, origin: str | None):
+    """Another site, another port, or a program without an origin is refused."""
+    headers = {} if origin is None else {"Origin": origin}
+    assert 403 == client.post("/marks", json=mark(), headers=headers).status_code
+    assert not (data / MARKS).exists()
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:1234", "127.0.0.1.evil.example", ""]
+)
+@pytest.mark.parametrize("path", ["/", "/data/index", "/data/block/0", "/marks", "/marks.jsonl"])
+def test_another_host_is_refused(client: TestClient, path: str, host: str):
+    """A name that someone else's DNS leads here shows nothing."""
+    assert 403 == client.get(path, headers={"Host": host}).status_code
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:1", "localhost:1234", "[::1]:1234", "LOCALHOST"])
+def test_this_machine_is_answered(client: TestClient, host: str):
+    """By each of its names; a forwarded port may differ."""
+    assert 200 == client.get("/marks", headers={"Host": host}).status_code
+
+
+def test_headers_of_every_answer(client: TestClient):
+    """No frame, no sniffing, no cache, no other origin."""
+    for answer in (client.get("/"), client.get("/data/index"), client.post("/marks", json={})):
+        assert "DENY" == answer.headers["x-frame-options"]
+        assert "nosniff" == answer.headers["x-content-type-options"]
+        assert "no-store" == answer.headers["cache-control"]
+        assert "same-origin" == answer.headers["cross-origin-resource-policy"]
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_nothing_else_can_be_sent(client: TestClient):
+    """Only marks are."""
+    assert 405 == client.post("/data/index", headers=ORIGIN).status_code
+    assert 405 == client.delete("/marks", headers=ORIGIN).status_code
+
+
+def test_a_taken_port_is_one_line():
+    """The message names it."""
+    with bound_socket(0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port}"):
+            bound_socket(port)
