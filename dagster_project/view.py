@@ -13,14 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dagster_project.profiles import Profile, load_env_file, resources_for
-from decomposerl.baselines.catalogue import METHODS
+from dagster_project.profiles import Profile, load_env_file, resources_for, systems_for
 from decomposerl.errors import ConfigError
-from decomposerl.evaluation.systems import systems
 from decomposerl.reports.trace_page.details import judge_json
 from decomposerl.reports.trace_page.items import TraceItem
 from decomposerl.reports.trace_page.pages import PageAbout
-from decomposerl.training.experiments import EXPERIMENTS, experiment
+from decomposerl.training.experiments import experiment
 from resources.chat.reply_store import REPLIES_FILE
 from resources.traces.collection import CollectedTraces, collect
 from resources.traces.judge_texts import RecordingJudge, with_judge_texts
@@ -163,10 +161,9 @@ def judge_texts(profile: Profile) -> Iterator[JudgeTexts]:
         texts.close()
 
 
-def system_titles() -> dict[str, str]:
-    """Method and model of each system of the catalogue, by key."""
-    every = systems(METHODS, [one.name for one in EXPERIMENTS])
-    return {one.key: one.reader_title for one in every}
+def system_titles(profile: Profile) -> dict[str, str]:
+    """Method and model of each system of the catalogue and of ``systems.toml``, by key."""
+    return {one.key: one.reader_title for one in systems_for(profile)}
 
 
 def page_about(title: str, *, live: bool = False, reviewer: str = "") -> PageAbout:
@@ -194,7 +191,7 @@ def whole_page(
             left -= sum(len(one["prompt"]) + len(one["reply"]) for one in shown)
         return added
 
-    collected = collect(sources, about, system_titles(), enriched, progress)
+    collected = collect(sources, about, system_titles(texts.profile), enriched, progress)
     if left_out:
         collected.index["warnings"].append(_LEFT_OUT)
     return collected
@@ -223,7 +220,7 @@ class LiveTraces:
             sources = self.selection.sources(self.data)
             stamp = stamp_of(sources)
             if self._collected is None or stamp != self._stamp:
-                titles = system_titles()
+                titles = system_titles(self.texts.profile)
                 self._collected = collect(sources, self.about, titles, progress=self.progress)
                 self._collected.index["stamp"] = self._stamp = stamp
             return self._collected

@@ -80,7 +80,7 @@ def _write(profile: "Profile", selection: "Selection", html: Path, reviewer: str
     from resources.store.temporary import replace_text
 
     with judge_texts(profile) as texts:
-        about = page_about(_TITLE, reviewer=reviewer)
+        about = page_about(f"{_TITLE}: {html.stem}", reviewer=reviewer)
         sources = selection.sources(profile.data)
         collected = whole_page(sources, about, texts, _progress())
     parts = offline_parts(collected.index, collected.blocks)
@@ -100,7 +100,7 @@ def _serve(
 
     listening = bound_socket(port)
     with judge_texts(profile) as texts, listening:
-        about = page_about(_TITLE, live=True, reviewer=reviewer)
+        about = page_about(f"{_TITLE}: {profile.data.name}", live=True, reviewer=reviewer)
         traces = LiveTraces(selection, profile.data, about, texts, _progress())
         shown = len(traces.current().index["claim_id"])
         server = ViewServer(live_page(), traces, MarksFile(profile.data / MARKS))

@@ -201,7 +201,7 @@ def test_a_trained_policy_is_a_system_like_any_other(data: Path):
     [
         ("simple-qwen2.5-7b-faithful", "no endpoint serves 'Qwen/Qwen2.5-7B-Instruct'"),
         ("minicheck-7b", "needs the verifier minicheck_hosted; this profile has embedded"),
-        ("decomposerl-tiny", "--select 'key:\"policy\"' --partition tiny"),
+        ("decomposerl-tiny", "decomposerl train tiny"),
     ],
 )
 def test_what_the_profile_cannot_run_is_refused_in_words(
