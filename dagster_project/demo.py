@@ -66,13 +66,12 @@ def show(profile: Profile, instance: dg.DagsterInstance, *, again: bool = False)
 
 @dataclass
 class Demo:
-    """The parts of the demo; ``changed`` once one of them was made."""
+    """The parts of the demo."""
 
     profile: Profile
     runs: JobRuns
     progress: RunProgress
     terminal: Terminal
-    changed: bool = False
     folder: DataFolder = field(init=False)
     finished: FinishedParts = field(init=False)
 
@@ -128,19 +127,19 @@ class Demo:
                 return False
             self.terminal.print(f"✓ {system:<40}{time.perf_counter() - started:>8.1f} s")
         self.progress.lists_assets = True
-        return self._job("rank") and (not self.changed or self.runs.run("catalogue"))
+        return self._job("rank") and self._job("catalogue")
 
     def _job(
         self, job: str, partition: str | None = None, *, config: str = "", checks: bool = True
     ) -> bool:
         """Make a job's assets, unless it is finished; whether it is then."""
         settings = read_config(config)
-        keys = self.runs.keys(job) - self.runs.keys("catalogue")
+        catalogue = self.runs.keys("catalogue")  # the funnel makes it too, and it is made again
+        keys = catalogue if job == "catalogue" else self.runs.keys(job) - catalogue
         name = f"{job}/{partition}" if partition else job
         if self.finished.has(name, settings, keys):
             self.terminal.print(f"✓ {name}: made before, unchanged since")
             return True
-        self.changed = True
         if not self.runs.run(job, settings, partition, checks=checks):
             return False
         self.finished.add(name, settings, keys)

@@ -1,13 +1,14 @@
 """Which parts of the demo were made before and are unchanged since, as ``demo.json`` records it.
 
 A part is its job with its partition. It is unchanged while the files that it left, its
-configuration, the profile, this project's code and all parts before it are.
+configuration, the profile, this project's code, the installed packages and all parts before it are.
 """
 
 import hashlib
 import json
 from collections.abc import Collection, Mapping
 from functools import cached_property
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from resources.store.temporary import replace_file
 FILE = "demo.json"
 _ROOT = Path(__file__).resolve().parent.parent
 _CODE = ("assets", "dagster_project", "decomposerl", "resources", "sample")
-_KINDS = {".py", ".md", ".json", ".toml"}
+_COMPILED = "__pycache__"
 
 
 class FinishedParts:
@@ -64,19 +65,18 @@ class FinishedParts:
         """Name, size and time of change of the files of an asset."""
         place = self._data / key / partition
         table = place.with_name(f"{place.name}.parquet")
-        found = (
-            [table] if table.is_file() else sorted(one for one in place.glob("*") if one.is_file())
-        )
+        found = [table] if table.is_file() else sorted(filter(Path.is_file, place.rglob("*")))
         stats = [(one.name, one.stat()) for one in found]
         return [[one, stat.st_size, stat.st_mtime_ns] for one, stat in stats]
 
     @cached_property
     def _code(self) -> str:
-        """Over the files of this project that decide what a part makes."""
-        digest = hashlib.sha256()
+        """Over the files of this project and the packages that decide what a part makes."""
+        packages = sorted(f"{one.name} {one.version}" for one in distributions())
+        digest = hashlib.sha256("\n".join(packages).encode())
         for folder in _CODE:
             for path in sorted((_ROOT / folder).rglob("*")):
-                if path.suffix in _KINDS:
+                if path.is_file() and path.parent.name != _COMPILED:
                     digest.update(f"{path.relative_to(_ROOT)}\n".encode())
                     digest.update(hashlib.sha256(path.read_bytes()).digest())
         return digest.hexdigest()

@@ -53,7 +53,7 @@ class Installation:
         spent = f"{_duration(now - self.started)}"
         if not self.total:
             return f"  collecting: {self.collected:,} packages, {self.megabytes:,.0f} MB, {spent}"
-        done = min(self._present() - self.before, self.total)
+        done = min(max(self._present() - self.before, 0), self.total)
         facts = [f"{done:,} of {self.total:,} packages", spent]
         if done > 0:
             rate = done / (now - self.since)

@@ -67,13 +67,13 @@ class ProgressDisplay:
 
     def step(self, name: str) -> None:
         """A step begins; it is in progress until the next one, or the empty name."""
-        with self._lock:
+        with self._lock, self._drawing():
             steps = [_Row(printable(name))] if name else []
             self._show(steps + [one for one in self._shown if one.bar is not None])
 
     def bars(self, bars: Sequence[Bar]) -> None:
         """These bars are open now."""
-        with self._lock:
+        with self._lock, self._drawing():
             known = {id(one.bar): one for one in self._shown if one.bar is not None}
             steps = [one for one in self._shown if one.bar is None]
             now = [known.get(id(one)) or _Row(printable(one.what), one) for one in bars]
@@ -85,7 +85,8 @@ class ProgressDisplay:
 
     def __enter__(self) -> Self:
         """Start to draw, or to print a line now and then."""
-        if self._terminal.is_terminal:
+        file = self._terminal.file  # FORCE_COLOR makes rich take a pipe for a terminal
+        if file.isatty() and not self._terminal.is_dumb_terminal:
             columns = (SpinnerColumn(), _What(), BarColumn(24), _Facts())
             self._rows = Progress(
                 *columns,
@@ -95,7 +96,7 @@ class ProgressDisplay:
                 redirect_stderr=False,
                 refresh_per_second=_REDRAWN_A_SECOND,
             )
-            self._stack.enter_context(self._rows)
+            self._rows.start()
         self._stack.enter_context(watched(self.bars))
         ticks = threading.Thread(target=self._tick, name="progress", daemon=True)
         ticks.start()
@@ -106,6 +107,17 @@ class ProgressDisplay:
     def __exit__(self, *_: object) -> None:
         """Remove the bars."""
         self._stack.close()
+        with self._drawing():
+            if self._rows is not None:
+                self._rows.stop()
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """A terminal that is gone, as after a logout, ends the drawing and not the work."""
+        try:
+            yield
+        except OSError:
+            self._rows, self._terminal.quiet = None, True
 
     def _show(self, shown: list[_Row]) -> None:
         if self._rows is not None:
@@ -134,8 +146,9 @@ class ProgressDisplay:
         if time.monotonic() - oldest < min(_TICK_S, self._every_s):
             return  # it has only begun
         self.said()
-        if self._rows is None:
-            self._terminal.print(f"  {line}")
+        with self._drawing():
+            if self._rows is None:
+                self._terminal.print(f"  {line}")
         if self._log is not None:
             self._log(line)
 

@@ -45,6 +45,10 @@ class Terminal(Console):
         shown = [Text(printable(item)) if isinstance(item, str) else item for item in objects]
         super().print(*shown, **{"soft_wrap": True, **options})
 
+    def on_broken_pipe(self) -> None:
+        """Print nothing more: rich would close standard output, whose reader may still be there."""
+        self.quiet = True
+
     def show_cursor(self, show: bool = True) -> bool:  # noqa: FBT001, FBT002 - as rich has it
         """Never hide it: a process that is ended would leave it hidden."""
         return super().show_cursor(show) if show else False

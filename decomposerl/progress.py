@@ -82,14 +82,15 @@ class Mirror:
 
     def __init__(self) -> None:
         """None yet."""
-        self._own: dict[str, Bar] = {}
+        self._own: dict[tuple[str, int], Bar] = {}
 
     def show(self, bars: Sequence[Mapping[str, Any]]) -> None:
         """These are open there now, as ``plain_bars`` has them."""
         before, self._own = self._own, {}
-        for values in bars:
+        for place, values in enumerate(bars):
             given = Bar(**values)
-            one = self._own[given.what] = before.pop(given.what, given)
+            key = given.what, place
+            one = self._own[key] = before.pop(key, given)
             one.done, one.total, one.note = given.done, given.total, given.note
         _change([one for one in self._own.values() if one not in _bars], list(before.values()))
 
@@ -111,7 +112,7 @@ def _change(opened: Sequence[Bar], closed: Sequence[Bar]) -> None:
 
 
 def _show() -> None:
-    if _watchers:
+    for watcher in _watchers[-1:]:
         with _LOCK:
             bars = list(_bars)
-        _watchers[-1](bars)
+        watcher(bars)

@@ -7,12 +7,11 @@ from pathlib import Path
 import polars as pl
 
 from decomposerl.evaluation.calibration import Calibration
-from decomposerl.progress import bar
+from decomposerl.progress import Bar, bar
 from resources.evaluation.calibrating import usable_calibration
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
 from resources.evaluation.generation import Generated, Task, answer_claims, predict
-from resources.evaluation.prediction_store import Prediction
 from resources.evaluation.runner import ClaimToVerify, FailureLimit, Finished
 
 SHARDS = "prediction_shards"
@@ -62,11 +61,12 @@ class OpenedSystem:
         """
 
         def progress(done: int, total: int) -> None:
-            shown.move(done)
+            moved(done)
             if total and done * _REPORTS // total != (done - 1) * _REPORTS // total:
                 log(f"{self.task.system}, {benchmark}: {done:,} of {total:,} claims")
 
         with bar(f"{self.task.system}, {benchmark}", claims.height, "claims") as shown:
+            moved = _moves(shown)
             made = predict(
                 self.task,
                 benchmark,
@@ -93,19 +93,16 @@ class OpenedSystem:
             EngineError: no call can be answered.
         """
         with bar(self.task.system, len(claims), "claims") as shown:
-
-            def done(one: Prediction) -> None:
-                shown.advance()
-                finished(one)
-
+            moved = _moves(shown)
             made = answer_claims(
                 self.task,
                 claims,
                 self.caller,
                 self.folder / SHARDS / VERIFIED,
                 limits=FailureLimit(1.0),
+                progress=lambda done, _: moved(done),
                 guard=self.guard,
-                finished=done,
+                finished=finished,
                 at_once=_AT_ONCE,
             )
         self.calls += made.asked
@@ -121,3 +118,16 @@ class OpenedSystem:
         return usable_calibration(
             self.folder, self.task.system, model=self.engine, prompt_hash=prompt_hash
         )
+
+
+def _moves(shown: Bar) -> Callable[[int], None]:
+    """Moves the bar; the first report is of what was stored, and says nothing of the rate."""
+    reports = 0
+
+    def moved(done: int) -> None:
+        nonlocal reports
+        shown.known = done if reports == 0 else shown.known
+        reports += 1
+        shown.move(done)
+
+    return moved

@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 import time
 from collections.abc import Callable
 
@@ -10,9 +11,24 @@ import pytest
 from dagster_project.progress_display import ProgressDisplay, rate_text, shown_progress
 from dagster_project.terminal import Terminal
 from decomposerl.progress import bar
+from terminals import Tty
 
 EVIL = "\x1b[2Jevil [red]"
 SOON_S = 0.05
+
+
+class Lost(Tty):
+    """A pipe whose reader ends."""
+
+    def isatty(self) -> bool:
+        """Never."""
+        return False
+
+    def write(self, text: str) -> int:
+        """Keep the text, or fail as a pipe without a reader."""
+        if self.gone:
+            raise BrokenPipeError(32, "Broken pipe")
+        return super().write(text)
 
 
 def until(found: Callable[[], bool]) -> None:
@@ -65,7 +81,7 @@ def test_what_was_printed_delays_the_next_line():
 
 def test_a_terminal_gets_bars():
     """Drawn while they are open, without markup, and the cursor is never hidden."""
-    stream = io.StringIO()
+    stream = Tty()
     terminal = Terminal(file=stream, force_terminal=True, color_system=None, width=120)
     with ProgressDisplay(terminal) as display:
         display.step("claims/toy")
@@ -79,6 +95,30 @@ def test_a_terminal_gets_bars():
     assert "done [red]" in text
     assert "\x1b[2J" not in text
     assert "\x1b[?25l" not in text
+
+
+@pytest.mark.parametrize("environment", [{"FORCE_COLOR": "1"}, {"TERM": "dumb"}])
+def test_lines_take_the_place_of_bars_that_cannot_be_drawn(environment: dict[str, str]):
+    """A pipe whose colours are forced, and a terminal that cannot move its cursor."""
+    stream = Tty() if "TERM" in environment else io.StringIO()
+    with ProgressDisplay(Terminal(file=stream, _environ=environment), None, SOON_S) as display:
+        display.step("claims/toy")
+        until(lambda: "  claims/toy: " in stream.getvalue())
+    assert "\x1b[2K" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("stream", [Tty(), Lost()], ids=["terminal", "pipe"])
+def test_a_stream_that_is_gone_ends_no_work(stream: "Tty | Lost"):
+    """After a logout, or where the reader of a pipe has ended; the log goes on."""
+    logged: list[str] = []
+    with ProgressDisplay(Terminal(file=stream), logged.append, SOON_S) as display:
+        display.step("before")
+        stream.gone = True
+        with bar("work", 3) as shown:
+            shown.advance(2)
+            until(lambda: any("work: 2 of 3" in line for line in logged))
+        display.step("")
+    assert not sys.stdout.closed
 
 
 def test_a_command_prints_beside_its_bars(capsys: pytest.CaptureFixture[str]):

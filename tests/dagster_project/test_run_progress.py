@@ -10,6 +10,7 @@ import pytest
 
 from dagster_project.run_progress import RunProgress
 from dagster_project.terminal import Terminal
+from terminals import Tty
 
 EVIL = "\x1b[2J"
 
@@ -50,7 +51,7 @@ def shown(
     line_every_s: float = 30.0,
 ) -> tuple[str, Path]:
     """What a run of the asset and its checks prints, and its log."""
-    stream = io.StringIO()
+    stream = Tty() if tty else io.StringIO()
     terminal = Terminal(file=stream, force_terminal=tty, color_system=None, width=120)
     with RunProgress(
         data, messages=messages, terminal=terminal, line_every_s=line_every_s
