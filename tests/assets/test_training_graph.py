@@ -190,7 +190,7 @@ def test_a_look_alone_materializes_nothing(data: Path, instance: dg.DagsterInsta
 def test_a_missing_input_is_named_with_its_command(tmp_path: Path, instance: dg.DagsterInstance):
     """Before anything is started the asset to materialize is named."""
     log = messages(instance, materialize("good", tmp_path, instance))
-    assert "--select 'training_claims'" in log
+    assert "decomposerl run training_claims --upstream" in log
     assert not (tmp_path / "policy_runs").exists()
 
 

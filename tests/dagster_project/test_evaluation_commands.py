@@ -212,6 +212,6 @@ def test_a_damaged_leaderboard_is_refused_in_one_line(data: Path):
     path = data / "leaderboard.parquet"
     path.write_bytes(b"PAR1 and no more")
     for words in (("leaderboard",), ("accept",), ("leaderboard", "--format", "json")):
-        assert "-j rank" in output(data, *words, code=2)
+        assert "decomposerl run leaderboard comparison" in output(data, *words, code=2)
     write_parquet(board().drop("status"), path)
     assert "column 'status' is missing" in output(data, "leaderboard", code=2)

@@ -73,7 +73,7 @@ def test_training_sets_and_a_policys_held_out_claims_are_used(tmp_path: Path):
     simple, policy = (
         system_named(key, SYSTEMS) for key in ("simple-rules-faithful", "decomposerl-tiny")
     )
-    with pytest.raises(EvaluationError, match="-j funnel"):
+    with pytest.raises(EvaluationError, match="decomposerl run silver_decomposed --upstream"):
         dev_claims(data, simple, 20, 42)
     write_parquet(silver, tmp_path / "silver_decomposed.parquet")
     write_parquet(silver[:6], tmp_path / "training_claims.parquet")

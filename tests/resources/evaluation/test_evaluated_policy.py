@@ -73,5 +73,5 @@ def test_what_was_chosen_is_told_of_policies_alone(data: DataFolder):
 
 def test_a_policy_that_was_not_trained_is_named_with_its_command(tmp_path: Path):
     """No folder is no error of the reader's."""
-    with pytest.raises(ConfigError, match="--select 'key:\"policy\"' --partition tiny"):
+    with pytest.raises(ConfigError, match="decomposerl train tiny"):
         chosen_policy(DataFolder(base_dir=str(tmp_path)), "tiny")

@@ -119,7 +119,7 @@ def test_a_policy_answers_in_process(trained: Path):
     assert 0 == made.predictions["trace"].null_count()
     tiny.predict("hover", claims(), 0.0, said.append)
     assert (2, 2) == (tiny.calls, tiny.hits)
-    with pytest.raises(ConfigError, match="--partition paper_7b"):
+    with pytest.raises(ConfigError, match="decomposerl train paper_7b"):
         opened(resource(trained), "decomposerl-paper_7b", trained)
 
 

@@ -158,7 +158,7 @@ def test_what_is_missing_or_malformed_leaves_nothing_behind(data: DataFolder, tm
     with pytest.raises(ConfigError, match="there is no folder of prompts"):
         gathered(data, str(tmp_path / "nowhere"))
     (data.path / "silver_decomposed.parquet").unlink()
-    with pytest.raises(TrainingError, match="--select 'silver_decomposed'"):
+    with pytest.raises(TrainingError, match="decomposerl run silver_decomposed --upstream"):
         gathered(data)
     assert not (data.path / "policy").exists()
 
