@@ -1,7 +1,12 @@
 """The constraints files hold versions that ``pyproject.toml`` accepts."""
 
+import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -38,4 +43,24 @@ def test_pinned_versions_are_in_the_ranges(file: str, extras: tuple[str, ...]):
         f"{one}: {pinned.get(name_of(one.name))}"
         for one in asked
         if pinned.get(name_of(one.name)) not in one.specifier
+    ]
+
+
+@pytest.mark.skipif("DECOMPOSERL_RESOLVE" not in os.environ, reason="asks an index for minutes")
+@pytest.mark.parametrize(("extra", "file"), [("gpu", "constraints-gpu.txt")])
+def test_pip_resolves_an_extra_to_its_pins(extra: str, file: str, tmp_path: Path):
+    """As a dry run, from nothing: all but the card's own libraries have their pinned versions."""
+    report = tmp_path / "report.json"
+    words = ["--dry-run", "--ignore-installed", "--quiet", "--report", str(report)]
+    pip = [sys.executable, "-m", "pip", "install", *words, "-c", file, f".[{extra}]"]
+    subprocess.run(pip, cwd=ROOT, check=True)
+    chosen = [one["metadata"] for one in json.loads(report.read_text("utf-8"))["install"]]
+    found = {name_of(one["name"]): one["version"].partition("+")[0] for one in chosen}
+    pinned = {name: version.partition("+")[0] for name, version in pins(file).items()}
+    assert {"vllm", "torch", "trl"} < set(found)
+    wrong = {name: version for name, version in found.items() if pinned.get(name) != version}
+    assert [] == [
+        name
+        for name in wrong
+        if not name.startswith(("nvidia-", "cuda-", "triton", name_of(PROJECT["name"])))
     ]
