@@ -24,6 +24,8 @@ FAST_TESTS := $(addprefix tests/project/test_,house.py architecture.py contracts
 	$(addprefix tests/decomposerl/,baselines judge reports)
 # --again makes everything again, also what was made before and did not change.
 DEMO_ARGS ?=
+# For example -p 3001 for another port.
+UI_ARGS ?=
 # For example --quick, --only semantic, --strict, --report docs/benchmarks.md
 BENCH_ARGS ?=
 BIN := .venv/bin
@@ -69,7 +71,7 @@ demo: $(STAMPS)/demo .dagster_home/dagster.yaml
 	@$(BIN)/python -m dagster_project $(DEMO_ARGS)
 
 ui: $(STAMPS)/demo .dagster_home/dagster.yaml
-	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml
+	@env -u DAGSTER_MODULE_NAME $(BIN)/dagster dev -w workspace.yaml $(UI_ARGS)
 
 check: $(STAMPS)/dev .dagster_home/dagster.yaml
 	$(gates)
