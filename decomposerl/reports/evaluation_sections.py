@@ -128,7 +128,14 @@ def reliability_section(data: ReportData) -> Section:
     ]
     titles = data.system_titles
     cells = [
-        (titles.get(s, s), reading, n, f"{100 * sure:.1f}", f"{100 * right:.1f}", f"{100 * gap:.1f}")
+        (
+            titles.get(s, s),
+            reading,
+            n,
+            f"{100 * sure:.1f}",
+            f"{100 * right:.1f}",
+            f"{100 * gap:.1f}",
+        )
         for s, reading, n, (sure, right), gap in rows
     ]
     worst = max(rows, key=lambda row: (row[4], row[0]))
@@ -239,4 +246,4 @@ def _engines(rows: pl.DataFrame) -> str:
 
 def _named(engines: pl.Series) -> str:
     """The engines, each once."""
-    return "; ".join(str(one) for one in engines.drop_nulls().unique().sort())
+    return " · ".join(str(one) for one in engines.drop_nulls().unique().sort())

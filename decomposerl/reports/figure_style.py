@@ -22,6 +22,7 @@ HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "oo", "||||")
 """One for each colour of the palette, and the last for what has no colour."""
 _DPI = 100
 _COLOURS = 128
+_LIGHTER = 0.35
 _SALT = "decomposerl"
 """Of the ids in an SVG, which matplotlib else draws at random."""
 
@@ -110,6 +111,12 @@ def source_legend(sources: Sequence[str]) -> dict[str, str]:
 def source_hatches(sources: Sequence[str]) -> dict[str, str]:
     """A hatch for each source, beside its colour; beyond the palette they share the last."""
     return {s: HATCHES[min(i, len(PALETTE))] for i, s in enumerate(sources)}
+
+
+def filled(colour: str) -> str:
+    """The colour for an area, lighter than for a line, so that its hatch is seen."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part + _LIGHTER * (255 - part)):02X}" for part in parts)
 
 
 def drawn(figure: "Figure") -> Drawn:

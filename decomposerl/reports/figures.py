@@ -4,6 +4,7 @@ Equal frames give equal bytes with the same matplotlib.
 """
 
 import base64
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,6 +13,7 @@ from decomposerl.reports.figure_style import (
     INK,
     PALETTE,
     REST,
+    label_text,
     legend,
     new_figure,
     png,
@@ -117,13 +119,15 @@ def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
     return png(selection_figure(selected, cells))
 
 
-def selection_figure(selected: pl.DataFrame, cells: pl.DataFrame) -> "Figure":
+def selection_figure(
+    selected: pl.DataFrame, cells: pl.DataFrame, titles: Mapping[str, str] | None = None
+) -> "Figure":
     """How well each selection cell is covered after each of its picks.
 
     ``selected`` needs ``bucket``, ``selection_rank`` and ``selection_gain``; rows without a rank
     are left out. ``cells`` (``SELECTION_CELLS``) has the size n of each cell, so that cells of all
     sizes share one axis: f(S) / n is the mean cosine of the cell's claims to their nearest pick.
-    Colours and markers are sources, dashed lines Refuted cells.
+    Colours and markers are sources, shown by ``titles``; dashed lines are Refuted cells.
     """
     curves = _cover_curves(selected, cells)
     sources = _by_count(curves, "source")
@@ -132,18 +136,19 @@ def selection_figure(selected: pl.DataFrame, cells: pl.DataFrame) -> "Figure":
     by_cell = curves.partition_by("source", "label", as_dict=True, maintain_order=True)
     for (source, label), cell in sorted(by_cell.items(), key=lambda cell: cell[1].height):
         place = min(sources.index(str(source)), len(_MARKERS) - 1)
-        style = f"{'--' if label == 'Refuted' else '-'}{_MARKERS[place]}"
         axes.plot(
             cell["picked"].to_list(),
             cell["cover"].to_list(),
-            style,
+            linestyle="--" if label == "Refuted" else "-",
+            marker=_MARKERS[place],
             color=colours[str(source)],
             linewidth=1.6,
             markersize=6,
             markevery=[-1],
         )
     for (name, colour), marker in zip(source_legend(sources).items(), _MARKERS, strict=False):
-        axes.plot([], [], f"-{marker}", color=colour, linewidth=3, label=name)
+        shown = label_text((titles or {}).get(name, name))
+        axes.plot([], [], marker=marker, color=colour, linewidth=3, label=shown)
     axes.plot([], [], "-", color=INK, label="Supported")
     axes.plot([], [], "--", color=INK, label="Refuted")
     axes.set_xscale("log")

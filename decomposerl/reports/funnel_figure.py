@@ -1,5 +1,6 @@
 """The whole funnel as one picture."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,8 @@ import polars as pl
 from decomposerl.reports.figure_style import (
     HATCHES,
     INK,
+    filled,
+    label_text,
     legend,
     new_figure,
     png,
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TITLES = {
+STAGE_TITLES: Mapping[str, str] = {
     "claims": "sources",
     "rule_filtered": "rules",
     "difficulty_band": "difficulty band",
@@ -89,12 +92,13 @@ def funnel_png(attrition: pl.DataFrame) -> bytes:
     return png(funnel_figure(attrition))
 
 
-def funnel_figure(attrition: pl.DataFrame) -> "Figure":
+def funnel_figure(attrition: pl.DataFrame, titles: Mapping[str, str] | None = None) -> "Figure":
     """Draw the funnel from an ``ATTRITION`` table.
 
     One bar per stage, as wide as its claims, coloured and hatched by source, joined by bands that
     narrow where claims were dropped, with the numbers and reasons beside them.
     ``diversity_selected`` only marks rows and has no bar. An empty table gives an empty picture.
+    ``titles`` are those of the sources, by name.
     """
     levels = _levels(attrition)
     rows = max(len(levels), 1)
@@ -114,14 +118,20 @@ def funnel_figure(attrition: pl.DataFrame) -> "Figure":
         canvas.text(1.11, -0.5, reading, _SMALL)
     for (name, colour), hatch in zip(source_legend(sources).items(), HATCHES, strict=False):
         axes.fill_between(
-            [], [], facecolor=colour, hatch=hatch, edgecolor=INK, linewidth=0.4, label=name
+            [],
+            [],
+            facecolor=filled(colour),
+            hatch=hatch,
+            edgecolor=INK,
+            linewidth=0.4,
+            label=label_text((titles or {}).get(name, name)),
         )
     legend(figure, axes, columns=4)
     return figure
 
 
 def _levels(attrition: pl.DataFrame) -> list[_Level]:
-    shown = attrition.filter(pl.col("stage").is_in(list(_TITLES)))
+    shown = attrition.filter(pl.col("stage").is_in(list(STAGE_TITLES)))
     base = _by_source(shown.filter((pl.col("stage_order") == 0) & (pl.col("outcome") == "kept")))
     order = sorted(base, key=lambda source: (-base[source], source))
     stages = shown.select("stage", "stage_order").unique().sort("stage_order")["stage"]
@@ -165,12 +175,12 @@ def _bar(canvas: _Canvas, y: int, level: _Level) -> None:
                 end - start,
                 left=start,
                 height=_BAR,
-                color=canvas.colours[source],
+                color=filled(canvas.colours[source]),
                 hatch=canvas.hatches[source],
                 edgecolor=INK,
                 linewidth=0.4,
             )
-    canvas.text(-0.04, y, _TITLES[level.stage], 12)
+    canvas.text(-0.04, y, STAGE_TITLES[level.stage], 12)
     canvas.text(1.04, y, f"{level.total:,}", 14, "bold")
 
 

@@ -21,7 +21,7 @@ TEST_SETS, TEST_SETS_CALIBRATED = "test sets", "test sets, calibrated"
 _MARKING = "diversity_selected"
 """It marks claims; ``training_claims`` drops those without a mark."""
 _MOST_PANELS = 2
-_PER_BIN = 10
+_PER_BIN, _LEAST_PER_BIN, _FEW_BINS = 30, 10, 4
 _Z = 1.959964
 
 
@@ -44,7 +44,7 @@ def source_fates(attrition: pl.DataFrame) -> pl.DataFrame:
 
 
 def score_bars(board: pl.DataFrame) -> pl.DataFrame:
-    """The systems with a score on the means, best first; from ``LEADERBOARD``.
+    """The systems with a score on the means, best first, short runs last; from ``LEADERBOARD``.
 
     Where no mean has a score, the two test sets with most systems stand for them. Columns are those
     of the leaderboard, with ``label`` (the title, and its protocol where a title has several) and
@@ -62,12 +62,10 @@ def score_bars(board: pl.DataFrame) -> pl.DataFrame:
         .unique(["system", "benchmark"], keep="first", maintain_order=True)
         .join(titles, on="title", maintain_order="left")
         .with_columns(
-            label=pl.when(several)
-            .then(pl.format("{} ({})", "title", "system"))
-            .otherwise("title"),
+            label=pl.when(several).then(pl.format("{} ({})", "title", "system")).otherwise("title"),
             limited=pl.col("status") == "limited",
         )
-        .sort(order, "score", "system", descending=[False, True, False])
+        .sort(order, "limited", "score", "system", descending=[False, False, True, False])
         .drop("namesakes")
     )
 
@@ -85,6 +83,8 @@ def scored_columns(board: pl.DataFrame) -> list[str]:
 
 def against_best(comparison: pl.DataFrame, bars: pl.DataFrame) -> pl.DataFrame:
     """The best system less each other one, largest difference first; from ``COMPARISON``.
+
+    Pairs without a p-value come last.
 
     ``bars`` are ``score_bars``. The best is that of each mean, of whole runs where there are any.
     Columns: ``benchmark``, ``best``, ``system`` (the other), ``label``, ``difference``, ``low``,
@@ -117,7 +117,9 @@ def _turned(pairs: pl.DataFrame, best: str) -> pl.DataFrame:
 
 def _columns(pairs: pl.DataFrame) -> pl.DataFrame:
     names = ["benchmark", "best", "system", "label", "difference", "low", "high", "p_holm", "no_p"]
-    return pairs.select(names).sort("difference", "system", descending=[True, False])
+    unsure = pl.col("p_holm").is_null()
+    ordered = pairs.sort(unsure, "difference", "system", descending=[False, True, False])
+    return ordered.select(names)
 
 
 def confidence_bins(verdicts: pl.DataFrame) -> pl.DataFrame:
@@ -129,7 +131,8 @@ def confidence_bins(verdicts: pl.DataFrame) -> pl.DataFrame:
     parts = [CALIBRATIONS.empty()]
     keys = ["system", "engine", "reading"]
     for (system, engine, reading), rows in verdicts.sort(keys).group_by(keys, maintain_order=True):
-        bins = min(BINS, max(rows.height // _PER_BIN, 1))
+        few = min(rows.height // _LEAST_PER_BIN, _FEW_BINS)
+        bins = min(BINS, max(rows.height // _PER_BIN, few, 1))
         table = reliability(rows["confidence"].to_numpy(), rows["right"].to_numpy(), bins)
         parts.append(
             CALIBRATIONS.conform(

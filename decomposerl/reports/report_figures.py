@@ -5,7 +5,7 @@ say what the colours say.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -15,6 +15,7 @@ from decomposerl.reports.figure_style import (
     HATCHES,
     INK,
     PALETTE,
+    filled,
     label_text,
     legend,
     new_figure,
@@ -37,6 +38,8 @@ MOST_RELIABILITY = 8
 _NAME = 34
 _ROW, _HEAD = 0.3, 1.5
 _CHANCE = 50
+_WHOLE = 100
+"""From here on a number is shown without decimals."""
 _STAGE_TITLES = {
     KEPT: "kept",
     "rule_filtered": "rules",
@@ -82,7 +85,7 @@ def sources_figure(fates: pl.DataFrame, titles: Mapping[str, str]) -> "Figure":
             part,
             left=left,
             height=0.74,
-            color=INK if stage == KEPT else PALETTE[(place - 1) % len(PALETTE)],
+            color=INK if stage == KEPT else filled(PALETTE[(place - 1) % len(PALETTE)]),
             hatch="" if stage == KEPT else HATCHES[place % len(HATCHES)],
             edgecolor=INK,
             linewidth=0.5,
@@ -134,12 +137,17 @@ def _score(axes: "Axes", place: int, row: Mapping[str, object]) -> None:
         axes.plot([row["paper"]], [place], **_PAPER)
 
 
-_PAPER = {"marker": "D", "markersize": 6, "color": PALETTE[4], "markeredgecolor": INK}
+_PAPER: dict[str, Any] = {
+    "marker": "D",
+    "markersize": 6,
+    "color": PALETTE[4],
+    "markeredgecolor": INK,
+}
 
 
-def _bar(*, policy: bool, limited: bool) -> dict[str, object]:
+def _bar(*, policy: bool, limited: bool) -> dict[str, Any]:
     return {
-        "color": "white" if limited else PALETTE[-1] if policy else "#D3DCE6",
+        "facecolor": "white" if limited else PALETTE[-1] if policy else "#D3DCE6",
         "hatch": "////" if limited else "",
         "edgecolor": INK,
         "linewidth": 0.6,
@@ -153,9 +161,9 @@ def _explain_scores(axes: "Axes", bars: pl.DataFrame) -> None:
     policies = {policy for policy, limited in kinds if not limited}
     for policy, label in ((False, "baseline"), (True, "trained policy")):
         if policy in policies:
-            axes.barh([], [], **_bar(policy=policy, limited=False), label=label)
+            axes.fill_between([], [], **_bar(policy=policy, limited=False), label=label)
     if any(limited for _, limited in kinds):
-        axes.barh([], [], **_bar(policy=False, limited=True), label="short run: no measure")
+        axes.fill_between([], [], **_bar(policy=False, limited=True), label="short run: no measure")
     axes.plot([], [], color=INK, marker="|", label="95 % interval")
     if bars["paper"].count():
         axes.plot([], [], linestyle="", **_PAPER, label="the paper's figure")
@@ -173,13 +181,12 @@ def pairs_figure(pairs: pl.DataFrame, names: Mapping[str, str]) -> "Figure":
     figure, grid = new_grid(11.0, _HEAD + 0.4 + _ROW * most, 1, max(len(panels), 1))
     for axes, panel in zip(grid[0], panels, strict=False):
         best, name = panel["best"][0], panel["benchmark"][0]
-        title = f"{label_text(names.get(name, name))}: {label_text(names.get(best, best))} less …"
-        axes.set_title(title, loc="left", fontsize=11, color=INK)
+        axes.set_title(label_text(names.get(name, name)), loc="left", fontsize=11, color=INK)
+        axes.set_xlabel(f"{label_text(names.get(best, best), _NAME)} less the other, points")
         for place, row in enumerate(panel.iter_rows(named=True)):
             axes.plot([row["low"], row["high"]], [place, place], color=INK, linewidth=1.4)
             axes.plot([row["difference"]], [place], **_marker(row["p_holm"]))
         axes.axvline(0, color=INK, linestyle=":", linewidth=1)
-        axes.set_xlabel("difference in balanced accuracy, points")
         _names(axes, panel["label"].to_list())
     for p, label in (
         (0.0, f"p < {SIGNIFICANT} (Holm)"),
@@ -191,7 +198,7 @@ def pairs_figure(pairs: pl.DataFrame, names: Mapping[str, str]) -> "Figure":
     return figure
 
 
-def _marker(p: float | None) -> dict[str, object]:
+def _marker(p: float | None) -> dict[str, Any]:
     filled = p is not None and p < SIGNIFICANT
     return {
         "marker": "X" if p is None else "o",
@@ -266,16 +273,18 @@ def cost_figure(costs: pl.DataFrame, titles: Mapping[str, str]) -> "Figure":
                 hatch=("", "////")[number],
                 edgecolor=INK,
                 linewidth=0.6,
-                label=_COST_PARTS.get(part),
+                label=_COST_PARTS.get(part, ""),
             )
             left = [a + b for a, b in zip(left, widths, strict=True)]
         for place, whole in enumerate(left):
-            axes.text(whole, place, f" {whole:,.3g}", va="center", fontsize=9, color=INK)
+            value = f"{whole:,.0f}" if whole >= _WHOLE else f"{whole:.2g}" if whole else "–"
+            axes.text(whole, place, f" {value}", va="center", fontsize=9, color=INK)
         axes.set_xlim(0, 1.25 * max([*left, 1e-9]))
         axes.set_xlabel(label)
         names = [titles.get(one, one) for one in costs["system"]]
         _names(axes, names if axes is grid[0][0] else [""] * costs.height)
-    legend(figure, grid[0][0], columns=2)
+    labelled = [axes for axes in grid[0] if axes.get_legend_handles_labels()[1]]
+    legend(figure, (labelled or grid[0])[0], columns=2)
     return figure
 
 
@@ -288,4 +297,3 @@ def _names(axes: "Axes", names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), [label_text(name, _NAME) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-

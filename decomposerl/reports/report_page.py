@@ -67,7 +67,8 @@ def report_markdown(about: ReportAbout, sections: Sequence[Section]) -> str:
             continue
         parts.append(markdown_text(section.sentence))
         parts += [
-            f"![{markdown_text(one.alt)}]({FIGURES}/{_file(one)})" for one in section.pictures
+            f"![{markdown_text(_alt(section, one))}]({FIGURES}/{_file(one)})"
+            for one in section.pictures
         ]
         parts += [markdown_text(line) for line in _notes(section)]
         parts += [section.table] if section.table else []
@@ -84,6 +85,11 @@ def _code(text: str) -> str:
 
 def _file(one: Picture) -> str:
     return f"{one.name}.{'svg' if one.drawn.svg else 'png'}"
+
+
+def _alt(section: Section, one: Picture) -> str:
+    """What the figure shows, for who does not see it."""
+    return f"{one.alt}. {section.sentence}"
 
 
 def _notes(section: Section) -> list[str]:
@@ -143,7 +149,7 @@ def _body(section: Section) -> Iterator[str]:
             f'<a href="{FIGURES}/{escape(one.name)}.{end}">{end.upper()}</a>' for end in endings
         )
         yield (
-            f'<figure><img src="{_data_uri(one)}" alt="{escape(one.alt)}">'
+            f'<figure><img src="{_data_uri(one)}" alt="{escape(_alt(section, one))}">'
             f"<figcaption>{links}</figcaption></figure>\n"
         )
     for line in _notes(section):
@@ -167,7 +173,9 @@ def table_html(markdown: str) -> str:
     for token in tokens:
         _without_style(token)
     page = str(reader.renderer.render(tokens, reader.options, _environment()))
-    return page.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+    return page.replace("<table>", '<div class="table"><table>').replace(
+        "</table>", "</table></div>"
+    )
 
 
 def _environment() -> "MutableMapping[str, object]":

@@ -10,15 +10,29 @@ from dataclasses import replace
 
 import polars as pl
 
-from decomposerl.reports.attrition import STAGES, attrition_markdown, attrition_wide
+from decomposerl.reports.attrition import (
+    STAGES,
+    TOTAL,
+    attrition_markdown,
+    attrition_wide,
+    drops_by_reason,
+)
 from decomposerl.reports.evaluation_sections import evaluation_sections
 from decomposerl.reports.figure_style import Drawn
 from decomposerl.reports.figures import selection_figure
-from decomposerl.reports.funnel_figure import funnel_figure
+from decomposerl.reports.funnel_figure import STAGE_TITLES, funnel_figure
 from decomposerl.reports.report_data import KEPT, source_fates
 from decomposerl.reports.report_figures import sources_figure
-from decomposerl.reports.report_parts import RUN, Picture, ReportData, Section, TrainedRun, picture, slug
-from decomposerl.reports.tables import share
+from decomposerl.reports.report_parts import (
+    RUN,
+    Picture,
+    ReportData,
+    Section,
+    TrainedRun,
+    picture,
+    slug,
+)
+from decomposerl.reports.tables import frame_markdown, share
 from decomposerl.reports.training_figure import training_figure
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes
@@ -28,6 +42,7 @@ _SOURCES = Section("sources", "Attrition by source", paper="the table of rows by
 _SELECTION = Section("selection", "Selection", paper="the coverage of the submodular selector")
 _TRAINING = Section("training", "Learning curves")
 _STUDIES = Section("studies", "Studies", paper="the figures of its ablations")
+_REASONS = ["stage", "step", "reason", TOTAL]
 _COUNTS = "the funnel's counts"
 _COUNT = f"{RUN} attrition --upstream"
 _STUDY = "python -m studies.learning_study --picture DATA/studies/learning.png"
@@ -50,13 +65,13 @@ def funnel_section(data: ReportData) -> Section:
     """The funnel as one picture, and the paper's table of it."""
     if data.attrition is None or data.attrition.is_empty():
         return replace(_FUNNEL, missing=_COUNTS, command=_COUNT)
-    wide = attrition_wide(data.attrition, data.paper_raw, data.source_titles)
+    figure = funnel_figure(data.attrition, data.source_titles)
     return replace(
         _FUNNEL,
         sentence=_funnel_sentence(data.attrition),
         engine=_step_engines(data.runs),
-        pictures=(picture("funnel", "claims by stage and source", funnel_figure(data.attrition)),),
-        table=attrition_markdown(wide),
+        pictures=(picture("funnel", "claims by stage and source", figure),),
+        table=frame_markdown(drops_by_reason(data.attrition).select(_REASONS)),
     )
 
 
@@ -66,16 +81,19 @@ def _funnel_sentence(attrition: pl.DataFrame) -> str:
     first, last = (int(counts["rows"][end]) for end in (0, -1)) if counts.height else (0, 0)
     left = attrition.filter(pl.col("outcome") != KEPT, pl.col("stage_order") > 0)
     cuts = left.group_by("stage").agg(pl.col("rows").sum()).sort("rows", "stage", descending=True)
-    largest = f"; {cuts['stage'][0]} drops most, {cuts['rows'][0]:,}" if cuts.height else ""
+    at = STAGE_TITLES.get(cuts["stage"][0], cuts["stage"][0]) if cuts.height else ""
+    largest = f"; the largest cut is at stage '{at}', {cuts['rows'][0]:,} claims" if at else ""
     end = counts["stage"][-1] if counts.height else STAGES[0]
-    return f"Of {first:,} claims read, {last:,} ({share(last, first)}) are in {end}{largest}."
+    reached = f"{last:,} ({share(last, first)}) are left at stage '{STAGE_TITLES.get(end, end)}'"
+    return f"Of {first:,} claims of the sources, {reached}{largest}."
 
 
 def sources_section(data: ReportData) -> Section:
     """What became of each source's claims."""
     fates = None if data.attrition is None else source_fates(data.attrition)
-    if fates is None or fates.is_empty():
+    if data.attrition is None or fates is None or fates.is_empty():
         return replace(_SOURCES, missing=_COUNTS, command=_COUNT)
+    wide = attrition_wide(data.attrition, data.paper_raw, data.source_titles)
     totals = pl.col("rows").sum()
     kept = pl.col("rows").filter(pl.col("stage") == KEPT).sum()
     by_source = fates.group_by("source").agg(kept=kept, of=totals)
@@ -95,6 +113,7 @@ def sources_section(data: ReportData) -> Section:
         pictures=(
             picture("sources", "share kept by source", sources_figure(fates, data.source_titles)),
         ),
+        table=attrition_markdown(wide),
     )
 
 
@@ -105,7 +124,7 @@ def selection_section(data: ReportData) -> Section:
         return replace(_SELECTION, missing="the selection's cells", command=command)
     cells = data.cells
     cover = float(cells.select(pl.col("objective").sum() / pl.col("available").sum()).item())
-    figure = selection_figure(data.selected, cells)
+    figure = selection_figure(data.selected, cells, data.source_titles)
     return replace(
         _SELECTION,
         sentence=(
@@ -179,7 +198,7 @@ def _step_engines(runs: pl.DataFrame | None) -> str:
     for stage in STAGES:
         for text in runs.filter(stage=stage)["step_engines"].drop_nulls():
             steps |= json.loads(text)
-    return "; ".join(f"{step}: {engine}" for step, engine in steps.items())
+    return " · ".join(f"{step}: {engine}" for step, engine in steps.items())
 
 
 def _engine_of(runs: pl.DataFrame | None, stages: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ def write_report(data: Path, read: ReportData, traces: int) -> list[Section]:
     empty_folder(written)
     shown = _write_traces(data, written, read.system_titles, traces)
     about = ReportAbout(
-        "Report", _made(read), TRACES if shown else "", "" if shown else _NO_TRACES
+        "Report of a run", _made(read), TRACES if shown else "", "" if shown else _NO_TRACES
     )
     for section in sections:
         _write_figures(written / FIGURES, section)
@@ -59,7 +59,7 @@ def write_report(data: Path, read: ReportData, traces: int) -> list[Section]:
 def _made(read: ReportData) -> str:
     """Program, and the time of the newest table: the report itself has no clock."""
     finished = [] if read.runs is None else read.runs["finished_at"].drop_nulls().to_list()
-    newest = f"; newest table of {max(finished)}" if finished else ""
+    newest = f"; newest table {max(finished)[:16].replace('T', ' ')} UTC" if finished else ""
     return f"decomposerl {version('decomposerl')}{newest}"
 
 

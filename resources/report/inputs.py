@@ -23,7 +23,10 @@ from resources.training.run_store import RunFolder, read_outcome
 STUDIES = "studies"
 """Folder of the studies' figures in the data folder: PNG, each with a sentence in ``.txt``."""
 _PNG = b"\x89PNG\r\n\x1a\n"
-_CONFIDENCES = {"test sets": "confidence_normalised", "test sets, calibrated": "confidence_calibrated"}
+_CONFIDENCES = {
+    "test sets": "confidence_normalised",
+    "test sets, calibrated": "confidence_calibrated",
+}
 _VERDICTS = {"system": pl.String(), "engine": pl.String(), "reading": pl.String(),
              "confidence": pl.Float64(), "right": pl.Boolean()}  # fmt: skip
 _CALLS = {
