@@ -1,9 +1,10 @@
 """``make demo``: the whole graph on the bundled sample (``python -m dagster_project``).
 
-Runs the ``funnel`` job, trains the tiny policy for a few steps, and evaluates every baseline as
-published and that policy on the sample's test sets; the run configurations are in ``configs``. Ends
-with one verified claim, what was made, the leaderboard, and the commands that come next. What was
-made before and did not change since is not made again (``FinishedParts``). Needs no GPU and no key.
+Runs the ``funnel`` job, trains the tiny policy for a few steps, evaluates every baseline as
+published and that policy on the sample's test sets, and writes the report; the run configurations
+are in ``configs``. Ends with one verified claim, what was made, the leaderboard, the commands that
+come next, and the report's address. What was made before and did not change since is not made again
+(``FinishedParts``). Needs no GPU and no key.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from dagster_project.verify_command import print_claim
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.training_report import duration
+from resources.report.files import report_html_path
 from resources.store.parquet import DataFolder
 
 RECIPE = "tiny"
@@ -115,7 +117,7 @@ class Demo:
         return made
 
     def _evaluate(self) -> bool:
-        """Every baseline and the policy; then the ranking.
+        """Every baseline and the policy; then the ranking and the report.
 
         Only the last system runs the asset checks: each is a step, 36 per system, and with them
         evaluation by rules takes 1.7 times as long.
@@ -128,7 +130,8 @@ class Demo:
                 return False
             self.terminal.print(f"✓ {system:<40}{time.perf_counter() - started:>8.1f} s")
         self.progress.lists_assets = True
-        return self._job("rank") and (not self.changed or self.runs.run("catalogue"))
+        ranked = self._job("rank") and self._job("report")
+        return ranked and (not self.changed or self.runs.run("catalogue"))
 
     def _job(
         self, job: str, partition: str | None = None, *, config: str = "", checks: bool = True
@@ -159,6 +162,7 @@ def _show_end(profile: Profile, folder: DataFolder) -> None:
     say("\nNext")
     for what, words in _next(pages.dropped_claim(folder)):
         say(f"  {what:<28}{shlex.join(words)}")
+    say(f"\nEvery table and figure, for a browser: {report_html_path(folder.path).as_uri()}")
 
 
 def _next(dropped: str | None) -> list[tuple[str, list[str]]]:

@@ -223,9 +223,7 @@ def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Number
     return distinct[corners], heights[corners]
 
 
-def reliability(
-    confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS
-) -> pl.DataFrame:
+def reliability(confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS) -> pl.DataFrame:
     """The rows of a reliability diagram: how often verdicts of similar confidence were right.
 
     Columns ``bin``, ``low``, ``high``, ``rows``, ``confidence``, ``right``, a row for each bin that

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import polars as pl
 
@@ -112,50 +113,56 @@ def comparison_section(data: ReportData) -> Section:
 
 def reliability_section(data: ReportData) -> Section:
     """How often a verdict of some confidence is right."""
-    tables = [CALIBRATIONS.empty()]
-    if data.verdicts is not None:
-        tables.append(confidence_bins(data.verdicts))
-    if data.calibrations is not None:
-        tables.append(CALIBRATIONS.conform(data.calibrations))
-    bins = pl.concat(tables)
+    known = CALIBRATIONS.empty() if data.calibrations is None else data.calibrations
+    ours = CALIBRATIONS.empty() if data.verdicts is None else confidence_bins(data.verdicts)
+    bins = pl.concat([ours, CALIBRATIONS.conform(known)])
     if bins.is_empty():
         missing = "verdicts with a confidence"
         return replace(_RELIABILITY, missing=missing, command=f"{_EVALUATE}; or {_CALIBRATE}")
-    keys = ["system", "reading"]
-    rows = [
-        (str(system), str(reading), part["rows"].sum(), _mean(part), calibration_gap(part))
-        for (system, reading), part in bins.group_by(keys, maintain_order=True)
-    ]
-    titles = data.system_titles
-    cells = [
-        (
-            titles.get(s, s),
-            reading,
-            n,
-            f"{100 * sure:.1f}",
-            f"{100 * right:.1f}",
-            f"{100 * gap:.1f}",
-        )
-        for s, reading, n, (sure, right), gap in rows
-    ]
-    worst = max(rows, key=lambda row: (row[4], row[0]))
-    others = bins["system"].n_unique() - MOST_RELIABILITY
-    left_out = f" {others:,} further systems are in the table." if others > 0 else ""
+    read = _readings(bins, data.system_titles)
+    worst = max(read, key=lambda one: (one.error, one.system))
+    further = bins["system"].n_unique() - MOST_RELIABILITY
+    left_out = f" {further:,} further systems are in the table." if further > 0 else ""
+    figure = reliability_figure(bins, data.system_titles)
+    head = ["system", "reading", "verdicts", "confidence %", "right %", "error %"]
     return replace(
         _RELIABILITY,
         sentence=(
-            f"{titles.get(worst[0], worst[0])} ({worst[1]}) is furthest from its confidence: "
-            f"{100 * worst[3][0]:.1f} % sure and {100 * worst[3][1]:.1f} % right over "
-            f"{worst[2]:,} verdicts, a calibration error of {100 * worst[4]:.1f} %.{left_out}"
+            f"{worst.system} ({worst.reading}) is furthest from its confidence: {worst.sure:.1f} % "
+            f"sure and {worst.right:.1f} % right over {worst.verdicts:,} verdicts, a calibration "
+            f"error of {worst.error:.1f} %.{left_out}"
         ),
         engine=_engines(bins),
-        pictures=(
-            picture("reliability", "confidence and share right", reliability_figure(bins, titles)),
-        ),
+        pictures=(picture("reliability", "confidence and share right", figure),),
         table=markdown_table(
-            ["system", "reading", "verdicts", "confidence %", "right %", "error %"], cells
+            head, [(*one[:3], *(f"{percent:.1f}" for percent in one[3:])) for one in read]
         ),
     )
+
+
+class _Reading(NamedTuple):
+    """A system's confidences of one kind; confidence, share right and error are percent."""
+
+    system: str
+    reading: str
+    verdicts: int
+    sure: float
+    right: float
+    error: float
+
+
+def _readings(bins: pl.DataFrame, titles: Mapping[str, str]) -> list[_Reading]:
+    keys = ["system", "reading"]
+    return [
+        _Reading(
+            titles.get(str(system), str(system)),
+            str(reading),
+            int(rows["rows"].sum()),
+            *(100 * share for share in _mean(rows)),
+            100 * calibration_gap(rows),
+        )
+        for (system, reading), rows in bins.group_by(keys, maintain_order=True)
+    ]
 
 
 def _mean(bins: pl.DataFrame) -> tuple[float, float]:
@@ -181,7 +188,8 @@ def cost_section(data: ReportData) -> Section:
     return replace(
         _COST,
         sentence=(
-            f"{costs.height} systems took {calls:,} calls, {tokens:,} tokens{dollars}; "
+            f"{costs.height} system{'s' * (costs.height > 1)} took {calls:,} calls, "
+            f"{tokens:,} tokens{dollars}; "
             f"{titles.get(most['system'], most['system'])} asks most, "
             f"{most['calls_by_claim']:.1f} calls a claim."
         ),

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from decomposerl.reports.report_parts import Picture, Section
-from decomposerl.reports.tables import markdown_text
+from decomposerl.reports.tables import markdown_text, one_line
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
@@ -98,6 +98,11 @@ def _notes(section: Section) -> list[str]:
     return [f"Engine: {section.engine or 'none'}.", *([redone] if redone else [])]
 
 
+def _escape(text: str) -> str:
+    """One line that HTML shows as it is, in a text or an attribute."""
+    return escape(one_line(text))
+
+
 def report_html(about: ReportAbout, sections: Sequence[Section]) -> str:
     """The report as one page; pictures and style are in it."""
     return "".join(_page(about, sections))
@@ -114,22 +119,22 @@ def _page(about: ReportAbout, sections: Sequence[Section]) -> Iterator[str]:
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n<link rel="icon" href="data:,">\n'
-        f"<title>{escape(about.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f'<h1>{escape(about.title)}</h1>\n<p class="soft">{escape(about.made)}</p>\n'
+        f"<title>{_escape(about.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f'<h1>{_escape(about.title)}</h1>\n<p class="soft">{_escape(about.made)}</p>\n'
     )
     yield (
-        f'<p><a href="{escape(about.traces)}">Every question, answer and verdict</a></p>\n'
+        f'<p><a href="{_escape(about.traces)}">Every question, answer and verdict</a></p>\n'
         if about.traces
-        else f"<p>No traces yet. Next: <code>{escape(about.no_traces)}</code></p>\n"
+        else f"<p>No traces yet. Next: <code>{_escape(about.no_traces)}</code></p>\n"
     )
     yield "<nav><ul>\n"
     for section in sections:
         said = f"missing: {section.missing}" if section.missing else section.sentence
-        link = f'<a href="#{escape(section.key)}">{escape(section.title)}</a>'
-        yield f"<li>{link}: {escape(said)}</li>\n"
+        link = f'<a href="#{_escape(section.key)}">{_escape(section.title)}</a>'
+        yield f"<li>{link}: {_escape(said)}</li>\n"
     yield "</ul></nav>\n"
     for section in sections:
-        yield f'<section id="{escape(section.key)}">\n<h2>{escape(section.title)}</h2>\n'
+        yield f'<section id="{_escape(section.key)}">\n<h2>{_escape(section.title)}</h2>\n'
         yield from _body(section)
         yield "</section>\n"
     yield "</body>\n</html>\n"
@@ -138,22 +143,22 @@ def _page(about: ReportAbout, sections: Sequence[Section]) -> Iterator[str]:
 def _body(section: Section) -> Iterator[str]:
     if section.missing:
         yield (
-            f'<p class="missing">Missing: {escape(section.missing)}. Next: '
-            f"<code>{escape(section.command)}</code></p>\n"
+            f'<p class="missing">Missing: {_escape(section.missing)}. Next: '
+            f"<code>{_escape(section.command)}</code></p>\n"
         )
         return
-    yield f'<p class="said">{escape(section.sentence)}</p>\n'
+    yield f'<p class="said">{_escape(section.sentence)}</p>\n'
     for one in section.pictures:
         endings = [name for name in ("svg", "png") if getattr(one.drawn, name)]
         links = " · ".join(
-            f'<a href="{FIGURES}/{escape(one.name)}.{end}">{end.upper()}</a>' for end in endings
+            f'<a href="{FIGURES}/{_escape(one.name)}.{end}">{end.upper()}</a>' for end in endings
         )
         yield (
-            f'<figure><img src="{_data_uri(one)}" alt="{escape(_alt(section, one))}">'
+            f'<figure><img src="{_data_uri(one)}" alt="{_escape(_alt(section, one))}">'
             f"<figcaption>{links}</figcaption></figure>\n"
         )
     for line in _notes(section):
-        yield f'<p class="soft">{escape(line)}</p>\n'
+        yield f'<p class="soft">{_escape(line)}</p>\n'
     if section.table:
         yield f"<details><summary>Table</summary>\n{table_html(section.table)}</details>\n"
 

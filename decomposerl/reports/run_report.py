@@ -32,7 +32,7 @@ from decomposerl.reports.report_parts import (
     picture,
     slug,
 )
-from decomposerl.reports.tables import frame_markdown, share
+from decomposerl.reports.tables import frame_markdown, one_line, share
 from decomposerl.reports.training_figure import training_figure
 from decomposerl.reports.training_report import changes_markdown, duration, seconds_markdown
 from decomposerl.training.curves import changes
@@ -129,8 +129,8 @@ def selection_section(data: ReportData) -> Section:
         _SELECTION,
         sentence=(
             f"{cells['selected'].sum():,} of {cells['available'].sum():,} claims are picked in "
-            f"{cells.height:,} cells of source and label; a claim's mean cosine to its nearest "
-            f"pick is {cover:.2f}."
+            f"{cells.height:,} cell{'s' * (cells.height > 1)} of source and label; a claim's mean "
+            f"cosine to its nearest pick is {cover:.2f}."
         ),
         engine=_engine_of(data.runs, ["diversity_selected"]),
         pictures=(picture("selection", "cover of each cell by its picks", figure),),
@@ -175,14 +175,14 @@ def study_sections(data: ReportData) -> list[Section]:
     if not data.studies:
         return [replace(_STUDIES, missing="figures of studies", command=_STUDY)]
     pictures = [
-        Picture(f"study-{number}-{slug(one.name)}", one.name, Drawn(b"", one.png))
+        Picture(f"study-{number}-{slug(one.name)}", "a study", Drawn(b"", one.png))
         for number, one in enumerate(data.studies, 1)
     ]
     return [
         Section(
             key=one.name,
-            title=f"Study: {study.name}",
-            sentence=study.sentence or "Drawn by a study; its page in docs/ explains it.",
+            title=f"Study: {one_line(study.name)}",
+            sentence=one_line(study.sentence) or "Drawn by a study; its page in docs/ explains it.",
             engine="that of the study",
             pictures=(one,),
         )

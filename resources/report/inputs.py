@@ -168,5 +168,5 @@ def _studies(folder: Path) -> Iterator[StudyPicture]:
     for path in sorted(folder.glob("*.png")):
         png, said = path.read_bytes(), path.with_suffix(".txt")
         if png.startswith(_PNG):
-            lines = said.read_text("utf-8").splitlines() if said.is_file() else []
+            lines = said.read_text("utf-8", errors="replace").splitlines() if said.is_file() else []
             yield StudyPicture(path.stem, png, lines[0] if lines else "")
