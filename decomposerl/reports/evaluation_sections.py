@@ -152,17 +152,13 @@ class _Reading(NamedTuple):
 
 
 def _readings(bins: pl.DataFrame, titles: Mapping[str, str]) -> list[_Reading]:
-    keys = ["system", "reading"]
-    return [
-        _Reading(
-            titles.get(str(system), str(system)),
-            str(reading),
-            int(rows["rows"].sum()),
-            *(100 * share for share in _mean(rows)),
-            100 * calibration_gap(rows),
-        )
-        for (system, reading), rows in bins.group_by(keys, maintain_order=True)
-    ]
+    read = []
+    for (key, reading), rows in bins.group_by("system", "reading", maintain_order=True):
+        (sure, right), error = _mean(rows), calibration_gap(rows)
+        system, verdicts = titles.get(str(key), str(key)), int(rows["rows"].sum())
+        percent = 100 * sure, 100 * right, 100 * error
+        read.append(_Reading(system, str(reading), verdicts, *percent))
+    return read
 
 
 def _mean(bins: pl.DataFrame) -> tuple[float, float]:
