@@ -36,6 +36,7 @@ _EVALUATE = f"decomposerl evaluate SYSTEM, then {RUN} leaderboard comparison"
 _CALIBRATE = "dagster job execute -m dagster_project.definitions -j calibrate"
 _PANELS = {MEAN_IN: "Mean in domain", MEAN_OUT: "Mean out of domain"}
 _CLEAREST = 15
+_TIME = "Wall time is of each last run; what was stored already took none."
 
 
 def evaluation_sections(data: ReportData) -> list[Section]:
@@ -78,8 +79,8 @@ def _board_sentence(bars: pl.DataFrame, titles: Mapping[str, str]) -> str:
     if others.height:
         said += f", and the intervals of {reach} of {others.height} others reach its own"
     short = panel.height - whole.height
-    runs = "a short run" if short == 1 else f"{short} short runs"
-    return f"{said}; {runs} left out of this sentence." if short and whole.height else f"{said}."
+    runs = "a short run is" if short == 1 else f"{short} short runs are"
+    return f"{said}; {runs} not counted." if short and whole.height else f"{said}."
 
 
 def comparison_section(data: ReportData) -> Section:
@@ -210,7 +211,7 @@ def _by_system(costs: pl.DataFrame, titles: Mapping[str, str]) -> str:
         for row in costs.iter_rows(named=True)
     ]
     head = ["system", "claims", "calls", "tokens in", "tokens out", "US dollars", "wall time"]
-    return markdown_table(head, rows)
+    return f"{markdown_table(head, rows)}\n\n{_TIME}"
 
 
 def _by_stage(runs: pl.DataFrame | None) -> str:

@@ -23,17 +23,19 @@ FIGURES = "figures"
 """Folder of the figures beside the pages."""
 _RIGHT = "text-align:right"
 _STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #767676; }
+:root { color-scheme: light dark; --line: #8886; }
 body { font: 16px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 68rem; padding: 1rem; }
 h1 { margin-bottom: .2rem; } h2 { margin: 2.6rem 0 .4rem; border-top: 1px solid var(--line);
   padding-top: 1rem; }
-.soft, figcaption { color: var(--soft); font-size: .875rem; overflow-wrap: anywhere; }
+.soft, figcaption { opacity: .75; font-size: .875rem; overflow-wrap: anywhere; }
 .said { font-size: 1.06rem; } .missing { border-left: 4px solid var(--line); padding-left: .8rem; }
 code { overflow-wrap: anywhere; }
 figure { margin: 1rem 0; } figure img { background: #fff; max-width: 100%; height: auto; }
-.table { overflow-x: auto; } table { border-collapse: collapse; font-size: .8125rem; }
-th, td { padding: .2rem .6rem; text-align: left; border-bottom: 1px solid var(--line); }
-.right { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.table { margin: .6rem 0; overflow-x: auto; }
+table { border-collapse: collapse; font-size: .8125rem; }
+th, td { padding: .2rem .6rem; text-align: left; white-space: nowrap;
+  border-bottom: 1px solid var(--line); }
+.right { text-align: right; font-variant-numeric: tabular-nums; }
 summary { cursor: pointer; } nav li { margin: .15rem 0; }
 @media print { details > * { display: block; } h2 { break-after: avoid; } }
 """
