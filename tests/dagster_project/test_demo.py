@@ -128,9 +128,8 @@ def test_checks_of_predictions_run_once(ranks: bool, tmp_path: Path):  # noqa: F
     runs = NotedRuns(ranks=ranks)
     assert ranks == demo_of(tmp_path, runs)._evaluate()
     evaluations = [("evaluate", key, False) for key in baselines()]
-    after = [(job, None, True) for job in ("rank", "report", "catalogue")]
-    made = after if ranks else after[:1]
-    assert [*evaluations, ("evaluate", policy(), True), *made] == runs.made
+    after = [("rank", None, True), ("catalogue", None, True)]
+    assert [*evaluations, ("evaluate", policy(), True), *after[: 1 + ranks]] == runs.made
 
 
 def test_what_was_made_is_not_made_again(tmp_path: Path):
@@ -144,12 +143,24 @@ def test_what_was_made_is_not_made_again(tmp_path: Path):
     (tmp_path / f"{changed}.parquet").write_bytes(b"another run's")
     last = NotedRuns()
     assert demo_of(tmp_path, last)._evaluate()
-    assert [baselines()[-1], policy(), None, None, None] == [part for _, part, _ in last.made]
+    assert [baselines()[-1], policy(), None, None] == [part for _, part, _ in last.made]
     whole, forgetful = NotedRuns(), demo_of(tmp_path, NotedRuns())
     forgetful.runs = whole
     forgetful.finished.forget()
     assert forgetful._evaluate()
-    assert len(baselines()) + 4 == len(whole.made)
+    assert len(baselines()) + 3 == len(whole.made)
+
+
+def test_the_report_follows_what_it_shows(tmp_path: Path):
+    """It is made once, and again where a part before it was."""
+    for changes, made in ((False, ["report"]), (False, []), (True, ["report"])):
+        runs = NotedRuns()
+        last = demo_of(tmp_path, runs)
+        if changes:
+            (tmp_path / "rank.parquet").write_bytes(b"another ranking")
+        assert last._evaluate()
+        assert last._report()
+        assert made == [job for job, _, _ in runs.made if job == "report"]
 
 
 def test_a_part_is_made_again_where_it_may_differ(tmp_path: Path):
