@@ -164,7 +164,8 @@ def _explain_scores(axes: "Axes", bars: pl.DataFrame) -> None:
             axes.fill_between([], [], **_bar(policy=policy, limited=False), label=label)
     if any(limited for _, limited in kinds):
         axes.fill_between([], [], **_bar(policy=False, limited=True), label="short run: no measure")
-    axes.plot([], [], color=INK, marker="|", label="95 % interval")
+    seeds = " (a mean over seeds: least to greatest)" if (bars["seeds"] > 1).any() else ""
+    axes.plot([], [], color=INK, marker="|", label=f"95 % interval{seeds}")
     if bars["paper"].count():
         axes.plot([], [], linestyle="", **_PAPER, label="the paper's figure")
     axes.plot([], [], color=INK, linestyle=":", label="chance")

@@ -195,6 +195,14 @@ def test_a_print_without_colours_tells_runs_and_significance_apart():
     assert [("o", True), ("o", False), ("X", False)] == looks[:3]
 
 
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_the_bounds_of_a_mean_over_seeds_are_not_called_an_interval(seeds: int):
+    """They are its runs' least and greatest score, and the legend says so where there is one."""
+    figure = scores_figure(score_bars(board([board_row("a", 50.0) | {"seeds": seeds}])), {})
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert (seeds > 1) == any("least to greatest" in one for one in said)
+
+
 def test_a_label_is_drawn_as_it_is():
     """No mathematics, no line break, and a box for what the font does not have."""
     assert r"a\$b □ c" == label_text("a$b 测\n\u202ec")
