@@ -15,6 +15,7 @@ from assets.corpora import benchmark_assets, source_assets
 from assets.evaluation import evaluation_assets
 from assets.evaluation_checks import evaluation_checks
 from assets.funnel import funnel_assets
+from assets.report import report_asset
 from assets.training import policy_asset, training_health_check
 from assets.training_inputs import base_policy, training_claims_random
 from dagster_project import run_errors
@@ -52,14 +53,14 @@ def build_definitions(
             *source_assets(sources, benchmarks),
             *benchmark_assets(benchmarks, sources),
             *funnel_assets(source_names, benchmark_names, profile.engines.pools),
-            training_claims_random,
-            base_policy,
+            *(training_claims_random, base_policy),
             policy_asset(EXPERIMENTS, profile.engines.pools.get("policy")),
             *evaluation_assets(benchmarks, evaluated, pool),
             calibrations_asset(evaluated, pool),
             attrition_asset(sources),
             chat_replies,
             catalog_asset(sources, benchmarks),
+            report_asset(sources, benchmarks, evaluated, EXPERIMENTS),
         ],
         asset_checks=[
             *all_checks(source_names, benchmark_names),

@@ -1,9 +1,10 @@
 """``make demo``: the whole graph on the bundled sample (``python -m dagster_project``).
 
-Runs the ``funnel`` job, trains the tiny policy for a few steps, and evaluates every baseline as
-published and that policy on the sample's test sets; the run configurations are in ``configs``. Ends
-with one verified claim, what was made, the leaderboard, and the commands that come next. What was
-made before and did not change since is not made again (``FinishedParts``). Needs no GPU and no key.
+Runs the ``funnel`` job, trains the tiny policy for a few steps, evaluates every baseline as
+published and that policy on the sample's test sets, and writes the report; the run configurations
+are in ``configs``. Ends with one verified claim, what was made, the leaderboard, the commands that
+come next, and the report's address. What was made before and did not change since is not made again
+(``FinishedParts``). Needs no GPU and no key.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from dagster_project.verify_command import print_claim
 from decomposerl.baselines.catalogue import METHODS
 from decomposerl.evaluation.systems import systems as all_systems
 from decomposerl.reports.training_report import duration
+from resources.report.files import report_html_path
 from resources.store.parquet import DataFolder
 
 RECIPE = "tiny"
@@ -90,6 +92,7 @@ class Demo:
             ("funnel: from the corpora to training claims", self._curate),
             (f"training: {RECIPE}, a policy of 0.4 million parameters", self._train),
             ("evaluation: every baseline on rules, and the policy", self._evaluate),
+            ("report: every table and figure on one page", self._report),
         )
         for title, part in parts:
             say(f"\n{title}")
@@ -129,6 +132,9 @@ class Demo:
         self.progress.lists_assets = True
         return self._job("rank") and self._job("catalogue")
 
+    def _report(self) -> bool:
+        return self._job("report")
+
     def _job(
         self, job: str, partition: str | None = None, *, config: str = "", checks: bool = True
     ) -> bool:
@@ -158,6 +164,7 @@ def _show_end(profile: Profile, folder: DataFolder) -> None:
     say("\nNext")
     for what, words in _next(pages.dropped_claim(folder)):
         say(f"  {what:<28}{shlex.join(words)}")
+    say(f"\nEvery table and figure, for a browser: {report_html_path(folder.path).as_uri()}")
 
 
 def _next(dropped: str | None) -> list[tuple[str, list[str]]]:

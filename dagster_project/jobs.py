@@ -32,6 +32,10 @@ _SELECTIONS = {
         _SELECT.assets("leaderboard", "comparison"),
         "Leaderboard and comparison of all systems evaluated so far.",
     ),
+    "report": (
+        _SELECT.groups("report"),
+        "One page with tables and figures of everything in the data folder, report/report.html.",
+    ),
     "catalogue": (
         _SELECT.groups("catalog"),
         "Attrition, chat replies and the DuckDB file, built from what is on disk.",

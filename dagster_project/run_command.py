@@ -59,6 +59,10 @@ def run(
     _refuse_without_inputs(keys, missing, graph.stages)
     with graph.started(verbose=verbose) as started:
         started.require(started.runs.materialize(keys, settings))
+    if "report" in keys:
+        from resources.report.files import report_html_path
+
+        print_text(report_html_path(graph.folder.path).as_uri())
 
 
 def _refuse_without_inputs(

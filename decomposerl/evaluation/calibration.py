@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from decomposerl.errors import EvaluationError
-from decomposerl.evaluation.metrics import Codes, Numbers, bin_numbers, brier, calibration_error
+from decomposerl.evaluation.metrics import (
+    BINS,
+    Codes,
+    Numbers,
+    bin_numbers,
+    brier,
+    calibration_error,
+)
 from decomposerl.settings import Settings
 
 LEAST_ISOTONIC = 500
@@ -216,16 +223,16 @@ def isotonic_curve(values: Numbers, happened: NDArray[np.bool_]) -> tuple[Number
     return distinct[corners], heights[corners]
 
 
-def reliability(confidences: Numbers, right: NDArray[np.bool_]) -> pl.DataFrame:
+def reliability(confidences: Numbers, right: NDArray[np.bool_], bins: int = BINS) -> pl.DataFrame:
     """The rows of a reliability diagram: how often verdicts of similar confidence were right.
 
     Columns ``bin``, ``low``, ``high``, ``rows``, ``confidence``, ``right``, a row for each bin that
-    is not empty, in rising order. Bins are those of the calibration error by mass; ``low`` and
-    ``high`` are the least and greatest confidence of a bin, ``confidence`` their mean, ``right``
-    the share of right verdicts.
+    is not empty, in rising order. Bins are those of the calibration error by mass, at most
+    ``bins``; ``low`` and ``high`` are the least and greatest confidence of a bin, ``confidence``
+    their mean, ``right`` the share of right verdicts.
     """
     rows = pl.DataFrame(
-        {"bin": bin_numbers(confidences, "mass"), "confidence": confidences, "right": right},
+        {"bin": bin_numbers(confidences, "mass", bins), "confidence": confidences, "right": right},
         schema={"bin": pl.Int64, "confidence": pl.Float64, "right": pl.Boolean},
     )
     return (

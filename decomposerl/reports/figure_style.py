@@ -1,11 +1,14 @@
-"""The style of all figures: palette (Okabe and Ito's), small multiples, legend, PNG bytes.
+"""The style of all figures: palette (Okabe and Ito's), hatches, small multiples, legend, PNG, SVG.
 
-``pyplot`` and its global state are not used, so figures can be drawn in any thread.
+``pyplot`` and its global state are not used, so figures can be drawn in any thread. Whatever a
+colour says, a hatch, a marker or a line style says too, so that a print without colours is read.
 """
 
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from decomposerl.reports.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,8 +18,20 @@ INK = "#222222"
 GREY = "#8A8A8A"
 PALETTE = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7", "#0072B2")
 REST = "#B5B5B5"
+HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "oo", "||||")
+"""One for each colour of the palette, and the last for what has no colour."""
 _DPI = 100
 _COLOURS = 128
+_LIGHTER = 0.35
+_SALT = "decomposerl"
+"""Of the ids in an SVG, which matplotlib else draws at random."""
+
+
+class Drawn(NamedTuple):
+    """A figure in both formats; equal figures give equal bytes with the same matplotlib."""
+
+    svg: bytes
+    png: bytes
 
 
 def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
@@ -28,13 +43,13 @@ def new_figure(width: float, height: float) -> "tuple[Figure, Axes]":
 
 
 def new_grid(
-    width: float, height: float, rows: int, columns: int
+    width: float, height: float, rows: int, columns: int, *, shared_x: bool = True
 ) -> "tuple[Figure, list[list[Axes]]]":
-    """An empty figure of small multiples that share the x axis, row by row; size in inches."""
+    """An empty figure of small multiples, row by row; size in inches."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
-    grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
+    grid = figure.subplots(rows, columns, sharex=shared_x, squeeze=False)
     return figure, [[_quiet(axes) for axes in line] for line in grid]
 
 
@@ -51,6 +66,15 @@ def _quiet(axes: "Axes") -> "Axes":
 def thousands(value: float, _position: float = 0) -> str:
     """A tick label: ``12,000`` (an axis of names keeps its own labels)."""
     return f"{value:,.10g}"
+
+
+def label_text(text: str, limit: int | None = None) -> str:
+    """A name as a figure's label: one line, no mathematics; □ for what the font lacks."""
+    from matplotlib.font_manager import findfont, get_font
+
+    font = get_font(findfont("DejaVu Sans"))
+    line = "".join(c if font.get_char_index(ord(c)) else "□" for c in one_line(text, limit))
+    return line.replace("$", r"\$")
 
 
 def legend(figure: "Figure", axes: "Axes", columns: int) -> None:
@@ -82,6 +106,32 @@ def source_legend(sources: Sequence[str]) -> dict[str, str]:
     named = dict(list(source_colours(sources).items())[: len(PALETTE)])
     rest = len(sources) - len(named)
     return named | ({f"{rest} smaller sources": REST} if rest > 0 else {})
+
+
+def source_hatches(sources: Sequence[str]) -> dict[str, str]:
+    """A hatch for each source, beside its colour; beyond the palette they share the last."""
+    return {s: HATCHES[min(i, len(PALETTE))] for i, s in enumerate(sources)}
+
+
+def filled(colour: str) -> str:
+    """The colour for an area, lighter than for a line, so that its hatch is seen."""
+    parts = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    return "#" + "".join(f"{round(part + _LIGHTER * (255 - part)):02X}" for part in parts)
+
+
+def drawn(figure: "Figure") -> Drawn:
+    """The figure as SVG and as PNG."""
+    return Drawn(_svg(figure), png(figure))
+
+
+def _svg(figure: "Figure") -> bytes:
+    """Letters are outlines, so that no font is needed; a reader's text is an image's ``alt``."""
+    import matplotlib as mpl
+
+    mpl.rcParams["svg.hashsalt"] = _SALT  # the same in every thread
+    picture = io.BytesIO()
+    figure.savefig(picture, format="svg", metadata={"Date": None, "Creator": None})
+    return picture.getvalue()
 
 
 def png(figure: "Figure") -> bytes:

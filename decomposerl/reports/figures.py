@@ -4,6 +4,7 @@ Equal frames give equal bytes with the same matplotlib.
 """
 
 import base64
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,6 +13,7 @@ from decomposerl.reports.figure_style import (
     INK,
     PALETTE,
     REST,
+    label_text,
     legend,
     new_figure,
     png,
@@ -29,11 +31,14 @@ __all__ = [
     "drops_by_source_png",
     "funnel_png",
     "selection_curve_png",
+    "selection_figure",
     "token_histogram_png",
 ]
 
 _KEPT = PALETTE[-1]
 _HATCHES = ("", "///", "...", "\\\\\\", "xxx")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", ".")
+"""One for each colour of the palette, and the last for what has no colour."""
 
 
 def drops_by_source_png(rows_in: pl.DataFrame, kept: pl.DataFrame, drops: pl.DataFrame) -> bytes:
@@ -110,12 +115,19 @@ def token_histogram_png(
 
 
 def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
+    """``selection_figure`` as a PNG."""
+    return png(selection_figure(selected, cells))
+
+
+def selection_figure(
+    selected: pl.DataFrame, cells: pl.DataFrame, titles: Mapping[str, str] | None = None
+) -> "Figure":
     """How well each selection cell is covered after each of its picks.
 
     ``selected`` needs ``bucket``, ``selection_rank`` and ``selection_gain``; rows without a rank
     are left out. ``cells`` (``SELECTION_CELLS``) has the size n of each cell, so that cells of all
     sizes share one axis: f(S) / n is the mean cosine of the cell's claims to their nearest pick.
-    Colours are sources, dashed lines Refuted cells.
+    Colours and markers are sources, shown by ``titles``; dashed lines are Refuted cells.
     """
     curves = _cover_curves(selected, cells)
     sources = _by_count(curves, "source")
@@ -123,18 +135,20 @@ def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
     figure, axes = new_figure(8.0, 4.2)
     by_cell = curves.partition_by("source", "label", as_dict=True, maintain_order=True)
     for (source, label), cell in sorted(by_cell.items(), key=lambda cell: cell[1].height):
-        style = "--o" if label == "Refuted" else "-o"
+        place = min(sources.index(str(source)), len(_MARKERS) - 1)
         axes.plot(
             cell["picked"].to_list(),
             cell["cover"].to_list(),
-            style,
+            linestyle="--" if label == "Refuted" else "-",
+            marker=_MARKERS[place],
             color=colours[str(source)],
             linewidth=1.6,
-            markersize=4,
+            markersize=6,
             markevery=[-1],
         )
-    for name, colour in source_legend(sources).items():
-        axes.plot([], [], "-", color=colour, linewidth=3, label=name)
+    for (name, colour), marker in zip(source_legend(sources).items(), _MARKERS, strict=False):
+        shown = label_text((titles or {}).get(name, name))
+        axes.plot([], [], marker=marker, color=colour, linewidth=3, label=shown)
     axes.plot([], [], "-", color=INK, label="Supported")
     axes.plot([], [], "--", color=INK, label="Refuted")
     axes.set_xscale("log")
@@ -144,7 +158,7 @@ def selection_curve_png(selected: pl.DataFrame, cells: pl.DataFrame) -> bytes:
     axes.set_ylim(0, 1.02)
     axes.grid(axis="y", color=REST, linewidth=0.5, alpha=0.6)
     legend(figure, axes, columns=4)
-    return png(figure)
+    return figure
 
 
 def _cover_curves(selected: pl.DataFrame, cells: pl.DataFrame) -> pl.DataFrame:

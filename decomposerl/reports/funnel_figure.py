@@ -1,24 +1,30 @@
 """The whole funnel as one picture."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from decomposerl.reports.figure_style import (
+    HATCHES,
     INK,
+    filled,
+    label_text,
     legend,
     new_figure,
     png,
     source_colours,
+    source_hatches,
     source_legend,
 )
 from decomposerl.reports.tables import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_TITLES = {
+STAGE_TITLES: Mapping[str, str] = {
     "claims": "sources",
     "rule_filtered": "rules",
     "difficulty_band": "difficulty band",
@@ -55,6 +61,7 @@ class _Canvas:
     axes: "Axes"
     widest: int
     colours: dict[str, str]
+    hatches: dict[str, str]
 
     def segments(self, level: _Level) -> dict[str, tuple[float, float]]:
         """Left and right edge of each source's segment, the bar centred."""
@@ -81,11 +88,17 @@ class _Canvas:
 
 
 def funnel_png(attrition: pl.DataFrame) -> bytes:
+    """``funnel_figure`` as a PNG."""
+    return png(funnel_figure(attrition))
+
+
+def funnel_figure(attrition: pl.DataFrame, titles: Mapping[str, str] | None = None) -> "Figure":
     """Draw the funnel from an ``ATTRITION`` table.
 
-    One bar per stage, as wide as its claims, coloured by source, joined by bands that narrow where
-    claims were dropped, with the numbers and reasons beside them. ``diversity_selected`` only marks
-    rows and has no bar. An empty table gives an empty picture.
+    One bar per stage, as wide as its claims, coloured and hatched by source, joined by bands that
+    narrow where claims were dropped, with the numbers and reasons beside them.
+    ``diversity_selected`` only marks rows and has no bar. An empty table gives an empty picture.
+    ``titles`` are those of the sources, by name.
     """
     levels = _levels(attrition)
     rows = max(len(levels), 1)
@@ -93,7 +106,7 @@ def funnel_png(attrition: pl.DataFrame) -> bytes:
     axes.set_axis_off()
     sources = list(levels[0].kept) if levels else []
     widest = max([level.total for level in levels] or [1]) or 1
-    canvas = _Canvas(axes, widest, source_colours(sources))
+    canvas = _Canvas(axes, widest, source_colours(sources), source_hatches(sources))
     axes.set_xlim(-0.38 * widest, 1.72 * widest)
     axes.set_ylim(rows - 0.6, -0.75)
     for index, level in enumerate(levels):
@@ -103,14 +116,22 @@ def funnel_png(attrition: pl.DataFrame) -> bytes:
     if levels and levels[0].left:
         reading = f"−{levels[0].left:,} while reading\n{_reasons(levels[0])}"
         canvas.text(1.11, -0.5, reading, _SMALL)
-    for name, colour in source_legend(sources).items():
-        axes.fill_between([], [], color=colour, label=name)
+    for (name, colour), hatch in zip(source_legend(sources).items(), HATCHES, strict=False):
+        axes.fill_between(
+            [],
+            [],
+            facecolor=filled(colour),
+            hatch=hatch,
+            edgecolor=INK,
+            linewidth=0.4,
+            label=label_text((titles or {}).get(name, name)),
+        )
     legend(figure, axes, columns=4)
-    return png(figure)
+    return figure
 
 
 def _levels(attrition: pl.DataFrame) -> list[_Level]:
-    shown = attrition.filter(pl.col("stage").is_in(list(_TITLES)))
+    shown = attrition.filter(pl.col("stage").is_in(list(STAGE_TITLES)))
     base = _by_source(shown.filter((pl.col("stage_order") == 0) & (pl.col("outcome") == "kept")))
     order = sorted(base, key=lambda source: (-base[source], source))
     stages = shown.select("stage", "stage_order").unique().sort("stage_order")["stage"]
@@ -154,11 +175,12 @@ def _bar(canvas: _Canvas, y: int, level: _Level) -> None:
                 end - start,
                 left=start,
                 height=_BAR,
-                color=canvas.colours[source],
-                edgecolor="white",
+                color=filled(canvas.colours[source]),
+                hatch=canvas.hatches[source],
+                edgecolor=INK,
                 linewidth=0.4,
             )
-    canvas.text(-0.04, y, _TITLES[level.stage], 12)
+    canvas.text(-0.04, y, STAGE_TITLES[level.stage], 12)
     canvas.text(1.04, y, f"{level.total:,}", 14, "bold")
 
 

@@ -49,11 +49,12 @@ class _MeasureSeries:
 
 
 def training_png(curves: pl.DataFrame, window: int | None = None) -> bytes:
+    """``training_figure`` as a PNG."""
+    return png(training_figure(curves, window))
+
+
+def training_figure(curves: pl.DataFrame, window: int | None = None) -> "Figure":
     """Draw the curves; ``window`` steps make the moving mean (default: a twentieth of them)."""
-    return png(_figure(curves, window))
-
-
-def _figure(curves: pl.DataFrame, window: int | None) -> "Figure":
     measured = curves.filter(pl.col("mean").is_not_null() & pl.col("mean").is_finite())
     present = set(measured["measure"])
     names = [name for name in _PANELS if name in present]

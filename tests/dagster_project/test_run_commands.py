@@ -82,6 +82,15 @@ def test_a_stage_runs_on_the_instance_with_a_line_of_its_own(home: dict[str, str
     assert "RUN_SUCCESS" in Path(log.partition(": ")[2]).read_text("utf-8")
 
 
+def test_the_report_is_run_where_nothing_is_there_yet(home: dict[str, str]):
+    """Its address is the output, so that a browser can be given it."""
+    done = run(home, "run", "report")
+    assert 0 == done.exit_code, done.output
+    page = Path(home["DECOMPOSERL_DATA"]) / "report/report.html"
+    assert [page.as_uri()] == done.stdout.splitlines()
+    assert "decomposerl train RECIPE" in page.read_text("utf-8")
+
+
 def test_dagsters_lines_come_back(home: dict[str, str]):
     """With ``-v`` its events are on the terminal, too."""
     done = run(home, "run", "claims/toy", "-v")

@@ -43,6 +43,7 @@ DOMAIN_IMPORTS = {
     "scipy",
     "matplotlib",
     "PIL",
+    "markdown_it",
     "numba",
     "threadpoolctl",
     "torch",

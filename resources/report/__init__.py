@@ -1,0 +1,1 @@
+"""The report of a run: its inputs from the data folder, and its files."""

@@ -1,0 +1,226 @@
+"""The asset ``report``: its files over what a folder has, and what it names as missing."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from assets.report import report_asset
+from chromium import needs_chromium, opened_browser
+from dagster_project.cli import app
+from dagster_project.jobs import JOBS
+from decomposerl.errors import SourceFileError
+from decomposerl.reports.report_parts import ReportData
+from decomposerl.reports.run_report import report_sections
+from decomposerl.schemas import LEADERBOARD
+from evaluation_files import SYSTEMS, write_evaluation
+from evaluation_graph import TEST_SETS, write_tests
+from project import ROOT
+from report_parts_made import PNG, run_data
+from resources.report.files import FOLDER, HTML, MARKDOWN, TRACES, report_html_path
+from resources.report.inputs import ReportNames, read_report_data
+from resources.store.parquet import DataFolder, StageRun, run_path, write_parquet
+
+RUNS = ("tiny",)
+
+
+def in_chromium(test: Callable[..., None]) -> Callable[..., None]:
+    for mark in needs_chromium:
+        test = mark(test)
+    return test
+
+
+def materialize(data: Path, traces: int = 3) -> dg.ExecuteInProcessResult:
+    asset = report_asset((), TEST_SETS, SYSTEMS, ())
+    stand_ins = [dg.AssetSpec(key) for key in sorted(asset.asset_deps[asset.key])]
+    config = {"ops": {"report": {"config": {"traces": traces}}}}
+    return dg.materialize(
+        [asset, *stand_ins],
+        selection=[asset],
+        resources={"data_folder": DataFolder(base_dir=str(data))},
+        run_config=config,
+    )
+
+
+def record(stage: str, rows: int) -> str:
+    run = dict.fromkeys(("rows_in", "rows_kept"), rows) | {"rows_dropped": 0, "rows_rejected": 0}
+    made = StageRun(
+        stage=stage, run_id="r", finished_at="2026-01-02T03:04:05+00:00", seconds=1.5,
+        engine="rules", engine_calls=rows, engine_hits=0, config="{}", **run,
+    )  # fmt: skip
+    return json.dumps(dataclasses.asdict(made))
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two systems on one test set, and a study's figure."""
+    data = tmp_path_factory.mktemp("evaluated")
+    write_tests(data)
+    claims = pl.read_parquet(data / "benchmark/fever.parquet").drop_nulls(["label", "evidence"])
+    write_evaluation(data, "fever", claims)
+    for system in SYSTEMS:
+        key = f"predictions/fever/{system.key}"
+        path = run_path(data, key)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(record(key, claims.height), "utf-8")
+    (data / "studies").mkdir()
+    (data / "studies/growth.png").write_bytes(PNG)
+    (data / "studies/growth.txt").write_text("It grows.\nThe rest is not shown.", "utf-8")
+    (data / "studies/no_figure.png").write_text("no PNG", "utf-8")
+    assert materialize(data).success
+    return data
+
+
+def digests(folder: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        yield str(path.relative_to(folder)), hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_report_shows_what_the_folder_has(evaluated: Path):
+    """Scores, comparison, reliability, cost and the study; the funnel and training are missing."""
+    page = report_html_path(evaluated).read_text("utf-8")
+    shown = (evaluated / FOLDER / MARKDOWN).read_text("utf-8")
+    figures = {path.name for path in (evaluated / FOLDER / "figures").iterdir()}
+    drawn = {"leaderboard", "comparison", "reliability", "cost"}
+    assert {f"{name}.{end}" for name in drawn for end in ("svg", "png")} <= figures
+    assert "study-1-growth.png" in figures
+    assert not [name for name in figures if "no_figure" in name]
+    for text in (page, shown):
+        assert "It grows." in text
+        assert "The rest" not in text
+        assert "decomposerl run attrition --upstream" in text
+        assert "decomposerl train RECIPE" in text
+        assert TRACES in text
+    assert "2026-01-02 03:04 UTC" in page
+
+
+def test_numbers_of_the_report_are_those_of_the_tables(evaluated: Path):
+    """Calls and right verdicts, counted again from the files."""
+    folder = DataFolder(base_dir=str(evaluated))
+    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
+    assert read.calls is not None
+    assert read.verdicts is not None
+    for system in SYSTEMS:
+        predicted = folder.read(f"predictions/fever/{system.key}")
+        (row,) = read.calls.filter(system=system.key).to_dicts()
+        assert (predicted.height, predicted.height, 1.5) == (
+            row["claims"], row["calls"], row["seconds"],
+        )  # fmt: skip
+    policy = read.verdicts.filter(system=SYSTEMS[1].key)
+    assert [0.97] * policy.height == policy["confidence"].to_list()
+    assert policy.height == folder.read(f"predictions/fever/{SYSTEMS[1].key}").height
+    assert policy["right"].sum() == -(-policy.height // 2)
+    assert read.verdicts.filter(system=SYSTEMS[0].key).is_empty()
+
+
+def test_a_verifiers_confidence_is_that_of_its_verdict(tmp_path: Path):
+    """P(Supported) 0.2 is a confidence of 0.8 in Refuted."""
+    write_tests(tmp_path)
+    claims = pl.read_parquet(tmp_path / "benchmark/fever.parquet").drop_nulls(["label", "evidence"])
+    write_evaluation(tmp_path, "fever", claims)
+    key = f"predictions/fever/{SYSTEMS[0].key}"
+    folder = DataFolder(base_dir=str(tmp_path))
+    scored = folder.read(key).with_columns(support_score=pl.lit(0.2))
+    write_parquet(scored, tmp_path / f"{key}.parquet")
+    for system in SYSTEMS:
+        path = run_path(tmp_path, f"predictions/fever/{system.key}")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(record("x", 1), "utf-8")
+    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS[:1], ()))
+    assert read.verdicts is not None
+    assert {0.2: True, 0.8: True} == dict(read.verdicts.select("confidence", "right").iter_rows())
+    assert claims.height == read.verdicts.height
+
+
+def test_a_second_report_has_the_same_bytes(evaluated: Path):
+    """Pages, traces and figures, where no table changed; nothing else is left in the folder."""
+    before = dict(digests(evaluated / FOLDER))
+    (evaluated / FOLDER / "figures/stale.svg").write_text("of an earlier run")
+    assert materialize(evaluated).success
+    assert before == dict(digests(evaluated / FOLDER))
+    assert [FOLDER] == [path.name for path in evaluated.iterdir() if FOLDER in path.name]
+
+
+def test_an_empty_folder_gives_a_page_that_names_all_of_it(tmp_path: Path):
+    """The report never fails for want of a table; metadata says what is missing."""
+    result = materialize(tmp_path)
+    (made,) = result.asset_materializations_for_node("report")
+    page = report_html_path(tmp_path)
+    missing = report_sections(ReportData())
+    assert {HTML, MARKDOWN} == {path.name for path in page.parent.iterdir()}
+    assert page.as_uri() == made.metadata["page"].value
+    assert str(page) == made.metadata["path"].value
+    assert ", ".join(one.title for one in missing) == made.metadata["missing"].value
+    assert len(missing) + 1 == page.read_text("utf-8").count("Next: ")
+
+
+def test_figures_are_previewed_on_the_assets_page(evaluated: Path):
+    """Each as an image in the materialization; without traces the page says how to make them."""
+    (made,) = materialize(evaluated, traces=0).asset_materializations_for_node("report")
+    pictures = {name for name, one in made.metadata.items() if "data:image/png" in str(one.value)}
+    assert {"leaderboard", "comparison", "reliability", "cost", "study-1-growth"} == pictures
+    assert not (evaluated / FOLDER / TRACES).exists()
+    assert "No traces yet" in report_html_path(evaluated).read_text("utf-8")
+    assert materialize(evaluated).success
+
+
+def test_a_damaged_table_is_named(tmp_path: Path):
+    """A report never leaves out what is there but cannot be read."""
+    folder = DataFolder(base_dir=str(tmp_path))
+    write_parquet(LEADERBOARD.empty().drop("score"), tmp_path / "leaderboard.parquet")
+    with pytest.raises(SourceFileError, match=r"leaderboard\.parquet cannot be read"):
+        read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, RUNS))
+
+
+def test_every_command_that_makes_a_missing_part_exists():
+    """Subcommands, jobs and studies that the page names."""
+    commands = " ".join(one.command for one in report_sections(ReportData()))
+    registered = {
+        one.name or one.callback.__name__ for one in app.registered_commands if one.callback
+    }
+    assert set(re.findall(r"decomposerl ([a-z]+)", commands)) <= registered
+    assert set(re.findall(r"-j (\w+)", commands)) <= {job.name for job in JOBS}
+    assert all(
+        (ROOT / "studies" / f"{name}.py").is_file()
+        for name in re.findall(r"studies\.(\w+) ", commands)
+    )
+
+
+def test_what_is_shown_of_training_is_its_run(tmp_path: Path):
+    """Curves without an outcome are those of a run that has not ended."""
+    (trained,) = run_data().trained
+    write_parquet(trained.curves, tmp_path / "policy/tiny/curves.parquet")
+    folder = DataFolder(base_dir=str(tmp_path))
+    read = read_report_data(folder, ReportNames((), TEST_SETS, SYSTEMS, ("other", *RUNS)))
+    (found,) = read.trained
+    assert ("tiny", 0, "") == (found.name, found.steps, found.engine)
+    (section,) = [one for one in report_sections(read) if one.key == "training-tiny"]
+    assert "2 optimizer steps." == section.sentence
+
+
+@in_chromium
+@pytest.mark.parametrize("width", [480, 1280])
+def test_a_browser_shows_the_page_from_disk(evaluated: Path, width: int):
+    """Its own policy blocks nothing of it, every figure is drawn, and nothing is cut off."""
+    said: list[str] = []
+    with opened_browser() as browser:
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(report_html_path(evaluated).as_uri())
+        for one in page.query_selector_all("details"):
+            one.evaluate("one => { one.open = true }")
+        widths = page.evaluate("[...document.images].map(one => one.naturalWidth)")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        right = page.evaluate("getComputedStyle(document.querySelector('td.right')).textAlign")
+        page.click("text=Every question, answer and verdict")
+        page.get_by_text("traces", exact=False).first.wait_for()
+    assert [] == said
+    assert widths[:4] == [one for one in widths[:4] if one > 0]
+    assert wide <= width
+    assert right == "right"
