@@ -19,7 +19,6 @@ from dagster_project.terminal import (
     report_errors,
 )
 from decomposerl.errors import ConfigError, SourceFileError
-from decomposerl.traces.abstention import abstains
 
 if TYPE_CHECKING:
     from dagster_project.profiles import Profile
@@ -214,8 +213,10 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
 
 
 def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
+    from decomposerl.traces.grounding import says_something
+
     yield from ((f"evidence: {sentence}", "green") for sentence in question.evidence)
-    if not question.evidence and not abstains(question.answer):
+    if not question.evidence and says_something(question.answer):
         yield "no sentence of the evidence behind this answer", "yellow"
 
 
