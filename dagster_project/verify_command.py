@@ -143,7 +143,7 @@ def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
     about = PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
     index, blocks = pages_of(items, about)
     replace_text(path, offline_parts(index, blocks))
-    print_note(f"{len(items):,} traces: {path}")
+    print_note(f"{len(index['claim_id']):,} traces: {path}")
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:

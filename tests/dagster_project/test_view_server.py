@@ -127,6 +127,16 @@ def test_changed_files_are_read_again(client: TestClient, data: Path):
         assert (409, True) == (old.status_code, "reload" in old.json()["error"])
 
 
+def test_a_file_that_became_unreadable_is_left_out(client: TestClient, data: Path):
+    """The next index lacks it, and says so."""
+    first = client.get("/data/index").json()
+    (data / f"predictions/fever/{SIMPLE}.parquet").write_bytes(b"PAR1")
+    second = client.get("/data/index").json()
+    assert len(first["claim"]) - 3 == len(second["claim"])
+    assert [] == first["warnings"]
+    assert f"{SIMPLE}.parquet" in second["warnings"][0]
+
+
 def test_files_that_are_gone(client: TestClient, data: Path):
     """The page is told, in place of an error without a word."""
     for path in data.glob("p*/*/*"):
