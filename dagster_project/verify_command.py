@@ -69,6 +69,10 @@ def verify(  # noqa: PLR0913 - each is one option
     records = _records(file, claim, evidence, searched=retrieve is not None)
     profile = _profile(data, systems_file)
     records = _with_evidence(records, retrieve, profile, rerank=rerank)
+    if html is not None:
+        from resources.store.temporary import require_writable
+
+        require_writable(html)
     kept: list[VerifiedClaim] | None = None if html is None else []
     verdicts = _verified(profile, system, records, kept, as_json=as_json)
     if html is not None:
