@@ -355,7 +355,7 @@ def test_judge_calls_of_a_trace():
     ("answer", "warned"),
     [("Yes.", False), ("Refuted", False), ("I don't know.", False), ("A long bridge.", True)],
 )
-def test_a_warning_names_answers_that_say_something(answer: str, warned: bool):
+def test_a_warning_names_answers_that_say_something(answer: str, *, warned: bool):
     """A bare yes, no or verdict is near to no sentence by nature; the page says the same."""
     ended = Verification("Supported", "parsed", "", (Cycle("Which did she cross?", answer),))
     made = Verifying("one", "rules", "").verified("Ada won.", EVIDENCE, ended, None)
