@@ -220,13 +220,17 @@ def _counted(
 
 
 def _print_marks(paths: Sequence[Path], *, as_json: bool) -> None:
-    from decomposerl.evaluation.marks import holding, reviewer_pairs, system_marks
+    from decomposerl.evaluation.marks import on_newest_reply, reviewer_pairs, system_marks
     from decomposerl.reports.system_report import marks_text
     from resources.traces.marks import read_marks
 
-    held = holding(read_marks(paths))
-    systems, pairs = system_marks(held), list(reviewer_pairs(held))
+    marks, skipped = read_marks(paths)
+    held, earlier = on_newest_reply(marks)
+    systems, pairs = system_marks(held, earlier), list(reviewer_pairs(held))
+    for line in skipped:
+        print_note(f"skipped: {line}")
     if as_json:
-        print_json({"systems": [*map(asdict, systems)], "reviewers": [*map(asdict, pairs)]})
+        counted = {"systems": [*map(asdict, systems)], "reviewers": [*map(asdict, pairs)]}
+        print_json(counted | {"skipped": skipped})
         return
     print_text(marks_text(systems, pairs))

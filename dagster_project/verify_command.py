@@ -19,7 +19,6 @@ from dagster_project.terminal import (
     report_errors,
 )
 from decomposerl.errors import ConfigError, SourceFileError
-from decomposerl.traces.abstention import abstains
 
 if TYPE_CHECKING:
     from dagster_project.profiles import Profile
@@ -70,6 +69,10 @@ def verify(  # noqa: PLR0913 - each is one option
     records = _records(file, claim, evidence, searched=retrieve is not None)
     profile = _profile(data, systems_file)
     records = _with_evidence(records, retrieve, profile, rerank=rerank)
+    if html is not None:
+        from resources.store.temporary import require_writable
+
+        require_writable(html)
     kept: list[VerifiedClaim] | None = None if html is None else []
     verdicts = _verified(profile, system, records, kept, as_json=as_json)
     if html is not None:
@@ -144,7 +147,7 @@ def _write_page(path: Path, results: "Sequence[VerifiedClaim]") -> None:
     about = PageAbout("Verified claims", f"decomposerl {version('decomposerl')}")
     index, blocks = pages_of(items, about)
     replace_text(path, offline_parts(index, blocks))
-    print_note(f"{len(items):,} traces: {path}")
+    print_note(f"{len(index['claim_id']):,} traces: {path}")
 
 
 def exit_code(verdicts: Sequence[str | None], *, many: bool) -> int:
@@ -214,8 +217,10 @@ def print_claim(one: "VerifiedClaim", hidden: int = 0) -> None:
 
 
 def _evidence(question: "VerifiedQuestion") -> Iterator[tuple[str, str]]:
+    from decomposerl.traces.grounding import says_something
+
     yield from ((f"evidence: {sentence}", "green") for sentence in question.evidence)
-    if not question.evidence and not abstains(question.answer):
+    if not question.evidence and says_something(question.answer):
         yield "no sentence of the evidence behind this answer", "yellow"
 
 

@@ -8,7 +8,7 @@ import hashlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from decomposerl.errors import ConfigError
 from decomposerl.reports.trace_page.details import judge_json
 from decomposerl.reports.trace_page.items import TraceItem
 from decomposerl.reports.trace_page.pages import PageAbout
+from decomposerl.reports.trace_page.results import ClaimNames
 from decomposerl.training.experiments import experiment
 from resources.chat.reply_store import REPLIES_FILE
 from resources.traces.collection import CollectedTraces, collect
@@ -25,6 +26,7 @@ from resources.traces.judge_texts import RecordingJudge, with_judge_texts
 from resources.traces.predictions import BenchmarkClaims, PredictionFile, prediction_files
 from resources.traces.results import ResultFile
 from resources.traces.rollouts import RunSplit, run_splits
+from resources.traces.tables import Warn, no_warning
 
 _PARQUET = ".parquet"
 _WHOLE_TEXT = 10_000_000
@@ -48,57 +50,77 @@ class Selection:
     runs: tuple[str, ...] = ()
     limit: int = 0
 
-    def sources(self, data: Path) -> list[Source]:
-        """The sources of traces.
+    def sources(self, data: Path, warn: Warn = no_warning) -> list[Source]:
+        """The sources of traces; ``warn`` receives a line for each file of the folder left out.
 
         Raises:
-            ConfigError: nothing is there to show; the message names the next command.
-            SourceFileError: a file is neither predictions nor results.
+            ConfigError: nothing is there to show, or a name matches nothing; the message names the
+                next command, or what there is.
+            SourceFileError: a given file is neither predictions nor results.
         """
         if self.files and (self.systems or self.benchmarks or self.runs):
             raise ConfigError(
                 "FILE is shown whole: give it without --system, --benchmark and --run"
             )
         if self.files:
-            claims = BenchmarkClaims(data)
-            return [self._file(path, claims) for path in self.files]
-        predicted = self.systems or self.benchmarks or not self.runs
-        found: list[Source] = []
-        if predicted:
-            found += prediction_files(data, self.systems, self.benchmarks, self.limit)
+            claims, names = BenchmarkClaims(data), ClaimNames()
+            return [self._file(path, claims, names) for path in self.files]
+        left_out: list[str] = []
+        predicted: list[PredictionFile] = []
+        runs: list[RunSplit] = []
+        if self.systems or self.benchmarks or not self.runs:
+            predicted = prediction_files(
+                data, self.systems, self.benchmarks, self.limit, left_out.append
+            )
         if self.runs or not (self.systems or self.benchmarks):
-            found += run_splits(data, self.runs, self.limit)
-        if not found:
-            raise ConfigError(self._nothing(data))
-        return found
+            runs = run_splits(data, self.runs, self.limit, left_out.append)
+        unmatched = self._unmatched(predicted, runs)
+        if unmatched or not (predicted or runs):
+            raise ConfigError("; ".join([_nothing(data, unmatched), *left_out]))
+        for line in left_out:
+            warn(line)
+        return [*predicted, *runs]
 
-    def _file(self, path: Path, claims: BenchmarkClaims) -> Source:
+    def _unmatched(self, predicted: Sequence[PredictionFile], runs: Sequence[RunSplit]) -> str:
+        """The given names that none of the sources has."""
+        there = [
+            ("system", self.systems, {one.system for one in predicted}),
+            ("test set", self.benchmarks, {one.benchmark for one in predicted}),
+            ("run", self.runs, {one.folder.name for one in runs}),
+        ]
+        names = (
+            f"{what} '{name}'" for what, given, had in there for name in given if name not in had
+        )
+        return ", ".join(names)
+
+    def _file(self, path: Path, claims: BenchmarkClaims, names: ClaimNames) -> Source:
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")
         if path.suffix.lower() == _PARQUET:
             return PredictionFile.at(path, claims, self.limit)
-        return ResultFile(path, self.limit)
-
-    def _nothing(self, data: Path) -> str:
-        predicted, runs = prediction_files(data), run_splits(data)
-        there = {
-            "systems": sorted({one.system for one in predicted}),
-            "test sets": sorted({one.benchmark for one in predicted}),
-            "runs": sorted({one.folder.name for one in runs}),
-        }
-        named = "; ".join(f"{what}: {', '.join(names)}" for what, names in there.items() if names)
-        if named:
-            return f"nothing in {data} matches; there are {named}"
-        return (
-            f"there is no prediction and no training run in {data}. Next: decomposerl evaluate "
-            "self_ask-rules-faithful, or decomposerl verify FILE --json > results.jsonl and "
-            "decomposerl view results.jsonl"
-        )
+        return ResultFile(path, self.limit, names)
 
 
-def stamp_of(sources: Sequence[Source]) -> str:
-    """16 hex digits over path, size and time of all files."""
-    digest = hashlib.sha256()
+def _nothing(data: Path, unmatched: str) -> str:
+    predicted, runs = prediction_files(data), run_splits(data)
+    there = {
+        "systems": sorted({one.system for one in predicted}),
+        "test sets": sorted({one.benchmark for one in predicted}),
+        "runs": sorted({one.folder.name for one in runs}),
+    }
+    named = "; ".join(f"{what}: {', '.join(names)}" for what, names in there.items() if names)
+    if named:
+        return f"nothing in {data} matches {unmatched}; there are {named}"
+    return (
+        f"there is no prediction and no training run in {data}. Next: decomposerl evaluate "
+        "self_ask-rules-faithful, or decomposerl verify FILE --json > results.jsonl and "
+        "decomposerl view results.jsonl"
+    )
+
+
+def stamp_of(sources: Sequence[Source], warnings: Sequence[str] = ()) -> str:
+    """16 hex digits over path, size and time of all files, and over ``warnings``."""
+    digest = hashlib.sha256("\n".join(warnings).encode())
     for path in (path for source in sources for path in source.paths):
         stat = path.stat()
         digest.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
@@ -161,14 +183,21 @@ def judge_texts(profile: Profile) -> Iterator[JudgeTexts]:
         texts.close()
 
 
-def system_titles(profile: Profile) -> dict[str, str]:
-    """Method and model of each system of the catalogue and of ``systems.toml``, by key."""
-    return {one.key: one.reader_title for one in systems_for(profile)}
+def system_titles(profile: Profile, sources: Sequence[Source] = ()) -> dict[str, str]:
+    """Method and model of each system of the catalogue and of ``systems.toml``, by key.
+
+    Training runs among ``sources`` are named by recipe and split.
+    """
+    titles = {one.key: one.reader_title for one in systems_for(profile)}
+    return titles | {one.system: one.title for one in sources if isinstance(one, RunSplit)}
 
 
-def page_about(title: str, *, live: bool = False, reviewer: str = "") -> PageAbout:
+def page_about(
+    title: str, warnings: Sequence[str] = (), *, live: bool = False, reviewer: str = ""
+) -> PageAbout:
     """The head of a page."""
-    return PageAbout(title, f"decomposerl {version('decomposerl')}", live=live, reviewer=reviewer)
+    made = f"decomposerl {version('decomposerl')}"
+    return PageAbout(title, made, tuple(warnings), live=live, reviewer=reviewer)
 
 
 def whole_page(
@@ -191,7 +220,8 @@ def whole_page(
             left -= sum(len(one["prompt"]) + len(one["reply"]) for one in shown)
         return added
 
-    collected = collect(sources, about, system_titles(texts.profile), enriched, progress)
+    titles = system_titles(texts.profile, sources)
+    collected = collect(sources, about, titles, enriched, progress)
     if left_out:
         collected.index["warnings"].append(_LEFT_OUT)
     return collected
@@ -217,11 +247,13 @@ class LiveTraces:
             ConfigError, SourceFileError, OSError: the files are gone, or one cannot be read.
         """
         with self._lock:
-            sources = self.selection.sources(self.data)
-            stamp = stamp_of(sources)
+            warnings: list[str] = []
+            sources = self.selection.sources(self.data, warnings.append)
+            stamp = stamp_of(sources, warnings)
             if self._collected is None or stamp != self._stamp:
-                titles = system_titles(self.texts.profile)
-                self._collected = collect(sources, self.about, titles, progress=self.progress)
+                titles = system_titles(self.texts.profile, sources)
+                about = replace(self.about, warnings=(*self.about.warnings, *warnings))
+                self._collected = collect(sources, about, titles, progress=self.progress)
                 self._collected.index["stamp"] = self._stamp = stamp
             return self._collected
 

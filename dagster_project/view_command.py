@@ -80,8 +80,9 @@ def _write(profile: "Profile", selection: "Selection", html: Path, reviewer: str
     from resources.store.temporary import replace_text
 
     with judge_texts(profile) as texts:
-        about = page_about(f"{_TITLE}: {html.stem}", reviewer=reviewer)
-        sources = selection.sources(profile.data)
+        warnings: list[str] = []
+        sources = selection.sources(profile.data, warnings.append)
+        about = page_about(f"{_TITLE}: {html.stem}", warnings, reviewer=reviewer)
         collected = whole_page(sources, about, texts, _progress())
     parts = offline_parts(collected.index, collected.blocks)
     replace_text(html, parts)

@@ -9,7 +9,7 @@ import json
 import socket
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -42,6 +42,7 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
 }
 _Answer = Callable[[Request], Awaitable[Response]]
+_Asked = TypeVar("_Asked")
 
 
 class ViewServer:
@@ -65,10 +66,7 @@ class ViewServer:
         return Starlette(routes=[*routes, Route("/marks", marks, methods=["GET", "POST"])])
 
     def _index(self, request: Request) -> Response:
-        try:
-            return _json(self._traces.current().index, request)
-        except (DecomposeRLError, OSError) as error:
-            return _refusal(503, str(error))
+        return _json(self._traces.current().index, request)
 
     def _block(self, request: Request) -> Response:
         collected = self._traces.last()
@@ -84,10 +82,7 @@ class ViewServer:
         number, place = (request.path_params[name] for name in ("number", "place"))
         if (stale := _stale(request, self._traces.last())) is not None:
             return stale
-        try:
-            rulings = self._traces.judge(number, place)
-        except (DecomposeRLError, OSError) as error:
-            return _refusal(503, str(error))
+        rulings = self._traces.judge(number, place)
         if rulings is None:
             return _refusal(404, "there is no such trace")
         return _json(rulings, request)
@@ -107,7 +102,7 @@ class ViewServer:
         try:
             self._marks.append(mark)
         except OSError as error:  # a full disk, for example
-            return _refusal(507, f"{self._marks.path} cannot be written: {error.strerror}")
+            return _refusal(507, f"{self._marks.path} cannot be written: {error.strerror or error}")
         return JSONResponse(mark.as_json())
 
     def _checked(self, values: object) -> Mark:
@@ -139,17 +134,25 @@ def _guarded(
         if _hostname(host) not in _HOSTS:
             response = _refusal(403, "this server answers for the loopback address alone")
         elif request.method != "POST":
-            response = await run_in_threadpool(get, request)
+            response = await run_in_threadpool(_answered, get, request)
         elif post is None or (why := _foreign(request, host)):
             response = _refusal(403, why if post else "nothing can be sent here")
         elif (body := await _body(request)) is None:
             response = _refusal(413, f"a mark has at most {MOST_BODY:,} bytes")
         else:
-            response = await run_in_threadpool(post, body)
+            response = await run_in_threadpool(_answered, post, body)
         response.headers.update(_HEADERS)
         return response
 
     return answer
+
+
+def _answered(answer: Callable[[_Asked], Response], asked: _Asked) -> Response:
+    """The answer, or why there is none: files are gone, or one cannot be read."""
+    try:
+        return answer(asked)
+    except (DecomposeRLError, OSError) as error:
+        return _refusal(503, str(error))
 
 
 def _hostname(host: str) -> str:

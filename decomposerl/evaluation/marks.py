@@ -36,7 +36,8 @@ class MarkedSpan:
 class Mark:
     """One reviewer's mark on one trace; ``mark`` is empty where an earlier one is withdrawn.
 
-    ``at`` is the UTC time in ISO 8601.
+    ``at`` is the UTC time in ISO 8601. ``of`` is the digest of the reply that was marked
+    (``TraceItem.digest``), empty in marks of earlier versions.
     """
 
     claim_id: str
@@ -48,6 +49,7 @@ class Mark:
     note: str
     span: MarkedSpan | None
     at: str
+    of: str = ""
 
     @property
     def trace(self) -> TraceKey:
@@ -55,8 +57,9 @@ class Mark:
         return self.claim_id, self.system, self.step, self.rollout
 
     def as_json(self) -> dict[str, Any]:
-        """The fields as JSON values."""
-        return asdict(self)
+        """The fields as JSON values, without an empty ``of``."""
+        values = asdict(self)
+        return values if self.of else {name: one for name, one in values.items() if name != "of"}
 
 
 def mark_from(values: Mapping[str, Any], at: str | None = None) -> Mark:
@@ -81,6 +84,7 @@ def mark_from(values: Mapping[str, Any], at: str | None = None) -> Mark:
         note=_text(values, "note", MOST_NOTE, ""),
         span=_span(values.get("span")),
         at=_text(values, "at", MOST_NAME) if at is None else at,
+        of=_text(values, "of", MOST_NAME, ""),
     )
 
 
@@ -97,9 +101,28 @@ def holding(marks: Iterable[Mark]) -> list[Mark]:
     return [mark for mark in newest.values() if mark.mark]
 
 
+def on_newest_reply(marks: Sequence[Mark]) -> tuple[list[Mark], list[Mark]]:
+    """The marks that hold: those on the reply that was marked last, and those on earlier ones.
+
+    A system that answered a claim again has another reply under the same name. A mark that does
+    not say which reply it is of counts as one on the last.
+    """
+    newest: dict[TraceKey, Mark] = {}
+    for mark in (one for one in marks if one.of):
+        if mark.trace not in newest or newest[mark.trace].at <= mark.at:
+            newest[mark.trace] = mark
+    groups: tuple[list[Mark], list[Mark]] = [], []
+    for mark in holding(marks):
+        groups[bool(mark.of) and mark.of != newest[mark.trace].of].append(mark)
+    return groups
+
+
 @dataclass(frozen=True, slots=True)
 class SystemMarks:
-    """The marks on one system. ``share_agree`` is agree / marks, None without a mark."""
+    """The marks on one system. ``share_agree`` is agree / marks, None without a mark.
+
+    ``earlier`` counts marks on earlier replies, which are in no other number.
+    """
 
     system: str
     reviewers: int
@@ -109,6 +132,7 @@ class SystemMarks:
     disagree: int
     unclear: int
     share_agree: float | None
+    earlier: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +151,12 @@ class ReviewerPair:
     kappa: float | None
 
 
-def system_marks(marks: Sequence[Mark]) -> list[SystemMarks]:
-    """Counts of the marks that hold, by system in alphabetical order."""
-    return [_system(name, own) for name, own in _by_system(marks).items()]
+def system_marks(marks: Sequence[Mark], earlier: Sequence[Mark] = ()) -> list[SystemMarks]:
+    """Counts of the marks that hold, by system in alphabetical order; ``on_newest_reply``."""
+    before = _by_system(earlier)
+    own = _by_system(marks)
+    names = sorted({*own, *before})
+    return [_system(name, own.get(name, ()), len(before.get(name, ()))) for name in names]
 
 
 def reviewer_pairs(marks: Sequence[Mark]) -> Iterator[ReviewerPair]:
@@ -145,7 +172,7 @@ def _by_system(marks: Sequence[Mark]) -> dict[str, list[Mark]]:
     return {name: [mark for mark in marks if mark.system == name] for name in names}
 
 
-def _system(name: str, own: Sequence[Mark]) -> SystemMarks:
+def _system(name: str, own: Sequence[Mark], earlier: int) -> SystemMarks:
     words = Counter(mark.mark for mark in own)
     return SystemMarks(
         system=name,
@@ -156,6 +183,7 @@ def _system(name: str, own: Sequence[Mark]) -> SystemMarks:
         disagree=words["disagree"],
         unclear=words["unclear"],
         share_agree=words["agree"] / len(own) if own else None,
+        earlier=earlier,
     )
 
 

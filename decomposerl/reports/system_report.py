@@ -198,16 +198,19 @@ def sizes_sentence(frame: pl.DataFrame, unread: Unread = "opposite") -> str:
 def marks_text(systems: Sequence[SystemMarks], pairs: Sequence[ReviewerPair]) -> str:
     """Reviewers' marks by system, then each pair of reviewers; ``–`` is undefined."""
     head = ["system", "reviewers", "traces", "marks", "agree", "disagree", "unclear", "agree %"]
+    apart = any(one.earlier for one in systems)
     rows = [
         [
             one_line(one.system),
             *map(count, (one.reviewers, one.traces, one.marks)),
             *map(count, (one.agree, one.disagree, one.unclear)),
             _shown(None if one.share_agree is None else 100 * one.share_agree),
+            *([count(one.earlier)] if apart else []),
         ]
         for one in systems
     ]
-    pages = [text_table([head, *rows], [False] + [True] * 7)]
+    head += ["of an earlier reply"] if apart else []
+    pages = [text_table([head, *rows], [False] + [True] * (len(head) - 1))]
     if pairs:
         both = [
             [

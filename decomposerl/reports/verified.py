@@ -16,8 +16,7 @@ from decomposerl.evaluation.calibration import Calibration
 from decomposerl.evaluation.confidence import Confidence
 from decomposerl.evaluation.scored_claims import BEYOND_CONTEXT
 from decomposerl.text.number_lists import lists_more
-from decomposerl.traces.abstention import abstains
-from decomposerl.traces.grounding import sentences_behind
+from decomposerl.traces.grounding import says_something, sentences_behind
 from decomposerl.traces.trace import Verdict
 
 _NO_VERDICT: dict[ParseStatus, str] = {
@@ -36,7 +35,8 @@ _BEYOND = {
 class VerifiedQuestion:
     """A question, its answer, and the sentences of the evidence that the answer rests on.
 
-    ``evidence`` is empty where the answer abstains, and where no sentence is near to it.
+    ``evidence`` is empty where the answer abstains or is a bare yes, no or verdict, and where no
+    sentence is near to it.
     ``thought`` is what the system wrote after the answer, if anything.
     """
 
@@ -187,7 +187,7 @@ def _warnings(
         reason = f": {ended.reply}" if ended.status == "failed" else ""
         yield f"{_NO_VERDICT.get(ended.status, 'no verdict')}{reason}"
     for number, one in enumerate(questions, start=1):
-        if not one.evidence and not abstains(one.answer):
+        if not one.evidence and says_something(one.answer):
             yield f"answer {number} is near to no sentence of the evidence"
     if ended.verdict == "Supported" and lists_more(claim, evidence):
         yield "the claim lists years or numbers of which the evidence holds only some"

@@ -26,6 +26,8 @@ _SHORT = 3
 """Content words below which an answer is read together with its question."""
 _TELLING = 2
 """Content words of a sentence that is not repeated by chance."""
+_TELLING_LETTERS = 3
+"""Letters or digits of a word that is not found by chance."""
 _ABOUT_THE_SAME = 0.6
 """Least share of question and answer in a sentence whose number can contradict the answer."""
 _DENIES = 0.75
@@ -35,6 +37,11 @@ _NOT_DENIED = re.compile(
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"1\d{3}|20\d{2}")
+_BARE = parse(
+    "yes no true false correct incorrect right wrong indeed support supports supported refute "
+    "refutes refuted claim statement answer verdict evidence enough insufficient information info"
+).content
+"""Stems of a bare yes, no or verdict, which no words of the evidence bear out."""
 _LEAD = re.compile(r"^\W*(?:yes|no|true|false|correct|incorrect)\b[\s,.:;!–—-]*", re.IGNORECASE)
 
 
@@ -77,11 +84,11 @@ def grounded_answer(question: str, answer: str, evidence: str) -> GroundedAnswer
     ``abstained``: the answer says nothing (``abstains``). ``contradicted``: a sentence about the
     same thing has other numbers, none of which the answer gives, while the evidence has none of
     the answer's; or it states what the answer negates. ``not_in_evidence``: nothing is near.
-    ``unknown``: there is no evidence.
+    ``unknown``: there is no evidence, or the answer is a bare yes, no or verdict.
     """
     if abstains(answer):
         return GroundedAnswer("abstained", ())
-    if not evidence.strip():
+    if not evidence.strip() or not says_something(answer):
         return GroundedAnswer("unknown", ())
     found = grounds(question, answer, evidence)
     against = _against(question, answer, evidence, found)
@@ -90,12 +97,18 @@ def grounded_answer(question: str, answer: str, evidence: str) -> GroundedAnswer
     return GroundedAnswer("grounded" if found else "not_in_evidence", found)
 
 
-def sentences_behind(question: str, answer: str, evidence: str) -> tuple[str, ...]:
-    """At most ``MOST_SENTENCES`` sentences of the evidence, in its order; none for an abstention.
+def says_something(answer: str) -> bool:
+    """Whether an answer has words for the evidence to bear out: more than "Yes" or "Refuted"."""
+    return not abstains(answer) and not _read(answer).content <= _BARE
 
-    They are those that ``grounds`` touches. Empty means that nothing in the evidence is near.
+
+def sentences_behind(question: str, answer: str, evidence: str) -> tuple[str, ...]:
+    """At most ``MOST_SENTENCES`` sentences of the evidence, in its order.
+
+    They are those that ``grounds`` touches. Empty means that nothing in the evidence is near, or
+    that the answer says nothing (``says_something``).
     """
-    if abstains(answer):
+    if not says_something(answer):
         return ()
     sentences = _placed(evidence)
     spans = [one.evidence for one in grounds(question, answer, evidence)]
@@ -114,7 +127,8 @@ def grounds(question: str, answer: str, evidence: str) -> tuple[Ground, ...]:
     They are the sentences that the answer repeats, and what its other words quote. Where
     these quote nothing, it is for each sentence of them the one that holds all of its numbers and
     at least half of its content words, most first; an answer of fewer than three such words is read
-    together with its question, and the sentence must hold all of the answer.
+    together with its question, and the sentence must hold all of the answer: word for word, or with
+    a quarter of the words of both.
     """
     repeated, rest = _repeated(answer, evidence)
     others = _quoted(rest, answer, evidence) or list(_nearest(question, rest, answer, evidence))
@@ -173,9 +187,18 @@ def _nearest(question: str, rest: str, answer: str, evidence: str) -> Iterator[G
             for one, _, _, _ in index
         ]
         best = max(range(len(scores)), key=lambda place: scores[place], default=-1)
-        if best >= 0 and scores[best] >= (_LEAST_SHARE / 2 if short else _LEAST_SHARE):
+        if best < 0:
+            return
+        near = scores[best] >= (_LEAST_SHARE / 2 if short else _LEAST_SHARE)
+        if near or (short and _verbatim(said, index[best].sentence)):
             _, start, end, _ = index[best]
             yield Ground(_located(text, answer), (start, end), "near", best)
+
+
+def _verbatim(said: Sentence, sentence: Sentence) -> bool:
+    """Whether a sentence has the answer's content words in a row; a small number is chance."""
+    telling = any(len(stem) >= _TELLING_LETTERS for stem in said.stems)
+    return telling and f" {' '.join(said.stems)} " in f" {' '.join(sentence.stems)} "
 
 
 def _against(

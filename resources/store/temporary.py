@@ -14,7 +14,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from errno import EIO
+from errno import EIO, EISDIR
 from functools import lru_cache
 from pathlib import Path
 
@@ -54,6 +54,22 @@ def replace_text(target: Path, parts: Iterable[str]) -> None:
             file.writelines(parts)
 
     replace_file(target, write)
+
+
+def require_writable(target: Path) -> None:
+    """Check that ``replace_file`` could write ``target`` now.
+
+    Raises:
+        OSError: it could not; ``filename`` is ``target``.
+    """
+    if target.is_dir():
+        raise IsADirectoryError(EISDIR, os.strerror(EISDIR), str(target))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with aside(target) as temporary:
+            temporary.touch()
+    except OSError as error:
+        raise OSError(error.errno or EIO, error.strerror or str(error), str(target)) from error
 
 
 @contextlib.contextmanager

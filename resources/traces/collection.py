@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Any, Protocol, overload
 
 from decomposerl.reports.trace_page.details import json_bytes
-from decomposerl.reports.trace_page.items import TraceItem
+from decomposerl.reports.trace_page.items import TraceItem, distinct
 from decomposerl.reports.trace_page.pages import Block, PageAbout, TracePages
 
 AT_ONCE = 1_024
@@ -99,7 +99,7 @@ class CollectedTraces:
 
     def _item(self, wanted: tuple[Any, ...], system: str) -> TraceItem | None:
         items = chain.from_iterable(source.items([wanted[0]]) for source in self.sources)
-        for item in items:
+        for item in distinct(item for item in items if item.claim_id == wanted[0]):
             origin = item.origin
             if (item.claim_id, origin.step, origin.rollout) == wanted and origin.system == system:
                 return item
@@ -113,7 +113,7 @@ def collect(
     enriched: Callable[[TraceItem], TraceItem] = lambda item: item,
     progress: Callable[[int, int], None] | None = None,
 ) -> CollectedTraces:
-    """Read every trace of the sources.
+    """Read every trace of the sources; equal ones of two sources are one (``items.distinct``).
 
     ``enriched`` may add to each trace. ``progress`` receives the number of traces that are done and
     of all.
@@ -124,18 +124,19 @@ def collect(
     ids = [source.claim_ids() for source in sources]
     counts = Counter(chain.from_iterable(ids))
     held = [set(each) for each in ids]
-    blocks = BlockFile()
+    blocks, done = BlockFile(), 0
     pages = TracePages(blocks.append, titles or {})
     for part in _parts(counts):
         items: dict[str, list[TraceItem]] = {name: [] for name in part}
         for source, known in zip(sources, held, strict=True):
             wanted = [name for name in part if name in known]
             for item in source.items(wanted) if wanted else ():
-                items[item.claim_id].append(enriched(item))
+                items[item.claim_id].append(item)
         for each in items.values():
-            pages.add_claim(each)
+            pages.add_claim([enriched(item) for item in distinct(each)])
+            done += len(each)
         if progress is not None:
-            progress(pages.traces, counts.total())
+            progress(done, counts.total())
     return CollectedTraces(pages.finished(about), blocks, tuple(sources))
 
 

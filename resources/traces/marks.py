@@ -1,5 +1,6 @@
 """The file of reviewers' marks, ``marks.jsonl``: one JSON object a line, only ever appended to."""
 
+import errno
 import fcntl
 import json
 import os
@@ -26,14 +27,18 @@ class MarksFile:
         A line that a killed process left unfinished is ended first, so it spoils no other.
 
         Raises:
-            OSError: the file cannot be written.
+            OSError: the file cannot be written, or only in part; then it is as it was.
         """
         line = json.dumps(mark.as_json(), ensure_ascii=False, separators=(",", ":")) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b", buffering=0) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            whole = not file.seek(0, os.SEEK_END) or _last_byte(file.fileno()) == b"\n"
-            file.write(("" if whole else "\n").encode() + line.encode())
+            end = file.seek(0, os.SEEK_END)
+            whole = not end or _last_byte(file.fileno()) == b"\n"
+            data = (line if whole else f"\n{line}").encode()
+            if file.write(data) != len(data):
+                file.truncate(end)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             os.fsync(file.fileno())
 
     def marks(self) -> list[Mark]:
@@ -47,22 +52,23 @@ class MarksFile:
         return self.path.read_bytes() if self.path.is_file() else b""
 
 
-def read_marks(paths: Sequence[Path]) -> list[Mark]:
-    """The marks of several files, in order.
+def read_marks(paths: Sequence[Path]) -> tuple[list[Mark], list[str]]:
+    """The marks of several files, in order, and what is wrong with each line that holds none.
 
     Raises:
-        EvaluationError: a line is no mark, or there is none; names file and line.
+        EvaluationError: there is no mark.
         OSError: a file cannot be read.
     """
-    marks = []
+    marks, skipped = [], []
     for path in paths:
         for number, one in _lines(path):
             if isinstance(one, str):
-                raise EvaluationError(f"{path}, line {number}: {one}")
-            marks.append(one)
+                skipped.append(f"{path}, line {number}: {one}")
+            else:
+                marks.append(one)
     if not marks:
-        raise EvaluationError(f"no mark in {', '.join(map(str, paths))}")
-    return marks
+        raise EvaluationError("; ".join([f"no mark in {', '.join(map(str, paths))}", *skipped[:1]]))
+    return marks, skipped
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Mark | str]]:

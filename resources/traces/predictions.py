@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from decomposerl.errors import ConfigError, SourceFileError
+from decomposerl.errors import ConfigError
 from decomposerl.reports.trace_page.items import TraceItem, TraceOrigin
 from decomposerl.reports.verified import VerdictConfidence
 from decomposerl.schemas import PREDICTIONS
@@ -15,7 +15,7 @@ from decomposerl.traces.grammar import parse_trace
 from decomposerl.traces.trace import Cycle
 from resources.evaluation.results_folder import read_test_claims
 from resources.store.parquet import DataFolder
-from resources.traces.tables import read_named
+from resources.traces.tables import Warn, naming, no_warning, read_named, readable, require_columns
 
 _CLAIM = ["claim_id", "claim", "evidence", "label", "source"]
 _VERIFIER = "the verifier's probability of the verdict"
@@ -23,6 +23,7 @@ _TOKEN = "raw is the probability of the verdict's word"  # noqa: S105 - a token 
 _BOUND = f"{_TOKEN} (the other word was not among the listed tokens)"
 _CALIBRATED = f"{_TOKEN}; calibrated is the share of right verdicts at such a confidence"
 _POLICY = "decomposerl"
+_TABLE = "table of predictions"
 _UNUSED = {"questions", "abstentions", "calls"}
 
 
@@ -37,10 +38,11 @@ class BenchmarkClaims:
         """The claims of a test set; none where it is not on disk."""
         if benchmark not in self.known:
             try:
-                read = read_test_claims(DataFolder(base_dir=str(self.data)), benchmark)
+                folder = DataFolder(base_dir=str(self.data))
+                read = read_test_claims(folder, benchmark).select(_CLAIM)
             except (ConfigError, pl.exceptions.PolarsError, OSError):
                 read = pl.DataFrame(schema=dict.fromkeys(_CLAIM, pl.String))
-            self.known[benchmark] = read.select(_CLAIM)
+            self.known[benchmark] = read
         return self.known[benchmark]
 
 
@@ -61,10 +63,8 @@ class PredictionFile:
         Raises:
             SourceFileError: it cannot be read, or is no table of predictions.
         """
+        require_columns(path, PREDICTIONS.schema, _TABLE)
         head = read_named(path, lambda file: pl.scan_parquet(file).head(1).collect())
-        missing = sorted(set(PREDICTIONS.schema) - set(head.columns))
-        if missing:
-            raise SourceFileError(f"{path} is no table of predictions: it has no '{missing[0]}'")
         row = head.row(0, named=True) if head.height else {"benchmark": "", "system": path.stem}
         return cls(path, row["benchmark"], row["system"], claims, limit)
 
@@ -96,13 +96,22 @@ class PredictionFile:
         claims = self.claims.of(self.benchmark).filter(wanted)
         by_id = {row["claim_id"]: row for row in claims.iter_rows(named=True)}
         for row in rows.iter_rows(named=True):
-            yield _item(row, by_id.get(row["claim_id"], {}), str(self.path))
+            with naming(self.path):
+                item = _item(row, by_id.get(row["claim_id"], {}), str(self.path))
+            yield item
 
 
 def prediction_files(
-    data: Path, systems: Sequence[str] = (), benchmarks: Sequence[str] = (), limit: int = 0
+    data: Path,
+    systems: Sequence[str] = (),
+    benchmarks: Sequence[str] = (),
+    limit: int = 0,
+    warn: Warn = no_warning,
 ) -> list[PredictionFile]:
-    """The files of a data folder, by test set and system; empty filters take all."""
+    """The files of a data folder, by test set and system; empty filters take all.
+
+    Damaged files and those of another version are left out; ``warn`` receives a line for each.
+    """
     claims = BenchmarkClaims(data)
     paths = sorted((data / "predictions").glob("*/*.parquet"))
     return [
@@ -110,6 +119,7 @@ def prediction_files(
         for path in paths
         if (not systems or path.stem in systems)
         and (not benchmarks or path.parent.name in benchmarks)
+        and readable(path, PREDICTIONS.schema, _TABLE, warn)
     ]
 
 

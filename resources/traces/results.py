@@ -11,12 +11,15 @@ from decomposerl.reports.trace_page.results import ClaimNames, result_line
 
 @dataclass(slots=True)
 class ResultFile:
-    """One JSONL file of results; at most ``limit`` claims (0: all)."""
+    """One JSONL file of results; at most ``limit`` claims (0: all).
+
+    Files that are shown together share ``names``, so that an id means one claim in all of them.
+    """
 
     path: Path
     limit: int = 0
+    names: ClaimNames = field(default_factory=ClaimNames)
     _lines: dict[str, list[tuple[int, int]]] = field(default_factory=dict, init=False)
-    _names: ClaimNames = field(default_factory=ClaimNames, init=False)
 
     @property
     def paths(self) -> list[Path]:
@@ -29,7 +32,7 @@ class ResultFile:
         Raises:
             SourceFileError: a line is no result, or there is none; names file and line.
         """
-        self._lines, self._names = {}, ClaimNames()
+        self._lines = {}
         every = []
         for number, start, text in self._texts():
             name = self._item(text, number).claim_id
@@ -49,7 +52,7 @@ class ResultFile:
                     yield self._item(_text(file.readline()), number)
 
     def _item(self, text: str, number: int) -> TraceItem:
-        return self._names.named(result_line(text, str(self.path), number))
+        return self.names.named(result_line(text, str(self.path), number))
 
     def _texts(self) -> Iterator[tuple[int, int, str]]:
         """Number, offset and text of each line that is not blank."""

@@ -7,6 +7,7 @@ step 0, 10, 20 follow each other.
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple, cast
 import polars as pl
 
 from decomposerl.baselines.method import ParseStatus
+from decomposerl.errors import SourceFileError
 from decomposerl.reports.trace_page.items import (
     Judged,
     ShownReward,
@@ -23,15 +25,23 @@ from decomposerl.reports.trace_page.items import (
     TraceOrigin,
 )
 from decomposerl.rewards.table import TOTAL
+from decomposerl.schemas import JUDGE_CALLS, REWARDS, ROLLOUTS
 from decomposerl.traces.grammar import parse_trace
 from decomposerl.training.curves import Split
-from resources.traces.tables import read_named
+from resources.traces.tables import Warn, naming, no_warning, read_named, readable
 from resources.training.rollout_log import LogFile, LogTable, files
 from resources.training.run_store import RunFolder, read_key
 
 SPLITS: tuple[Split, ...] = ("held_out_greedy", "held_out_sampled", "train")
+_TITLES: dict[Split, str] = {
+    "held_out_greedy": "held-out claims, greedy",
+    "held_out_sampled": "held-out claims, sampled",
+    "train": "training claims",
+}
+_COLUMNS = {"rollouts": ROLLOUTS, "rewards": REWARDS, "judge_calls": JUDGE_CALLS}
 _EVIDENCE = ("training_claims", "training_claims_random", "silver_decomposed")
 _TEXT = ["claim_id", "evidence"]
+_RECORD = "run.json"
 _Key = tuple[int, str, int]
 """Step, claim and number of a rollout."""
 
@@ -45,11 +55,17 @@ class _Rows(NamedTuple):
 
 @dataclass
 class RunSplit:
-    """One split of a recipe's run; at most ``limit`` claims (0: all)."""
+    """One split of a recipe's run; at most ``limit`` claims (0: all).
+
+    ``base`` names the model that was trained. Damaged files and those of another version are left
+    out; ``warn`` receives a line for each.
+    """
 
     folder: Path
     split: Split
     limit: int = 0
+    base: str = ""
+    warn: Warn = no_warning
     _by_claim: dict[str, list[int]] = field(default_factory=dict, init=False)
 
     @property
@@ -57,14 +73,28 @@ class RunSplit:
         """The name on the page: recipe and split."""
         return f"{self.folder.name}/{self.split}"
 
+    @property
+    def title(self) -> str:
+        """The system in words."""
+        return f"{self.folder.name}, {_TITLES[self.split]}"
+
     @cached_property
     def _logs(self) -> dict[LogTable, list[LogFile]]:
         tables: tuple[LogTable, ...] = ("rollouts", "rewards", "judge_calls")
-        return {table: files(self.folder, table, self.split) for table in tables}
+        return {table: self._files(table) for table in tables}
+
+    def _files(self, table: LogTable) -> list[LogFile]:
+        columns, what = _COLUMNS[table].schema, f"table of {table.replace('_', ' ')}"
+        every = read_named(self.folder / _RECORD, lambda _: files(self.folder, table, self.split))
+        return [file for file in every if readable(file.path, columns, what, self.warn)]
 
     @property
     def paths(self) -> list[Path]:
-        """The files that are read."""
+        """The files that are read.
+
+        Raises:
+            SourceFileError: the run's record cannot be read.
+        """
         return [file.path for each in self._logs.values() for file in each]
 
     def claim_ids(self) -> list[str]:
@@ -91,7 +121,9 @@ class RunSplit:
         evidence = self._evidence(wanted)
         for _, frame in self._read("rollouts", steps, wanted):
             for row in frame.iter_rows(named=True):
-                yield self._item(row, said, evidence.get(row["group"], ""))
+                with naming(self.folder):
+                    item = self._item(row, said, evidence.get(row["group"], ""))
+                yield item
 
     def _read(
         self, table: LogTable, steps: set[int], claim_ids: Sequence[str]
@@ -110,17 +142,9 @@ class RunSplit:
         found: dict[str, str] = {}
         for path in (path for path in paths if path.is_file()):
             missing = [name for name in claim_ids if name not in found]
-            if missing:
-                found |= dict(_texts(path, missing).iter_rows())
+            with suppress(SourceFileError):  # then another file may have the text
+                found |= dict(_texts(path, missing).iter_rows()) if missing else {}
         return found
-
-    @cached_property
-    def _base(self) -> str:
-        path = RunFolder(self.folder).config
-        if not path.is_file():
-            return ""
-        base = str(json.loads(path.read_text("utf-8")).get("base", ""))
-        return Path(base).name if base.startswith("/") else base
 
     def _item(self, row: Mapping[str, Any], said: _Rows, evidence: str) -> TraceItem:
         key = (row["step"], row["group"], row["rollout"])
@@ -138,7 +162,7 @@ class RunSplit:
             evidence=evidence,
             origin=TraceOrigin(
                 system=self.system,
-                engine=f"policy of {recipe}, trained on {self._base}" if self._base else recipe,
+                engine=f"policy of {recipe}, trained on {self.base}" if self.base else recipe,
                 step=row["step"],
                 rollout=row["rollout"],
                 source=row["source"],
@@ -159,16 +183,38 @@ class RunSplit:
         )
 
 
-def run_splits(data: Path, runs: Sequence[str] = (), limit: int = 0) -> list[RunSplit]:
-    """The splits of the runs of a data folder that have rollouts; no name takes all runs."""
-    folders = sorted(path.parent for path in data.glob("policy/*/run.json"))
-    splits = [
-        RunSplit(folder, split, limit)
-        for folder in folders
-        if not runs or folder.name in runs
-        for split in SPLITS
-    ]
-    return [one for one in splits if one.paths]
+def run_splits(
+    data: Path, runs: Sequence[str] = (), limit: int = 0, warn: Warn = no_warning
+) -> list[RunSplit]:
+    """The splits of the runs of a data folder that have rollouts; no name takes all runs.
+
+    What cannot be read of them is left out; ``warn`` receives a line for each file.
+    """
+    folders = sorted(path.parent for path in data.glob(f"policy/*/{_RECORD}"))
+    wanted = [folder for folder in folders if not runs or folder.name in runs]
+    return [split for folder in wanted for split in _splits(folder, limit, warn)]
+
+
+def _splits(folder: Path, limit: int, warn: Warn) -> list[RunSplit]:
+    base = ""
+    try:
+        base = read_named(RunFolder(folder).config, _base)
+    except SourceFileError as error:
+        warn(f"the base model is not known: {error}")
+    splits = [RunSplit(folder, split, limit, base, warn) for split in SPLITS]
+    try:
+        return [one for one in splits if one.paths]
+    except SourceFileError as error:
+        warn(f"left out: {error}")
+        return []
+
+
+def _base(config: Path) -> str:
+    """The model that a run's settings name; empty without settings."""
+    if not config.is_file():
+        return ""
+    base = str(json.loads(config.read_text("utf-8")).get("base", ""))
+    return Path(base).name if base.startswith("/") else base
 
 
 def _texts(path: Path, claim_ids: Sequence[str]) -> pl.DataFrame:

@@ -55,6 +55,32 @@ def test_marks_where_nothing_is_defined(tmp_path: Path):
     assert [] == json.loads(metrics(*words, "--json").stdout)["reviewers"]
 
 
+def test_a_torn_line_costs_no_other_mark(tmp_path: Path):
+    """It is named in a note, and in JSON; the rest is counted."""
+    path = marks_file(tmp_path / "a.jsonl", "ada", {"a": "agree", "b": "disagree"})
+    whole = path.read_text("utf-8")
+    path.write_text(f'{{"claim_id": "a", "no\n{whole}', "utf-8")
+    said = metrics("--marks", path, "--json")
+    page = json.loads(said.stdout)
+    assert 2 == page["systems"][0]["marks"]
+    assert "a.jsonl, line 1: is no JSON" in page["skipped"][0]
+    assert "skipped: " in metrics("--marks", path).stderr
+
+
+def test_marks_on_an_earlier_reply_are_counted_apart(tmp_path: Path):
+    """Ada marked the reply that the system gave before; she and Eva did not see the same."""
+    paths = [marks_file(tmp_path / f"{who}.jsonl", who, {"a": "agree"}) for who in ("ada", "eva")]
+    for path, digest, at in zip(paths, ("0" * 8, "1" * 8), ("2025", "2026"), strict=True):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"of": digest, "at": at}))
+    words = [word for path in paths for word in ("--marks", path)]
+    page = json.loads(metrics(*words, "--json").stdout)
+    (system,) = page["systems"]
+    assert (1, 1, 1) == (system["marks"], system["agree"], system["earlier"])
+    assert [] == page["reviewers"]
+    assert "of an earlier reply" in metrics(*words).stdout
+    assert "earlier" not in metrics("--marks", paths[0]).stdout
+
+
 def test_marks_stand_alone(tmp_path: Path):
     """They need no predictions, and take none."""
     said, gold = sample()

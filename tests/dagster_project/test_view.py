@@ -93,7 +93,10 @@ def test_files_alone(data: Path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--system", "absent"], f"nothing in .* matches; there are systems: {POLICY}, {SIMPLE}"),
+        (["--system", "absent"], f"system 'absent'; there are systems: {POLICY}, {SIMPLE}"),
+        (["--system", "absent", "--system", SIMPLE], "nothing in .* matches system 'absent';"),
+        (["--benchmark", "fever", "--benchmark", "hover"], "matches test set 'hover';"),
+        (["--run", EXPERIMENT, "--run", "tony", "--system", "b"], "system 'b', run 'tony';"),
         (["--run", "absent"], f"runs: {EXPERIMENT}"),
         (["absent.jsonl"], "there is no file absent.jsonl"),
         (["absent.jsonl", "--run", "tiny"], "FILE is shown whole"),
@@ -106,6 +109,41 @@ def test_nothing_that_matches(words: list[str], message: str, data: Path):
     assert (2, "") == (result.exit_code, result.stdout)
     assert re.search(message, result.stderr)
     assert not page.exists()
+
+
+def test_runs_are_named_in_words(data: Path):
+    """By recipe and split."""
+    page = data / "page.html"
+    view("--data", data, "--html", page)
+    titles = {one["key"]: one["title"] for one in packed(page)[0]["systems"]}
+    assert f"{EXPERIMENT}, held-out claims, sampled" == titles[f"{EXPERIMENT}/held_out_sampled"]
+    assert f"{EXPERIMENT}, training claims" == titles[f"{EXPERIMENT}/train"]
+
+
+def test_a_file_that_cannot_be_read_is_named_on_the_page(data: Path):
+    """The others are shown; where nothing is left, the command names the file."""
+    for path in data.glob("predictions/fever/*"):
+        path.write_bytes(b"")
+    page = data / "page.html"
+    assert 0 == view("--data", data, "--html", page).exit_code
+    index = packed(page)[0]
+    assert 14 == len(index["claim"])
+    assert [True, True] == [one.startswith("left out: ") for one in index["warnings"]]
+    refused = view("--data", data, "--html", page, "--system", SIMPLE)
+    assert 2 == refused.exit_code
+    assert f"{SIMPLE}.parquet cannot be read" in refused.stderr
+
+
+def test_files_of_results_share_their_claim_ids(data: Path):
+    """Two files that number their claims: a number stands for one claim."""
+    files = [data / "a.jsonl", data / "b.jsonl"]
+    for path, claim in zip(files, ("Ada won.", "Ada lost."), strict=True):
+        path.write_text(json.dumps(RESULT | {"claim_id": "1", "claim": claim}), "utf-8")
+    page = data / "page.html"
+    assert 0 == view(*files, "--data", data, "--html", page).exit_code
+    index = packed(page)[0]
+    assert ["Ada won.", "Ada lost."] == index["claim"]
+    assert 2 == len(set(index["claim_id"]))
 
 
 @pytest.mark.parametrize("served", [[], ["--html", "page.html"]])

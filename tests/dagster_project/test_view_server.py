@@ -127,6 +127,16 @@ def test_changed_files_are_read_again(client: TestClient, data: Path):
         assert (409, True) == (old.status_code, "reload" in old.json()["error"])
 
 
+def test_a_file_that_became_unreadable_is_left_out(client: TestClient, data: Path):
+    """The next index lacks it, and says so."""
+    first = client.get("/data/index").json()
+    (data / f"predictions/fever/{SIMPLE}.parquet").write_bytes(b"PAR1")
+    second = client.get("/data/index").json()
+    assert len(first["claim"]) - 3 == len(second["claim"])
+    assert [] == first["warnings"]
+    assert f"{SIMPLE}.parquet" in second["warnings"][0]
+
+
 def test_files_that_are_gone(client: TestClient, data: Path):
     """The page is told, in place of an error without a word."""
     for path in data.glob("p*/*/*"):
@@ -145,7 +155,8 @@ def test_a_mark_is_stored_and_exported(client: TestClient, data: Path):
     stored = answer.json()
     assert mark(span=span, note="it’s so") == {n: v for n, v in stored.items() if n != "at"}
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+\+00:00", stored["at"])
-    assert 200 == client.post("/marks", json=mark(reviewer="eva"), headers=ORIGIN).status_code
+    eva = client.post("/marks", json=mark(reviewer="eva", of="0a1b2c3d"), headers=ORIGIN)
+    assert (200, "0a1b2c3d") == (eva.status_code, eva.json()["of"])
     assert ["ada", "eva"] == [one["reviewer"] for one in client.get("/marks").json()]
     export = client.get("/marks.jsonl")
     assert (data / MARKS).read_text("utf-8") == export.text
@@ -157,6 +168,27 @@ def test_a_mark_that_cannot_be_stored(client: TestClient, data: Path):
     (data / MARKS).mkdir()
     answer = client.post("/marks", json=mark(), headers=ORIGIN)
     assert (507, True) == (answer.status_code, "cannot be written" in answer.json()["error"])
+
+
+def test_marks_that_cannot_be_read(live: LiveTraces, data: Path):
+    """A reason in place of a traceback, for each request."""
+    server = ViewServer("", live, MarksFile(data / ("x" * 300)))
+    with TestClient(server.app, base_url=URL) as client:
+        client.get("/data/index")
+        answers = [client.get("/marks"), client.get("/marks.jsonl")]
+        answers.append(client.post("/marks", json=mark(of="0a1b2c3d"), headers=ORIGIN))
+    assert [503, 503, 507] == [one.status_code for one in answers]
+    assert all("File name too long" in one.json()["error"] for one in answers)
+
+
+def test_a_block_of_files_that_are_gone(client: TestClient, data: Path):
+    """Before the first index, too: a reason in place of a traceback."""
+    for path in data.glob("p*/*/*"):
+        if path.is_file():
+            path.unlink()
+    answers = [client.get("/data/block/0"), client.post("/marks", json=mark(), headers=ORIGIN)]
+    assert [503, 503] == [one.status_code for one in answers]
+    assert all(one.json()["error"] for one in answers)
 
 
 @pytest.mark.parametrize(

@@ -311,7 +311,7 @@ def test_marks_are_stored_exported_and_imported(page: "Page", tmp_path: Path):
     span = {"where": "evidence", "cycle": None, "start": 36, "end": 41, "text": EVIDENCE[36:41]}
     assert {"claim_id": "c1", "system": "decomposerl-tiny", "step": None, "rollout": None,
             "reviewer": "Ann", "mark": "disagree", "note": "wrong year", "span": span,
-            "at": mark["at"]} == mark  # fmt: skip
+            "at": mark["at"], "of": "0a1b2c3d"} == mark  # fmt: skip
 
     other = tmp_path / "marks.jsonl"
     lines = [mark | {"reviewer": "Bo", "mark": "agree", "span": None}, {"mark": 3}]

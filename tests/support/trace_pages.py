@@ -91,6 +91,7 @@ def trace(claim_id: str, claim: str, made: dict[str, Any], **more: object) -> di
         "status": "parsed",
         "total": None,
         "flags": [],
+        "of": "0a1b2c3d",
     }
     cycles = made["cycles"]
     counted = {

@@ -3,8 +3,10 @@
 Texts are raw: nothing here is escaped, since the page renders text nodes alone.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from decomposerl.baselines.method import ParseStatus
@@ -17,6 +19,9 @@ FINDINGS = ("necessary", "redundant", "neutral", "harmful", "ungrounded", "chang
 """What necessity finds of a question; other states of its rows are no finding."""
 RANGES = {one.name: (float(one.low), float(one.high)) for one in REWARDS}
 """Least and greatest value of each reward."""
+_DIGITS = 8
+_TraceKey = tuple[str, int | None, int | None]
+"""System, step and rollout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,11 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class TraceOrigin:
-    """Where a trace comes from. ``step`` and ``rollout`` are None outside training."""
+    """Where a trace comes from.
+
+    ``step`` is None outside training, and so is ``rollout`` unless ``distinct`` numbers the trace.
+    ``also`` names further test sets that hold the same trace.
+    """
 
     system: str
     engine: str = ""
@@ -77,6 +86,7 @@ class TraceOrigin:
     protocol: str = ""
     prompt_hash: str = ""
     seed: int | None = None
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +115,61 @@ class TraceItem:
     notes: str = ""
 
     @property
+    def digest(self) -> str:
+        """8 hex digits over what a reviewer reads of it: thoughts, questions, answers, verdict."""
+        cycles = [(one.question, one.answer, one.thought) for one in self.cycles]
+        text = json.dumps([self.opening, cycles, self.reply, self.verdict])
+        return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+    @property
     def shown_confidence(self) -> float | None:
         """Calibrated where it is, else normalised; None where there is none."""
         if self.confidence is None:
             return None
         calibrated = self.confidence.calibrated
         return self.confidence.normalised if calibrated is None else calibrated
+
+
+def distinct(items: Iterable[TraceItem]) -> list[TraceItem]:
+    """The traces of one claim, each with a system, step and rollout that no other has.
+
+    One that repeats another, test set and source apart, is left out; the other has its test set
+    in ``also``. Where traces differ, all but the first get a rollout number from 2.
+    """
+    found: dict[_TraceKey, list[TraceItem]] = {}
+    for item in items:
+        key = item.origin.system, item.origin.step, item.origin.rollout
+        others = found.setdefault(key, [])
+        same = (n for n, one in enumerate(others) if _unplaced(one) == _unplaced(item))
+        place = next(same, None)
+        if place is None:
+            others.append(item)
+        else:
+            others[place] = _also_in(others[place], item.origin.benchmark)
+    return [one for key in [*found] for one in _numbered(found, key)]
+
+
+def _unplaced(item: TraceItem) -> TraceItem:
+    return replace(item, origin=replace(item.origin, benchmark="", source="", also=()))
+
+
+def _also_in(item: TraceItem, benchmark: str) -> TraceItem:
+    origin = item.origin
+    if benchmark in {"", origin.benchmark, *origin.also}:
+        return item
+    return replace(item, origin=replace(origin, also=(*origin.also, benchmark)))
+
+
+def _numbered(found: dict[_TraceKey, list[TraceItem]], key: _TraceKey) -> list[TraceItem]:
+    """The traces of a key; all but the first take a number that is free in ``found``."""
+    first, *others = found[key]
+    shown, number, (system, step, _) = [first], 2, key
+    for one in others:
+        while (system, step, number) in found:
+            number += 1
+        found[system, step, number] = [one]
+        shown.append(replace(one, origin=replace(one.origin, rollout=number)))
+    return shown
 
 
 ConfidenceKind = Literal["calibrated", "normalised", ""]

@@ -15,7 +15,7 @@ from decomposerl.reports.trace_page.details import (
     finite,
     trace_findings,
 )
-from decomposerl.reports.trace_page.items import TraceItem, confidence_kind
+from decomposerl.reports.trace_page.items import TraceItem, confidence_kind, distinct
 from decomposerl.rewards.consistency_facts.facts import Texts
 
 VERSION = 1
@@ -43,6 +43,7 @@ MOST_ENGINES = 5
 _COLUMNS = (
     *("block_of", "place_of", "claim_id", "claim", "system", "benchmark", "step", "rollout"),
     *("verdict", "gold", "confidence", "status", "questions", "abstentions", "total", "flags"),
+    "of",
 )
 Block = dict[str, Any]
 
@@ -74,9 +75,10 @@ class TracePages:
     _systems: dict[str, int] = field(default_factory=dict)
     _named: list[dict[str, str]] = field(default_factory=list)
     _benchmarks: dict[str, int] = field(default_factory=dict)
+    _also: dict[int, list[int]] = field(default_factory=dict)
 
     def add_claim(self, items: Sequence[TraceItem]) -> None:
-        """Add all traces of one claim."""
+        """Add all traces of one claim, which are ``distinct``."""
         texts = Texts()
         for item in items:
             if item.evidence not in self._texts:
@@ -110,6 +112,7 @@ class TracePages:
             "reviewer": about.reviewer,
             "systems": self._named,
             "benchmarks": list(self._benchmarks),
+            "also": self._also,
             "confidence_kind": kind,
             "flag_names": list(FLAG_NAMES),
             "blocks": self._blocks,
@@ -146,7 +149,10 @@ class TracePages:
             "abstentions": findings.abstentions,
             "total": finite(item.judged.total),
             "flags": trace_flags(item, findings),
+            "of": item.digest,
         }
+        if origin.also:
+            self._also[self.traces] = [self._benchmark(name) for name in origin.also]
         for name, value in values.items():
             self._columns[name].append(value)
         numbers = None if confidence is None else (confidence.normalised, confidence.calibrated)
@@ -165,14 +171,14 @@ class TracePages:
 
 
 def pages_of(items: Iterable[TraceItem], about: PageAbout) -> tuple[dict[str, Any], list[Block]]:
-    """Index and blocks of traces in memory; traces of one claim are put together."""
+    """Index and blocks of traces in memory; the ``distinct`` ones of a claim are put together."""
     by_claim: dict[str, list[TraceItem]] = {}
     for item in items:
         by_claim.setdefault(item.claim_id, []).append(item)
     blocks: list[Block] = []
     pages = TracePages(blocks.append)
     for each in by_claim.values():
-        pages.add_claim(each)
+        pages.add_claim(distinct(each))
     return pages.finished(about), blocks
 
 

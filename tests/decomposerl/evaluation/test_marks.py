@@ -15,6 +15,7 @@ from decomposerl.evaluation.marks import (
     ReviewerPair,
     holding,
     mark_from,
+    on_newest_reply,
     reviewer_pairs,
     system_marks,
 )
@@ -48,6 +49,9 @@ def test_a_mark_reads_back():
     assert given_values == json.loads(json.dumps(one.as_json()))
     assert "now" == mark_from(given_values, "now").at
     assert "" == mark_from(values(note=None) | {"note": ""}).note
+    bound = values(of="0a1b2c3d")
+    assert bound == mark_from(bound).as_json()
+    assert "" == mark_from(values()).of
 
 
 @pytest.mark.parametrize(
@@ -67,6 +71,7 @@ def test_a_mark_reads_back():
         ({"span": SPAN | {"cycle": None}}, "'span': 'where'"),
         ({"span": SPAN | {"end": 3}}, "'span': 'start'"),
         ({"at": None}, "'at': is missing"),
+        ({"of": 3}, "'of': is no text"),
     ],
 )
 def test_what_is_no_mark_is_refused(changed: dict[str, object], named: str):
@@ -89,6 +94,26 @@ def test_the_newest_mark_holds():
     assert [("ada", None, "agree"), ("eva", None, "agree"), ("ada", 10, "disagree")] == [
         (one.reviewer, one.step, one.mark) for one in holding(marks)
     ]
+
+
+def test_marks_on_earlier_replies():
+    """The reply that was marked last counts, also by a mark that was withdrawn since."""
+    marks = [
+        mark("agree", at="1", of="a"),
+        mark("disagree", "eva", at="2", of="b"),
+        mark("unclear", "old", at="1"),
+        mark("agree", claim="c2", at="1", of="a"),
+        mark("agree", "eva", "c2", at="2", of="b"),
+        mark("", "eva", "c2", at="3", of="b"),
+    ]
+    held, earlier = on_newest_reply(marks)
+    assert ["eva", "old"] == [one.reviewer for one in held]
+    assert [("ada", "c1"), ("ada", "c2")] == [(one.reviewer, one.claim_id) for one in earlier]
+    (one,) = system_marks(held, earlier)
+    assert (2, 2, 0, 1) == (one.marks, one.earlier, one.agree, one.disagree)
+    (alone,) = system_marks([], earlier)
+    assert (0, 2, None) == (alone.marks, alone.earlier, alone.share_agree)
+    assert (marks[:1], []) == on_newest_reply(marks[:1])
 
 
 def test_agreement_with_a_system():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decomposerl.baselines.method import Verification
 from decomposerl.errors import SourceFileError
 from decomposerl.judge.call import CRITERIA
 from decomposerl.reports.trace_page.conflicts import trace_conflicts
@@ -34,7 +35,7 @@ from decomposerl.reports.trace_page.pages import (
     trace_flags,
 )
 from decomposerl.reports.trace_page.results import result_item, result_line, verified_item
-from decomposerl.reports.verified import VerifiedClaim, VerifiedQuestion
+from decomposerl.reports.verified import VerifiedClaim, VerifiedQuestion, Verifying
 from decomposerl.traces.trace import Cycle
 from trace_parts import CYCLES, EVIDENCE, confidence, item
 
@@ -348,3 +349,17 @@ def test_judge_calls_of_a_trace():
     assert {"coverage", "answerability", "atomicity", "correctness"} == {
         call.task for call in calls.values()
     }
+
+
+@pytest.mark.parametrize(
+    ("answer", "warned"),
+    [("Yes.", False), ("Refuted", False), ("I don't know.", False), ("A long bridge.", True)],
+)
+def test_a_warning_names_answers_that_say_something(answer: str, *, warned: bool):
+    """A bare yes, no or verdict is near to no sentence by nature; the page says the same."""
+    ended = Verification("Supported", "parsed", "", (Cycle("Which did she cross?", answer),))
+    made = Verifying("one", "rules", "").verified("Ada won.", EVIDENCE, ended, None)
+    assert warned == any("near to no sentence" in one for one in made.warnings)
+    index, _ = pages_of([verified_item(made)], ABOUT)
+    flag = 1 << index["flag_names"].index("not_in_evidence")
+    assert warned == bool(index["flags"][0] & flag)

@@ -19,6 +19,7 @@ EVIDENCE = (
     'She is "Ada". She was born in Odense.'
 )
 DESIGNED, OPENED, AGAIN, BORN, CLOSED, ADA, SHE = split_sentences(EVIDENCE)
+LONG = "On which Danish island and in what trading town did the celebrated engineer see daylight?"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,10 @@ DESIGNED, OPENED, AGAIN, BORN, CLOSED, ADA, SHE = split_sentences(EVIDENCE)
         ("Who painted it?", "I don't know.", ()),
         ("Who painted it?", "", ()),
         ("Was it designed by Lund?", "Yes.", ()),
+        (LONG, "Odense.", (BORN,)),
+        (LONG, "In 1902", (CLOSED,)),
+        (LONG, "Odense Lund", ()),
+        (LONG, "It", ()),
     ],
 )
 def test_what_an_answer_rests_on(question: str, answer: str, behind: tuple[str, ...]):
@@ -84,6 +89,16 @@ def test_sentences_are_the_evidences_own(question: str, answer: str, parts: list
         ("Who painted it?", "A painter from Graz covered all its walls.", "not_in_evidence"),
         ("Who painted it?", "I don't know.", "abstained"),
         ("Who painted it?", "", "abstained"),
+        ("Was it designed by Lund?", "Yes.", "unknown"),
+        ("Was it designed by Lund?", "No, it is false.", "unknown"),
+        ("Does the evidence support the claim?", "Supported", "unknown"),
+        (
+            "Does the evidence support the claim?",
+            "The claim is refuted by the evidence.",
+            "unknown",
+        ),
+        ("Who painted it?", "Yes, a painter.", "not_in_evidence"),
+        (LONG, "Odense.", "grounded"),
     ],
 )
 def test_the_status_of_an_answer(question: str, answer: str, status: str):

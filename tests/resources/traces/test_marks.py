@@ -1,6 +1,7 @@
 """The file of marks: appended to by several processes, never spoiled by a killed one."""
 
 import json
+import resource
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def test_marks_are_appended_as_lines(tmp_path: Path):
     assert ([], b"") == (file.marks(), file.content())
     file.append(MARK)
     file.append(MARK)
-    assert [MARK, MARK] == file.marks() == read_marks([file.path])
+    assert [MARK, MARK] == file.marks()
+    assert ([MARK, MARK], []) == read_marks([file.path])
     assert 2 == file.content().count(b"\n")
 
 
@@ -28,6 +30,23 @@ def test_a_line_that_a_killed_process_left_costs_no_other(tmp_path: Path):
     file = MarksFile(tmp_path / "marks.jsonl")
     file.append(MARK)
     file.path.write_bytes(file.content() + b'{"claim_id": "c1", "no')
+    file.append(MARK)
+    assert [MARK, MARK] == file.marks()
+
+
+def test_a_mark_that_is_written_in_part_is_refused(tmp_path: Path):
+    """Where the disk takes half of a line, the file stays as it was and the reviewer is told."""
+    file = MarksFile(tmp_path / "marks.jsonl")
+    file.append(MARK)
+    before = file.content()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 9, hard))
+    try:
+        with pytest.raises(OSError, match=r"No space left.*marks\.jsonl"):
+            file.append(MARK)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert before == file.content()
     file.append(MARK)
     assert [MARK, MARK] == file.marks()
 
@@ -49,10 +68,14 @@ def test_many_writers(tmp_path: Path):
     ],
 )
 def test_a_line_that_is_no_mark_is_named(tmp_path: Path, text: str, named: str):
-    """By file and line: a count over fewer marks would look right."""
+    """By file and line, and costs no other mark; alone in a file, it is refused."""
     path = tmp_path / "odd.jsonl"
     path.write_text(f"{json.dumps(MARK.as_json())}\n{text}\n", "utf-8")
-    with pytest.raises(EvaluationError, match=f"odd.jsonl, {named}"):
+    marks, (skipped,) = read_marks([path])
+    assert [MARK] == marks
+    assert f"odd.jsonl, {named}" in skipped
+    path.write_text(f"\n{text}", "utf-8")
+    with pytest.raises(EvaluationError, match=f"no mark in .*odd.jsonl, {named}"):
         read_marks([path])
 
 

@@ -13,6 +13,7 @@ import pytest
 from decomposerl.errors import SourceFileError
 from decomposerl.reports.trace_page.items import TraceItem
 from decomposerl.reports.trace_page.pages import PageAbout
+from decomposerl.reports.trace_page.results import ClaimNames
 from evaluation_files import SYSTEMS, predictions
 from resources.store.parquet import write_parquet
 from resources.traces.collection import AT_ONCE, CollectedTraces, TraceSource, collect
@@ -117,6 +118,41 @@ def test_damaged_files_are_named(evaluated: Path):
         path.write_bytes(whole)
 
 
+def test_files_of_another_version_are_left_out(evaluated: Path):
+    """A cut table, one without a column, and cut settings cost themselves alone, with a warning."""
+    write_judged_run(evaluated)
+    table = evaluated / f"predictions/fever/{SIMPLE}.parquet"
+    write_parquet(pl.read_parquet(table).drop("trace"), table)
+    log = evaluated / "policy/mine/held_out_greedy"
+    first, second, _ = sorted((log / "rollouts").iterdir())
+    write_parquet(pl.read_parquet(first).drop("faults"), first)
+    second.write_bytes(second.read_bytes()[:99])
+    (evaluated / "policy/mine/config.json").write_text('{"base": ', "utf-8")
+    (evaluated / "benchmark/fever.parquet").write_bytes(b"")
+    warnings: list[str] = []
+    sources = [
+        *prediction_files(evaluated, warn=warnings.append),
+        *run_splits(evaluated, warn=warnings.append),
+    ]
+    made = collect(sources, ABOUT)
+    assert [POLICY, "mine/held_out_greedy"] == [one["key"] for one in made.index["systems"]]
+    assert {None, STEPS[2]} == set(made.index["step"])
+    named = (f"{SIMPLE}.parquet is no table of predictions: it has no 'trace'", str(second))
+    for part in (*named, "config.json is cut off", f"{first} is no table of rollouts"):
+        assert 1 == sum(part in one for one in warnings), part
+
+
+@pytest.mark.parametrize("record", ['{"key": ', "[]", "{}", '{"key": "a", "attempts": [1]}'])
+def test_a_run_whose_record_is_cut_off_is_left_out(evaluated: Path, record: str):
+    """With one warning that names it; other sources are shown."""
+    folder = write_judged_run(evaluated)
+    (folder / "run.json").write_text(record, "utf-8")
+    warnings: list[str] = []
+    assert [] == run_splits(evaluated, warn=warnings.append)
+    (warning,) = warnings
+    assert str(folder / "run.json") in warning
+
+
 def test_only_what_counts_of_a_run(tmp_path: Path):
     """Steps that a later attempt replaced are not shown; each split is a system of its own."""
     write_policy(tmp_path)
@@ -180,15 +216,53 @@ def test_results_of_several_systems(tmp_path: Path):
 
 
 def test_two_claims_with_one_id(tmp_path: Path):
-    """The second has an id of its own, the same in every file."""
-    line = {"claim": "Ada won.", "claim_id": "a", "evidence": "x", "system": "one"}
-    text = "\n".join(json.dumps(line | {"claim": claim}) for claim in ("Ada won.", "Ada lost."))
-    for name in ("a.jsonl", "b.jsonl"):
-        (tmp_path / name).write_text(text, "utf-8")
-    made = collect([ResultFile(tmp_path / name) for name in ("a.jsonl", "b.jsonl")], ABOUT)
+    """The second has an id of its own, the same in every file, whichever file has it first."""
+    claims = {"one": ("Ada won.", "Ada lost."), "two": ("Ada lost.", "Ada won.")}
+    for system, each in claims.items():
+        line = {"claim_id": "a", "evidence": "x", "system": system}
+        text = "\n".join(json.dumps(line | {"claim": claim}) for claim in each)
+        (tmp_path / f"{system}.jsonl").write_text(text, "utf-8")
+    names = ClaimNames()
+    made = collect([ResultFile(tmp_path / f"{one}.jsonl", names=names) for one in claims], ABOUT)
     first, again, second, other = made.index["claim_id"]
     assert "a" == first == again != second == other
     assert ["Ada won."] * 2 + ["Ada lost."] * 2 == made.index["claim"]
+
+
+def keys(made: CollectedTraces) -> list[tuple[object, ...]]:
+    names = ("claim_id", "system", "step", "rollout")
+    return [*zip(*(made.index[name] for name in names), strict=True)]
+
+
+def test_a_trace_of_two_test_sets_is_one(evaluated: Path):
+    """It is listed once, under both test sets; the traces of one set alone are there too."""
+    claims = write_benchmark(evaluated, "fever_subset", IDS[:2])
+    frame = predictions(SYSTEMS[0], "fever_subset", claims)
+    write_parquet(frame, evaluated / f"predictions/fever_subset/{SIMPLE}.parquet")
+    said: list[tuple[int, int]] = []
+    made = collect(prediction_files(evaluated), ABOUT, progress=lambda *one: said.append(one))
+    assert (10, [(12, 12)]) == (len(set(keys(made))), said)
+    assert 10 == len(made.index["claim"])
+    twice = {row: [made.index["benchmarks"].index("fever_subset")] for row in made.index["also"]}
+    assert made.index["also"] == twice
+    assert sorted(IDS[:2]) == sorted(made.index["claim_id"][row] for row in twice)
+    assert {SIMPLE} == {_system(made, row) for row in twice}
+
+
+def test_different_traces_of_one_system_on_one_claim(tmp_path: Path):
+    """Results of two versions: each can be named, shown and found again; equal ones are one."""
+    line = {"claim": "Ada won.", "evidence": "x", "system": "one", "verdict": "Supported"}
+    replies = ("old", "new", "old", "newer")
+    paths = [tmp_path / f"{number}.jsonl" for number, _ in enumerate(replies)]
+    for path, reply in zip(paths, replies, strict=True):
+        path.write_text(json.dumps(line | {"reply": reply}), "utf-8")
+    made = collect([ResultFile(path) for path in paths], ABOUT)
+    assert [None, 2, 3] == made.index["rollout"]
+    assert 3 == len(set(keys(made)))
+    assert ["old", "new", "newer"] == [one["reply"] for one in made.blocks[0]["items"]]
+    found = [made.item(0, place) for place in range(3)]
+    assert ["old", "new", "newer"] == [one.reply for one in found if one]
+    assert 3 == len(set(made.index["of"]))
 
 
 @pytest.mark.parametrize("text", ["", "\n", "[3]\n", '{"claim": 3}\n', '{"a": '])

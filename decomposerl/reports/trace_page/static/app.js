@@ -149,6 +149,7 @@ function Help() {
       <div><dt>◌ Abstained</dt><dd>the answer says that it does not know</dd></div>
       <div><dt>✕ Contradicted</dt><dd>the evidence says otherwise</dd></div>
       <div><dt>△ Not in evidence</dt><dd>no part of the evidence is near to the answer</dd></div>
+      <div><dt>? Not checked</dt><dd>a bare yes, no or verdict, or there is no evidence here</dd></div>
     </dl>
     <p class="muted">${SEARCH_HELP}</p>
     <p class="muted" dir="auto">${index.value.made}</p>

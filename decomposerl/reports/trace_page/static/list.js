@@ -8,7 +8,8 @@ import { Exchange } from "trace-page/marks.js";
 import { progress, terms } from "trace-page/search.js";
 import { Found } from "trace-page/spans.js";
 import {
-  addressOf, announced, change, flagsChosen, hits, index, marksAt, momentOf, query, rows, sorts, systemOf,
+  addressOf, announced, benchmarksAt, change, flagsChosen, hits, index, isEarlier, marksAt, momentOf, query, rows, sorts,
+  systemOf,
 } from "trace-page/state.js";
 
 const BEYOND_VIEW = 8;
@@ -142,14 +143,14 @@ function Row({ at, place: number, top, size, here }) {
         <span class="under">
           ${found && html`<${Snippet} found=${found} />`}
           ${flags.map((name) => html`<${Flag} name=${name} />`)}
-          ${marked.map((mark) => html`<span class="flag marked">${MARKS[mark.mark]}</span>`)}
+          ${marked.map((mark) => html`<span class="flag marked">${MARKS[mark.mark]}${isEarlier(all, at, mark) && ", earlier reply"}</span>`)}
         </span>
       </span>
       <${Score} all=${all} at=${at} />
       <span class="cell-from">
         <span>${systemOf(all, at)?.title}</span>
         ${momentOf(all, at) && html`<span>${momentOf(all, at)}</span>`}
-        <span class="muted">${[all.benchmarks[all.benchmark[at]], plural(all.questions[at], "question")].filter(Boolean).join(" · ")}</span>
+        <span class="muted">${[benchmarksAt(all, at), plural(all.questions[at], "question")].filter(Boolean).join(" · ")}</span>
       </span>
     </a>
   </li>`;

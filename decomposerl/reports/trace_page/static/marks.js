@@ -6,7 +6,9 @@ import { MARKS } from "trace-page/badges.js";
 import { source } from "trace-page/data.js";
 import { html, plural } from "trace-page/html.js";
 import { selectedSpan } from "trace-page/spans.js";
-import { announced, identity, index, marks, marksAt, wellFormed } from "trace-page/state.js";
+import {
+  announced, currentMarksAt, identity, index, isEarlier, markKey, marks, marksAt, wellFormed,
+} from "trace-page/state.js";
 
 const REVIEWER = "trace-reviewer";
 const SHOWN_CHARACTERS = 160;
@@ -14,9 +16,20 @@ const WHERES = ["evidence", "answer"];
 
 export const reviewer = signal("");
 
-/** Take the reviewer's name and the marks of these claims: pages of one title share their store. */
+/** What a reviewer has typed or attached and not stored yet, by the trace's key: {note?, span?}. */
+const drafts = signal({});
+
+/** Take the reviewer's name and the marks, now and whenever another tab may have added some. */
 export async function openMarks(all) {
   reviewer.value = all.reviewer || remembered() || "";
+  const again = () => document.hidden || readMarks(all).catch(() => {});
+  addEventListener("storage", again);
+  document.addEventListener("visibilitychange", again);
+  await readMarks(all);
+}
+
+/** Take the marks of these claims: pages of one title share their store. */
+async function readMarks(all) {
   const stored = await source.marks(all.title);
   marks.value = stored.filter((one) => all.positions.has(wellFormed(one.claim_id)));
 }
@@ -38,20 +51,27 @@ function rename(name) {
   }
 }
 
-/** Store a mark of the trace at `at`; the reviewer's last note and span are kept unless given. */
-export async function mark(at, kind, given = {}) {
+/** The reviewer's own mark among some. */
+const own = (found) => found.find((one) => one.reviewer === reviewer.value.trim());
+
+/** Store a mark of the trace at `at` with the draft; the last note and span are kept where it has none. */
+export async function mark(at, kind, given) {
   const all = index.value;
   const name = reviewer.value.trim();
-  const before = marksAt(all, at).find((one) => one.reviewer === name);
   if (!name) {
     announced.value = "Enter your name first.";
     document.getElementById("reviewer")?.focus();
     return;
   }
-  const { note = before?.note ?? "", span = before?.span ?? null } = given;
-  const made = { ...identity(all, at), reviewer: name, mark: kind, note, span };
+  const key = markKey(identity(all, at));
+  const draft = drafts.value[key];
   try {
-    marks.value = [...marks.value, await source.save(made)];
+    await readMarks(all);
+    const before = own(currentMarksAt(all, at));
+    const { note = before?.note ?? "", span = before?.span ?? null } = given ?? draft ?? {};
+    const stored = await source.save({ ...identity(all, at), reviewer: name, mark: kind, note, span, of: all.of?.[at] });
+    if (drafts.value[key] === draft) drafts.value = { ...drafts.value, [key]: undefined };
+    await readMarks(all).catch(() => (marks.value = [...marks.value, stored]));
     announced.value = kind ? `Marked: ${MARKS[kind].slice(2)}.` : "Mark withdrawn.";
   } catch (error) {
     announced.value = `The mark was not stored: ${error.message}`;
@@ -59,20 +79,22 @@ export async function mark(at, kind, given = {}) {
 }
 
 export function Review({ at, detail, evidence }) {
-  const mine = marksAt(index.value, at).find((one) => one.reviewer === reviewer.value.trim());
   return html`<section class="review" aria-labelledby="review-title">
     <h2 id="review-title">Review</h2>
-    <${Form} key=${`${at} ${mine?.at ?? ""}`} at=${at} mine=${mine} detail=${detail} evidence=${evidence} />
+    <${Form} at=${at} detail=${detail} evidence=${evidence} />
     <${Others} at=${at} />
     <${Exchange} />
   </section>`;
 }
 
-function Form({ at, mine, detail, evidence }) {
-  const [note, setNote] = useState(mine?.note ?? "");
-  const [span, setSpan] = useState(mine?.span ?? null);
+function Form({ at, detail, evidence }) {
+  const all = index.value;
+  const mine = own(currentMarksAt(all, at));
+  const key = markKey(identity(all, at));
+  const { note = mine?.note ?? "", span = mine?.span ?? null } = drafts.value[key] ?? {};
+  const keep = (part) => (drafts.value = { ...drafts.value, [key]: { ...drafts.value[key], ...part } });
+  const setSpan = (chosen) => keep({ span: chosen });
   const texts = (where, cycle) => (where === "evidence" ? evidence?.text : detail.cycles[cycle]?.answer) ?? "";
-  const save = (kind) => mark(at, kind, { note, span });
   const withdraw = () => mark(at, "", { note: "", span: null });
   const attach = () => {
     const chosen = selectedSpan(texts);
@@ -85,7 +107,7 @@ function Form({ at, mine, detail, evidence }) {
       <input id="reviewer" value=${reviewer.value} autocomplete="off" onChange=${(event) => rename(event.currentTarget.value)} />
     </label>
     <label class="stacked">Note
-      <textarea id="note" rows="2" value=${note} onInput=${(event) => setNote(event.currentTarget.value)} />
+      <textarea id="note" rows="2" value=${note} onInput=${(event) => keep({ note: event.currentTarget.value })} />
     </label>
     <div class="attach">
       <button type="button" onMouseDown=${(event) => event.preventDefault()} onClick=${attach}>Attach selected text</button>
@@ -100,8 +122,8 @@ function Form({ at, mine, detail, evidence }) {
     </p>`}
     <div class="kinds" role="group" aria-label="Your mark">
       ${Object.entries(MARKS).map(([kind, title]) => html`<button type="button" class="kind ${kind}"
-        aria-pressed=${mine?.mark === kind} onClick=${() => save(kind)}>${title}</button>`)}
-      ${mine && html`<button type="button" class="plain" onClick=${withdraw}>Withdraw</button>`}
+        aria-pressed=${mine?.mark === kind} onClick=${() => mark(at, kind)}>${title}</button>`)}
+      ${own(marksAt(all, at)) && html`<button type="button" class="plain" onClick=${withdraw}>Withdraw</button>`}
     </div>
   </form>`;
 }
@@ -126,6 +148,7 @@ function Others({ at }) {
   if (!found.length) return null;
   return html`<ul class="marks" role="list" aria-label="Marks of this trace">${found.map((one) => html`<li key=${one.reviewer}>
     <b class="kind-word ${one.mark}">${MARKS[one.mark]}</b> <span dir="auto">${one.reviewer}</span> <${When} at=${one.at} />
+    ${isEarlier(index.value, at, one) && html`<span class="muted">of an earlier reply</span>`}
     ${one.note && html`<p dir="auto">${one.note}</p>`}
     ${one.span && html`<p><${Quoted} span=${one.span} /></p>`}
   </li>`)}</ul>`;
@@ -173,11 +196,12 @@ async function imported(text) {
 /** A mark from one line of JSONL; null where it is none. */
 function readMark(line) {
   try {
-    const { claim_id, system, step = null, rollout = null, reviewer: by, mark: kind, note = "", span = null, at } = JSON.parse(line);
-    const texts = [claim_id, system, by, kind, note, at].every((one) => typeof one === "string");
+    const read = JSON.parse(line);
+    const { claim_id, system, step = null, rollout = null, reviewer: by, mark: kind, note = "", span = null, at, of } = read;
+    const texts = [claim_id, system, by, kind, note, at, of ?? ""].every((one) => typeof one === "string");
     const known = kind === "" || Object.hasOwn(MARKS, kind);
     if (!texts || !known || !(span === null || isSpan(span))) return null;
-    return { claim_id, system, step, rollout, reviewer: by, mark: kind, note, span, at };
+    return { claim_id, system, step, rollout, reviewer: by, mark: kind, note, span, at, of };
   } catch {
     return null;
   }

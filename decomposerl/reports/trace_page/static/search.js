@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 
 import { block } from "trace-page/data.js";
+import { lowered } from "trace-page/spans.js";
 import { hits, index } from "trace-page/state.js";
 
 const MOST_TERMS = 24;
@@ -16,7 +17,7 @@ let claims = null;
 
 /** Words of a search text in lower case; "…" keeps words together. */
 export function terms(text) {
-  const found = [...text.toLowerCase().matchAll(/"([^"]+)"?|([^\s"]+)/g)].map((match) => match[1] ?? match[2]);
+  const found = [...lowered(text).matchAll(/"([^"]+)"?|([^\s"]+)/g)].map((match) => match[1] ?? match[2]);
   return [...new Set(found)].slice(0, MOST_TERMS);
 }
 
@@ -33,7 +34,7 @@ export async function search(text) {
     hits.value = null;
     return;
   }
-  claims ??= all.claim.map((claim) => claim.toLowerCase());
+  claims ??= all.claim.map(lowered);
   const whole = (1 << words.length) - 1;
   const inClaim = claims.map((claim) => maskOf(words, claim));
   const found = Uint8Array.from(inClaim, (mask) => mask === whole);
@@ -64,12 +65,12 @@ async function searchBlocks({ mine, ...wanted }) {
 }
 
 function searchBlock(read, members, { words, whole, inClaim, found, where }) {
-  const evidence = read.evidence.map((one) => maskOf(words, one.text.toLowerCase()));
+  const evidence = read.evidence.map((one) => maskOf(words, lowered(one.text)));
   read.items.forEach((item, place) => {
     const at = members[place];
     const texts = item.cycles.flatMap((cycle) => [cycle.question, cycle.answer]);
     if (!item.cycles.length) texts.push(item.reply);
-    const mask = maskOf(words, texts.join("\n").toLowerCase()) | (evidence[item.evidence] ?? 0) | inClaim[at];
+    const mask = maskOf(words, lowered(texts.join("\n"))) | (evidence[item.evidence] ?? 0) | inClaim[at];
     if (mask !== whole) return;
     found[at] = 1;
     if (inClaim[at] !== whole) where.set(at, snippet(read, item, words, inClaim[at]));
@@ -84,8 +85,8 @@ function snippet(read, item, words, inClaim) {
     [`answer ${at + 1}`, cycle.answer],
   ]);
   places.push(["reply", item.cycles.length ? "" : item.reply], ["evidence", read.evidence[item.evidence]?.text ?? ""]);
-  const [place, text] = places.find(([, one]) => one.toLowerCase().includes(word)) ?? ["", ""];
-  const at = text.toLowerCase().indexOf(word);
+  const [place, text] = places.find(([, one]) => lowered(one).includes(word)) ?? ["", ""];
+  const at = lowered(text).indexOf(word);
   const start = Math.max(0, at - SNIPPET[0]);
   const cut = text.slice(start, at + SNIPPET[1]);
   return { place, text: `${start ? "…" : ""}${cut}${at + SNIPPET[1] < text.length ? "…" : ""}` };

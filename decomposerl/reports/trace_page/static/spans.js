@@ -18,9 +18,16 @@ export function segments(text, ranges, from = 0, to = text.length) {
 /** Whether a key names a citation: {…, match}; others are the words "found" and "reviewed". */
 export const isCitation = (key) => typeof key === "object";
 
+/** A text in lower case, as long as before, so that places in it are places in the text ("İ" is two letters else). */
+export function lowered(text) {
+  const lower = text.toLowerCase();
+  if (lower.length === text.length) return lower;
+  return Array.from(text, (letter) => letter.toLowerCase().slice(0, letter.length)).join("");
+}
+
 /** Ranges of the terms of a search in a text. */
 export function termRanges(text, words) {
-  const lower = text.toLowerCase();
+  const lower = lowered(text);
   const ranges = [];
   for (const word of words) {
     for (let at = lower.indexOf(word); at >= 0; at = lower.indexOf(word, at + word.length)) {

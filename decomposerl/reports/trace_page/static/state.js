@@ -47,11 +47,19 @@ export function identity(all, at) {
 
 export const systemOf = (all, at) => all.systems[all.system[at]];
 
-/** "step 20 · rollout 3" of a trace of a training run, else an empty text. */
+/** "step 20 · rollout 3" of a trace of a training run, "trace 2" of a system's second one; else an empty text. */
 export function momentOf(all, at) {
-  const parts = [all.step[at] !== null && `step ${all.step[at]}`, all.rollout[at] !== null && `rollout ${all.rollout[at]}`];
-  return parts.filter(Boolean).join(" · ");
+  const number = all.rollout[at];
+  if (all.step[at] === null) return number === null ? "" : `trace ${number}`;
+  return [`step ${all.step[at]}`, number !== null && `rollout ${number}`].filter(Boolean).join(" · ");
 }
+
+/** Positions of the benchmarks that hold the trace at `at`. */
+const benchmarksOf = (all, at) => [all.benchmark[at], ...(all.also?.[at] ?? [])];
+
+/** Their names. */
+export const benchmarksAt = (all, at) =>
+  benchmarksOf(all, at).map((one) => all.benchmarks[one]).filter(Boolean).join(", ");
 
 /** System, step and rollout of a trace in words. */
 export const nameOf = (all, at) => [systemOf(all, at)?.title, momentOf(all, at)].filter(Boolean).join(" · ");
@@ -61,7 +69,7 @@ export const family = (all, at) => all.positions.get(wellFormed(all.claim_id[at]
 
 const rest = (all, at) =>
   [systemOf(all, at)?.key ?? "", all.step[at], all.rollout[at]]
-    .slice(0, all.step[at] === null ? 1 : 3)
+    .slice(0, all.step[at] === null && all.rollout[at] === null ? 1 : 3)
     .map((part) => encoded(String(part ?? "")))
     .join("/");
 
@@ -169,6 +177,12 @@ export const markKey = (of) => JSON.stringify([of.claim_id, of.system, of.step ?
 
 export const marksAt = (all, at) => [...(marksOf.value.get(markKey(identity(all, at)))?.values() ?? [])];
 
+/** Whether a mark is of another reply than the one that is shown. */
+export const isEarlier = (all, at, mark) => Boolean(mark.of && all.of && mark.of !== all.of[at]);
+
+/** The marks of the reply that is shown. */
+export const currentMarksAt = (all, at) => marksAt(all, at).filter((mark) => !isEarlier(all, at, mark));
+
 const MARKED = {
   any: (found) => found.length > 0,
   none: (found) => found.length === 0,
@@ -193,12 +207,12 @@ function tests(all, parts) {
     hits.value && ((at) => hits.value.found[at]),
     wanted && ((at) => (all.flags[at] & wanted) === wanted),
     parts.system && ((at) => all.system[at] === system),
-    parts.benchmark && ((at) => all.benchmark[at] === benchmark),
+    parts.benchmark && ((at) => benchmarksOf(all, at).includes(benchmark)),
     verdict !== undefined && ((at) => all.verdict[at] === verdict),
     result !== undefined && ((at) => all.right[at] === result),
     parts.step && ((at) => String(all.step[at]) === parts.step),
     (parts.low || parts.high) && ((at) => inBand(all.confidence[at], low, high)),
-    marked && ((at) => marked(marksAt(all, at))),
+    marked && ((at) => marked(currentMarksAt(all, at))),
   ].filter(Boolean);
 }
 

@@ -9,8 +9,8 @@ import { classes, count, decimal, html } from "trace-page/html.js";
 import { Review } from "trace-page/marks.js";
 import { focused, hovered } from "trace-page/spans.js";
 import {
-  addressOf, announced, change, family, go, index, listAddress, marksAt, nameOf, otherOf, query, route, rows, second,
-  shown, systemOf,
+  addressOf, announced, benchmarksAt, change, currentMarksAt, family, go, index, listAddress, nameOf, otherOf, query, route,
+  rows, second, shown, systemOf,
 } from "trace-page/state.js";
 import { Training } from "trace-page/training.js";
 
@@ -77,7 +77,7 @@ function Shown({ all, at, other }) {
 }
 
 function Panes({ all, one, two, both }) {
-  const spans = marksAt(all, one.at).flatMap((mark) => (mark.span ? [mark.span] : []));
+  const spans = currentMarksAt(all, one.at).flatMap((mark) => (mark.span ? [mark.span] : []));
   const differences = two?.detail ? compared(one.detail.cycles, two.detail.cycles) : [null, null];
   const apart = two?.detail && one.evidence?.text !== two.evidence?.text;
   const sides = [one.detail, two?.detail && { ...two.detail, evidence: apart ? -1 : one.detail.evidence }];
@@ -99,7 +99,7 @@ function Head({ all, at }) {
   const title = useRef(null);
   useEffect(() => title.current.focus({ preventScroll: true }), []);
   const place = rows.value.indexOf(at);
-  const benchmark = all.benchmarks[all.benchmark[at]];
+  const benchmark = benchmarksAt(all, at);
   const side = (by, word) => {
     const next = place < 0 ? undefined : rows.value[place + by];
     if (next === undefined) return html`<span class="button off">${word}</span>`;
