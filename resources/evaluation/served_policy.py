@@ -129,7 +129,9 @@ class ServedModels(ServerFields):
         started = self.server(requested, adapter, loaded)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
         sent_as = adapter.served_name if adapter else ""
-        recorded = _recorded(requested, adapter, loaded or self.recorded_as)
+        recorded = _recorded(
+            requested, adapter, loaded or self.recorded_as, started=not self.endpoints
+        )
         calls = self._settings(model, recorded, sent_as, needs_logprobs=needs_logprobs)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
@@ -221,12 +223,12 @@ class ServedModels(ServerFields):
         return self.vllm_server(base, revision or self.revision, extra_arguments=words)
 
 
-def _recorded(base: str, adapter: PolicyAdapter | None, revision: str) -> str:
+def _recorded(base: str, adapter: PolicyAdapter | None, revision: str, *, started: bool) -> str:
     """The revision or file digest of the base, and the adapter's digest.
 
-    So a policy that was trained again, or on another base, has its own replies.
+    So a model that was trained again, or on another base, has its own replies. Without an adapter
+    a folder is read only where the server is ``started`` from it; an endpoint may have other files.
     """
-    if adapter is None:
-        return revision
-    under = weights_digest(Path(base)) if Path(base).is_dir() else revision
-    return "+".join(one for one in (under, adapter.digest) if one)
+    local = bool(adapter or started) and Path(base).is_dir()
+    under = weights_digest(Path(base)) if local else revision
+    return "+".join(one for one in (under, adapter.digest if adapter else "") if one)

@@ -264,3 +264,17 @@ def test_a_classifier_is_an_entry_too(tmp_path: Path):
     assert 0 == first["support_score"].null_count()
     assert first["engine"][0].startswith("classifier:head-")
     assert first.equals(predicted(tmp_path, system).predictions)
+
+
+def test_replaced_weights_of_a_started_server_are_asked_again(tmp_path: Path):
+    """A model folder without an adapter: the engine has a digest of its files."""
+    (tmp_path / "merged").mkdir()
+    place = ServedModels(vllm=[*WORDS, "--holds", str(tmp_path / "held"), "--says", "Supported"])
+    text = entry("mine", "simple", model="./merged", runs="server", context=8_192)
+    system, made = own(tmp_path, text)["mine"], []
+    for weights in ("first", "first", "second"):
+        (tmp_path / "merged/model.safetensors").write_text(weights)
+        made.append(predicted(tmp_path, system, entries=place))
+    assert [2, 0, 2] == [one.asked for one in made]
+    engines = {one.predictions["engine"][0] for one in made}
+    assert 2 == len(engines)
