@@ -11,16 +11,18 @@ A path begins with ``/``, ``./`` or ``../`` (relative to the file); anything els
 hub, or at an endpoint. ``docs/evaluation.md`` documents the fields.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     model_validator,
 )
 
@@ -43,6 +45,12 @@ _OF_VERIFIER = frozenset(
 )
 _OF_PROMPT = frozenset({"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"})
 _OF_ENDPOINT = frozenset({"key", "prompt_price", "completion_price", "dollars"})
+_NO_RESULT = frozenset(
+    {"name", "title", "key", "prompt_price", "completion_price", "dollars"}
+    | {"concurrency", "deadline_s", "device"}
+)
+"""Fields that change no verdict."""
+_SHOWN = 12
 _OF_CHAT = frozenset({"thinking", "thinking_style", "thinking_tokens", "concurrency", "deadline_s"})
 
 
@@ -127,6 +135,23 @@ class SystemEntry(BaseModel):
     supported_class: Annotated[int, Field(ge=0)] = 1
     template: Json = ""
     tokenizer: str = ""
+
+    _digest: str = PrivateAttr("")
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401, ARG002 - pydantic's
+        """Take the digest before paths are made absolute: a folder may move with its file."""
+        unused = _NO_RESULT | ({"base_url"} if self.revision else set())
+        fields = self.model_dump(mode="json", exclude=set(unused), exclude_defaults=True)
+        written = json.dumps(fields, sort_keys=True)
+        self._digest = hashlib.sha256(written.encode()).hexdigest()[:_SHOWN]
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits over the fields that decide its results, as they stand in the file.
+
+        With a ``revision`` the endpoint's address is none of them, as for stored replies.
+        """
+        return self._digest
 
     @property
     def place(self) -> Runs:

@@ -117,7 +117,15 @@ def test_two_entries_are_evaluated_and_ranked_side_by_side(home: Home):
     assert (data / "predictions/fever/always-no.parquet").is_file()
     write(home, text + entry("always-no", "http://127.0.0.1:9/v1", revision="x"))
     assert 0 == run(home, "evaluate", "simple-rules-faithful", *FEVER).exit_code
-    assert "always-no" in set(pl.read_parquet(data / "leaderboard.parquet")["system"])
+    board = pl.read_parquet(data / "leaderboard.parquet").filter(system="always-no")
+    assert {("edited", None)} == set(
+        board.filter(benchmark="fever").select("status", "score").rows()
+    )
+    compared = pl.read_parquet(data / "comparison.parquet")
+    assert "always-no" not in {*compared["system"], *compared["other"]}
+    shown = run(home, "leaderboard")
+    said = " ".join(shown.stdout.split())
+    assert "systems.toml, which was edited since; evaluate again: always-no on FEVER." in said
 
 
 def test_another_file_can_be_named(home: Home, tmp_path: Path):

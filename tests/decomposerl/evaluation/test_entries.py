@@ -161,3 +161,33 @@ def test_no_message_repeats_a_secret(line: str):
 def test_a_file_may_be_empty():
     """Or have comments alone, or begin with a byte-order mark."""
     assert () == parsed("") == parsed("# nothing\n") == parsed("\ufeff# nothing\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("temperature = 0.5\n", False),
+        ('model = "other"\n', False),
+        ('base_url = "http://127.0.0.1:9/v1"\n', False),
+        ("seed = 42\n", True),
+        ('title = "Mine"\nkey = "MY_KEY"\nprompt_price = 1.0\nconcurrency = 3\n', True),
+    ],
+)
+def test_a_digest_says_whether_an_entry_gives_other_verdicts(line: str, *, same: bool):
+    """Of the fields that decide them, with their defaults; name and place of the file are none."""
+    (before,) = parsed(CHAT)
+    kept = [one for one in CHAT.splitlines(True) if one.split(" ")[0] != line.split(" ")[0]]
+    (after,) = parsed("".join(kept) + line)
+    assert same == (before.digest == after.digest)
+
+
+def test_a_digest_is_that_of_the_file():
+    """The folder may move with it; with a revision, so may the endpoint."""
+    text = TRACE + 'adapter = "./a"\n'
+    (here,) = parsed(text)
+    (there,) = parse_systems_toml(text, "my.toml", Path("/elsewhere"), PROTOCOLS, ["tiny"])
+    assert here.model != there.model
+    assert here.digest == there.digest
+    pinned = CHAT + 'revision = "v1"\n'
+    (first,), (second,) = parsed(pinned), parsed(pinned.replace(":8/", ":9/"))
+    assert first.digest == second.digest
