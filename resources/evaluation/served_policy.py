@@ -115,10 +115,12 @@ class ServedModels(ServerFields):
         adapter: PolicyAdapter | None = None,
         pin: Pin = as_named,
         needs_logprobs: bool = False,
+        needed_context: int = 0,
     ) -> "ChatClient":
         """The client of ``caller``; arguments and errors as there.
 
-        ``needs_logprobs``: an endpoint without log probabilities answers no request.
+        ``needs_logprobs``: an endpoint without log probabilities answers no request, and one that
+        reads fewer tokens than ``needed_context`` (by default those of ``context_of``) is refused.
         """
         from resources.chat.client import ChatClient
 
@@ -136,7 +138,7 @@ class ServedModels(ServerFields):
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
-            return self._urls(started, shared, adapter, key), key
+            return self._urls(started, shared, adapter, key, needed_context), key
 
         chat = ChatClient(calls, results, find_access=find_access)
         closers.append(chat.close)
@@ -156,11 +158,12 @@ class ServedModels(ServerFields):
         shared: SharedServer,
         adapter: PolicyAdapter | None,
         key: SecretStr,
+        needed_context: int,
     ) -> tuple[str, ...]:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
         urls = tuple(self.endpoints) or (shared.url(server),)
         for url in urls:
-            context = self.context_of(server.model, server.revision)
+            context = needed_context or self.context_of(server.model, server.revision)
             refuse_short_context(url, server.model, context, key, self.context_setting)
         if adapter:
             for url in urls:
