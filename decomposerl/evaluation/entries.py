@@ -16,8 +16,10 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -43,6 +45,15 @@ _OF_VERIFIER = frozenset(
     {"form", "system", "user", "pair", "supported", "refuted", "read", "score", "threshold"}
     | {"chunk", "claim_split", "supported_class", "template", "tokenizer"}
 )
+_OF_REPLY = frozenset(
+    {"temperature", "max_tokens", "seed", "read", "score", "supported", "refuted"}
+)
+_UNUSED: dict[Form, frozenset[str]] = {
+    "chat": frozenset({"supported_class"}),
+    "documents": frozenset({"supported_class"}),
+    "minicheck": _OF_REPLY | {"supported_class"},  # as it was published
+    "classifier": _OF_REPLY | {"tokenizer"},  # it writes nothing
+}
 _OF_PROMPT = frozenset({"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"})
 _OF_ENDPOINT = frozenset({"key", "prompt_price", "completion_price", "dollars"})
 _NO_RESULT = frozenset(
@@ -67,6 +78,32 @@ def _urls(value: object) -> object:
     return tuple(url.rstrip("/") if isinstance(url, str) else url for url in listed)
 
 
+def _plain(urls: tuple[str, ...]) -> tuple[str, ...]:
+    # No message repeats a URL or a key's value: either may hold a secret.
+    if not all(_URL.fullmatch(url) and _has_port(url) for url in urls):
+        raise ValueError(
+            "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, query "
+            "or fragment, its port 1 to 65535; the field key names the key's variable"
+        )
+    return urls
+
+
+def _has_port(url: str) -> bool:
+    """Whether host and port can be read, and the port, where it is given, is one."""
+    try:
+        return bool(urlsplit(url).hostname) and urlsplit(url).port != 0
+    except ValueError:  # brackets that are not closed, letters, or more than 65535
+        return False
+
+
+def _variable(key: str) -> str:
+    if key and not _VARIABLE.fullmatch(key):
+        raise ValueError(
+            "must be the NAME of a variable that ends in KEY or TOKEN, never the key itself"
+        )
+    return key
+
+
 def _as_json(value: object) -> object:
     if not isinstance(value, dict):
         raise ValueError("must be a table")  # noqa: TRY004 - pydantic reports a ValueError
@@ -77,7 +114,8 @@ def _as_json(value: object) -> object:
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Urls = Annotated[tuple[str, ...], BeforeValidator(_urls)]
+Urls = Annotated[tuple[str, ...], BeforeValidator(_urls), AfterValidator(_plain)]
+Variable = Annotated[str, AfterValidator(_variable)]
 Json = Annotated[str, BeforeValidator(_as_json)]
 
 
@@ -98,7 +136,7 @@ class SystemEntry(BaseModel):
     model: Annotated[str, Field(min_length=1)]
     revision: str = ""
     base_url: Urls = ()
-    key: str = ""
+    key: Variable = ""
     runs: Runs | None = None
     adapter: str = ""
     adapter_revision: str = ""
@@ -195,14 +233,6 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
 
 
 def _wrong_values(entry: SystemEntry) -> Iterator[str]:
-    # No message repeats a URL or a key's value: either may hold a secret.
-    if not all(_URL.fullmatch(url) for url in entry.base_url):
-        yield (
-            "base_url: must be a plain URL such as http://127.0.0.1:8000/v1, without user, "
-            "password, query or fragment; the field key names the key's variable"
-        )
-    if entry.key and not _VARIABLE.fullmatch(entry.key):
-        yield "key: must be the NAME of a variable that ends in KEY or TOKEN, never the key itself"
     for field, wanted in (("user", _WORDS[0]), ("pair", _WORDS[0]), ("system", _WORDS[1])):
         text = getattr(entry, field)
         if text and placeholders_of(text) != wanted:
@@ -245,5 +275,5 @@ def _of_a_verifier(entry: SystemEntry) -> Iterator[str]:
             yield f"{field}: belongs to form '{form}'"
     if "template" in given and entry.form != "documents":
         yield "template: belongs to form 'documents'"
-    if in_process and given & {"temperature", "max_tokens", "read", "score", "tokenizer"}:
-        yield "form: a classifier writes nothing: it has no sampling, read, score or tokenizer"
+    for field in sorted(given & _UNUSED[entry.form]):
+        yield f"{field}: form '{entry.form}' does not use it"
