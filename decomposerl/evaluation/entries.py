@@ -16,7 +16,6 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -36,7 +35,9 @@ Runs = Literal["endpoint", "in_process", "server"]
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages."""
-_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
+_HOST = r"(\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)"
+_URL = re.compile(rf"https?://{_HOST}(:(?P<port>[0-9]+))?(/[^\s?#@]*)?")
+_PORTS = range(1, 2**16)
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
 _WORDS = ({"document", "claim"}, set[str]())  # placeholders of `user` and `pair`, and of `system`
 _OF_METHOD = frozenset({"protocol", "demonstrations"})
@@ -80,20 +81,13 @@ def _urls(value: object) -> object:
 
 def _plain(urls: tuple[str, ...]) -> tuple[str, ...]:
     # No message repeats a URL or a key's value: either may hold a secret.
-    if not all(_URL.fullmatch(url) and _has_port(url) for url in urls):
+    matches = [_URL.fullmatch(url) for url in urls]
+    if not all(one and int(one["port"] or 1) in _PORTS for one in matches):
         raise ValueError(
             "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, query "
             "or fragment, its port 1 to 65535; the field key names the key's variable"
         )
     return urls
-
-
-def _has_port(url: str) -> bool:
-    """Whether host and port can be read, and the port, where it is given, is one."""
-    try:
-        return bool(urlsplit(url).hostname) and urlsplit(url).port != 0
-    except ValueError:  # brackets that are not closed, letters, or more than 65535
-        return False
 
 
 def _variable(key: str) -> str:
