@@ -20,7 +20,11 @@ from decomposerl.evaluation.published import MEANS
 from decomposerl.evaluation.scores import ScoreSettings, mean_scores, score_predictions
 from decomposerl.evaluation.subset import evaluation_subset
 from decomposerl.evaluation.systems import System, system_named
-from decomposerl.reports.leaderboard_report import comparison_markdown, leaderboard_markdown
+from decomposerl.reports.leaderboard_report import (
+    EDITED,
+    comparison_markdown,
+    leaderboard_markdown,
+)
 from decomposerl.reports.system_report import (
     calls_markdown,
     prediction_facts,
@@ -30,6 +34,8 @@ from decomposerl.reports.system_report import (
 from resources.evaluation.model import EvaluationModelResource
 from resources.evaluation.results_folder import (
     LIMITED,
+    PREDICTIONS,
+    SCORES,
     EvaluationFiles,
     read_required,
     read_test_claims,
@@ -122,7 +128,7 @@ def _predictions(
         engine = evaluation_model.opened(
             system, data_folder, verifier, config.checkpoint, config.samples
         )
-        stage = StageRecorder(context, config, engine, part=system.key)
+        stage = StageRecorder(context, config, engine, part=system.key, entry=system.entry_digest)
         result = engine.predict(name, subset.claims, config.most_failed, context.log.info)
         page = {
             **prediction_facts(system, subset, result.predictions, result.calls),
@@ -149,9 +155,9 @@ def _scores(name: str, base: str, parts: dg.StaticPartitionsDefinition) -> dg.As
         context: dg.AssetExecutionContext, config: ScoreConfig, data_folder: DataFolder
     ) -> _Output:
         key = f"predictions/{name}/{context.partition_key}"
-        predictions = read_required(data_folder, key)
-        stage = StageRecorder(context, config, part=context.partition_key)
-        status = data_folder.run(key)["status"]
+        predictions, run = read_required(data_folder, key), data_folder.run(key)
+        status, entry = run["status"], run.get("entry") or ""  # an earlier run may lack it
+        stage = StageRecorder(context, config, part=context.partition_key, entry=entry)
         claims = evaluation_subset(read_test_claims(data_folder, name)).claims
         if status == LIMITED:
             claims = claims.join(predictions, on="claim_id", how="semi")
@@ -174,6 +180,7 @@ def _leaderboard(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asse
         """All scores so far in the layout of the paper's tables, next to its figures."""
         stage = StageRecorder(context)
         evaluated = _evaluated(data_folder, names, systems)
+        _warn_of_edited(context, evaluated, SCORES)
         scores = evaluated.scores()
         means = mean_scores(scores, MEANS)
         board = arranged(pl.concat([scores, means]), systems, list(names), evaluated.runs())
@@ -200,6 +207,7 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
         """Pairwise comparisons of systems on the claims that both predicted."""
         stage = StageRecorder(context, config)
         evaluated = _evaluated(data_folder, names, systems)
+        _warn_of_edited(context, evaluated, PREDICTIONS)
         against = tuple(system_named(key, systems).key for key in config.against)
         settings = ComparisonSettings(against, config.draws, config.seed)
         frame = compare_systems(
@@ -214,4 +222,11 @@ def _comparison(names: Mapping[str, str], systems: Sequence[System]) -> dg.Asset
 def _evaluated(
     folder: DataFolder, names: Mapping[str, str], systems: Sequence[System]
 ) -> EvaluationFiles:
-    return EvaluationFiles(folder, list(names), [one.key for one in systems])
+    return EvaluationFiles(folder, list(names), {one.key: one.entry_digest for one in systems})
+
+
+def _warn_of_edited(
+    context: dg.AssetExecutionContext, evaluated: EvaluationFiles, kind: str
+) -> None:
+    if left := sorted(evaluated.edited(kind)):
+        context.log.warning(f"{EDITED} {'; '.join(f'{one} on {name}' for one, name in left)}")

@@ -5,6 +5,7 @@ only its name.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -24,6 +25,7 @@ from resources.verifier.resource import VerifierResource
 _HOSTED_BATCH = 8_192  # a batch waits for its slowest request; replies are cached as they arrive
 _PLAIN_REPLY, _REASONED_REPLY = 1_024, 8_192  # token limits; reasoning counts as reply
 _ENTRY_CONTEXT = "context = {} in an entry of systems.toml, in its place"  # only for messages
+_OF_THE_HUB = {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}
 _ATTACH_S, _START_S = 60, 1_800  # a first start downloads the model
 
 
@@ -33,8 +35,11 @@ def engine_resources(
     """The resources by name: five of the funnel, two of rewards, trainer and evaluated model.
 
     ``locks`` is the file of the locked commits of hub models, empty to lock none; ``entry_keys``
-    are the variables with keys that entries of ``systems.toml`` name, those that are set.
+    are the variables with keys that entries of ``systems.toml`` name, those that are set; no
+    server that is started sees them, except the hub's, with which it downloads its model.
     """
+    withheld = {*choices.withheld, *entry_keys} - _OF_THE_HUB
+    choices = replace(choices, withheld=tuple(sorted(withheld)))
     tokens = TokensResource()
     if choices.tokenizer:
         tokens = TokensResource(engine="tokenizer", model=choices.tokenizer, models_lock=locks)

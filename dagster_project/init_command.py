@@ -108,7 +108,10 @@ def systems(
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, lambda aside: aside.write_text(text, "utf-8"))
     print_text(f"wrote {target}: uncomment the entries that you need, then")
-    print_text("decomposerl doctor && decomposerl evaluate --list")
+    named = ""
+    if target.resolve() != profile.systems_file.resolve():
+        named = f"DECOMPOSERL_SYSTEMS={shlex.quote(str(target))} "
+    print_text(f"{named}decomposerl doctor && {named}decomposerl evaluate --list")
 
 
 def corpora_folder(corpora: Path | None) -> Path:

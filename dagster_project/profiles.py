@@ -241,7 +241,8 @@ def entries_for(profile: Profile) -> "tuple[SystemEntry, ...]":
         return ()
     methods = {one.name: list(one.procedures) for one in ENTRY_METHODS if one.engine == "chat"}
     recipes = [one.name for one in EXPERIMENTS]
-    return parse_systems_toml(_text_of(path), str(path), path.parent.resolve(), methods, recipes)
+    folder, text = path.parent.resolve(), _text_of(path)
+    return parse_systems_toml(text, str(path), folder, methods, recipes, known_variables())
 
 
 def systems_for(profile: Profile) -> "tuple[System, ...]":

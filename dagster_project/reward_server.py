@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_CONNECTIONS = 512
 _STOPS = (signal.SIGINT, signal.SIGTERM)
+_STOPPED = "no further request is taken; those under way are finished first"
 _WAITS = "the requests under way are being finished"
 
 
@@ -153,5 +154,5 @@ def serve_at(
         app = reward_app(service, pool, most_bytes)
         print_note(f"judge={service.judge.engine}, question embedder={service.embedder.engine}")
         print_note(f"rewards on {address_of(opened)}/v1/rewards")
-        with more_time(_WAITS):
+        with more_time(_WAITS, _STOPPED):
             web_server(app).run(sockets=[opened])

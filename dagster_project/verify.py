@@ -16,6 +16,7 @@ from dagster_project.profiles import Profile, load_env_file, resources_for, syst
 from dagster_project.training_estimate import default_recipe
 from decomposerl.baselines.method import ClaimInput, Verification
 from decomposerl.errors import ConfigError, EvaluationError
+from decomposerl.evaluation.entries import is_path
 from decomposerl.evaluation.systems import System, system_named
 from decomposerl.reports.verified import VerifiedClaim, Verifying
 from decomposerl.traces.claim_records import ClaimRecord
@@ -145,7 +146,9 @@ def _weakness(system: System) -> tuple[str, ...]:
     port = system.model.port
     if port == "rules" or (port == "verifier" and system.model.key == "lexical"):
         return (f"{system.key} {_RULES}",)
-    if port == "policy" and experiment(system.model.key).model == BASE_POLICY:
+    entry = system.entry
+    tiny = entry is not None and is_path(entry.model) and Path(entry.model).name == BASE_POLICY
+    if tiny or (port == "policy" and experiment(system.model.key).model == BASE_POLICY):
         return (f"{system.key} {_TINY}",)
     return ()
 

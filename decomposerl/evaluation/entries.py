@@ -11,16 +11,19 @@ A path begins with ``/``, ``./`` or ``../`` (relative to the file); anything els
 hub, or at an endpoint. ``docs/evaluation.md`` documents the fields.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    PrivateAttr,
     model_validator,
 )
 
@@ -32,7 +35,9 @@ Runs = Literal["endpoint", "in_process", "server"]
 Form = Literal["chat", "documents", "classifier", "minicheck"]
 """How a verifier is asked: a prompt of the entry; the evidence as a document of the chat template;
 a sequence-classification head; MiniCheck's own messages."""
-_URL = re.compile(r"https?://[^\s/?#@]+(/[^\s?#@]*)?")
+_HOST = r"(\[[0-9a-fA-F:.]+\]|[^\s/?#@:\[\]]+)"
+_URL = re.compile(rf"https?://{_HOST}(:(?P<port>[0-9]+))?(/[^\s?#@]*)?")
+_PORTS = range(1, 2**16)
 _VARIABLE = re.compile(r"([A-Z][A-Z0-9_]*_)?(KEY|TOKEN)")
 _WORDS = ({"document", "claim"}, set[str]())  # placeholders of `user` and `pair`, and of `system`
 _OF_METHOD = frozenset({"protocol", "demonstrations"})
@@ -41,8 +46,23 @@ _OF_VERIFIER = frozenset(
     {"form", "system", "user", "pair", "supported", "refuted", "read", "score", "threshold"}
     | {"chunk", "claim_split", "supported_class", "template", "tokenizer"}
 )
+_OF_REPLY = frozenset(
+    {"temperature", "max_tokens", "seed", "read", "score", "supported", "refuted"}
+)
+_UNUSED: dict[Form, frozenset[str]] = {
+    "chat": frozenset({"supported_class"}),
+    "documents": frozenset({"supported_class"}),
+    "minicheck": _OF_REPLY | {"supported_class"},  # as it was published
+    "classifier": _OF_REPLY | {"tokenizer"},  # it writes nothing
+}
 _OF_PROMPT = frozenset({"prompts", "verdict_rule", "continues", "adapter", "adapter_revision"})
 _OF_ENDPOINT = frozenset({"key", "prompt_price", "completion_price", "dollars"})
+_NO_RESULT = frozenset(
+    {"name", "title", "key", "prompt_price", "completion_price", "dollars"}
+    | {"concurrency", "deadline_s", "device"}
+)
+"""Fields that change no verdict."""
+_SHOWN = 12
 _OF_CHAT = frozenset({"thinking", "thinking_style", "thinking_tokens", "concurrency", "deadline_s"})
 
 
@@ -59,6 +79,25 @@ def _urls(value: object) -> object:
     return tuple(url.rstrip("/") if isinstance(url, str) else url for url in listed)
 
 
+def _plain(urls: tuple[str, ...]) -> tuple[str, ...]:
+    # No message repeats a URL or a key's value: either may hold a secret.
+    matches = [_URL.fullmatch(url) for url in urls]
+    if not all(one and int(one["port"] or 1) in _PORTS for one in matches):
+        raise ValueError(
+            "must be a plain URL such as http://127.0.0.1:8000/v1, without user, password, query "
+            "or fragment, its port 1 to 65535; the field key names the key's variable"
+        )
+    return urls
+
+
+def _variable(key: str) -> str:
+    if key and not _VARIABLE.fullmatch(key):
+        raise ValueError(
+            "must be the NAME of a variable that ends in KEY or TOKEN, never the key itself"
+        )
+    return key
+
+
 def _as_json(value: object) -> object:
     if not isinstance(value, dict):
         raise ValueError("must be a table")  # noqa: TRY004 - pydantic reports a ValueError
@@ -69,7 +108,8 @@ def _as_json(value: object) -> object:
 
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
-Urls = Annotated[tuple[str, ...], BeforeValidator(_urls)]
+Urls = Annotated[tuple[str, ...], BeforeValidator(_urls), AfterValidator(_plain)]
+Variable = Annotated[str, AfterValidator(_variable)]
 Json = Annotated[str, BeforeValidator(_as_json)]
 
 
@@ -90,7 +130,7 @@ class SystemEntry(BaseModel):
     model: Annotated[str, Field(min_length=1)]
     revision: str = ""
     base_url: Urls = ()
-    key: str = ""
+    key: Variable = ""
     runs: Runs | None = None
     adapter: str = ""
     adapter_revision: str = ""
@@ -127,6 +167,23 @@ class SystemEntry(BaseModel):
     supported_class: Annotated[int, Field(ge=0)] = 1
     template: Json = ""
     tokenizer: str = ""
+
+    _digest: str = PrivateAttr("")
+
+    def model_post_init(self, context: Any, /) -> None:  # noqa: ANN401, ARG002 - pydantic's
+        """Take the digest before paths are made absolute: a folder may move with its file."""
+        unused = _NO_RESULT | ({"base_url"} if self.revision else set())
+        fields = self.model_dump(mode="json", exclude=set(unused), exclude_defaults=True)
+        written = json.dumps(fields, sort_keys=True)
+        self._digest = hashlib.sha256(written.encode()).hexdigest()[:_SHOWN]
+
+    @property
+    def digest(self) -> str:
+        """12 hex digits over the fields that decide its results, as they stand in the file.
+
+        With a ``revision`` the endpoint's address is none of them, as for stored replies.
+        """
+        return self._digest
 
     @property
     def place(self) -> Runs:
@@ -170,14 +227,6 @@ def _misplaced(entry: SystemEntry) -> Iterator[str]:
 
 
 def _wrong_values(entry: SystemEntry) -> Iterator[str]:
-    # No message repeats a URL or a key's value: either may hold a secret.
-    if not all(_URL.fullmatch(url) for url in entry.base_url):
-        yield (
-            "base_url: must be a plain URL such as http://127.0.0.1:8000/v1, without user, "
-            "password, query or fragment; the field key names the key's variable"
-        )
-    if entry.key and not _VARIABLE.fullmatch(entry.key):
-        yield "key: must be the NAME of a variable that ends in KEY or TOKEN, never the key itself"
     for field, wanted in (("user", _WORDS[0]), ("pair", _WORDS[0]), ("system", _WORDS[1])):
         text = getattr(entry, field)
         if text and placeholders_of(text) != wanted:
@@ -220,5 +269,5 @@ def _of_a_verifier(entry: SystemEntry) -> Iterator[str]:
             yield f"{field}: belongs to form '{form}'"
     if "template" in given and entry.form != "documents":
         yield "template: belongs to form 'documents'"
-    if in_process and given & {"temperature", "max_tokens", "read", "score", "tokenizer"}:
-        yield "form: a classifier writes nothing: it has no sampling, read, score or tokenizer"
+    for field in sorted(given & _UNUSED[entry.form]):
+        yield f"{field}: form '{entry.form}' does not use it"

@@ -27,6 +27,7 @@ PARTS = ("score", "low", "high", "paper")
 OTHERS, FURTHER = 0, "Further systems"
 _MEAN = "-mean"
 _SCORED, _LIMITED, _NOT_AVAILABLE, _NOT_RUN = "scored", "limited", "not_available", "not_run"
+EDITED = "edited"
 _OURS = ("engine", "score", "low", "high", "rows")
 _Cell = tuple[str, str]
 _Scores = Mapping[_Cell, Mapping[str, Any]]
@@ -37,11 +38,13 @@ class RunCoverage:
     """Runs without a full score, as (system, benchmark).
 
     ``limited`` runs predicted some of the claims only; ``not_available`` ones had none to predict,
-    because the test set's files are missing.
+    because the test set's files are missing. ``edited`` ones are of an earlier form of an entry,
+    and count as not run.
     """
 
     limited: Collection[_Cell] = frozenset()
     not_available: Collection[_Cell] = frozenset()
+    edited: Collection[_Cell] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +80,16 @@ def leaderboard(
     own = [name for name in benchmarks if name not in COLUMNS]
     beyond = _beyond(scores)
     lines: list[dict[str, object]] = []
-    for _, rows in groupby(_rows(systems, scored), key=lambda row: row.table):
+    present = {system for system, _ in (*scored, *runs.edited)}
+    for _, rows in groupby(_rows(systems, present), key=lambda row: row.table):
         for position, row in enumerate(rows):
             cells = _cells(row, position, [*COLUMNS, *own], scored, runs)
             lines += [one | {"beyond_context": _most_beyond(row, one, beyond)} for one in cells]
     return LEADERBOARD.conform(pl.DataFrame(lines, schema=LEADERBOARD.schema))
 
 
-def _rows(systems: Sequence[System], scored: _Scores) -> list[_TableRow]:
-    """The paper's rows, then the other systems with a score; each with its recipe's other seeds."""
-    ran = {system for system, _ in scored}
+def _rows(systems: Sequence[System], ran: Collection[str]) -> list[_TableRow]:
+    """The paper's rows, then the other systems that ran; each with its recipe's other seeds."""
     first = [
         _TableRow(paper.table, paper.family, paper.title, system, paper.scores, (system,))
         for paper in PUBLISHED
@@ -189,7 +192,7 @@ def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, 
     """Our part of a cell, from the one run of its row or from those it is the mean of."""
     present = [cell for cell in cells if cell is not None and cell["score"] is not None]
     if len(present) < len(cells):
-        empty = status if status == _NOT_AVAILABLE else _NOT_RUN
+        empty = status if status in {_NOT_AVAILABLE, EDITED} else _NOT_RUN
         return dict.fromkeys(_OURS) | {"rows": 0, "status": empty}
     if len(present) == 1:
         return {name: present[0][name] for name in _OURS} | {"status": status}
@@ -206,6 +209,8 @@ def _score(cells: Sequence[Mapping[str, Any] | None], status: str) -> dict[str, 
 
 def _status(systems: Sequence[str], column: str, runs: RunCoverage) -> str:
     cells = {(system, part) for system in systems for part in MEANS.get(column, (column,))}
+    if cells & set(runs.edited):
+        return EDITED
     if cells & set(runs.limited):
         return _LIMITED
     return _NOT_AVAILABLE if cells & set(runs.not_available) else _SCORED

@@ -106,6 +106,11 @@ class System:
         return f"{self.method}-{self.model.key}-{self.protocol}"
 
     @property
+    def entry_digest(self) -> str:
+        """The digest of its entry; empty for a system of the catalogue."""
+        return "" if self.entry is None else self.entry.digest
+
+    @property
     def reader_title(self) -> str:
         """Method and model, for display; an entry's title or name, as many may share a model."""
         if self.entry is not None:

@@ -15,19 +15,23 @@ from decomposerl.evaluation.entries import TRACE, VERIFIER, SystemEntry, is_path
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _RESERVED = re.compile(r"-seed_|-mean$")  # a further seed of a recipe, a mean over seeds
 _ALIKE = 0.5
+_OURS = "DECOMPOSE"  # variables that begin so are ours, and unknown ones are refused
+_RANGE = "..."  # of partitions, for Dagster
 
 
-def parse_systems_toml(
+def parse_systems_toml(  # noqa: PLR0913, PLR0917 - the file, and the names that it may use
     text: str,
     where: str,
     folder: Path,
     methods: Mapping[str, Collection[Protocol]],
     recipes: Collection[str] = (),
+    variables: Collection[str] = (),
 ) -> tuple[SystemEntry, ...]:
     """The entries of a file, in its order; paths are made absolute below ``folder``.
 
     ``where`` names the file in messages, ``methods`` are the baselines with a chat model and their
-    protocols, ``recipes`` the names that ``recipe`` may have.
+    protocols, ``recipes`` the names that ``recipe`` may have, ``variables`` those that this
+    program reads.
 
     Raises:
         ConfigError: the file is wrong; the message lists every mistake with its entry and field.
@@ -41,7 +45,8 @@ def parse_systems_toml(
         try:
             entry = _entry(name, table)
             entries.append(entry)
-            problems += [f"[{name}] {one}" for one in _unknown(entry, methods, recipes)]
+            unknown = _unknown(entry, methods, recipes, variables)
+            problems += [f"[{name}] {one}" for one in unknown]
         except ValidationError as error:
             problems += [f"[{name}] {one}" for one in _mistakes(error)]
         except ConfigError as error:
@@ -54,18 +59,36 @@ def parse_systems_toml(
 def _entry(name: str, table: object) -> SystemEntry:
     if not isinstance(table, dict):
         raise ConfigError(f"{name}: stands outside of an entry; write it below a line [NAME]")
-    if not _NAME.fullmatch(name) or _RESERVED.search(name):
+    if inner := _inner(table):
+        whole = f"{name}.{inner}"
+        raise ConfigError(
+            f'[{whole}]: is no part of an entry; a name with a dot needs quotes: ["{whole}"]'
+        )
+    if not _NAME.fullmatch(name) or _RESERVED.search(name) or _RANGE in name:
         raise ConfigError(
             f"[{name}]: a name has lower-case letters, digits, '.', '_' and '-', begins with a "
-            "letter or digit, and has neither '-seed_' inside nor '-mean' at its end"
+            f"letter or digit, and has neither '-seed_' inside nor '-mean' at its end, nor "
+            f"'{_RANGE}'"
         )
     if "name" in table:
         raise ConfigError(f"[{name}] name: the name is the line [{name}]")
     return SystemEntry(name=name, **{str(field): value for field, value in table.items()})
 
 
+def _inner(table: Mapping[object, object]) -> str:
+    """The dotted path to the first table in it that is no field; empty where there is none."""
+    for name, value in table.items():
+        if isinstance(value, dict) and name not in SystemEntry.model_fields:
+            deeper = _inner(value)
+            return f"{name}.{deeper}" if deeper else str(name)
+    return ""
+
+
 def _unknown(
-    entry: SystemEntry, methods: Mapping[str, Collection[Protocol]], recipes: Collection[str]
+    entry: SystemEntry,
+    methods: Mapping[str, Collection[Protocol]],
+    recipes: Collection[str],
+    variables: Collection[str],
 ) -> Iterator[str]:
     names = [*methods, TRACE, VERIFIER]
     if entry.method not in names:
@@ -74,6 +97,11 @@ def _unknown(
         yield f"protocol: {entry.method} has {', '.join(methods[entry.method])}"
     if entry.recipe and entry.recipe not in recipes:
         yield f"recipe: there is no '{entry.recipe}'{_near(entry.recipe, recipes)}"
+    if entry.key.startswith(_OURS) and entry.key not in variables:
+        yield (
+            f"key: names that begin with {_OURS} are those of this program, and it has no such "
+            "variable; choose another name"
+        )
 
 
 def _mistakes(error: ValidationError) -> Iterator[str]:
@@ -99,10 +127,9 @@ def _located(entry: SystemEntry, folder: Path) -> SystemEntry:
     paths = {
         field: str(folder / value)
         for field in ("model", "adapter", "tokenizer")
-        if is_path(value := getattr(entry, field)) and entry.place != "endpoint"
+        if is_path(value := getattr(entry, field))
+        and (field != "model" or entry.place != "endpoint")  # its path is one over there
     }
-    if entry.adapter and is_path(entry.adapter):
-        paths["adapter"] = str(folder / entry.adapter)
     if entry.prompts:
         paths["prompts"] = str(folder / entry.prompts)
     return entry.model_copy(update=paths)

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from decomposerl.evaluation.leaderboard import EDITED as EDITED_STATUS
 from decomposerl.evaluation.leaderboard import (
     FURTHER,
     OTHERS,
@@ -33,6 +34,8 @@ SEEDS_NOTE = (
     "of training, not of the claims."
 )
 BEYOND = "Claims longer than the model's context (read in part, wrong or dropped: beyond_context):"
+EDITED = "Not run with the present entry of systems.toml, which was edited since; evaluate again:"
+_NOTHING = "nothing was scored yet"
 _EVEN = 0.5  # points by which both sides of an interval may differ and still be shown as ±
 _HEAD = ["system", "protocol", "engine"]
 _Row = Mapping[str, object]
@@ -55,7 +58,7 @@ def leaderboard_text(
     """
     shown = list(_tables(board, everything=everything))
     if not shown:
-        return "nothing was scored yet"
+        return "\n\n".join(filter(None, [_NOTHING, _edited_note(board, titles)]))
     engines = _numbered(row["engine"] for _, rows in shown for row in rows)
     parts = []
     for table, rows in shown:
@@ -69,7 +72,7 @@ def leaderboard_text(
         [
             *parts,
             *(["\n".join(["engines", *marks])] if marks else []),
-            fill(_note(engines, shown, _beyond_note(board, titles)), width),
+            fill(_note(engines, shown, _cells_note(board, titles)), width),
         ]
     )
 
@@ -80,7 +83,7 @@ def leaderboard_markdown(
     """Each table as Markdown, the paper's scores in separate columns beside ours."""
     shown = list(_tables(board, everything=everything))
     if not shown:
-        return "nothing was scored yet"
+        return "\n\n".join(filter(None, [_NOTHING, _edited_note(board, titles)]))
     engines = _numbered(row["engine"] for _, rows in shown for row in rows)
     parts = []
     for table, rows in shown:
@@ -91,7 +94,7 @@ def leaderboard_markdown(
         lines = [_markdown_line(row, columns, engines, paper=bool(table)) for row in rows]
         parts.append(f"**{_table_title(table)}**\n\n{markdown_table(headers, lines)}")
     legend = [[mark, name] for name, mark in engines.items()]
-    note = _note(engines, shown, _beyond_note(board, titles))
+    note = _note(engines, shown, _cells_note(board, titles))
     return "\n\n".join([*parts, markdown_table(["", "Engine"], legend), note])
 
 
@@ -150,24 +153,36 @@ def _numbered(names: Iterable[str | None]) -> dict[str, str]:
     return {name: f"[{number}]" for number, name in enumerate(distinct, 1)}
 
 
-def _note(engines: Iterable[str], shown: Iterable[_Shown], beyond: str) -> str:
+def _note(engines: Iterable[str], shown: Iterable[_Shown], cells: str) -> str:
     """What the reader of the tables must know, the engines' prompts included."""
     means = any(row["seeds"] > 1 for _, rows in shown for row in rows)
-    notes = [NOTE, SEEDS_NOTE * means, own_prompt_note(" ".join(engines)), beyond]
+    notes = [NOTE, SEEDS_NOTE * means, own_prompt_note(" ".join(engines)), cells]
     return " ".join(filter(None, notes))
 
 
-def _beyond_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
-    """The cells with claims beyond the model's context, and how many these are."""
-    beyond = board.filter(pl.col("beyond_context") > 0, ~pl.col("benchmark").is_in(list(MEANS)))
-    cells = beyond.unique(["system", "benchmark"], maintain_order=True)
-    if cells.is_empty():
-        return ""
+def _cells_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """The cells with claims beyond the model's context, and how many; and those not run again."""
     named = [
-        f"{row['system']} on {_title(row['benchmark'], titles)} {row['beyond_context']:,}"
-        for row in cells.iter_rows(named=True)
+        f"{_cell(row, titles)} {row['beyond_context']:,}"
+        for row in _cells(board, pl.col("beyond_context") > 0)
     ]
-    return f"{BEYOND} {'; '.join(named)}."
+    beyond = f"{BEYOND} {'; '.join(named)}." if named else ""
+    return " ".join(filter(None, [beyond, _edited_note(board, titles)]))
+
+
+def _edited_note(board: pl.DataFrame, titles: Mapping[str, str]) -> str:
+    """The cells of an earlier form of an entry."""
+    named = [_cell(row, titles) for row in _cells(board, pl.col("status") == EDITED_STATUS)]
+    return f"{EDITED} {'; '.join(named)}." if named else ""
+
+
+def _cells(board: pl.DataFrame, which: pl.Expr) -> list[dict[str, Any]]:
+    cells = board.filter(which, ~pl.col("benchmark").is_in(list(MEANS)))
+    return cells.unique(["system", "benchmark"], maintain_order=True).to_dicts()
+
+
+def _cell(row: _Row, titles: Mapping[str, str]) -> str:
+    return f"{row['system']} on {_title(str(row['benchmark']), titles)}"
 
 
 def _blocks(cells: Sequence[Sequence[str]], width: int) -> Iterator[str]:

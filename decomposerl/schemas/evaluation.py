@@ -131,7 +131,12 @@ LEADERBOARD = Table(
             _I,
             "longer than the model's context: read in part, wrong, dropped; of a mean the most",
         ),
-        Column("status", _S, "scored, limited (a short run), not_available or not_run"),
+        Column(
+            "status",
+            _S,
+            "scored, limited (a short run), not_available, edited (not run with the present entry "
+            "of systems.toml) or not_run",
+        ),
         Column("paper", _F, "the paper's figure for this row and test set", nullable=True),
     ),
     unique=("table", "place", "benchmark"),

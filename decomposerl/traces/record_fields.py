@@ -29,9 +29,13 @@ _LONGEST = 80
 
 @dataclass(slots=True)
 class Fields:
-    """The fields of one line; a value that cannot be read is None and a problem."""
+    """The fields of one line; a value that cannot be read is None and a problem.
+
+    Without ``trace_limits`` a trace may have any size, as a rollout of a trainer.
+    """
 
     values: Mapping[str, object]
+    trace_limits: bool = True
     bad: list[tuple[str, str]] = field(default_factory=list)
 
     def fail(self, name: str, reason: str) -> None:
@@ -85,7 +89,7 @@ class Fields:
         """The trace; it may be blank, and what it asks of ``evidence`` has a limit."""
         text = self.text("trace", blank=True)
         asked, size = text.count(_QUESTION), len(evidence.encode("utf-8", "replace"))
-        if asked * size > MOST_READ:
+        if self.trace_limits and asked * size > MOST_READ:
             most = f"at most {MOST_READ // size:,} are scored"
             self.fail("trace", f"asks {asked:,} questions of {size:,} bytes of evidence; {most}")
         return text
@@ -132,6 +136,8 @@ class Fields:
 
     def _within(self, name: str, text: str) -> str:
         """``text``, unless it is longer than any real one."""
+        if name == "trace" and not self.trace_limits:
+            return text
         most, size = MOST_BYTES.get(name), len(text.encode("utf-8", "replace"))
         if most is not None and size > most:
             self.fail(name, f"is {size:,} bytes long; at most {most:,} are scored")

@@ -102,8 +102,12 @@ def read_trace_records(lines: Iterable[str], file: str) -> tuple[list[TraceRecor
 
 
 def read_trace_rows(rows: Sequence[object], place: str) -> tuple[list[TraceRecord], list[Problem]]:
-    """The same for JSON values, numbered from 0 as in their list; ``place`` is what holds them."""
-    reader = _Reader(place, "row")
+    """The same for JSON values, numbered from 0 as in their list; ``place`` is what holds them.
+
+    They come from a trainer, whose rollouts have no limits: neither have traces here. The scorer
+    bounds what a judge is asked (``most_cycles``).
+    """
+    reader = _Reader(place, "row", trace_limits=False)
     for number, values in enumerate(rows):
         reader.take(number, values)
     return reader.records, reader.problems
@@ -134,6 +138,7 @@ class _Reader:
 
     file: str
     unit: Unit = "line"
+    trace_limits: bool = True
     records: list[TraceRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
@@ -153,7 +158,7 @@ class _Reader:
             self._drop(line, "", f"is {kind_of(values)} instead of an object")
             return
         self._report_unread(line, values)
-        fields = Fields(values)
+        fields = Fields(values, self.trace_limits)
         record = self._record(line, fields)
         bad = fields.bad or list(self._clashes(record))
         for name, reason in bad:

@@ -82,7 +82,9 @@ class RewardServer:
                 "rollout": row % self._group_size,
                 **{name: columns[name][row] for name in CLAIM_FIELDS if name in columns},
                 # From the tokens: TRL's own text may lack what a chat template takes for a thought.
-                "trace": self._tokenizer.decode(list(ids), skip_special_tokens=True),
+                "trace": self._tokenizer.decode(
+                    list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+                ),
                 "truncated": not ids or ids[-1] not in self._ends,
             }
             for row, ids in enumerate(completion_ids)

@@ -69,7 +69,9 @@ class GroupRewards:
             "evidence": extra["evidence"],
             "label": item.non_tensor_batch["reward_model"]["ground_truth"],
             "n_star": None if n_star is None else int(n_star),
-            "trace": self._tokenizer.decode(tokens, skip_special_tokens=True),
+            "trace": self._tokenizer.decode(
+                tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            ),
             "truncated": not tokens or tokens[-1] not in self._ends,
         }
 

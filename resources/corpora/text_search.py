@@ -78,7 +78,8 @@ class TextSearch:
     def _passages(self) -> list[Passage]:
         if not self._folder.is_dir():
             raise SourceFileError(f"{self._folder} is no folder")
-        files = sorted(path for path in self._folder.rglob("*") if path.suffix in SUFFIXES)
+        named = (path for path in self._folder.rglob("*") if path.suffix in SUFFIXES)
+        files = sorted(path for path in named if not path.is_dir())
         found = [
             Passage(text, str(path.relative_to(self._folder)))
             for path in files

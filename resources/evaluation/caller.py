@@ -4,6 +4,7 @@ A call without an answer is a ``ModelReply`` with a ``failure``. Only an error t
 every claim (a wrong key, a spending limit) is raised.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -12,6 +13,12 @@ from decomposerl.baselines.method import ModelCall, ModelReply
 
 TOO_LONG = "too_long"
 """How the failure of a call begins that does not fit the model's context."""
+_LENGTH = re.compile(r"maximum context length|context_length_exceeded")  # vLLM's, OpenAI's
+
+
+def call_failure(reason: str, detail: str) -> str:
+    """A call's failure; the reason is ``TOO_LONG`` where the endpoint says that it is."""
+    return f"{TOO_LONG if _LENGTH.search(detail) else reason}: {detail}"
 
 
 @dataclass(frozen=True, slots=True)

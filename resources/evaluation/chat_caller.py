@@ -12,7 +12,6 @@ the start loses that part.
 A truncated or empty reply is an answer. What kept the model from answering is a failure.
 """
 
-import re
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -33,12 +32,11 @@ from decomposerl.errors import EngineError
 from decomposerl.prompts.escape import escaped
 from decomposerl.prompts.template import PromptFile
 from resources.chat.settings import ThinkingStyle
-from resources.evaluation.caller import TOO_LONG, Reply
+from resources.evaluation.caller import Reply, call_failure
 from resources.evaluation.method_prompts import CONTINUATION, MethodPrompts
 
 VERDICT_OPERATIONS: frozenset[Operation] = frozenset({"verify", "procedure"})
 """Operations whose replies may spell a verdict; other calls say so (``concludes``)."""
-_LENGTH = re.compile(r"maximum context length|context_length_exceeded")  # vLLM's, OpenAI's
 _KEPT = "What was answered is kept, and the next run asks for the rest alone"
 
 CONTINUED = " continued"
@@ -143,8 +141,7 @@ class ChatCaller:
                 return Reply(ModelReply(_after(call.continues, outcome.text), truncated=True))
             if outcome.reason == "empty":
                 return Reply(ModelReply(""))
-            reason = TOO_LONG if _LENGTH.search(outcome.detail) else outcome.reason
-            return Reply(ModelReply("", failure=f"{reason}: {outcome.detail}"))
+            return Reply(ModelReply("", failure=call_failure(outcome.reason, outcome.detail)))
         return Reply(
             ModelReply(_after(call.continues, outcome.text), tokens=outcome.tokens),
             outcome.prompt_tokens,

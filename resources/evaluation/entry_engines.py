@@ -71,9 +71,10 @@ class EntryEngines:
         """The entry's task and caller; ``samples`` are for traces.
 
         Raises:
-            ConfigError: its adapter is missing, or no command starts its server.
+            ConfigError: a folder of its is missing, or no command starts its server.
             EngineMissing: its adapter is on the hub, and not on this machine.
         """
+        refuse_missing_folder(entry)
         if entry.method == TRACE:
             return self._trace(system, entry, samples)
         return self._method(system, entry)
@@ -194,12 +195,17 @@ def _verdict_rule(entry: SystemEntry) -> VerdictRule:
 
 
 def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
-    """The procedure with the entry's temperature and token limit in its calls."""
+    """The procedure with the entry's temperature and token limit in its calls.
+
+    Further samples of a call keep their own temperature.
+    """
     if all(value is None for value in _overrides(entry).values()):
         return procedure
 
     def changed(call: ModelCall) -> ModelCall:
-        warm = call.temperature if entry.temperature is None else entry.temperature
+        warm = entry.temperature
+        if warm is None or call.sample:
+            warm = call.temperature
         return replace(call, temperature=warm, max_tokens=entry.max_tokens or call.max_tokens)
 
     def steps(given: ClaimInput) -> Steps:
@@ -217,6 +223,16 @@ def resampled(procedure: Procedure, entry: SystemEntry) -> Procedure:
 
 def _overrides(entry: SystemEntry) -> dict[str, float | None]:
     return {"temperature": entry.temperature, "max_tokens": entry.max_tokens}
+
+
+def refuse_missing_folder(entry: SystemEntry) -> None:
+    """Refuse a model that is named by a path where there is nothing.
+
+    Raises:
+        ConfigError: that is so; an endpoint's path is its own and not looked at.
+    """
+    if is_path(entry.model) and entry.place != "endpoint" and not Path(entry.model).exists():
+        raise ConfigError(f"[{entry.name}] model: there is no folder {entry.model}")
 
 
 def adapter_folder(entry: SystemEntry) -> Path | None:

@@ -3,6 +3,7 @@
 They cut long evidence into chunks themselves, so no rule for claims beyond the context applies.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from decomposerl.chat import Sampling
@@ -13,7 +14,7 @@ from decomposerl.prompts.template import inline_prompt
 from decomposerl.prompts.verifier import TOP_LOGPROBS, VerifierForm
 from resources.evaluation.caller import MethodCaller
 from resources.evaluation.context_guard import ContextGuard
-from resources.evaluation.entry_engines import EntryEngines, Opened
+from resources.evaluation.entry_engines import EntryEngines, Opened, refuse_missing_folder
 from resources.evaluation.opened_system import Details
 from resources.evaluation.rule_systems import task_of
 from resources.evaluation.verifier_caller import HostedVerifierCaller, VerifierCaller, scored_above
@@ -31,7 +32,12 @@ _WRITTEN = 1_024  # tokens of a reply whose text is read
 
 
 def opened_verifier(engines: EntryEngines, system: System, entry: SystemEntry) -> Opened:
-    """The entry's task and caller. Nothing is loaded or asked yet."""
+    """The entry's task and caller. Nothing is loaded or asked yet.
+
+    Raises:
+        ConfigError: the folder of its model is missing.
+    """
+    refuse_missing_folder(entry)
     procedure = scored_above(entry.threshold)
     task = task_of(system, procedure, VERIFIER, entry.seed, decomposes=False)
     make = _classifier if entry.form == "classifier" else _hosted
@@ -41,6 +47,9 @@ def opened_verifier(engines: EntryEngines, system: System, entry: SystemEntry) -
 
 def _hosted(engines: EntryEngines, entry: SystemEntry) -> tuple[MethodCaller, Details]:
     served = engines.served(entry)
+    sampling = _sampling(entry, served.call_settings(entry.seed).room)
+    most = sampling.max_tokens + _MARGIN  # beside the evidence
+    context = entry.context or _CONTEXT
     chat = served.client(
         entry.model,
         results=engines.results,
@@ -48,13 +57,12 @@ def _hosted(engines: EntryEngines, entry: SystemEntry) -> tuple[MethodCaller, De
         shared=engines.shared,
         pin=engines.locks.fetched,
         needs_logprobs=entry.read == "logprobs",
+        needed_context=entry.context or min(context, (entry.chunk or context) + most),
     )
-    context = entry.context or _CONTEXT
-    room = context - _sampling(entry).max_tokens - _MARGIN
     verifier = OwnChatVerifier(
         chat,
-        partial(_form, engines, entry),
-        budget=entry.chunk or max(room, context // 4),
+        partial(_form, engines, entry, sampling),
+        budget=entry.chunk or max(context - most, context // 4),
         tokens=ChunkTokens(entry.tokenizer, entry.model, entry.revision, engines.locks.cached),
         claim_split=entry.claim_split,
         score="raw" if entry.form == "minicheck" else entry.score,
@@ -63,9 +71,11 @@ def _hosted(engines: EntryEngines, entry: SystemEntry) -> tuple[MethodCaller, De
     return HostedVerifierCaller(verifier, entry.threshold, served.price), verifier.details
 
 
-def _form(engines: EntryEngines, entry: SystemEntry) -> tuple[str, VerifierForm]:
+def _form(
+    engines: EntryEngines, entry: SystemEntry, sampling: Sampling
+) -> tuple[str, VerifierForm]:
     """A label of the prompt for the engine's name, and the form."""
-    words, sampling = (entry.supported, entry.refuted, entry.read), _sampling(entry)
+    words = (entry.supported, entry.refuted, entry.read)
     if entry.form == "documents":
         form = VerifierForm(None, *words, sampling, entry.template or "{}")
         return f"documents {form.template}", form
@@ -76,15 +86,18 @@ def _form(engines: EntryEngines, entry: SystemEntry) -> tuple[str, VerifierForm]
     return f"prompt=entry@{prompt.digest[:12]}", VerifierForm(prompt, *words, sampling)
 
 
-def _sampling(entry: SystemEntry) -> Sampling:
-    """One token with log probabilities, or a text, unless the entry says more."""
+def _sampling(entry: SystemEntry, thought: int) -> Sampling:
+    """One token with log probabilities, or a text, unless the entry says more.
+
+    ``thought`` tokens are added where the model thinks first.
+    """
     if entry.form == "minicheck":
-        return MINICHECK_SAMPLING
+        return replace(MINICHECK_SAMPLING, max_tokens=MINICHECK_SAMPLING.max_tokens + thought)
     spelled = entry.read == "text"
     return Sampling(
         temperature=entry.temperature or 0.0,
         seed=entry.seed,
-        max_tokens=entry.max_tokens or (_WRITTEN if spelled else 1),
+        max_tokens=(entry.max_tokens or (_WRITTEN if spelled else 1)) + thought,
         top_logprobs=0 if spelled else TOP_LOGPROBS,
     )
 

@@ -4,7 +4,7 @@ Writing is the IO manager's task, except for ``accepted.json``, which belongs to
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,12 +73,13 @@ def _selection(key: str) -> str:
 class EvaluationFiles:
     """The files of the evaluation, whichever run wrote them; restricted to current names.
 
-    Systems may thus be run on different days and machines.
+    Systems may thus be run on different days and machines. ``systems`` have the digest of their
+    entry, empty for those of the catalogue: files of an entry that was edited since do not count.
     """
 
     folder: DataFolder
     benchmarks: Sequence[str]
-    systems: Sequence[str]
+    systems: Mapping[str, str]
 
     def claims(self) -> dict[str, pl.DataFrame]:
         """The materialized test sets by name."""
@@ -101,10 +102,19 @@ class EvaluationFiles:
         return frames
 
     def runs(self) -> RunCoverage:
-        """The limited runs, and those without a claim to predict."""
+        """The limited runs, those without a claim to predict, and those of an earlier entry."""
         return RunCoverage(
             self._with_status(SCORES, LIMITED),
             self._with_status(SCORES, NOT_AVAILABLE, NOTHING_TO_ASK),
+            self.edited(SCORES),
+        )
+
+    def edited(self, kind: str) -> frozenset[tuple[str, str]]:
+        """The scores or predictions of an earlier form of an entry, as (system, test set)."""
+        return frozenset(
+            (system, benchmark)
+            for key, benchmark, system in self._written(kind)
+            if not self._current(key, system)
         )
 
     def limited(self) -> frozenset[tuple[str, str]]:
@@ -119,7 +129,15 @@ class EvaluationFiles:
         )
 
     def _files(self, kind: str) -> Iterator[tuple[str, str, str]]:
-        """Key, test set and system of each file of a kind, in the order of the lists."""
+        """Key, test set and system of each file that counts, in the order of the lists."""
+        return (one for one in self._written(kind) if self._current(one[0], one[2]))
+
+    def _current(self, key: str, system: str) -> bool:
+        """Whether a file is of the present entry; every one is where the system has none."""
+        digest = self.systems[system]
+        return not digest or self.folder.run(key).get("entry") == digest
+
+    def _written(self, kind: str) -> Iterator[tuple[str, str, str]]:
         for benchmark in self.benchmarks:
             for system in self.systems:
                 key = f"{kind}/{benchmark}/{system}"

@@ -115,10 +115,12 @@ class ServedModels(ServerFields):
         adapter: PolicyAdapter | None = None,
         pin: Pin = as_named,
         needs_logprobs: bool = False,
+        needed_context: int = 0,
     ) -> "ChatClient":
         """The client of ``caller``; arguments and errors as there.
 
-        ``needs_logprobs``: an endpoint without log probabilities answers no request.
+        ``needs_logprobs``: an endpoint without log probabilities answers no request, and one that
+        reads fewer tokens than ``needed_context`` (by default those of ``context_of``) is refused.
         """
         from resources.chat.client import ChatClient
 
@@ -129,12 +131,14 @@ class ServedModels(ServerFields):
         started = self.server(requested, adapter, loaded)
         closers.append(shared.stop)  # called after chat.close, or waiting threads start it again
         sent_as = adapter.served_name if adapter else ""
-        recorded = _recorded(requested, adapter, loaded or self.recorded_as)
+        recorded = _recorded(
+            requested, adapter, loaded or self.recorded_as, started=not self.endpoints
+        )
         calls = self._settings(model, recorded, sent_as, needs_logprobs=needs_logprobs)
 
         def find_access() -> tuple[tuple[str, ...], SecretStr]:
             key = self.key()  # first: without its key no server is started
-            return self._urls(started, shared, adapter, key), key
+            return self._urls(started, shared, adapter, key, needed_context), key
 
         chat = ChatClient(calls, results, find_access=find_access)
         closers.append(chat.close)
@@ -154,11 +158,12 @@ class ServedModels(ServerFields):
         shared: SharedServer,
         adapter: PolicyAdapter | None,
         key: SecretStr,
+        needed_context: int,
     ) -> tuple[str, ...]:
         """The endpoints, the adapter loaded there, or the run's server where there are none."""
         urls = tuple(self.endpoints) or (shared.url(server),)
         for url in urls:
-            context = self.context_of(server.model, server.revision)
+            context = needed_context or self.context_of(server.model, server.revision)
             refuse_short_context(url, server.model, context, key, self.context_setting)
         if adapter:
             for url in urls:
@@ -221,12 +226,12 @@ class ServedModels(ServerFields):
         return self.vllm_server(base, revision or self.revision, extra_arguments=words)
 
 
-def _recorded(base: str, adapter: PolicyAdapter | None, revision: str) -> str:
+def _recorded(base: str, adapter: PolicyAdapter | None, revision: str, *, started: bool) -> str:
     """The revision or file digest of the base, and the adapter's digest.
 
-    So a policy that was trained again, or on another base, has its own replies.
+    So a model that was trained again, or on another base, has its own replies. Without an adapter
+    a folder is read only where the server is ``started`` from it; an endpoint may have other files.
     """
-    if adapter is None:
-        return revision
-    under = weights_digest(Path(base)) if Path(base).is_dir() else revision
-    return "+".join(one for one in (under, adapter.digest) if one)
+    local = bool(adapter or started) and Path(base).is_dir()
+    under = weights_digest(Path(base)) if local else revision
+    return "+".join(one for one in (under, adapter.digest if adapter else "") if one)

@@ -20,7 +20,7 @@ from decomposerl.baselines.method import (
 from decomposerl.baselines.minicheck import THRESHOLD, from_probability
 from decomposerl.chat import Price
 from decomposerl.ports import Verifier
-from resources.evaluation.caller import Reply
+from resources.evaluation.caller import Reply, call_failure
 from resources.verifier.own_chat import OwnChatVerifier, VerifierAnswer
 
 
@@ -78,8 +78,9 @@ class HostedVerifierCaller(VerifierCaller):
     def _reply(self, one: VerifierAnswer) -> Reply:
         text = "" if math.isnan(one.probability) else repr(one.probability)
         price, tokens = self._price, (one.prompt_tokens, one.completion_tokens)
+        reason, _, detail = one.failure.partition(": ")
         return Reply(
-            ModelReply(text, failure=one.failure),
+            ModelReply(text, failure=call_failure(reason, detail) if one.failure else ""),
             *tokens,
             one.latency_s,
             one.cached,

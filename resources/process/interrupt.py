@@ -27,6 +27,7 @@ _ECHO_S = 0.3  # a signal can arrive twice: for the group, and forwarded by a st
 _POLL_S = 0.05
 _OUTPUTS = (1, 2)
 _reasons_to_wait: list[str] = []
+_stopping: list[str] = []
 
 
 @contextlib.contextmanager
@@ -41,13 +42,18 @@ def ends_soon(kept: str = KEPT) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def more_time(why: str) -> Iterator[None]:
-    """Let the block finish after a first signal; ``why`` is printed if that takes long."""
+def more_time(why: str, kept: str = "") -> Iterator[None]:
+    """Let the block finish after a first signal; ``why`` is printed if that takes long.
+
+    ``kept`` is the sentence of that signal, by default that of the command.
+    """
     _reasons_to_wait.append(why)
+    _stopping.append(kept)
     try:
         yield
     finally:
         _reasons_to_wait.remove(why)
+        _stopping.remove(kept)
 
 
 def start_guard(kept: str) -> "Guard | None":
@@ -149,7 +155,8 @@ class Guard:
                 if not self._number:
                     self._number, self._noticed_at = number, time.monotonic()
                     self._silence()
-                    self._print(f"stopped: {self._kept}")
+                    kept = next(filter(None, reversed(_stopping)), self._kept)
+                    self._print(f"stopped: {kept}")
                     signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGURG)
             return bool(self._number)
 

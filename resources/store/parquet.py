@@ -87,6 +87,7 @@ class StageRun:
     step_engines: str = "{}"
     status: str = "ok"
     data_version: str = ""
+    entry: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,14 +68,17 @@ class StageRecorder:
         settings: BaseModel | None = None,
         *engines: Counted,
         part: str = "",
+        entry: str = "",
     ) -> None:
         """``settings`` and the counts of ``engines`` are shown in the metadata.
 
-        ``part`` is the partition, empty where the asset has none.
+        ``part`` is the partition, empty where the asset has none; ``entry`` the digest of the entry
+        of ``systems.toml`` that is evaluated.
         """
         self._context, self._engines = context, engines
         self._settings: dict[str, Any] = {} if settings is None else settings.model_dump()
         self._key = "/".join([*context.asset_key.path, *filter(None, [part])])
+        self._entry = entry
         self._started = time.perf_counter()
 
     def result(
@@ -192,6 +195,7 @@ class StageRecorder:
             engine_hits=sum(engine.hits for engine in self._engines),
             config=json.dumps(self._settings, sort_keys=True),
             status=status,
+            entry=self._entry,
         )
         self._context.log.info(
             f"{self._key}: {run.rows_in:,} in, {run.rows_kept:,} kept, {run.rows_dropped:,} "

@@ -163,4 +163,6 @@ class ClassifierVerifier:
         model: Any = AutoModelForSequenceClassification.from_pretrained(
             self._folder, local_files_only=True, dtype=getattr(torch, self.dtype)
         )
+        if model.config.pad_token_id is None:  # a decoder finds the end of a row by it
+            model.config.pad_token_id = self._tokenizer.pad_token_id
         return model.eval().to(self.device)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from dagster_project.cli import app
-from dagster_project.engine_choices import ProfileName, engine_choices
+from dagster_project.engine_choices import EngineChoices, ProfileName, engine_choices
 from dagster_project.engine_resources import engine_resources
 from dagster_project.engine_variables import names_of_keys, price
 from decomposerl.chat import Price
@@ -124,6 +124,12 @@ def test_names_that_end_in_key_are_keys():
     assert ("KEY", "MY_KEY", "OPENAI_API_KEY", "my_key") == names_of_keys(dict.fromkeys(names, "x"))
     env = {"A_KEY": "1", "PATH": "/bin"}
     assert ("A_KEY",) == engine_choices("paper", env).withheld
+
+
+def test_a_started_server_sees_no_key_of_an_entry():
+    """Whatever the variable's name; the hub's is how it downloads its model."""
+    made = engine_resources(EngineChoices(withheld=("A_KEY",)), "r", "", ["HF_TOKEN", "MY_TOKEN"])
+    assert ["A_KEY", "MY_TOKEN"] == made["evaluation_model"].entries.withheld
 
 
 URL = "http://127.0.0.1:8004/v1"

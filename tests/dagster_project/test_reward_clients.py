@@ -66,6 +66,24 @@ class Losing:
         ]
 
 
+@dataclass
+class Tidying:
+    """A tokenizer that takes spaces out of a text, unless it is asked not to."""
+
+    inner: Any
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - the inner one's
+        """The rest is the inner one's."""
+        return getattr(self.inner, name)
+
+    def decode(
+        self, ids: list[int], *, clean_up_tokenization_spaces: bool = True, **options: bool
+    ) -> str:
+        """The text of tokens."""
+        text = self.inner.decode(ids, clean_up_tokenization_spaces=False, **options)
+        return text.replace(" ", "") if clean_up_tokenization_spaces else str(text)
+
+
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory: pytest.TempPathFactory) -> CompletionReader:
     from transformers import AutoTokenizer
@@ -150,7 +168,7 @@ def test_trl_gets_the_trainers_values(judge: Losing, reader: CompletionReader, t
         for _ in range(SIZE)
     ]
     with serving(service(judge)) as url:
-        rewards = example("trl_rewards").RewardServer(url, reader.tokenizer, SIZE)
+        rewards = example("trl_rewards").RewardServer(url, Tidying(reader.tokenizer), SIZE)
         functions = rewards.functions()
         names = [one.__name__ for one in functions]
         trainer = trl_trainer(functions, names)
@@ -265,7 +283,7 @@ def manager(url: str, reader: CompletionReader, **own: object) -> Any:  # noqa: 
     config = {"actor_rollout_ref": {"rollout": rollout}, "decomposerl": {"url": url, **own}}
     return example("verl_rewards").GroupRewards(
         config=config,
-        tokenizer=reader.tokenizer,
+        tokenizer=Tidying(reader.tokenizer),
         compute_score=len,
         reward_router_address=None,
         reward_model_tokenizer=None,

@@ -279,3 +279,18 @@ def test_the_embedder_has_one_thread_at_a_time():
     """Its store of results is not for several."""
     replies = together(service(embedder=OneByOne()), [body(*rows(group)) for group in groups() * 2])
     assert {HTTPStatus.OK} == {status for status, _ in replies}
+
+
+def test_a_degenerate_rollout_is_scored():
+    """Thousands of questions, or a text without an end, never refuse their group."""
+    degenerate = {
+        "tags": "<question>" * 5_000,
+        "questions": "<think>So.</think>"
+        + "<question>Who?</question><answer>Ada.</answer>" * 1_100,
+        "long": " " * 300_000,
+    }
+    for text in degenerate.values():
+        given = [ROW | {"rollout": 0}, ROW | {"rollout": 1, "trace": text}]
+        first, second = scored(service(), *given)
+        assert 0 == second["rewards"]["joint"]["value"]
+        assert first["rewards"]["format"]["state"] == second["rewards"]["format"]["state"]

@@ -24,6 +24,7 @@ from decomposerl.errors import ConfigError
 from evaluation_graph import write_tests
 from fault_server import MODEL, FaultServer, replying
 from project import ROOT
+from resources.policy_tiny.folder import CHECKPOINT
 
 KEY = "secret5812"
 FEVER = ("--benchmarks", "fever")
@@ -117,7 +118,15 @@ def test_two_entries_are_evaluated_and_ranked_side_by_side(home: Home):
     assert (data / "predictions/fever/always-no.parquet").is_file()
     write(home, text + entry("always-no", "http://127.0.0.1:9/v1", revision="x"))
     assert 0 == run(home, "evaluate", "simple-rules-faithful", *FEVER).exit_code
-    assert "always-no" in set(pl.read_parquet(data / "leaderboard.parquet")["system"])
+    board = pl.read_parquet(data / "leaderboard.parquet").filter(system="always-no")
+    assert {("edited", None)} == set(
+        board.filter(benchmark="fever").select("status", "score").rows()
+    )
+    compared = pl.read_parquet(data / "comparison.parquet")
+    assert "always-no" not in {*compared["system"], *compared["other"]}
+    shown = run(home, "leaderboard")
+    said = " ".join(shown.stdout.split())
+    assert "systems.toml, which was edited since; evaluate again: always-no on FEVER." in said
 
 
 def test_another_file_can_be_named(home: Home, tmp_path: Path):
@@ -205,6 +214,16 @@ def test_endpoint_variables_work_in_every_profile(name: str, tmp_path: Path):
         assert {} == plain.engines.pools
 
 
+def test_a_key_may_be_one_of_the_programs_own(tmp_path: Path):
+    """A variable that is documented; any other that begins so is refused when the file is read."""
+    profile, path = Profile("embedded", None, tmp_path), tmp_path / "systems.toml"
+    path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_JUDGE_KEY"))
+    assert ["DECOMPOSERL_JUDGE_KEY"] == [one.key for one in entries_for(profile)]
+    path.write_text(entry("mine", "http://127.0.0.1:9/v1", key="DECOMPOSERL_MY_KEY"))
+    with pytest.raises(ConfigError, match=r"\[mine\] key: names that begin with DECOMPOSE"):
+        entries_for(profile)
+
+
 def test_the_doctor_names_the_entries_that_lack_something(home: Home):
     """Endpoint, key, adapter and model, each with its entry; none of them stops other work."""
     nowhere = "http://127.0.0.1:9/v1"
@@ -229,6 +248,9 @@ def test_init_writes_entries_that_load_once_they_are_uncommented(home: Home):
     path = data_of(home) / "systems.toml"
     text = path.read_text("utf-8")
     assert () == entries_for(Profile("embedded", None, path.parent))
+    elsewhere = path.parent / "my own.toml"
+    hint = run(home, "init", "systems", "--systems", elsewhere).stdout
+    assert f"DECOMPOSERL_SYSTEMS='{elsewhere}' decomposerl evaluate --list" in hint
     again = run(home, "init", "systems")
     assert (2, True) == (again.exit_code, "is there already" in again.stderr)
     lines = [line.removeprefix("#") for line in text.splitlines() if not line.startswith("# ")]
@@ -247,3 +269,13 @@ def test_init_writes_entries_that_load_once_they_are_uncommented(home: Home):
     assert {"chat", "documents", "classifier", "minicheck"} == {
         one.form for one in made.values() if one.method == "verifier"
     }
+
+
+def test_an_entry_on_the_tiny_base_is_called_tiny(home: Home, tmp_path: Path):
+    """As a policy of it is."""
+    shutil.copytree(CHECKPOINT, data_of(home) / "base_policy")
+    write(home, '[mine]\nmethod = "trace"\nmodel = "./base_policy"\nrecipe = "tiny"\n')
+    (tmp_path / "evidence.txt").write_text("Ice is cold.")
+    asked = ("--claim", "Ice is cold.", "--evidence", tmp_path / "evidence.txt")
+    done = run(home, "verify", *asked, "--system", "mine", "--json")
+    assert any("mine is tiny" in one for one in json.loads(done.stdout)["warnings"])

@@ -48,6 +48,7 @@ UNKNOWN_KEY = Answer(401, {}, b'{"error": {"message": "wrong key"}}')
 HANGING = Answer(delay_s=3_600.0)
 CUT = Answer(cut=True)
 NO_JSON = Answer(body=b"<html>bad gateway</html>")
+_NO_LIST = b"HTTP/1.1 404 X\r\nContent-Length: 0\r\n\r\n"  # of models
 NO_CHOICES = Answer(body=b'{"choices": []}')
 EMPTY = replying("")
 REASONING = replying(None, "length", reasoning_content="Let me think about this. Hmm")
@@ -157,6 +158,10 @@ class FaultServer:
         headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
         headers = {name.lower(): value for name, value in headers.items()}
         asked = json.loads(await reader.readexactly(int(headers.get("content-length", 0))) or b"{}")
+        if head.startswith("GET ") and self._is_chat:
+            writer.write(_NO_LIST)
+            await writer.drain()
+            return True
         answer = self._script.pop(0) if self._script else self._usual
         self.asked.append(asked)
         self.heads.append(head)
@@ -180,6 +185,12 @@ class FaultServer:
         writer.write(written[: len(written) // 2] if answer.cut else written)
         await writer.drain()
         return not answer.cut
+
+    @property
+    def _is_chat(self) -> bool:
+        """Whether the next answer is one to a chat request, and no body for a list of models."""
+        following = self._script[0] if self._script else self._usual
+        return following.body is None and following.raw is None
 
     async def _go_on(self, writer: asyncio.StreamWriter, answer: Answer) -> None:
         await writer.drain()

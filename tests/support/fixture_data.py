@@ -248,6 +248,7 @@ def _stage_run(data: Path, stage: str, rows_in: int, kept: int, dropped: int) ->
         "step_engines": _STEP_ENGINES.get(stage, "{}"),
         "data_version": "abc",
         "status": "ok",
+        "entry": "",
     }
     path = data / "stage_runs" / (stage.replace("/", "__") + ".json")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -64,6 +64,12 @@ def saving() -> None:
             time.sleep(float(sys.argv[2]))
 
 
+def serving() -> None:
+    """Ends by itself, and says what its signal means."""
+    with more_time("it is busy", "what is under way is finished"):
+        sleeping()
+
+
 def family() -> None:
     """Python children in the same group, as Dagster has them."""
     for _ in range(2):

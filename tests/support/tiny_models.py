@@ -89,6 +89,29 @@ def tiny_roberta(folder: Path, seed: int = SEED) -> Path:
     return _saved(RobertaForSequenceClassification(config), tokenizer, folder)
 
 
+def tiny_gpt2(folder: Path) -> Path:
+    """A two-way GPT-2 classifier over bytes, whose configuration names no padding."""
+    from tokenizers.pre_tokenizers import ByteLevel
+    from transformers import GPT2Config, GPT2ForSequenceClassification, GPT2TokenizerFast
+
+    _seeded()
+    letters = ["<|endoftext|>", *sorted(ByteLevel.alphabet())]
+    config = GPT2Config(
+        vocab_size=len(letters),
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=512,
+        initializer_range=0.3,
+        num_labels=2,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    vocabulary = {letter: number for number, letter in enumerate(letters)}
+    tokenizer = GPT2TokenizerFast(vocab=vocabulary, merges=[])
+    return _saved(GPT2ForSequenceClassification(config), tokenizer, folder)
+
+
 def tiny_deberta(folder: Path) -> Path:
     """A two-way DeBERTa-v3 classifier (relative positions, shared attention keys)."""
     from transformers import (

@@ -17,6 +17,8 @@ HOME = Path("/home/me")
 AT = 'base_url = "http://127.0.0.1:8/v1"\n'
 CHAT = f'[mine]\nmethod = "simple"\nmodel = "m"\n{AT}'
 VERIFIER = f'[mine]\nmethod = "verifier"\nmodel = "m"\n{AT}user = "{{document}} {{claim}}"\n'
+MINICHECK = f'[mine]\nmethod = "verifier"\nform = "minicheck"\nmodel = "m"\n{AT}'
+CLASSIFIER = '[mine]\nmethod = "verifier"\nform = "classifier"\nmodel = "m"\n'
 TRACE = '[mine]\nmethod = "trace"\nmodel = "./base"\n'
 HUB = 'adapter = "a/b"\n'
 CANARY = "sk-5812-canary"
@@ -63,6 +65,8 @@ def test_paths_are_those_of_the_file():
     assert "in_process" == one.place
     (absolute,) = parsed(TRACE.replace("./base", "/base"))
     assert "/base" == absolute.model
+    (hosted,) = parsed(VERIFIER.replace('"m"', '"/srv/m"') + 'tokenizer = "./tok"\n')
+    assert ("/srv/m", "/home/me/tok") == (hosted.model, hosted.tokenizer)
     (served,) = parsed(f'{TRACE}{HUB}{AT}adapter_revision = "main"\n'.replace("./base", "org/b"))
     assert ("org/b", "a/b", "endpoint") == (served.model, served.adapter, served.place)
 
@@ -123,6 +127,21 @@ def test_paths_are_those_of_the_file():
             "template: holds a date",
         ),
         (CHAT.replace("mine", '"simple-rules-faithful"'), "another system has this name"),
+        (CHAT.replace(":8/", ":abc/"), "base_url: must be a plain URL"),
+        (CHAT.replace(":8/", ":99999/"), "base_url: must be a plain URL"),
+        (CHAT.replace(":8/", ":0/"), "base_url: must be a plain URL"),
+        (CHAT.replace("127.0.0.1", "[::1"), "base_url: must be a plain URL"),
+        (CHAT.replace("mine", "qwen2.5-7b"), r'quotes: \["qwen2.5-7b"\]'),
+        (CHAT + CHAT.replace("mine", "mine.2.b"), r'\[mine.2.b\].* quotes: \["mine.2.b"\]'),
+        (CHAT.replace("[mine]", '["a...b"]'), r"\[a\.\.\.b\]: a name has"),
+        (CHAT + 'key = "DECOMPOSERL_MY_KEY"\n', "key: names that begin with DECOMPOSE"),
+        (VERIFIER + "supported_class = 0\n", "supported_class: form 'chat' does not use it"),
+        (MINICHECK + "temperature = 0.5\n", "temperature: form 'minicheck' does not use it"),
+        (MINICHECK + "seed = 1\n", "seed: form 'minicheck' does not use it"),
+        (MINICHECK + 'read = "text"\n', "read: form 'minicheck' does not use it"),
+        (MINICHECK + 'refuted = "no"\n', "refuted: form 'minicheck' does not use it"),
+        (CLASSIFIER + "max_tokens = 3\n", "max_tokens: form 'classifier' does not use it"),
+        (CLASSIFIER + 'supported = "yes"\n', "supported: form 'classifier' does not use it"),
     ],
 )
 def test_a_wrong_file_is_named_with_entry_and_field(text: str, said: str):
@@ -138,6 +157,21 @@ def test_every_mistake_of_a_file_is_listed():
         parsed(CHAT + "seed = -1\nx = 1\n" + TRACE.replace("mine", "b") + 'recipe = "no"\n')
     said = str(caught.value).splitlines()
     assert ["[mine]", "[mine]", "[b]"] == [line.split()[1] for line in said]
+
+
+def test_a_wrong_type_hides_neither_key_nor_url():
+    """All three are listed."""
+    with pytest.raises(ConfigError) as caught:
+        parsed(CHAT.replace(":8/", ":0/") + 'seed = "1"\nkey = "sk"\n')
+    said = str(caught.value).splitlines()
+    assert ["base_url:", "key:", "seed:"] == sorted(line.split()[2] for line in said)
+
+
+def test_a_key_may_be_a_variable_of_this_program():
+    """One that it reads; another that begins so would be refused once it is set."""
+    text, known = CHAT + 'key = "DECOMPOSERL_JUDGE_KEY"\n', ["DECOMPOSERL_JUDGE_KEY"]
+    (one,) = parse_systems_toml(text, "my.toml", HOME, PROTOCOLS, [], known)
+    assert "DECOMPOSERL_JUDGE_KEY" == one.key
 
 
 @pytest.mark.parametrize(
@@ -161,3 +195,34 @@ def test_no_message_repeats_a_secret(line: str):
 def test_a_file_may_be_empty():
     """Or have comments alone, or begin with a byte-order mark."""
     assert () == parsed("") == parsed("# nothing\n") == parsed("\ufeff# nothing\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("temperature = 0.5\n", False),
+        ('model = "other"\n', False),
+        ('base_url = "http://127.0.0.1:9/v1"\n', False),
+        ("seed = 42\n", True),
+        ('title = "Mine"\nkey = "MY_KEY"\nprompt_price = 1.0\nconcurrency = 3\n', True),
+    ],
+)
+def test_a_digest_says_whether_an_entry_gives_other_verdicts(line: str, *, same: bool):
+    """Of the fields that decide them, with their defaults; name and place of the file are none."""
+    (before,) = parsed(CHAT)
+    field = line.partition(" ")[0]
+    kept = [one for one in CHAT.splitlines(keepends=True) if not one.startswith(field)]
+    (after,) = parsed("".join(kept) + line)
+    assert same == (before.digest == after.digest)
+
+
+def test_a_digest_is_that_of_the_file():
+    """The folder may move with it; with a revision, so may the endpoint."""
+    text = TRACE + 'adapter = "./a"\n'
+    (here,) = parsed(text)
+    (there,) = parse_systems_toml(text, "my.toml", Path("/elsewhere"), PROTOCOLS, ["tiny"])
+    assert here.model != there.model
+    assert here.digest == there.digest
+    pinned = CHAT + 'revision = "v1"\n'
+    (first,), (second,) = parsed(pinned), parsed(pinned.replace(":8/", ":9/"))
+    assert first.digest == second.digest

@@ -92,3 +92,11 @@ def test_what_cannot_be_searched_is_named(tmp_path: Path):
     (tmp_path / "a.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(SourceFileError, match=r"a\.txt is not UTF-8 text"):
         TextSearch(tmp_path).search("A claim.")
+
+
+def test_a_folder_may_be_named_like_a_file(folder: Path):
+    """It is looked into, and not read."""
+    (folder / "notes.md").mkdir()
+    (folder / "notes.md/one.txt").write_text("Torbeck has a river.")
+    found, *_ = TextSearch(folder).search("Torbeck has a river.")
+    assert "notes.md/one.txt" == found.file

@@ -264,3 +264,73 @@ def test_a_classifier_is_an_entry_too(tmp_path: Path):
     assert 0 == first["support_score"].null_count()
     assert first["engine"][0].startswith("classifier:head-")
     assert first.equals(predicted(tmp_path, system).predictions)
+
+
+def test_replaced_weights_of_a_started_server_are_asked_again(tmp_path: Path):
+    """A model folder without an adapter: the engine has a digest of its files."""
+    (tmp_path / "merged").mkdir()
+    place = ServedModels(vllm=[*WORDS, "--holds", str(tmp_path / "held"), "--says", "Supported"])
+    text = entry("mine", "simple", model="./merged", runs="server", context=8_192)
+    system, made = own(tmp_path, text)["mine"], []
+    for weights in ("first", "first", "second"):
+        (tmp_path / "merged/model.safetensors").write_text(weights)
+        made.append(predicted(tmp_path, system, entries=place))
+    assert [2, 0, 2] == [one.asked for one in made]
+    engines = {one.predictions["engine"][0] for one in made}
+    assert 2 == len(engines)
+
+
+def test_evidence_that_is_too_long_for_a_verifier_is_no_failed_call(tmp_path: Path):
+    """It is wrong, as for a baseline; a server that reads less than is assumed is refused."""
+    words = ("--says", "Yes", "--max-model-len", "600")
+    row = claim_row(0, evidence="The sea is wide. " * 400)
+    frame = BENCHMARK_CLAIMS.conform(pl.DataFrame([row], schema=BENCHMARK_CLAIMS.schema))
+    with serving(tmp_path, *words, model=MODEL) as url:
+        fields = {"user": "{document}\n{claim}", "read": "text", "max_tokens": 8}
+        text = entry("a", "verifier", f"{url}/v1", **fields, context=600, chunk=4_000)
+        every = own(tmp_path, text + entry("b", "verifier", f"{url}/v1", **fields))
+        with opened(tmp_path, every["a"]) as one:
+            (made,) = one.predict("fever", frame, 0.0, str).predictions.to_dicts()
+        with pytest.raises(EngineError, match=r"32,768 are expected.*context = 600 in \[b\]"):
+            predicted(tmp_path, every["b"])
+    assert (None, "unparsed") == (made["verdict"], made["parse_status"])
+    assert "wrong" == json.loads(made["notes"])["beyond_context"]
+
+
+def test_a_verifier_that_thinks_has_room_for_it(tmp_path: Path):
+    """Beside its one token; none where it does not think."""
+    fields = {"user": "{document}\n{claim}", "thinking_style": "qwen", "thinking_tokens": 700}
+    with FaultServer(usual=spelled("Yes", Yes=-0.1)) as served:
+        text = entry("a", "verifier", served.url, **fields, thinking="on")
+        every = own(tmp_path, text + entry("b", "verifier", served.url, **fields, thinking="off"))
+        for name in "ab":
+            predicted(tmp_path, every[name], 1)
+        assert [701, 1] == [one["max_tokens"] for one in served.asked]
+
+
+def test_samples_keep_their_own_temperature(tmp_path: Path):
+    """The entry's is that of the one trace that counts; the limit is for all."""
+    with FaultServer(usual=replying(TRACE)) as served:
+        text = entry("a", "trace", served.url, temperature=0.2, max_tokens=99, concurrency=1)
+        verifier = VerifierResource(results_dir=str(tmp_path / "results"))
+        by = EvaluationModelResource(results_dir=str(tmp_path / "results"))
+        data = DataFolder(base_dir=str(tmp_path))
+        rows = pl.DataFrame([claim_row(0)], schema=BENCHMARK_CLAIMS.schema)
+        try:
+            one = by.opened(own(tmp_path, text)["a"], data, verifier, samples=2)
+            one.predict("fever", BENCHMARK_CLAIMS.conform(rows), 0.0, str)
+        finally:
+            by.close()
+        assert [0.2, 1.0, 1.0] == sorted(one["temperature"] for one in served.asked)
+        assert {99} == {one["max_tokens"] for one in served.asked}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"runs": "server"}, {}, {"method": "verifier", "form": "classifier"}]
+)
+def test_a_missing_model_folder_is_named_with_its_entry(tmp_path: Path, fields: dict[str, str]):
+    """Before anything is started or loaded."""
+    text = entry("mine", **{"method": "simple", "model": "./nowhere"} | fields)
+    said = rf"\[mine\] model: there is no folder {tmp_path}/nowhere"
+    with pytest.raises(ConfigError, match=said):
+        predicted(tmp_path, own(tmp_path, text)["mine"], entries=ServedModels(vllm=WORDS))

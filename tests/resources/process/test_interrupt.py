@@ -77,6 +77,14 @@ def test_saving_is_waited_for_and_said():
     assert [STOPPED, why] == err.splitlines()
 
 
+def test_a_server_has_a_sentence_of_its_own():
+    """Nothing is continued by running it again."""
+    child = Started("serving")
+    child.tell()
+    status, _, err, _ = child.end()
+    assert (128 + signal.SIGINT, "stopped: what is under way is finished\n") == (status, err)
+
+
 def test_a_second_signal_ends_it_at_once():
     """Even what is being saved."""
     child = Started("saving", "60")

@@ -18,7 +18,7 @@ from resources.chat.client import ChatClient
 from resources.chat.settings import ChatSettings
 from resources.verifier.classifier import ClassifierVerifier
 from resources.verifier.own_chat import OwnChatVerifier
-from tiny_models import tiny_deberta, tiny_roberta
+from tiny_models import tiny_deberta, tiny_gpt2, tiny_roberta
 
 PROMPT = inline_prompt("verifier", {"user": "{document}\n{claim}"})
 PAIR = inline_prompt("verifier", {"pair": "{document} So: {claim}?"})
@@ -170,6 +170,14 @@ def test_a_long_text_is_its_best_chunk_and_never_too_long(folders: dict[str, Pat
     whole = cut._tokenizer.decode(kept)
     assert whole.count(LONG[1]) == 1
     assert whole.startswith("<s>The cat")
+
+
+def test_a_decoder_is_a_classifier_too(tmp_path: Path):
+    """Rows of different lengths in one batch have the scores that each has alone."""
+    folder = tiny_gpt2(tmp_path / "gpt2")
+    together = ClassifierVerifier(str(folder), form=PAIR).support_probability(PAIRS)
+    alone = [plainly(folder, f"{document} So: {claim}?") for document, claim in PAIRS]
+    assert together == pytest.approx(alone, abs=CLOSE)
 
 
 def test_a_classifier_that_is_not_there_is_named(folders: dict[str, Path]):
